@@ -1,0 +1,49 @@
+# Windrow. `make help` explains every target. Each makes its own .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint fmt bench lab soak clean
+
+help: ## this text
+	@echo "Windrow: window joins of data streams inside a given budget"
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(READY) ## install everything into .venv (Python 3.11+; a Java runtime too if there is none)
+
+$(READY): pyproject.toml scripts/install
+	@PYTHON="$(PYTHON)" VENV="$(VENV)" bash scripts/install
+	@touch $(READY)
+
+demo: $(READY) ## join generated auctions and bids, with progress and a summary
+	@$(BIN)/windrow demo
+
+test: lint ## lint, types, import rules and all tests
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+
+lint: $(READY) ## ruff, mypy and the import rules
+	@$(BIN)/ruff check src tests benchmarks
+	@$(BIN)/ruff format --check src tests benchmarks
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+fmt: $(READY) ## format the code
+	@$(BIN)/ruff check --fix src tests benchmarks
+	@$(BIN)/ruff format src tests benchmarks
+
+bench: $(READY) ## speed and memory against bare kernels and DuckDB, as ratios
+	@$(BIN)/windrow bench
+
+lab: $(READY) ## every experiment of the papers at full size, into lab-results/
+	@$(BIN)/windrow lab run --all --out lab-results
+
+soak: $(READY) ## a long run of random queries against the oracle
+	@$(BIN)/python -m pytest -n $(JOBS) tests/test_random_queries.py --soak
+
+clean: ## remove .venv and caches
+	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,115 @@
+"""Measurements -> statistics -> plan -> install, and again when the streams have changed.
+
+The first plan is made for the first rows that come. After that the streams are looked at again each time
+so many rows have passed; only a change past the query's threshold leads to another choice of orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.join import Arrivals, Join
+from windrow.engine.observe import PAIRS, SAMPLE, Sample, changed, statistics
+from windrow.engine.planner import make_plan
+from windrow.engine.probe import as_mask
+from windrow.expr.evaluate import evaluate
+from windrow.expr.parse import references
+from windrow.model.predicate import Residual
+from windrow.model.query import Query
+from windrow.planning.statistics import JoinStatistics
+
+if TYPE_CHECKING:
+    from windrow.engine.tally import Tally
+
+ROWS_BETWEEN_LOOKS = 65_536
+
+
+class Controller:
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self.rates = [0.0] * len(query.streams)
+        self.replans = 0
+        self._statistics: JoinStatistics | None = None
+        self._next_look = 1024
+        self._seen_rows = [0] * len(query.streams)
+        self._seen_until: int | None = None
+
+    def prepare(
+        self, join: Join, arrivals: Sequence[Arrivals], tally: Tally, newest: int | None
+    ) -> None:
+        """Makes the first plan, from the rows that are about to be processed."""
+        if join.plan is not None:
+            return
+        present = [a.rows.ts for a in arrivals if len(a.rows)]
+        if present:
+            seconds = max((max(int(t[-1]) for t in present) - min(int(t[0]) for t in present)) / 1e6, 1e-6)
+            self.rates = [len(a.rows) / seconds for a in arrivals]
+            self._seen_until, self._seen_rows = newest, list(tally.counts["rows_in"])
+        samples = [
+            {w: v[-SAMPLE:] for w, v in zip(words, a.rows.words, strict=True)}
+            for words, a in zip(join.words, arrivals, strict=True)
+        ]
+        self._install(join, self._look(join, samples, {}))
+
+    def revise(self, join: Join, tally: Tally, newest: int | None) -> None:
+        """Looks at the streams again if it is time, and at the orders if the streams have changed."""
+        rows = sum(tally.counts["rows_in"])
+        if rows < self._next_look:
+            return
+        self._next_look = rows + min(rows, ROWS_BETWEEN_LOOKS)
+        self._measure_rates(tally.counts["rows_in"], newest)
+        samples: list[Sample] = []
+        for window, words in zip(join.windows, join.words, strict=True):
+            recent = slice(max(window.first, window.end - SAMPLE), window.end)
+            samples.append({w: window.column(k)[recent] for k, w in enumerate(words)})
+        now = self._look(join, samples, self._try_residuals(join))
+        if self._statistics is None or not changed(self._statistics, now, self._query.revise):
+            return
+        before = join.plan.orders if join.plan else None
+        self._install(join, now)
+        assert join.plan is not None
+        self.replans += join.plan.orders != before
+
+    def _install(self, join: Join, stats: JoinStatistics) -> None:
+        self._statistics = stats
+        join.install(make_plan(self._query, join.predicate, join.classes, stats))
+
+    def _look(
+        self, join: Join, samples: Sequence[Sample], residuals: dict[Residual, float]
+    ) -> JoinStatistics:
+        # A stream nothing is known of yet is taken to be as fast as one row a second.
+        rates = [rate or 1.0 for rate in self.rates]
+        return statistics(self._query, join.predicate, join.classes, rates, samples, residuals)
+
+    def _measure_rates(self, rows: Sequence[int], newest: int | None) -> None:
+        if newest is None or (self._seen_until is not None and newest <= self._seen_until):
+            return
+        if self._seen_until is not None:
+            seconds = (newest - self._seen_until) / 1e6
+            self.rates = [(n - m) / seconds for n, m in zip(rows, self._seen_rows, strict=True)]
+        self._seen_until, self._seen_rows = newest, list(rows)
+
+    def _try_residuals(self, join: Join) -> dict[Residual, float]:
+        """Selectivities of residuals over two streams, tried on pairs of recent rows."""
+        found = {}
+        for residual in join.predicate.residuals:
+            if len(residual.streams) != 2 or any(len(join.windows[s]) == 0 for s in residual.streams):
+                continue
+            left, right = (
+                np.arange(max(join.windows[s].first, join.windows[s].end - PAIRS), join.windows[s].end)
+                for s in sorted(residual.streams)
+            )
+            pairs = (np.repeat(left, len(right)), np.tile(right, len(left)))
+            columns: dict[tuple[str, str], pa.Array] = {}
+            for stream, rows in zip(sorted(residual.streams), pairs, strict=True):
+                alias = self._query.aliases[stream]
+                names = sorted(n for a, n in references(residual.node) if a == alias)
+                for name, array in zip(names, join.windows[stream].gather(rows, names), strict=True):
+                    columns[(alias, name)] = array
+            hits = as_mask(evaluate(residual.node, columns, len(pairs[0]), join.functions)).sum()
+            found[residual] = (float(hits) + 0.5) / (len(pairs[0]) + 1)
+        return found

@@ -1,0 +1,39 @@
+"""When old rows are let go: before every quantum, or at an interval of event time or rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windrow.engine.frontier import horizons
+from windrow.engine.join import Join
+from windrow.model.query import Interval
+
+
+class Expiry:
+    def __init__(self, interval: str | Interval | None) -> None:
+        assert not isinstance(interval, str)
+        self._interval = interval
+        self._last_time: int | None = None
+        self._last_rows = 0
+        self.passes = 0
+
+    def due(self, earliest: Sequence[int | None], rows: int) -> bool:
+        """`earliest` is the oldest time that can still come per stream, `rows` how many were taken in."""
+        known = [t for t in earliest if t is not None]
+        if self._interval is None or not known:
+            return bool(known)
+        if self._interval.rows:
+            if rows - self._last_rows < self._interval.rows and self.passes:
+                return False
+            self._last_rows = rows
+            return True
+        now = min(known)
+        if self._last_time is not None and now - self._last_time < (self._interval.time or 0):
+            return False
+        self._last_time = now
+        return True
+
+    def run(self, join: Join, earliest: Sequence[int | None], seq: int) -> list[int]:
+        """One pass over all windows; returns how many rows went, per stream."""
+        self.passes += 1
+        return join.expire(horizons(earliest, [w.span for w in join.windows]), seq)

@@ -1,0 +1,180 @@
+"""The join proper: windows, plan and probes, one quantum at a time.  expire -> append -> probe -> results.
+
+Streams take their turn in a fixed order: a stream's new rows are appended, then probe all other windows.
+So of the rows that came together a result is found exactly once, by the last of its streams to take turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.counting import EXTRA_COLUMNS, CountedWindow, in_windows
+from windrow.engine.output import Output
+from windrow.engine.planner import check_connected, check_paths
+from windrow.engine.probe import Probe
+from windrow.engine.rows import RowReader, Rows
+from windrow.errors import QueryError
+from windrow.expr.split import split
+from windrow.model.plan import Plan
+from windrow.model.predicate import Word
+from windrow.model.query import Function, Query
+from windrow.planning.equivalence import equality_classes
+from windrow.window.window import Window
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """Rows of one stream in a quantum."""
+
+    rows: Rows
+    useful: Array | None
+    """Mask of the rows that can be in a result; None: all."""
+    keyed: Array | None = None
+    """Mask of the rows that have a key; None: all. Only for windows counted per key."""
+    seq: Array | None = None
+    """Place of each row in the order of all streams. Only where windows are counted in rows."""
+
+    def slice(self, start: int, end: int) -> Arrivals:
+        parts = (None if a is None else a[start:end] for a in (self.useful, self.keyed, self.seq))
+        return Arrivals(self.rows.slice(start, end), *parts)
+
+
+class Join:
+    """The state of a window join once all schemas are known."""
+
+    def __init__(self, query: Query, schemas: Sequence[pa.Schema]) -> None:
+        self.query = query
+        self.schemas = tuple(schemas)
+        functions = {name: f for name, f in query.functions.items() if isinstance(f, Function)}
+        self.predicate = split(query.on, dict(zip(query.aliases, schemas, strict=True)), functions)
+        self.classes = equality_classes(self.predicate.atoms)
+        _check_time_zones(query, schemas)
+        check_connected(query, self.predicate)
+        check_paths(query, self.classes)
+        self.functions = functions
+        count = len(schemas)
+        self.words = [self.predicate.words_of(s) for s in range(count)]
+        self.numbers: dict[Word, int] = {w: k for words in self.words for k, w in enumerate(words)}
+        self.readers = [
+            RowReader(self.predicate, self.words[s], s, functions) for s in range(count)
+        ]
+        self.windows = [self._window(s) for s in range(count)]
+        self.counted = [self._counted(s) for s in range(count)]
+        self.output = Output(query.aliases, schemas, self.classes, functions)
+        self.plan: Plan | None = None
+        self._probes: list[Probe] = []
+        self._compared_before = 0
+
+    def _window(self, stream: int) -> Window:
+        described = list(self.query.streams.values())[stream].window
+        dtypes = [np.dtype(np.float64 if w.kind == "float" else np.int64) for w in self.words[stream]]
+        extra = 0
+        if self.query.counts_rows:
+            extra = 1 if described.is_time else len(EXTRA_COLUMNS)
+        return Window(
+            self.schemas[stream],
+            [*dtypes, *[np.dtype(np.int64)] * extra],
+            described.size if described.is_time else None,
+        )
+
+    def _counted(self, stream: int) -> CountedWindow | None:
+        window = list(self.query.streams.values())[stream].window
+        if window.is_time:
+            return None
+        keys = [
+            self.numbers[w]
+            for members in self.classes
+            for w in members
+            if w.stream == stream and window.kind == "rows per key"
+        ]
+        return CountedWindow(window.size, keys, len(self.words[stream]))
+
+    @property
+    def compared(self) -> int:
+        """Rows compared so far."""
+        return self._compared_before + sum(p.compared for p in self._probes)
+
+    def install(self, plan: Plan) -> None:
+        """Follows another plan from now on; brings the windows' indexes into line with it."""
+        self._compared_before = self.compared
+        self.plan = plan
+        self._probes = [Probe(d, self.numbers, self.query.aliases, self.functions) for d in plan.directions]
+        hashed: list[dict[tuple[int, ...], int | None]] = [{} for _ in self.windows]
+        ranged: list[set[int]] = [set() for _ in self.windows]
+        for step in (step for direction in plan.directions for step in direction.steps):
+            own = tuple(self.numbers[w] for w in step.indexed)
+            if step.access.path == "hash":
+                hashed[step.stream][own] = step.access.buckets
+            elif step.access.path == "sorted":
+                ranged[step.stream].update(own)
+        for window, by_hash, by_range in zip(self.windows, hashed, ranged, strict=True):
+            window.index(by_hash, by_range)
+
+    def read(self, stream: int, ts: Array, batch: pa.RecordBatch) -> Arrivals:
+        rows, passed, valid = self.readers[stream].read(ts, batch)
+        useful = passed
+        for mask in valid:
+            useful = mask if useful is None else useful if mask is None else useful & mask
+        keyed: Array | None = None
+        counted = self.counted[stream]
+        for word in counted.key_words if counted is not None else ():
+            mask = valid[word]
+            keyed = mask if keyed is None else keyed if mask is None else keyed & mask
+        return Arrivals(rows, useful, keyed)
+
+    def expire(self, horizons: Sequence[int | None], seq: int) -> list[int]:
+        """Lets go of rows that can be in no later result; returns how many per stream."""
+        gone = []
+        for window, counted, horizon in zip(self.windows, self.counted, horizons, strict=True):
+            if counted is not None:
+                gone.append(counted.expire(window, seq))
+            else:
+                gone.append(0 if horizon is None else window.expire(horizon))
+        return gone
+
+    def evaluate(self, arrivals: Sequence[Arrivals]) -> Iterator[pa.RecordBatch]:
+        """Takes in a quantum's rows and yields the results they complete."""
+        for stream, arrived in enumerate(arrivals):
+            if len(arrived.rows) == 0:
+                continue
+            start = self._append(stream, arrived)
+            if start == self.windows[stream].end:
+                continue
+            for partials in self._probes[stream].run(self.windows, start):
+                if self.query.counts_rows:
+                    seq_at = [len(words) for words in self.words]
+                    partials = partials.where(in_windows(partials, self.windows, self.counted, seq_at))
+                if len(partials):
+                    yield self.output.build(partials, self.windows)
+
+    def _append(self, stream: int, arrived: Arrivals) -> int:
+        window, counted, rows = self.windows[stream], self.counted[stream], arrived.rows
+        extra: list[Array] = []
+        if arrived.seq is not None:
+            extra.append(arrived.seq)
+            if counted is not None:
+                extra.extend(counted.admit(window, arrived.seq, rows.words, arrived.keyed))
+        if arrived.useful is not None and not arrived.useful.all():
+            extra = [column[arrived.useful] for column in extra]
+            rows = rows.where(arrived.useful)
+        return window.append(rows.ts, (*rows.words, *extra), rows.payload)
+
+
+def _check_time_zones(query: Query, schemas: Sequence[pa.Schema]) -> None:
+    zoned = {
+        alias: schema.field(stream.time).type.tz is not None
+        for (alias, stream), schema in zip(query.streams.items(), schemas, strict=True)
+    }
+    if len(set(zoned.values())) > 1:
+        with_zone = [a for a, z in zoned.items() if z]
+        without = [a for a, z in zoned.items() if not z]
+        raise QueryError(
+            f"time columns of {with_zone} have a time zone, those of {without} have none; "
+            "bring all to UTC with a zone, or all to plain timestamps"
+        )

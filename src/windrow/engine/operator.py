@@ -1,0 +1,227 @@
+"""The operator: tables in, results out, in one process.
+
+`process` reads as the data flows: admit rows, cut them into quanta, and for each expire, append and probe
+(join.py). Rows wait outside the windows only until all schemas are known or, where windows are counted in
+rows and rows may be late, until their place in the order is certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine import snapshot
+from windrow.engine.controller import Controller
+from windrow.engine.expiry import Expiry
+from windrow.engine.frontier import Frontier
+from windrow.engine.join import Arrivals, Join
+from windrow.engine.quanta import cut
+from windrow.engine.rows import as_batch, check_time_column, plain_schema, same_schema, timed
+from windrow.engine.tally import Tally
+from windrow.engine.waiting import Waiting
+from windrow.errors import DataError, unknown
+from windrow.kernels.notice import announce_compilation
+from windrow.model.measurements import Measurements
+from windrow.model.plan import Plan
+from windrow.model.query import Interval, Query
+
+Array = np.ndarray
+Data = pa.Table | pa.RecordBatch
+
+
+class Operator:
+    """A window join that runs in this process.
+
+    Parameters
+    ----------
+    query
+        What to join.
+    schemas
+        Alias to pyarrow schema, where they are known beforehand; mistakes in the query are then found here.
+        A stream whose schema is not given shows it with its first batch.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, windrow as wr
+    >>> query = wr.Query({"a": wr.Stream("ts", "5 s"), "b": wr.Stream("ts", "5 s")}, on="a.k = b.k")
+    >>> rows = pa.table({"ts": pa.array([0, 9_000_000], pa.timestamp("us")), "k": [1, 1]})
+    >>> wr.Operator(query).process({"a": rows, "b": rows}).num_rows
+    2
+    """
+
+    def __init__(self, query: Query, schemas: Mapping[str, pa.Schema] | None = None) -> None:
+        announce_compilation()
+        self.query = query
+        count = len(query.streams)
+        self._number = {alias: k for k, alias in enumerate(query.aliases)}
+        self._schemas: list[pa.Schema | None] = [None] * count
+        self._join: Join | None = None
+        self._waiting = [Waiting() for _ in range(count)]
+        self._frontier = Frontier(count, int(query.late), query.idle, query.counts_rows)
+        self._tally = Tally(count)
+        self._expiry = Expiry(query.expire)
+        self._controller = Controller(query)
+        self._calls = 0
+        self._seq = 0
+        for alias, schema in (schemas or {}).items():
+            self._learn_schema(self._stream(alias), schema)
+        self._open()
+
+    # -- the public face ----------------------------------------------------------------------------
+
+    def process(self, data: Mapping[str, Data]) -> pa.Table:
+        """Takes in rows, in any order and of any of the streams, and returns the results they complete.
+
+        Returns a table with a struct column per stream. A row further behind than `late` is left out and
+        counted, as is a row without a time.
+        """
+        batches = {self._stream(alias): as_batch(alias, d) for alias, d in data.items()}
+        for stream, batch in batches.items():
+            self._learn_schema(stream, batch.schema)
+        self._open()
+        self._admit(batches)
+        return self._table(self._run(final=False))
+
+    def finish(self) -> pa.Table:
+        """Declares that nothing earlier than what was seen will come, and returns what had to wait for it.
+
+        Only a query with windows counted in rows and with `late` holds rows back.
+        """
+        return self._table(self._run(final=True))
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan in force; None until all schemas are known."""
+        return self._join.plan if self._join else None
+
+    def measure(self) -> Measurements:
+        """Counters and sizes, for the whole operator and per stream."""
+        return self._tally.measurements(
+            self.query.aliases,
+            self._join,
+            [len(w) for w in self._waiting],
+            self._frontier.newest,
+            self._controller,
+            self._expiry.passes,
+        )
+
+    def snapshot(self) -> bytes:
+        """Everything the operator knows, as bytes for `restore`."""
+        return snapshot.save(self)
+
+    @classmethod
+    def restore(cls, query: Query, blob: bytes) -> Operator:
+        """An operator that goes on where the one that wrote `blob` stopped. The query must be the same."""
+        return snapshot.load(cls, query, blob)
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _stream(self, alias: str) -> int:
+        if alias not in self._number:
+            raise DataError(unknown("stream", str(alias), self._number))
+        return self._number[alias]
+
+    def _learn_schema(self, stream: int, schema: pa.Schema) -> None:
+        known = self._schemas[stream]
+        alias = self.query.aliases[stream]
+        if known is not None:
+            same_schema(alias, known, schema)
+            return
+        check_time_column(alias, schema, self.query.streams[alias].time)
+        self._schemas[stream] = plain_schema(schema)
+
+    def _open(self) -> None:
+        """Sets up the windows as soon as all schemas are known."""
+        if self._join is None and all(s is not None for s in self._schemas):
+            self._join = Join(self.query, [s for s in self._schemas if s is not None])
+
+    def _admit(self, batches: Mapping[int, pa.RecordBatch]) -> None:
+        """Puts rows that are neither without time nor late into the waiting room."""
+        self._calls += 1
+        earliest = [self._frontier.earliest(stream) for stream in range(len(self._waiting))]
+        for stream, batch in batches.items():
+            time = self.query.streams[self.query.aliases[stream]].time
+            ts, rows, null_times, late = timed(batch, time, earliest[stream])
+            self._tally.admit(stream, batch.num_rows, null_times, late)
+            if len(ts):
+                self._waiting[stream].add(ts, rows, self._calls)
+                self._frontier.advance(stream, int(ts[-1]))
+
+    def _run(self, final: bool) -> Iterator[pa.RecordBatch]:
+        if self._join is None:
+            return
+        arrivals = self._release(self._join, final)
+        self._controller.prepare(self._join, arrivals, self._tally, self._frontier.newest_of_all)
+        self._tally.filtered(arrivals)
+        if not self.query.counts_rows:
+            arrivals = [Arrivals(a.rows if a.useful is None else a.rows.where(a.useful), None) for a in arrivals]
+        at = [0] * len(arrivals)
+        for stop in cut([a.rows.ts for a in arrivals], self._pace(), self._shortest()):
+            quantum = [a.slice(i, j) for a, i, j in zip(arrivals, at, stop, strict=True)]
+            self._expire(arrivals, at)
+            self._tally.evaluations += 1
+            for batch in self._join.evaluate(quantum):
+                self._tally.results += batch.num_rows
+                yield batch
+            self._seq += sum(len(a.rows) for a in quantum) if self.query.counts_rows else 0
+            at = stop
+        self._expire(arrivals, at)
+        self._controller.revise(self._join, self._tally, self._frontier.newest_of_all)
+
+    def _release(self, join: Join, final: bool) -> list[Arrivals]:
+        """The rows whose turn it is, each stream's ascending in time, with their words."""
+        before: int | None = None
+        if self.query.counts_rows and self.query.late and not final:
+            top = self._frontier.newest_of_all
+            before = None if top is None else top - int(self.query.late)
+        taken = [w.release(before, self._schemas[s]) for s, w in enumerate(self._waiting)]
+        arrivals = [join.read(s, ts, batch) for s, (ts, batch, _) in enumerate(taken)]
+        if not self.query.counts_rows:
+            return arrivals
+        times = np.concatenate([ts for ts, _, _ in taken])
+        calls = np.concatenate([call for _, _, call in taken])
+        source = np.repeat(np.arange(len(taken)), [len(ts) for ts, _, _ in taken])
+        seq = np.empty(len(times), np.int64)
+        seq[np.lexsort((source, calls, times))] = self._seq + np.arange(len(times))
+        parts = np.split(seq, np.cumsum([len(ts) for ts, _, _ in taken])[:-1])
+        return [Arrivals(a.rows, a.useful, a.keyed, p) for a, p in zip(arrivals, parts, strict=True)]
+
+    def _expire(self, arrivals: Sequence[Arrivals], at: Sequence[int]) -> None:
+        """Before rows `at` and later are taken in."""
+        assert self._join is not None
+        earliest: list[int | None] = []
+        for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
+            bound = self._frontier.earliest(stream)
+            if start < len(arrived.rows):
+                coming = int(arrived.rows.ts[start])
+                bound = coming if bound is None else min(bound, coming)
+            earliest.append(bound)
+        if self._expiry.due(earliest, self._tally.rows_evaluated(self._join)):
+            self._tally.expired(self._expiry.run(self._join, earliest, self._seq))
+
+    def _pace(self) -> Interval | None:
+        pace = self.query.evaluate
+        assert not isinstance(pace, str)
+        if pace is None and self.query.counts_rows:
+            return Interval(rows=self._rows_worth_a_quantum())
+        return pace
+
+    def _rows_worth_a_quantum(self) -> int:
+        """Rows of a window that were pushed out within the quantum still cost a look; so quanta should not
+        be much longer than the shortest window counted in rows."""
+        sizes = [s.window.size for s in self.query.streams.values() if s.window.kind == "rows"]
+        return min(max(256, min(sizes)), 65_536) if sizes else 16_384
+
+    def _shortest(self) -> int | None:
+        spans = [s.window.size for s in self.query.streams.values() if s.window.is_time]
+        return min(spans, default=None)
+
+    def _table(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
+        if self._join is None:
+            kinds = [pa.null() if s is None else pa.struct(list(s)) for s in self._schemas]
+            return pa.schema(list(zip(self.query.aliases, kinds, strict=True))).empty_table()
+        return pa.Table.from_batches(batches, self._join.output.schema)
+
+

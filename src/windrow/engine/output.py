@@ -1,0 +1,60 @@
+"""From positions to result rows: one struct column per stream, hashed matches verified on the values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windrow.engine.partials import Partials
+from windrow.engine.probe import as_mask
+from windrow.expr.evaluate import evaluate
+from windrow.expr.parse import references
+from windrow.model.predicate import Word
+from windrow.model.query import Function
+from windrow.planning.equivalence import Class
+from windrow.window.window import Window
+
+
+class Output:
+    def __init__(
+        self,
+        aliases: tuple[str, ...],
+        schemas: Sequence[pa.Schema],
+        classes: Sequence[Class],
+        functions: Mapping[str, Function],
+    ) -> None:
+        self._aliases = aliases
+        self._functions = functions
+        self._hashed = [members for members in classes if members[0].kind == "hash"]
+        self._types = [pa.struct(list(schema)) for schema in schemas]
+        self.schema = pa.schema([pa.field(a, t) for a, t in zip(aliases, self._types, strict=True)])
+
+    def build(self, partials: Partials, windows: Sequence[Window]) -> pa.RecordBatch:
+        columns = [window.gather(partials.rows[stream]) for stream, window in enumerate(windows)]
+        structs = [
+            pa.StructArray.from_arrays(arrays, fields=list(kind))
+            if arrays
+            else pa.array([{}] * len(partials), kind)
+            for arrays, kind in zip(columns, self._types, strict=True)
+        ]
+        batch = pa.RecordBatch.from_arrays(structs, schema=self.schema)
+        for members in self._hashed:
+            batch = self._verified(batch, members)
+        return batch
+
+    def _verified(self, batch: pa.RecordBatch, members: Class) -> pa.RecordBatch:
+        """Rows whose values are equal, not only their hashes."""
+        values = [self._value(batch, word) for word in members]
+        same = np.ones(batch.num_rows, bool)
+        for other in values[1:]:
+            same &= as_mask(pc.equal(values[0], other))
+        return batch if same.all() else batch.filter(pa.array(same))
+
+    def _value(self, batch: pa.RecordBatch, word: Word) -> pa.Array:
+        struct = batch.column(word.stream)
+        columns = {key: struct.field(key[1]) for key in references(word.node)}
+        value = evaluate(word.node, columns, batch.num_rows, self._functions)
+        return value if value.type == word.type else value.cast(word.type)

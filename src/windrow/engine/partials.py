@@ -1,0 +1,49 @@
+"""Partial results: for each bound stream the positions of its rows, and the time bounds they leave.
+
+A row x of stream j may join if  newest - T_j <= x.ts <= latest,  where `newest` is the newest time in the
+partial result and `latest` the earliest end of its rows' windows. Keeping just these two numbers is enough
+to hold every pair of rows to the definition of a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from windrow.window.window import Window
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Partials:
+    rows: Mapping[int, Array]
+    """Stream to positions in its window."""
+    newest: Array
+    latest: Array
+
+    @classmethod
+    def start(cls, stream: int, window: Window, first: int, end: int) -> Partials:
+        ts = window.ts[first:end]
+        return cls({stream: np.arange(first, end)}, ts, ts + window.time_span)
+
+    def __len__(self) -> int:
+        return len(self.newest)
+
+    def extend(self, stream: int, window: Window, which: Array, found: Array) -> Partials:
+        """Partial result `which[k]` with row `found[k]` of `stream` added."""
+        rows = {s: positions[which] for s, positions in self.rows.items()}
+        rows[stream] = found
+        ts = window.ts[found]
+        return Partials(
+            rows,
+            np.maximum(self.newest[which], ts),
+            np.minimum(self.latest[which], ts + window.time_span),
+        )
+
+    def where(self, mask: Array) -> Partials:
+        if mask.all():
+            return self
+        return Partials({s: p[mask] for s, p in self.rows.items()}, self.newest[mask], self.latest[mask])

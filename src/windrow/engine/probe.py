@@ -1,0 +1,97 @@
+"""Probing in one direction: from arriving rows through all other windows to results.
+
+Level by level: the partial results so far are expanded through the next window's index inside the time
+bounds, then whatever has become checkable is checked. Depth first over bounded batches, so that memory does
+not depend on how much the join multiplies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.bounds import holds
+from windrow.engine.partials import Partials
+from windrow.engine.search import Search
+from windrow.expr.evaluate import evaluate
+from windrow.expr.parse import references
+from windrow.model.plan import Condition, Direction, Match
+from windrow.model.predicate import Residual, Word
+from windrow.model.query import Function
+from windrow.window.window import Window
+
+Array = np.ndarray
+
+
+class Probe:
+    """Carries out one direction of a plan."""
+
+    def __init__(
+        self,
+        direction: Direction,
+        numbers: dict[Word, int],
+        aliases: tuple[str, ...],
+        functions: Mapping[str, Function],
+    ) -> None:
+        self.direction = direction
+        self._numbers = numbers
+        self._aliases = aliases
+        self._functions = functions
+        self._searches = [Search(step, numbers) for step in direction.steps]
+
+    @property
+    def compared(self) -> int:
+        """Rows compared so far."""
+        return sum(search.compared for search in self._searches)
+
+    def run(self, windows: list[Window], arrived: int) -> Iterator[Partials]:
+        """Results that contain a row of the arriving stream at position `arrived` or later."""
+        stream = self.direction.order[0]
+        window = windows[stream]
+        first = arrived if stream == self.direction.arriving else window.first
+        yield from self._expand(Partials.start(stream, window, first, window.end), 0, windows, arrived)
+
+    def _expand(
+        self, partials: Partials, level: int, windows: list[Window], arrived: int
+    ) -> Iterator[Partials]:
+        if level == len(self._searches):
+            yield partials
+            return
+        search = self._searches[level]
+        step = search.step
+        window = windows[step.stream]
+        first = arrived if step.stream == self.direction.arriving else window.first
+        for which, found in search.run(partials, windows, first):
+            longer = partials.extend(step.stream, window, which, found.copy())
+            for condition in step.checks:
+                longer = longer.where(self._check(condition, longer, windows))
+            for residual in step.residuals:
+                longer = longer.where(self._evaluate(residual, longer, windows))
+            if len(longer):
+                yield from self._expand(longer, level + 1, windows, arrived)
+
+    def _check(self, condition: Condition, partials: Partials, windows: list[Window]) -> Array:
+        pair = (condition.own, condition.bound) if isinstance(condition, Match) else condition.words
+        left, right = (
+            windows[w.stream].column(self._numbers[w])[partials.rows[w.stream]] for w in pair
+        )
+        return holds(condition, left, right)
+
+    def _evaluate(self, residual: Residual, partials: Partials, windows: list[Window]) -> Array:
+        columns: dict[tuple[str, str], pa.Array] = {}
+        needed = references(residual.node)
+        for stream in residual.streams:
+            alias = self._aliases[stream]
+            names = sorted(name for a, name in needed if a == alias)
+            gathered = windows[stream].gather(partials.rows[stream], names)
+            columns.update({(alias, name): array for name, array in zip(names, gathered, strict=True)})
+        return as_mask(evaluate(residual.node, columns, len(partials), self._functions))
+
+
+def as_mask(condition: pa.Array) -> Array:
+    """A SQL condition as a mask: null counts as false."""
+    if condition.null_count:
+        condition = condition.fill_null(False)
+    return condition.to_numpy(zero_copy_only=False)

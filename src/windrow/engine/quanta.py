@@ -1,0 +1,67 @@
+"""Cutting a call's rows into quanta: what is processed at once.
+
+A quantum changes cost, never the answer. Small quanta keep windows short and results early; large ones
+spread the fixed cost of an evaluation over more rows. By default a quantum covers an eighth of the shortest
+window, so that windows hold little more than they must even when a call brings hours of history, but not
+less than some thousand rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from windrow.model.query import Interval
+
+Array = np.ndarray
+ROWS_WORTH_A_QUANTUM = 8192
+QUANTA_PER_WINDOW = 8
+
+
+def cut(times: Sequence[Array], interval: Interval | None, shortest: int | None) -> Iterator[list[int]]:
+    """For each quantum, where it ends in each stream. `times` ascend; `shortest` is the shortest window."""
+    if sum(map(len, times)) == 0:
+        return
+    if interval is not None and interval.rows:
+        yield from _by_rows(times, interval.rows)
+    elif interval is not None and interval.time:
+        yield from _by_time(times, interval.time, 1)
+    elif shortest is not None:
+        yield from _by_time(times, max(1, shortest // QUANTA_PER_WINDOW), ROWS_WORTH_A_QUANTUM)
+    else:
+        yield [len(t) for t in times]
+
+
+def _by_time(times: Sequence[Array], length: int, least_rows: int) -> Iterator[list[int]]:
+    """Every `length` of time, but not before `least_rows` rows have come together."""
+    at = [0] * len(times)
+    ends = [len(t) for t in times]
+    while at != ends:
+        begin = min(int(t[a]) for t, a in zip(times, at, strict=True) if a < len(t))
+        until = begin + length
+        while True:
+            stop = [int(np.searchsorted(t, until, side="left")) for t in times]
+            if stop == ends or sum(stop) - sum(at) >= least_rows:
+                break
+            # Jump over time without rows, and grow geometrically where rows are sparse.
+            following = min(int(t[s]) for t, s in zip(times, stop, strict=True) if s < len(t))
+            until = max(following + 1, begin + 2 * (until - begin))
+        yield stop
+        at = stop
+
+
+def _by_rows(times: Sequence[Array], rows: int) -> Iterator[list[int]]:
+    """Every `rows` rows, in the order of time and, at one time, of the streams."""
+    source = merged_sources(times)
+    counts = np.zeros(len(times), np.int64)
+    for begin in range(0, len(source), rows):
+        counts += np.bincount(source[begin : begin + rows], minlength=len(times))
+        yield counts.tolist()
+
+
+def merged_sources(times: Sequence[Array]) -> Array:
+    """Which stream each row comes from, when all rows stand in one order of time."""
+    together = np.concatenate(times)
+    source = np.repeat(np.arange(len(times)), [len(t) for t in times])
+    return source[np.argsort(together, kind="stable")]

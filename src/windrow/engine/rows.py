@@ -1,0 +1,166 @@
+"""From an input table to rows a window can take: times, words, payload, sorted by time.
+
+What no result can contain is left out here and counted: rows without a time, rows too late, rows that fail
+a single-stream condition, rows with a null or NaN where an atom needs a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pat
+from sqlglot import exp
+
+from windrow.engine.probe import as_mask
+from windrow.errors import DataError, unknown
+from windrow.expr.evaluate import evaluate
+from windrow.expr.parse import references
+from windrow.expr.words import word_values
+from windrow.model.predicate import Predicate, Word
+from windrow.model.query import Function
+
+Array = np.ndarray
+_PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
+
+
+def as_batch(alias: str, data: object) -> pa.RecordBatch:
+    """One contiguous batch, dictionaries decoded."""
+    if isinstance(data, pa.RecordBatch):
+        batch = data
+    elif isinstance(data, pa.Table):
+        batches = data.combine_chunks().to_batches()
+        batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=data.schema)
+        if len(batches) > 1:
+            batch = pa.concat_batches(batches)
+    else:
+        raise DataError(
+            f"stream '{alias}': expected a pyarrow Table or RecordBatch, got {type(data).__name__}"
+        )
+    if any(pat.is_dictionary(t) for t in batch.schema.types):
+        columns = [c.dictionary_decode() if pat.is_dictionary(c.type) else c for c in batch.columns]
+        batch = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+    return pa.RecordBatch.from_arrays(batch.columns, schema=plain_schema(batch.schema))
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Without metadata and dictionaries: what windows hold."""
+    kinds = [t.value_type if pat.is_dictionary(t) else t for t in schema.types]
+    return pa.schema(list(zip(schema.names, kinds, strict=True)))
+
+
+def check_time_column(alias: str, schema: pa.Schema, name: str) -> None:
+    if name not in schema.names:
+        raise DataError(f"stream '{alias}': time column: {unknown('column', name, schema.names)}")
+    if schema.names.count(name) > 1:
+        raise DataError(f"stream '{alias}': column '{name}' appears {schema.names.count(name)} times")
+    kind = schema.field(name).type
+    if not pat.is_timestamp(kind):
+        raise DataError(
+            f"stream '{alias}': time column '{name}' must be a timestamp, got {kind}; "
+            "cast it, for example with pyarrow.compute.cast(column, 'timestamp[us]')"
+        )
+
+
+def event_times(column: pa.Array) -> Array:
+    """Microseconds since 1970; nulls come out as 0 and must be left out by the caller."""
+    unit = column.type.unit
+    counts = column.view(pa.int64())
+    if counts.null_count:
+        counts = counts.fill_null(0)
+    raw = counts.to_numpy()
+    return raw // 1_000 if unit == "ns" else raw * _PER_UNIT[unit] if unit != "us" else raw
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one stream, ascending in time, and what was left out."""
+
+    ts: Array
+    words: tuple[Array, ...]
+    payload: pa.RecordBatch
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    def slice(self, start: int, end: int) -> Rows:
+        return Rows(
+            self.ts[start:end], tuple(w[start:end] for w in self.words), self.payload.slice(start, end - start)
+        )
+
+    def where(self, mask: Array) -> Rows:
+        if mask.all():
+            return self
+        return Rows(self.ts[mask], tuple(w[mask] for w in self.words), self.payload.filter(pa.array(mask)))
+
+
+def timed(batch: pa.RecordBatch, time: str, earliest: int | None) -> tuple[Array, pa.RecordBatch, int, int]:
+    """Times and rows that are neither without a time nor before `earliest`, ascending in time (rows of one
+    time stay in their order), and how many rows were left out for each reason."""
+    column = batch.column(time)
+    ts = event_times(column)
+    null_times = column.null_count
+    if null_times:
+        valid = column.is_valid()
+        ts, batch = ts[valid.to_numpy(zero_copy_only=False)], batch.filter(valid)
+    late = 0
+    if earliest is not None and len(ts) and int(ts.min()) < earliest:
+        in_time = ts >= earliest
+        late = int(len(ts) - in_time.sum())
+        ts, batch = ts[in_time], batch.filter(pa.array(in_time))
+    if len(ts) > 1 and (ts[1:] < ts[:-1]).any():
+        order = np.argsort(ts, kind="stable")
+        ts, batch = ts[order], batch.take(pa.array(order))
+    return ts, batch, null_times, late
+
+
+class RowReader:
+    """Computes the words of a stream's rows and tells which rows can be in a result."""
+
+    def __init__(
+        self, predicate: Predicate, words: tuple[Word, ...], stream: int, functions: Mapping[str, Function]
+    ) -> None:
+        self._functions = functions
+        self._filters = [f.node for f in predicate.filters if f.stream == stream]
+        self._words = words
+
+    def read(self, ts: Array, batch: pa.RecordBatch) -> tuple[Rows, Array | None, list[Array | None]]:
+        """All rows with their words; a mask of those that pass the single-stream conditions; and for each
+        word a mask of the rows where it has a value. None stands for all rows."""
+        passed: Array | None = None
+        for node in self._filters:
+            mask = as_mask(evaluate(node, _columns(node, batch), len(ts), self._functions))
+            passed = mask if passed is None else passed & mask
+        values, valid = [], []
+        for word in self._words:
+            array, mask = word_values(word, _columns(word.node, batch), len(ts), self._functions)
+            values.append(array)
+            valid.append(mask)
+        return Rows(ts, tuple(values), batch), passed, valid
+
+
+def _columns(node: exp.Expression, batch: pa.RecordBatch) -> dict[tuple[str, str], pa.Array]:
+    return {key: batch.column(key[1]) for key in references(node)}
+
+
+def same_schema(alias: str, expected: pa.Schema, got: pa.Schema) -> None:
+    """Refuses rows of another shape than before, and says what differs."""
+    got = plain_schema(got)
+    if expected.equals(got):
+        return
+    missing = [n for n in expected.names if n not in got.names]
+    extra = [n for n in got.names if n not in expected.names]
+    changed = [
+        f"'{n}' was {expected.field(n).type}, now {got.field(n).type}"
+        for n in expected.names
+        if n in got.names and expected.field(n).type != got.field(n).type
+    ]
+    told = [f"missing {missing}"] * bool(missing) + [f"new {extra}"] * bool(extra) + changed
+    raise DataError(
+        f"stream '{alias}': columns differ from the first batch ({'; '.join(told) or 'another order'}); "
+        "bring every batch of a stream to one schema"
+    )
+
+

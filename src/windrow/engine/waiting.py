@@ -1,0 +1,42 @@
+"""Rows that came but cannot be processed yet: a schema is missing, or an earlier row may still come."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+Array = np.ndarray
+
+
+class Waiting:
+    """The waiting rows of one stream, as they came: times, rows, and the number of the call they came with."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[Array, pa.RecordBatch, Array]] = []
+
+    def __len__(self) -> int:
+        return sum(len(ts) for ts, _, _ in self.parts)
+
+    def add(self, ts: Array, rows: pa.RecordBatch, call: int | Array) -> None:
+        self.parts.append((ts, rows, np.broadcast_to(np.int64(call), len(ts)) if np.isscalar(call) else call))
+
+    def merged(self, schema: pa.Schema | None) -> tuple[Array, pa.RecordBatch, Array]:
+        """All waiting rows, ascending in time; rows of one time in the order they came."""
+        if not self.parts:
+            assert schema is not None
+            empty = np.empty(0, np.int64)
+            return empty, pa.RecordBatch.from_pylist([], schema=schema), empty
+        if len(self.parts) == 1:
+            return self.parts[0]
+        ts = np.concatenate([t for t, _, _ in self.parts])
+        rows = pa.concat_batches([r for _, r, _ in self.parts])
+        calls = np.concatenate([c for _, _, c in self.parts])
+        order = np.argsort(ts, kind="stable")
+        return ts[order], rows.take(pa.array(order)), calls[order]
+
+    def release(self, before: int | None, schema: pa.Schema | None) -> tuple[Array, pa.RecordBatch, Array]:
+        """Takes out the rows older than `before`; all of them if None."""
+        ts, rows, calls = self.merged(schema)
+        count = len(ts) if before is None else int(np.searchsorted(ts, before, side="left"))
+        self.parts = [(ts[count:], rows.slice(count), calls[count:])] if count < len(ts) else []
+        return ts[:count], rows.slice(0, count), calls[:count]

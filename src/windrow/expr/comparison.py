@@ -1,0 +1,155 @@
+"""Comparisons, and values of several types brought to one.
+
+Both sides are cast to their common type. A comparison with null is null; with NaN it is false, `<>` too.
+A literal has no type of its own to defend: text meets a date or timestamp as one, a number with a point
+meets a decimal exactly, and a timestamp literal takes the zone of what it is compared with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+from sqlglot import exp
+
+from windrow.errors import QueryError
+from windrow.expr.casts import cast
+from windrow.expr.dialect import render
+from windrow.expr.types import (
+    common_type,
+    decimal_type,
+    is_list,
+    is_moment,
+    is_number,
+    is_text,
+    mixed_zones,
+    sql_name,
+    sql_type,
+)
+from windrow.expr.values import Value
+
+_COMPARE: dict[str, Callable[..., Value]] = {
+    "=": pc.equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A value and the expression it came from, for literals and for messages."""
+
+    node: exp.Expression
+    value: Value
+
+    @property
+    def type(self) -> pa.DataType:
+        return self.value.type
+
+    def __str__(self) -> str:
+        return f"{render(self.node)} ({self.type})"
+
+
+def compare(op: str, left: Operand, right: Operand) -> Value:
+    """`left op right` for = <> < <= > >=."""
+    x, y = unified([left, right])
+    if pt.is_nested(x.type):
+        remedy = "; use jaccard, overlap, cosine or distance" if is_list(x.type) else "; compare its fields"
+        raise QueryError(f"on: cannot compare {left} with {right}{remedy}")
+    if pt.is_null(x.type):
+        return pa.scalar(None, pa.bool_())
+    if op == "<>":
+        if pt.is_floating(x.type):
+            return pc.or_(pc.less(x, y), pc.greater(x, y))
+        return pc.not_equal(x, y)
+    return _COMPARE[op](x, y)
+
+
+def unified(operands: Sequence[Operand], where: str = "") -> list[Value]:
+    """All values as their common type. `where` names a function whose arguments they are."""
+    fitted = [_fitted(one, [o.type for o in operands]) for one in operands]
+    kind = reduce(lambda a, b: _meet(a, b, where), fitted).type
+    return [cast(one.value, kind) for one in fitted]
+
+
+def _meet(left: Operand, right: Operand, where: str) -> Operand:
+    kind = common_type(left.type, right.type)
+    if kind is not None:
+        probe = pa.scalar(None, kind)
+        return Operand(left.node, probe)
+    verb = f"on: {where}: cannot combine" if where else "on: cannot compare"
+    if mixed_zones(left.type, right.type):
+        bare = right if right.type.tz is None else left
+        raise QueryError(
+            f"{verb} {left} with {right}: one has a time zone and the other has none; "
+            f"cast one of them, for example cast({render(bare.node)} as timestamptz), which reads it as UTC"
+        )
+    text, other = (right, left) if is_text(right.type) and not is_text(left.type) else (left, right)
+    raise QueryError(
+        f"{verb} {left} with {right}; cast one of them, "
+        f"for example cast({render(text.node)} as {sql_name(other.type)})"
+    )
+
+
+def _fitted(one: Operand, types: Sequence[pa.DataType]) -> Operand:
+    """A literal as the type of what it meets."""
+    node, negative = _literal(one.node)
+    if node is None:
+        return one
+    if (
+        not node.is_string
+        and any(pt.is_decimal(t) for t in types)
+        and not any(pt.is_floating(t) for t in types if t != one.type)
+    ):
+        return Operand(one.node, decimal_scalar(Decimal(node.name) * (-1 if negative else 1)))
+    moment = next((t for t in types if is_moment(t) and (t != one.type)), None)
+    if node.is_string and moment is not None and (one.node.unnest() is node or pt.is_timestamp(one.type)):
+        return _moment(one, node.name, moment)
+    return one
+
+
+def _moment(one: Operand, text: str, kind: pa.DataType) -> Operand:
+    if pt.is_date(kind) and len(text.strip()) > 10:
+        kind = pa.timestamp("us")
+    if pt.is_timestamp(kind):
+        kind = pa.timestamp("ns" if kind.unit == "ns" else "us", kind.tz)
+    value = cast(pa.scalar(text), pa.timestamp("us") if pt.is_date(kind) else pa.timestamp(kind.unit))
+    if value.is_valid and pt.is_timestamp(kind) and kind.tz is not None:
+        value = pc.assume_timezone(value, kind.tz, ambiguous="earliest", nonexistent="latest")
+    value = cast(pa.scalar(text), kind) if not value.is_valid else cast(value, kind)
+    if not value.is_valid:
+        raise QueryError(
+            f"on: cannot read '{text}' as a {sql_name(kind)}; write it like '2024-01-31 12:00:00'"
+        )
+    return Operand(one.node, value)
+
+
+def _literal(node: exp.Expression) -> tuple[exp.Literal | None, bool]:
+    """The literal behind parentheses, a minus or `timestamp '...'`, and whether it was negated."""
+    node = node.unnest()
+    if isinstance(node, exp.Neg):
+        inner, negative = _literal(node.this)
+        return (inner if inner is not None and not inner.is_string else None), not negative
+    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and is_moment(sql_type(node.to)):
+        return (node.this if node.this.is_string else None), False
+    return (node if isinstance(node, exp.Literal) else None), False
+
+
+def decimal_scalar(number: Decimal) -> pa.Scalar:
+    """A number as the narrowest decimal that holds it."""
+    _, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(0, -exponent)
+    kind = decimal_type(max(len(digits) + max(0, exponent), scale, 1), scale)
+    return pa.scalar(number, kind)
+
+
+def is_numeric(operand: Operand) -> bool:
+    return is_number(operand.type) or pt.is_null(operand.type)

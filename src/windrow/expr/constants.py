@@ -1,0 +1,64 @@
+"""Constants: literals as scalars, and constant expressions folded exactly.
+
+`fold` knows + - * / and minus over numbers and intervals, in fractions, so that the width of a band is the
+number that was written and not its nearest double.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+import pyarrow as pa
+from sqlglot import exp
+
+from windrow.expr.comparison import decimal_scalar
+from windrow.expr.intervals import interval_microseconds
+
+
+def literal(node: exp.Literal, exact: bool = False) -> pa.Scalar:
+    """Text, an int64, or a double; numbers as decimals if `exact` or too large for an int64."""
+    if node.is_string:
+        return pa.scalar(node.name)
+    if exact:
+        return decimal_scalar(Decimal(node.name))
+    if not node.name.isdigit():
+        return pa.scalar(float(node.name))
+    number = int(node.name)
+    return pa.scalar(number, pa.int64()) if number < 2**63 else decimal_scalar(Decimal(number))
+
+
+@dataclass(frozen=True)
+class Constant:
+    """An exact number, or an exact span of time in microseconds."""
+
+    amount: Fraction
+    is_time: bool = False
+
+
+def fold(node: exp.Expression) -> Constant | None:
+    """The value of a constant expression of numbers and intervals; None if it is anything else."""
+    node = node.unnest()
+    if isinstance(node, exp.Literal):
+        return None if node.is_string else Constant(Fraction(node.name))
+    if isinstance(node, exp.Interval):
+        return Constant(interval_microseconds(node), True)
+    if isinstance(node, exp.Neg):
+        inner = fold(node.this)
+        return None if inner is None else Constant(-inner.amount, inner.is_time)
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Div):
+        left, right = fold(node.left), fold(node.right)
+        return None if left is None or right is None else _computed(node, left, right)
+    return None
+
+
+def _computed(node: exp.Binary, left: Constant, right: Constant) -> Constant | None:
+    a, b = left.amount, right.amount
+    if isinstance(node, exp.Mul):
+        return None if left.is_time and right.is_time else Constant(a * b, left.is_time or right.is_time)
+    if isinstance(node, exp.Div):
+        return None if right.is_time or b == 0 else Constant(a / b, left.is_time)
+    if left.is_time != right.is_time:
+        return None
+    return Constant(a + b if isinstance(node, exp.Add) else a - b, left.is_time)

@@ -1,0 +1,271 @@
+"""Expressions evaluated over whole arrays, with SQL's three-valued logic.
+
+A node is evaluated bottom-up; constants stay scalars until the end. What cannot be computed for a row
+(division by zero, overflow, a cast that fails, a function outside its domain) is null for that row; what
+makes no sense for any row (types that cannot meet, unknown names) is a QueryError, raised on empty arrays
+as well, so `result_type` finds every such error before data is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+from sqlglot import exp
+
+from windrow.errors import DataError, QueryError
+from windrow.expr.arithmetic import arithmetic, negated
+from windrow.expr.calls import call_builtin, call_own, own_function
+from windrow.expr.casts import cast
+from windrow.expr.comparison import Operand, compare, unified
+from windrow.expr.constants import literal
+from windrow.expr.dialect import render
+from windrow.expr.intervals import interval_microseconds
+from windrow.expr.parse import Reference
+from windrow.expr.strings import concat, matches
+from windrow.expr.types import sql_type
+from windrow.expr.values import Value, broadcast, plain, rowwise
+from windrow.model.query import Function
+
+_ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_COMPARISON = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_CONDITIONAL = ("coalesce", "ifnull", "nvl", "nullif")
+
+
+def evaluate(
+    node: exp.Expression,
+    columns: Mapping[Reference, pa.Array],
+    length: int,
+    functions: Mapping[str, Function],
+) -> pa.Array:
+    """One value per row. `columns` holds every column the node refers to, each of `length` rows."""
+    return broadcast(_Evaluation(columns, length, functions).value(node), length)
+
+
+def result_type(
+    node: exp.Expression, types: Mapping[Reference, pa.DataType], functions: Mapping[str, Function]
+) -> pa.DataType:
+    """The type of an expression, found by evaluating it on empty columns: raises every type error."""
+    empty = {reference: pa.array([], kind) for reference, kind in types.items()}
+    return evaluate(node, empty, 0, functions).type
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    columns: Mapping[Reference, pa.Array]
+    length: int
+    functions: Mapping[str, Function]
+
+    def value(self, node: exp.Expression) -> Value:
+        for kind in type(node).__mro__:
+            rule = _RULES.get(kind)
+            if rule is not None:
+                return rule(self, node)
+        raise QueryError(f"on: {render(node)} is not supported in a predicate")
+
+    def operand(self, node: exp.Expression) -> Operand:
+        return Operand(node, self.value(node))
+
+    def condition(self, node: exp.Expression) -> Value:
+        value = self.value(node)
+        if pt.is_null(value.type):
+            return cast(value, pa.bool_())
+        if not pt.is_boolean(value.type):
+            raise QueryError(
+                f"on: expected a condition that is true or false, got {render(node)} of type {value.type}"
+            )
+        return value
+
+    # Names and constants
+
+    def column(self, node: exp.Column) -> Value:
+        reference = (node.table, node.name)
+        if reference not in self.columns:
+            raise DataError(f"stream '{node.table}': column '{node.name}' is missing")
+        return plain(self.columns[reference])
+
+    def field(self, node: exp.Dot) -> Value:
+        struct, name = self.value(node.this), node.expression.name
+        if not pt.is_struct(struct.type) or struct.type.get_field_index(name) < 0:
+            raise QueryError(f"on: {render(node.this)} ({struct.type}) has no field '{name}'")
+        return rowwise(lambda array: plain(pc.struct_field(array, name)), struct)
+
+    def interval(self, node: exp.Interval) -> Value:
+        return pa.scalar(round(interval_microseconds(node)), pa.duration("us"))
+
+    # Logic
+
+    def conjunction(self, node: exp.And) -> Value:
+        return pc.and_kleene(self.condition(node.left), self.condition(node.right))
+
+    def disjunction(self, node: exp.Or) -> Value:
+        return pc.or_kleene(self.condition(node.left), self.condition(node.right))
+
+    def negation(self, node: exp.Not) -> Value:
+        return pc.invert(self.condition(node.this))
+
+    def identity(self, node: exp.Is) -> Value:
+        """is null, is true, is false."""
+        if isinstance(node.expression, exp.Null):
+            return pc.is_null(self.value(node.this))
+        if not isinstance(node.expression, exp.Boolean):
+            raise QueryError(f"on: {render(node)} is not supported in a predicate")
+        wanted = pa.scalar(node.expression.this)
+        return pc.coalesce(pc.equal(self.condition(node.this), wanted), pa.scalar(False))
+
+    # Comparisons
+
+    def comparison(self, node: exp.Binary) -> Value:
+        return compare(_COMPARISON[type(node)], self.operand(node.left), self.operand(node.right))
+
+    def same(self, node: exp.Binary) -> Value:
+        """is not distinct from: two nulls are the same."""
+        left, right = self.operand(node.left), self.operand(node.right)
+        absent = pc.and_(pc.is_null(left.value), pc.is_null(right.value))
+        return pc.or_(absent, pc.coalesce(compare("=", left, right), pa.scalar(False)))
+
+    def distinct(self, node: exp.Binary) -> Value:
+        return pc.invert(self.same(node))
+
+    def between(self, node: exp.Between) -> Value:
+        if node.args.get("symmetric"):
+            raise QueryError("on: between symmetric is not supported; write least and greatest")
+        value, low, high = (self.operand(node.args[name]) for name in ("this", "low", "high"))
+        return pc.and_kleene(compare(">=", value, low), compare("<=", value, high))
+
+    def membership(self, node: exp.In) -> Value:
+        if not node.expressions:
+            raise QueryError(f"on: in takes a list of values, got {render(node)}")
+        value = self.operand(node.this)
+        return reduce(pc.or_kleene, (compare("=", value, self.operand(one)) for one in node.expressions))
+
+    def like(self, node: exp.Binary) -> Value:
+        def search(values: Value, pattern: str) -> Value:
+            return pc.match_like(values, pattern, ignore_case=isinstance(node, exp.ILike))
+
+        found = matches("like", search, self.operand(node.left), self.operand(node.right))
+        return pc.invert(found) if node.args.get("negate") else found
+
+    def regex(self, node: exp.RegexpLike) -> Value:
+        return call_builtin("rlike", [self.operand(node.this), self.operand(node.expression)], self.functions)
+
+    # Computation
+
+    def arithmetic(self, node: exp.Binary) -> Value:
+        left, right, op = self.operand(node.left), self.operand(node.right), _ARITHMETIC[type(node)]
+        if pt.is_decimal(left.type) or pt.is_decimal(right.type):
+            left, right = (_exact(o) for o in (left, right))
+        answer = arithmetic(op, left.value, right.value)
+        if answer is None:
+            raise QueryError(f"on: cannot compute {left} {op} {right}{_remedy(left, right)}")
+        return answer
+
+    def minus(self, node: exp.Neg) -> Value:
+        operand = self.operand(node.this)
+        answer = negated(operand.value)
+        if answer is None:
+            raise QueryError(f"on: cannot compute - {operand}")
+        return answer
+
+    def concatenation(self, node: exp.DPipe) -> Value:
+        return concat(self.operand(node.left), self.operand(node.right))
+
+    def conversion(self, node: exp.Cast) -> Value:
+        return cast(self.value(node.this), sql_type(node.to))
+
+    def extraction(self, node: exp.Extract) -> Value:
+        return call_builtin(node.name.lower(), [self.operand(node.expression)], self.functions)
+
+    def choice(self, node: exp.Case) -> Value:
+        """case when c then v ... else d end, and case x when y then v ... end."""
+        subject = self.operand(node.this) if node.this is not None else None
+        conditions = [
+            self.condition(branch.this)
+            if subject is None
+            else compare("=", subject, self.operand(branch.this))
+            for branch in node.args["ifs"]
+        ]
+        return self._choose(conditions, [b.args["true"] for b in node.args["ifs"]], node.args.get("default"))
+
+    def alternative(self, node: exp.If) -> Value:
+        return self._choose([self.condition(node.this)], [node.args["true"]], node.args.get("false"))
+
+    def _choose(
+        self, conditions: list[Value], branches: list[exp.Expression], default: exp.Expression | None
+    ) -> Value:
+        nodes = [*branches, default if default is not None else exp.Null()]
+        *values, rest = unified([self.operand(n) for n in nodes], "case")
+        for condition, value in zip(reversed(conditions), reversed(values), strict=True):
+            rest = pc.if_else(pc.coalesce(condition, pa.scalar(False)), value, rest)
+        return rest
+
+    def call(self, node: exp.Anonymous) -> Value:
+        operands = [self.operand(argument) for argument in node.expressions]
+        own = own_function(node.name, self.functions)
+        if own is not None:
+            return call_own(*own, operands, self.length)
+        name = node.name.lower()
+        if name in _CONDITIONAL and len(operands) >= 1:
+            return _conditional(name, operands)
+        return call_builtin(node.name, operands, self.functions)
+
+
+def _conditional(name: str, operands: list[Operand]) -> Value:
+    if name != "nullif":
+        return pc.coalesce(*unified(operands, name))
+    if len(operands) != 2:
+        raise QueryError(f"on: nullif takes 2 arguments, got {len(operands)}")
+    value = operands[0].value
+    equal = pc.coalesce(compare("=", *operands), pa.scalar(False))
+    return pc.if_else(equal, pa.scalar(None, value.type), value)
+
+
+def _exact(operand: Operand) -> Operand:
+    """A literal beside a decimal is a decimal: 1.1 and not the nearest double."""
+    node = operand.node.unnest()
+    if isinstance(node, exp.Literal) and not node.is_string:
+        return Operand(node, literal(node, exact=True))
+    return operand
+
+
+def _remedy(left: Operand, right: Operand) -> str:
+    if any(pt.is_temporal(o.type) for o in (left, right)):
+        return "; give a span of time as interval '5' second, and cast both sides to timestamp or timestamptz"
+    return "; cast to a number first"
+
+
+_Rule = Callable[[_Evaluation, Any], Value]
+_RULES: dict[type, _Rule] = {
+    exp.Column: _Evaluation.column,
+    exp.Dot: _Evaluation.field,
+    exp.Paren: lambda evaluation, node: evaluation.value(node.this),
+    exp.Literal: lambda evaluation, node: literal(node),
+    exp.Boolean: lambda evaluation, node: pa.scalar(bool(node.this)),
+    exp.Null: lambda evaluation, node: pa.scalar(None, pa.null()),
+    exp.Interval: _Evaluation.interval,
+    exp.And: _Evaluation.conjunction,
+    exp.Or: _Evaluation.disjunction,
+    exp.Not: _Evaluation.negation,
+    exp.Is: _Evaluation.identity,
+    exp.NullSafeEQ: _Evaluation.same,
+    exp.NullSafeNEQ: _Evaluation.distinct,
+    exp.Between: _Evaluation.between,
+    exp.In: _Evaluation.membership,
+    exp.Like: _Evaluation.like,
+    exp.ILike: _Evaluation.like,
+    exp.RegexpLike: _Evaluation.regex,
+    exp.Neg: _Evaluation.minus,
+    exp.DPipe: _Evaluation.concatenation,
+    exp.Cast: _Evaluation.conversion,
+    exp.Extract: _Evaluation.extraction,
+    exp.Case: _Evaluation.choice,
+    exp.If: _Evaluation.alternative,
+    exp.Anonymous: _Evaluation.call,
+    **dict.fromkeys(_ARITHMETIC, _Evaluation.arithmetic),
+    **dict.fromkeys(_COMPARISON, _Evaluation.comparison),
+}

@@ -1,0 +1,123 @@
+"""Text to expression: parsed, every column under the alias of its stream, nothing that needs more than a row.
+
+An expression speaks of columns as `alias.column`, or `alias.column.field` for a field of a struct. Aliases
+are found whatever their case and come out as the query spells them. Subqueries, aggregates, window
+functions and stars are refused here, so later steps meet only expressions of one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from windrow.errors import QueryError, unknown
+from windrow.expr.dialect import WindrowPredicate, render
+
+Reference = tuple[str, str]
+"""(alias, column)"""
+
+_REFUSED: tuple[tuple[type[exp.Expression], str], ...] = (
+    (exp.Query, "subqueries are not supported; join the other table as a stream of its own"),
+    (exp.Exists, "subqueries are not supported; join the other table as a stream of its own"),
+    (exp.Window, "window functions are not supported; compute them on the stream before the join"),
+    (exp.Star, "* is not supported here; name the column, such as a.id"),
+    (exp.Distinct, "distinct is not supported in a predicate"),
+    (exp.Placeholder, "parameters are not supported; write the value into the text"),
+    (exp.Parameter, "parameters are not supported; write the value into the text"),
+    (exp.Alias, "a predicate takes no 'as'"),
+)
+
+
+def parse(text: str, aliases: Sequence[str], functions: Collection[str] = ()) -> exp.Expression:
+    """Parses one expression and qualifies its columns.
+
+    `functions` are the names of the user's own functions: they may be called as any aggregate is.
+
+    Raises
+    ------
+    QueryError
+        If the text is no expression, names an unknown stream or leaves a column without one.
+    """
+    node = _parse(text)
+    own = {name.lower() for name in functions}
+    for part in list(node.walk()):
+        _refuse(part, text, own)
+    root = exp.Paren(this=node)  # a parent for a node that is itself a column
+    for column in list(root.find_all(exp.Column)):
+        column.replace(_qualified(column, aliases))
+    found = root.this
+    assert isinstance(found, exp.Expression)
+    found.pop()
+    return found.unnest()
+
+
+def conjuncts(node: exp.Expression) -> list[exp.Expression]:
+    """The parts of `a AND b AND c`, in the order written."""
+    node = node.unnest()
+    if isinstance(node, exp.And):
+        return conjuncts(node.left) + conjuncts(node.right)
+    return [node]
+
+
+def references(node: exp.Expression) -> frozenset[Reference]:
+    """The columns an expression reads."""
+    return frozenset((column.table, column.name) for column in node.find_all(exp.Column))
+
+
+def _parse(text: str) -> exp.Expression:
+    try:
+        statements = sqlglot.parse(text, dialect=WindrowPredicate)
+    except ParseError as error:
+        raise QueryError(f"on: cannot parse {text!r}{_position(error, text)}") from None
+    except TokenError:
+        raise QueryError(f"on: cannot parse {text!r}: a quote is opened and never closed") from None
+    if len(statements) != 1 or statements[0] is None:
+        raise QueryError(f"on: expected one predicate such as 'a.id = b.id', got {text!r}")
+    node = statements[0]
+    assert isinstance(node, exp.Expression)
+    return node
+
+
+def _position(error: ParseError, text: str) -> str:
+    if not error.errors:
+        return ""
+    first = error.errors[0]
+    line, column, near = first.get("line"), first.get("col"), first.get("highlight")
+    missing = str(first.get("description", "")).startswith("Required keyword")
+    what = "something is missing" if missing else "not expected here"
+    if not line or not column or not near:
+        return f": {what}"
+    start = column - len(near) + 1
+    return f" at line {line}, column {start}, near '{near}': {what}"
+
+
+def _refuse(node: exp.Expression, text: str, own: Collection[str]) -> None:
+    for kind, remedy in _REFUSED:
+        if isinstance(node, kind):
+            raise QueryError(f"on: cannot use {text!r}: {remedy}")
+    if isinstance(node, exp.Anonymous) and node.name.lower() not in own:
+        known = exp.FUNCTION_BY_NAME.get(node.name.upper())
+        if known is not None and issubclass(known, exp.AggFunc):
+            raise QueryError(
+                f"on: {node.name}(...) needs many rows and a predicate sees one of each stream; "
+                "aggregate the stream before the join, or its result after"
+            )
+
+
+def _qualified(column: exp.Column, aliases: Sequence[str]) -> exp.Expression:
+    parts = [part.name for part in column.parts]
+    if len(parts) == 1:
+        raise QueryError(
+            f"on: column '{parts[0]}' names no stream. The streams are {', '.join(aliases)}; "
+            f"write {aliases[0]}.{parts[0]}"
+        )
+    alias = next((a for a in aliases if a.lower() == parts[0].lower()), None)
+    if alias is None:
+        raise QueryError(f"on: {unknown('stream', parts[0], aliases)} (in {render(column)})")
+    found: exp.Expression = exp.column(parts[1], table=alias)
+    for field in parts[2:]:
+        found = exp.Dot(this=found, expression=exp.to_identifier(field))
+    return found

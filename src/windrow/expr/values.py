@@ -1,0 +1,99 @@
+"""Values in the middle of an evaluation: an array of one value per row, or a scalar for a constant.
+
+Columns are first made plain (dictionaries, views and run-ends decoded), so that the rest meets few layouts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+Value = pa.Array | pa.Scalar
+
+
+def plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The same values in one array of a plain layout; the array itself if it is plain already."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pt.is_dictionary(array.type):
+        return plain(array.dictionary_decode())
+    if pt.is_run_end_encoded(array.type):
+        return plain(pc.run_end_decode(array))
+    if pt.is_date64(array.type):
+        return array.cast(pa.date32(), safe=False)
+    target = _plain_type(array.type)
+    return array if target is None else array.cast(target)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType | None:
+    if pt.is_string_view(kind):
+        return pa.large_string()
+    if pt.is_binary_view(kind):
+        return pa.large_binary()
+    if pt.is_decimal32(kind) or pt.is_decimal64(kind):
+        return pa.decimal128(kind.precision, kind.scale)
+    if pt.is_list_view(kind):
+        return pa.list_(kind.value_type)
+    if pt.is_large_list_view(kind):
+        return pa.large_list(kind.value_type)
+    return None
+
+
+def is_constant(value: Value) -> bool:
+    return isinstance(value, pa.Scalar)
+
+
+def broadcast(value: Value, length: int) -> pa.Array:
+    """One value per row."""
+    return pa.repeat(value, length) if isinstance(value, pa.Scalar) else value
+
+
+def rowwise(call: Callable[..., pa.Array], *values: Value) -> Value:
+    """Calls a function that wants arrays of one length; constants in, constant out."""
+    if all(is_constant(v) for v in values):
+        return call(*(broadcast(v, 1) for v in values))[0]
+    length = next(len(v) for v in values if not is_constant(v))
+    return call(*(broadcast(v, length) for v in values))
+
+
+def to_numpy(array: pa.Array, kind: pa.DataType) -> np.ndarray:
+    """The numbers of an array; those of null rows mean nothing. Copies only if the type must change."""
+    if not array.type.equals(kind):
+        array = array.cast(kind)
+    if array.null_count:
+        array = array.fill_null(0)
+    return array.to_numpy(zero_copy_only=False)
+
+
+def from_numpy(numbers: np.ndarray, valid: np.ndarray) -> pa.Array:
+    """An array that is null where `valid` is false."""
+    return pa.array(numbers, mask=None if valid.all() else ~valid, from_pandas=False)
+
+
+def valid_mask(*arrays: pa.Array) -> np.ndarray:
+    """True where no array is null."""
+    mask = np.ones(len(arrays[0]), dtype=bool)
+    for array in arrays:
+        if array.null_count:
+            mask &= array.is_valid().to_numpy(zero_copy_only=False)
+    return mask
+
+
+def unscaled(array: pa.Array) -> np.ndarray:
+    """The integers a decimal128 of up to 18 digits stores; those of null rows mean nothing."""
+    words = np.frombuffer(array.buffers()[1], dtype=np.int64)
+    low = words[2 * array.offset : 2 * (array.offset + len(array)) : 2]
+    return np.ascontiguousarray(low)
+
+
+def from_unscaled(numbers: np.ndarray, valid: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """The decimal128 array that stores these integers, null where `valid` is false."""
+    words = np.column_stack([numbers, numbers >> 63])
+    decimals = pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(np.ascontiguousarray(words))])
+    return decimals if valid.all() else pc.if_else(pa.array(valid), decimals, pa.scalar(None, kind))

@@ -1,0 +1,26 @@
+"""Words: the number per row that indexes and kernels see of an expression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.expr.casts import cast
+from windrow.expr.encode import encode
+from windrow.expr.evaluate import evaluate
+from windrow.expr.parse import Reference
+from windrow.model.predicate import Word
+from windrow.model.query import Function
+
+
+def word_values(
+    word: Word, columns: Mapping[Reference, pa.Array], length: int, functions: Mapping[str, Function]
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """(numbers, valid): int64 numbers, or float64 for a word of kind float.
+
+    `valid` is None if every row has a number; else it is false where the value is null or NaN, and the
+    numbers there mean nothing. A plain column of the word's type is not copied, and so may be read-only.
+    """
+    return encode(cast(evaluate(word.node, columns, length, functions), word.type))

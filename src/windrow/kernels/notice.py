@@ -1,0 +1,26 @@
+"""Telling the user about compilation: kernels are compiled on first use and kept on disk."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from windrow.kernels import probing
+
+_log = logging.getLogger("windrow")
+_told = False
+
+
+def is_compiled() -> bool:
+    """Whether compiled kernels were found on disk."""
+    cache = probing.probe_hash._cache
+    folder = Path(cache.cache_path)
+    return folder.is_dir() and any(folder.glob("probing.probe_hash*.nbi"))
+
+
+def announce_compilation() -> None:
+    """Says, once per process, that first use is about to compile."""
+    global _told
+    if not _told and not is_compiled():
+        _log.warning("compiling kernels for this machine: some seconds on first use, then kept on disk")
+    _told = True

@@ -1,0 +1,63 @@
+"""The virtual clock: counted work turned into time at a stated capacity.
+
+Results then depend on the algorithm and not on the machine, its load or its compiler. Work is counted in
+three kinds of access to a stored row or bucket, each worth so many comparisons; by default all are worth
+one, as in the cost model of MultiJoin (App. A: "proportional to the number of accesses").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from windrow.errors import WindrowError
+
+
+@dataclass(frozen=True)
+class Work:
+    """What was done: rows compared, rows inserted, rows or buckets touched to let old rows go."""
+
+    comparisons: float
+    insertions: float = 0
+    expiries: float = 0
+
+
+@dataclass(frozen=True)
+class VirtualClock:
+    """A machine of known speed.
+
+    Parameters
+    ----------
+    capacity
+        Comparisons per second. The default is about what the machine of MultiJoin's Table 8 did.
+    insertion, expiry
+        What one such access costs, in comparisons.
+    """
+
+    capacity: float = 2_000_000
+    insertion: float = 1.0
+    expiry: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.capacity > 0:
+            raise WindrowError(f"virtual clock: capacity must be positive, got {self.capacity}")
+        if self.insertion < 0 or self.expiry < 0:
+            raise WindrowError(f"virtual clock: costs must not be negative, got {self}")
+
+    def seconds(self, work: Work) -> float:
+        """Time the work takes."""
+        accesses = work.comparisons + self.insertion * work.insertions + self.expiry * work.expiries
+        return accesses / self.capacity
+
+    def rate(self, rows: int, work: Work) -> float:
+        """The fastest input, in rows per second, that this work allows (MultiJoin s. 6.1: x / t)."""
+        return rows / self.seconds(work)
+
+
+def expiry_accesses(passes: int, buckets: Sequence[int], expired: int) -> int:
+    """Accesses to let old rows go (MultiJoin s. 4.1).
+
+    Each pass looks at the head of every bucket of every window, whether or not anything is stale there
+    (a window without an index is one bucket), and each row that goes moves a head on.
+    """
+    return passes * sum(buckets) + expired

@@ -1,0 +1,140 @@
+"""MultiJoin's experiments: its streams, its units of time, and runs of the operator with everything counted.
+
+The paper speaks of rates per unit of time and windows of so many units, while its generator makes one row
+per step of a loop. One unit is therefore taken as `sum(rates)` steps, so that window i holds
+`rate_i * span_i` rows as in its cost model. A step is a second of event time here.
+
+Windows are hash tables with a stated number of buckets. One bucket is the paper's linked list: a probe
+visits every stored row, and each visit counts as a comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import windrow as wr
+from windrow.lab.clock import Work, expiry_accesses
+from windrow.lab.generators import START, interleaved_streams
+from windrow.planning.statistics import JoinStatistics, StreamStatistics
+
+Orders = Mapping[int, Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Streams:
+    """Streams joined on one attribute.
+
+    Parameters
+    ----------
+    rates
+        Rows per unit of time.
+    spans
+        Window lengths in units.
+    values
+        Distinct values of the attribute.
+    steps
+        Steps of the generator in a unit; by default as many as rows come in a unit.
+    """
+
+    rates: tuple[float, ...]
+    spans: tuple[float, ...]
+    values: tuple[int, ...]
+    steps: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.rates)
+
+    @property
+    def steps_per_unit(self) -> float:
+        return sum(self.rates) if self.steps is None else self.steps
+
+    def statistics(self, buckets: Sequence[int] = ()) -> JoinStatistics:
+        """What the cost model needs; rates are those that really come per unit."""
+        share = self.steps_per_unit / sum(self.rates)
+        tables = buckets or (1,) * len(self)
+        return JoinStatistics(
+            tuple(
+                StreamStatistics(rate * share, span, "hash", b)
+                for rate, span, b in zip(self.rates, self.spans, tables, strict=True)
+            ),
+            (dict(enumerate(self.values)),),
+        )
+
+
+EQUAL_FOUR = Streams((1,) * 4, (100,) * 4, (50,) * 4)
+"""Fig. 2, 3(a), 4(a)."""
+ONE_FASTER = Streams((1, 1, 1, 10), (100,) * 4, (50,) * 4)
+"""Fig. 3(b)."""
+ONE_MUCH_FASTER = Streams((1, 1, 1, 50), (100,) * 4, (50,) * 4)
+"""Fig. 4(b)."""
+TABLE_5 = Streams((10, 1, 1, 3), (100, 100, 200, 100), (500, 50, 40, 5))
+TABLE_6 = Streams((100, 1, 1, 3), (100,) * 4, (200, 200, 20, 2))
+TABLE_7 = Streams((11, 10, 1, 1), (100,) * 4, (200, 100, 65, 20))
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What the operator did after its windows were full."""
+
+    rows: int
+    units: float
+    results: int
+    work: Work
+
+    @property
+    def comparisons_per_unit(self) -> float:
+        return self.work.comparisons / self.units
+
+
+def count_work(
+    streams: Streams, orders: Orders, units: float, seed: int, tau: float = 0.0, buckets: Sequence[int] = ()
+) -> Counted:
+    """Runs the operator and counts.
+
+    Parameters
+    ----------
+    orders
+        For each arriving stream the full order of all streams.
+    units
+        How long to measure, after as long as the longest window takes to fill.
+    tau
+        Units between re-evaluations, and between expiries; 0 for every row.
+    buckets
+        Per stream; one each by default.
+    """
+    tables = tuple(buckets) or (1,) * len(streams)
+    steps = streams.steps_per_unit
+    filling = round((max(streams.spans) + tau) * steps)
+    rows = round(units * steps)
+    data = interleaved_streams(streams.rates, streams.values, filling + rows, seed)
+    operator = wr.Operator(_query(streams, orders, tau, tables))
+    border = pa.scalar(START.replace(tzinfo=None) + timedelta(seconds=filling), pa.timestamp("us"))
+    operator.process({alias: table.filter(pc.less(table["ts"], border)) for alias, table in data.items()})
+    before = operator.measure()
+    operator.process({alias: table.filter(pc.greater_equal(table["ts"], border)) for alias, table in data.items()})
+    after = operator.measure()
+    expired = rows - (after.window_rows - before.window_rows)
+    expiries = expiry_accesses(after.expiry_passes - before.expiry_passes, tables, expired)
+    work = Work(after.comparisons - before.comparisons, rows, expiries)
+    return Counted(rows, units, after.results - before.results, work)
+
+
+def _query(streams: Streams, orders: Orders, tau: float, buckets: Sequence[int]) -> wr.Query:
+    aliases = [f"s{i + 1}" for i in range(len(streams))]
+    pace = f"every {tau * streams.steps_per_unit} seconds" if tau else "eager"
+    return wr.Query(
+        streams={
+            alias: wr.Stream("ts", timedelta(seconds=span * streams.steps_per_unit), f"hash({b})")
+            for alias, span, b in zip(aliases, streams.spans, buckets, strict=True)
+        },
+        on=" and ".join(f"s1.attr = {alias}.attr" for alias in aliases[1:]),
+        evaluate=pace,
+        expire=pace,
+        order={aliases[i]: tuple(aliases[k] for k in order) for i, order in orders.items()},
+        algorithm="general",
+    )

@@ -1,0 +1,72 @@
+"""What an operator has seen and done so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class StreamMeasurements:
+    """Of one stream."""
+
+    rows_in: int
+    rows_late: int
+    rows_null_time: int
+    rows_filtered: int
+    """Rows that no result can contain: a single-stream condition is false, or a joined column is null or NaN."""
+    rows_expired: int
+    window_rows: int
+    memory_bytes: int
+    rate: float
+    """Rows per second of event time, lately."""
+    newest: int | None
+    """Newest event time seen, in microseconds since 1970."""
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Of the whole operator. Counters run from its start, or from the start of what it was restored from."""
+
+    rows_in: int
+    rows_late: int
+    rows_null_time: int
+    rows_filtered: int
+    rows_shed: int
+    rows_waiting: int
+    """Rows held back until their place in the order is certain (windows counted in rows, with `late`)."""
+    results: int
+    window_rows: int
+    memory_bytes: int
+    comparisons: int
+    """Rows compared while probing."""
+    evaluations: int
+    """Quanta processed."""
+    expiry_passes: int
+    replans: int
+    """How often the join order was chosen anew because the streams had changed."""
+    recall: float
+    recall_low: float
+    recall_high: float
+    streams: Mapping[str, StreamMeasurements]
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.rows_in:,} rows in, {self.results:,} results, recall {self.recall:.3f} "
+            f"[{self.recall_low:.3f}, {self.recall_high:.3f}]",
+            f"windows hold {self.window_rows:,} rows in {self.memory_bytes / 2**20:.1f} MiB; "
+            f"{self.comparisons:,} comparisons in {self.evaluations:,} evaluations",
+        ]
+        lost = {
+            "late": self.rows_late,
+            "without time": self.rows_null_time,
+            "filtered": self.rows_filtered,
+            "shed": self.rows_shed,
+            "waiting": self.rows_waiting,
+        }
+        told = ", ".join(f"{count:,} {name}" for name, count in lost.items() if count)
+        if told:
+            lines.append(f"rows {told}")
+        for alias, s in self.streams.items():
+            lines.append(f"  {alias}: {s.rows_in:,} rows in at {s.rate:,.0f}/s, {s.window_rows:,} in the window")
+        return "\n".join(lines)

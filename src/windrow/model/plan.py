@@ -1,0 +1,143 @@
+"""A plan: for each arriving row, which windows to look at, in what order, and how. It prints itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windrow.model.predicate import Atom, Residual, Word
+from windrow.model.query import Access
+
+
+@dataclass(frozen=True)
+class Match:
+    """An equality to hold when a row joins a partial result: the row's own word, and the one bound."""
+
+    own: Word
+    bound: Word
+
+    def __str__(self) -> str:
+        return f"{self.own} = {self.bound}"
+
+
+Condition = Match | Atom
+
+
+@dataclass(frozen=True)
+class Step:
+    """Looking into one window.
+
+    The index finds rows by `driver`; `checks` and then `residuals` are what has become checkable with this
+    stream and is not guaranteed by the index alone.
+    """
+
+    stream: int
+    access: Access
+    driver: tuple[Condition, ...] = ()
+    checks: tuple[Condition, ...] = ()
+    residuals: tuple[Residual, ...] = ()
+    comparisons: float = 0.0
+    """Expected rows compared per second."""
+    results: float = 0.0
+    """Expected partial results per second that leave this step."""
+
+    @property
+    def indexed(self) -> tuple[Word, ...]:
+        """The window's own words that the driver looks up."""
+        found: dict[Word, None] = {}
+        for condition in self.driver:
+            found[own_word(condition, self.stream)] = None
+        return tuple(found)
+
+
+def own_word(condition: Condition, stream: int) -> Word:
+    """The side of a condition that belongs to `stream`."""
+    if isinstance(condition, Match):
+        return condition.own
+    return condition.left if condition.left.stream == stream else condition.right
+
+
+def bound_word(condition: Condition, stream: int) -> Word:
+    """The other side."""
+    if isinstance(condition, Match):
+        return condition.bound
+    return condition.right if condition.left.stream == stream else condition.left
+
+
+@dataclass(frozen=True)
+class Direction:
+    """What happens when rows of `arriving` come in. The order names all streams; the first one starts."""
+
+    arriving: int
+    order: tuple[int, ...]
+    steps: tuple[Step, ...]
+    """One for each stream of the order but the first."""
+
+    @property
+    def comparisons(self) -> float:
+        return sum(step.comparisons for step in self.steps)
+
+    @property
+    def results(self) -> float:
+        return self.steps[-1].results
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Join orders and access paths per direction, with what they are expected to cost and yield."""
+
+    aliases: tuple[str, ...]
+    directions: tuple[Direction, ...]
+    rates: tuple[float, ...]
+    """Rows per second per stream, as the plan was made for."""
+    rows: tuple[float, ...]
+    """Expected rows in each window."""
+
+    @property
+    def comparisons(self) -> float:
+        """Expected rows compared per second."""
+        return sum(d.comparisons for d in self.directions)
+
+    @property
+    def results(self) -> float:
+        """Expected results per second."""
+        return sum(d.results for d in self.directions)
+
+    @property
+    def orders(self) -> dict[str, tuple[str, ...]]:
+        return {
+            self.aliases[d.arriving]: tuple(self.aliases[s] for s in d.order) for d in self.directions
+        }
+
+    def __str__(self) -> str:
+        lines = [
+            f"Plan for {len(self.aliases)} streams: {_short(self.comparisons)} comparisons/s, "
+            f"{_short(self.results)} results/s expected"
+        ]
+        for alias, rate, rows in zip(self.aliases, self.rates, self.rows, strict=True):
+            lines.append(f"  {alias}: {_short(rate)} rows/s, {_short(rows)} rows in its window")
+        for d in self.directions:
+            start = self.aliases[d.order[0]]
+            told = "new rows" if d.order[0] == d.arriving else "the whole window"
+            lines.append(
+                f"  when {self.aliases[d.arriving]} arrives: start from {told} of {start} "
+                f"({_short(d.comparisons)} comparisons/s, {_short(d.results)} results/s)"
+            )
+            lines.extend(f"    -> {self._step(step, d)}" for step in d.steps)
+        return "\n".join(lines)
+
+    def _step(self, step: Step, direction: Direction) -> str:
+        part = "new rows of " if step.stream == direction.arriving else ""
+        text = f"{part}{self.aliases[step.stream]} by {step.access}"
+        if step.driver:
+            text += f" on {' and '.join(map(str, step.driver))}"
+        extra = [*map(str, step.checks), *map(str, step.residuals)]
+        if extra:
+            text += f", then check {' and '.join(extra)}"
+        return f"{text}  [{_short(step.comparisons)} comparisons/s, {_short(step.results)} rows/s on]"
+
+
+def _short(value: float) -> str:
+    for scale, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= scale:
+            return f"{value / scale:.3g}{unit}"
+    return f"{value:.3g}"

@@ -1,0 +1,293 @@
+"""What is asked: streams, their windows, the predicate, and how it may be run.
+
+All values are frozen and validate themselves; texts such as "5 minutes" become values once, here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from windrow.errors import QueryError, unknown
+from windrow.model.units import format_duration, parse_duration, parse_rows
+
+MIN_STREAMS = 2
+MAX_STREAMS = 8
+ORDERS = ("heuristic", "low-selectivity", "exhaustive")
+ALGORITHMS = ("eager", "naive", "general")
+
+
+@dataclass(frozen=True)
+class Window:
+    """How long a row stays joinable: a time, or a number of rows (of the stream, or of its key)."""
+
+    kind: Literal["time", "rows", "rows per key"]
+    size: int
+    """Microseconds, or rows."""
+
+    @classmethod
+    def parse(cls, value: str | timedelta | Window, where: str) -> Window:
+        if isinstance(value, Window):
+            window = value
+        elif isinstance(value, str) and (rows := parse_rows(value)) is not None:
+            window = cls("rows per key" if rows[1] else "rows", rows[0])
+        else:
+            window = cls("time", parse_duration(value, where))
+        if window.size <= 0:
+            raise QueryError(f"{where}: window must be positive, got {window}")
+        return window
+
+    @property
+    def is_time(self) -> bool:
+        return self.kind == "time"
+
+    def __str__(self) -> str:
+        if self.is_time:
+            return format_duration(self.size)
+        return f"{self.size} {self.kind}"
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a window is searched: `hash` (with so many buckets, or as many as needed), `sorted`, `scan`."""
+
+    path: str
+    buckets: int | None = None
+
+    @classmethod
+    def parse(cls, value: str | Access | None, where: str) -> Access | None:
+        """Accepts "hash", "hash(30)", "sorted", "scan", or an Access; None leaves it to the planner."""
+        if value is None or isinstance(value, Access):
+            access = value
+        else:
+            name, _, rest = value.replace(" ", "").partition("(")
+            if rest and (name != "hash" or not rest.rstrip(")").isdigit()):
+                raise QueryError(f"{where}: expected 'hash(number of buckets)', got {value!r}")
+            access = cls(name, int(rest.rstrip(")")) if rest else None)
+        if access is None:
+            return None
+        if access.path not in ("hash", "sorted", "scan"):
+            raise QueryError(f"{where}: {unknown('access path', access.path, ('hash', 'sorted', 'scan'))}")
+        if access.buckets is not None and (access.path != "hash" or access.buckets < 1):
+            raise QueryError(f"{where}: buckets must be a positive number for a hash path, got {access.buckets}")
+        return access
+
+    def __str__(self) -> str:
+        return f"{self.path}({self.buckets})" if self.buckets else self.path
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A pace: every so many rows, or every so much event time. Eager is every row."""
+
+    rows: int | None = None
+    time: int | None = None
+    """Microseconds."""
+
+    @classmethod
+    def parse(cls, value: str | Interval | None, where: str) -> Interval | None:
+        """Accepts "eager", "every 100 rows", "every 5 seconds" (the word "every" may be left out)."""
+        if value is None or isinstance(value, Interval):
+            return value
+        text = value.strip().removeprefix("every ").strip()
+        if text == "eager":
+            return cls(rows=1)
+        if (rows := parse_rows(text)) is not None and not rows[1]:
+            interval = cls(rows=rows[0])
+        else:
+            interval = cls(time=parse_duration(text, where))
+        if (interval.rows or interval.time or 0) <= 0:
+            raise QueryError(f"{where}: interval must be positive, got {value!r}")
+        return interval
+
+    def __str__(self) -> str:
+        if self.rows == 1:
+            return "eager"
+        return f"every {self.rows} rows" if self.rows else f"every {format_duration(self.time or 0)}"
+
+
+@dataclass(frozen=True)
+class Function:
+    """A Python function that predicates may call by name.
+
+    `call` gets one Python value per argument, or whole pyarrow arrays if `vectorized`.
+    """
+
+    call: Callable[..., Any]
+    returns: pa.DataType = field(default_factory=pa.bool_)
+    vectorized: bool = False
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One input: its event time column, its window, and how the window is searched.
+
+    Parameters
+    ----------
+    time
+        Name of the event time column, a timestamp.
+    within
+        The window: "5 minutes", "1000 rows" or "100 rows per key".
+    access
+        "hash", "hash(30)", "sorted", "scan"; None leaves it to the planner.
+    """
+
+    time: str
+    within: str | timedelta | Window
+    access: str | Access | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.time, str) or not self.time:
+            raise QueryError(f"stream: time must be the name of a timestamp column, got {self.time!r}")
+        object.__setattr__(self, "within", Window.parse(self.within, "stream"))
+        object.__setattr__(self, "access", Access.parse(self.access, "stream"))
+
+    @property
+    def window(self) -> Window:
+        assert isinstance(self.within, Window)
+        return self.within
+
+    @property
+    def path(self) -> Access | None:
+        assert not isinstance(self.access, str)
+        return self.access
+
+
+@dataclass(frozen=True)
+class Query:
+    """A window join of 2 to 8 streams, as a frozen value.
+
+    Parameters
+    ----------
+    streams
+        Alias to `Stream`, in the order of the result's columns.
+    on
+        A SQL predicate over the aliases: "a.id = b.auction_id and b.price > 10".
+    late
+        How far a row may lag behind the newest of its stream in earlier batches.
+    idle
+        After this much event time a silent stream no longer holds the others' windows open.
+    memory, deadline, shed
+        Limits, and what to give up under them.
+    evaluate
+        How much is processed at once: "eager", "every 100 rows", "every 5 seconds". It changes cost, never
+        the answer; a call of `process` always finishes the rows it was given.
+    expire
+        When old rows are let go: "eager", or "every 10 seconds" of event time.
+    order
+        "heuristic", "low-selectivity", "exhaustive", or the order itself: aliases for all directions,
+        or a mapping from the arriving stream's alias to the aliases it probes.
+    algorithm
+        "eager" starts from the arriving rows; "naive" follows one order whatever arrives; "general" takes
+        for each stream the order with the least expected cost, wherever it puts the arriving rows.
+    revise
+        The order is chosen anew when a measured rate, distinct count or selectivity has changed by this
+        factor since the last choice.
+    cross
+        Allow a predicate whose join graph is in pieces: a cross product.
+    functions
+        Python functions the predicate may call, by name.
+    seed
+        For every random choice.
+    """
+
+    streams: Mapping[str, Stream]
+    on: str
+    late: str | timedelta | int = "0 seconds"
+    idle: str | timedelta | int | None = None
+    memory: str | int | None = None
+    deadline: str | timedelta | None = None
+    shed: str = "auto"
+    evaluate: str | Interval | None = None
+    expire: str | Interval | None = None
+    order: str | tuple[str, ...] | Mapping[str, tuple[str, ...]] = "heuristic"
+    algorithm: str = "eager"
+    revise: float = 2.0
+    cross: bool = False
+    functions: Mapping[str, Function | Callable[..., Any]] = field(default_factory=dict)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        put(self, "streams", MappingProxyType(dict(self.streams)))
+        self._check_streams()
+        if not isinstance(self.on, str) or not self.on.strip():
+            raise QueryError(f"on: expected a SQL predicate such as 'a.id = b.id', got {self.on!r}")
+        for name in ("late", "idle"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, int):
+                put(self, name, parse_duration(value, name))
+            if value is not None and getattr(self, name) < 0:
+                raise QueryError(f"{name}: must not be negative, got {value}")
+        for name in ("memory", "deadline"):
+            if getattr(self, name) is not None:
+                raise QueryError(f"{name}: this version answers exactly and takes no limits yet; leave {name} out")
+        put(self, "evaluate", Interval.parse(self.evaluate, "evaluate"))
+        put(self, "expire", Interval.parse(self.expire, "expire"))
+        if not self.revise > 1:
+            raise QueryError(f"revise: expected a factor above 1, such as 2.0, got {self.revise}")
+        if self.algorithm not in ALGORITHMS:
+            raise QueryError(f"algorithm: {unknown('algorithm', self.algorithm, ALGORITHMS)}")
+        put(self, "order", self._checked_order())
+        wrapped = {name: f if isinstance(f, Function) else Function(f) for name, f in self.functions.items()}
+        put(self, "functions", MappingProxyType(wrapped))
+
+    def _check_streams(self) -> None:
+        count = len(self.streams)
+        if not MIN_STREAMS <= count <= MAX_STREAMS:
+            raise QueryError(f"streams: a join takes {MIN_STREAMS} to {MAX_STREAMS} streams, got {count}")
+        lowered: dict[str, str] = {}
+        for alias, stream in self.streams.items():
+            if not isinstance(alias, str) or not alias.isidentifier():
+                raise QueryError(f"streams: an alias must be a plain name such as 'a', got {alias!r}")
+            if alias.lower() in lowered:
+                raise QueryError(
+                    f"streams: duplicate alias {alias!r} (SQL does not tell it from {lowered[alias.lower()]!r})"
+                )
+            lowered[alias.lower()] = alias
+            if not isinstance(stream, Stream):
+                raise QueryError(f"stream '{alias}': expected wr.Stream(time=..., within=...), got {stream!r}")
+
+    def _checked_order(self) -> str | Mapping[str, tuple[str, ...]]:
+        """A strategy's name, or alias of the arriving stream -> all aliases in probing order."""
+        if isinstance(self.order, str):
+            if self.order not in ORDERS:
+                raise QueryError(f"order: {unknown('order', self.order, ORDERS)}")
+            if self.order == "exhaustive" and len(self.streams) > 5:
+                raise QueryError("order: 'exhaustive' tries every order and is for up to 5 streams; use 'heuristic'")
+            return self.order
+        if not isinstance(self.order, Mapping):
+            given = tuple(self.order)
+            self._check_permutation(given, set(self.streams), "order")
+            if self.algorithm == "eager":
+                return MappingProxyType({a: (a, *(x for x in given if x != a)) for a in self.streams})
+            return MappingProxyType(dict.fromkeys(self.streams, given))
+        orders: dict[str, tuple[str, ...]] = {}
+        for alias in self.streams:
+            if alias not in self.order:
+                raise QueryError(f"order: direction '{alias}' is missing; give an order for each of {list(self.streams)}")
+            given = tuple(self.order[alias])
+            if alias not in given:
+                given = (alias, *given)
+            self._check_permutation(given, set(self.streams), f"order of direction '{alias}'")
+            orders[alias] = given
+        return MappingProxyType(orders)
+
+    @staticmethod
+    def _check_permutation(given: tuple[str, ...], aliases: set[str], where: str) -> None:
+        if len(given) != len(aliases) or set(given) != aliases:
+            raise QueryError(f"{where}: expected each of {sorted(aliases)} once, got {list(given)}")
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return tuple(self.streams)
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether any window is counted in rows."""
+        return any(not s.window.is_time for s in self.streams.values())

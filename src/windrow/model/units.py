@@ -1,0 +1,88 @@
+"""Quantities as people write them: durations ("5 minutes"), row counts ("1000 rows per key").
+
+Inside, time is int64 microseconds everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+from windrow.errors import QueryError
+
+MICROSECOND = 1
+MILLISECOND = 1_000
+SECOND = 1_000_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+WEEK = 7 * DAY
+
+_UNITS = {
+    "us": MICROSECOND,
+    "µs": MICROSECOND,
+    "microsecond": MICROSECOND,
+    "ms": MILLISECOND,
+    "millisecond": MILLISECOND,
+    "s": SECOND,
+    "sec": SECOND,
+    "second": SECOND,
+    "m": MINUTE,
+    "min": MINUTE,
+    "minute": MINUTE,
+    "h": HOUR,
+    "hour": HOUR,
+    "d": DAY,
+    "day": DAY,
+    "w": WEEK,
+    "week": WEEK,
+}
+_DURATION = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([a-zµ]+)\s*", re.IGNORECASE)
+_ROWS = re.compile(r"\s*([+-]?[\d_]+)\s*rows?(\s+per\s+key)?\s*", re.IGNORECASE)
+
+
+def parse_duration(value: str | timedelta, where: str) -> int:
+    """Microseconds of a duration. `where` opens the error text.
+
+    >>> parse_duration("1.5 minutes", "late")
+    90000000
+    """
+    if isinstance(value, timedelta):
+        return round(value.total_seconds() * SECOND)
+    if not isinstance(value, str):
+        raise QueryError(f"{where}: expected a duration such as '5 minutes', got {value!r}")
+    rest, total, sign = value, 0.0, 1.0
+    while rest.strip():
+        match = _DURATION.match(rest)
+        if match is None:
+            raise QueryError(f"{where}: expected a duration such as '5 minutes', got {value!r}")
+        number, unit = float(match[1]), match[2].lower()
+        scale = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
+        if scale is None:
+            raise QueryError(f"{where}: unknown unit {match[2]!r} in {value!r}; use seconds, minutes, hours, days")
+        if match[1].startswith("-"):
+            sign = -1.0
+        total += abs(number) * scale
+        rest = rest[match.end() :]
+    if not value.strip():
+        raise QueryError(f"{where}: expected a duration such as '5 minutes', got an empty text")
+    return round(sign * total)
+
+
+def parse_rows(value: str) -> tuple[int, bool] | None:
+    """(rows, per key) of a text like "100 rows per key"; None if it is no row count."""
+    match = _ROWS.fullmatch(value)
+    return (int(match[1].replace("_", "")), match[2] is not None) if match else None
+
+
+def format_duration(micros: int) -> str:
+    """The shortest exact text: 90000000 -> '90 seconds'.
+
+    >>> format_duration(300_000_000)
+    '5 minutes'
+    """
+    for scale, name in ((WEEK, "week"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute"), (SECOND, "second")):
+        if micros and micros % scale == 0:
+            count = micros // scale
+            return f"{count} {name}" if count == 1 else f"{count} {name}s"
+    return f"{micros / SECOND:g} seconds"

@@ -1,0 +1,96 @@
+"""From a join order to steps: for each window, what its index looks up and what is checked after.
+
+Invariant along an order: every condition among the streams bound so far holds. So with each further stream
+exactly those conditions are due that speak of it and otherwise only of bound streams. Of a class of equal
+words one comparison with any bound member is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from windrow.model.plan import Condition, Match, Step, own_word
+from windrow.model.predicate import Band, Comparison, Equality, Predicate
+from windrow.model.query import Access
+from windrow.planning.equivalence import Class
+
+
+def steps_of(
+    order: Sequence[int], predicate: Predicate, classes: Sequence[Class], paths: Sequence[Access | None]
+) -> tuple[Step, ...]:
+    """The steps after the first stream of `order`; `paths` are the access paths asked for, by stream."""
+    return tuple(
+        _step(stream, frozenset(order[: k + 1]), predicate, classes, paths[stream])
+        for k, stream in enumerate(order[1:])
+    )
+
+
+def _step(
+    stream: int, bound: frozenset[int], predicate: Predicate, classes: Sequence[Class], path: Access | None
+) -> Step:
+    matches = _matches(stream, bound, classes)
+    ranges = [
+        atom
+        for atom in predicate.atoms
+        if not isinstance(atom, Equality)
+        and stream in {w.stream for w in atom.words}
+        and {w.stream for w in atom.words} <= bound | {stream}
+    ]
+    residuals = tuple(r for r in predicate.residuals if stream in r.streams and r.streams <= bound | {stream})
+    linking = [m for m in matches if m.bound.stream != stream]
+    access, driver = _access(stream, linking, ranges, path)
+    checks = tuple(c for c in (*matches, *ranges) if not _guaranteed(c, driver, access))
+    return Step(stream, access, driver, checks, residuals)
+
+
+def _matches(stream: int, bound: frozenset[int], classes: Sequence[Class]) -> list[Match]:
+    found = []
+    for members in classes:
+        own = [w for w in members if w.stream == stream]
+        partner = next((w for w in members if w.stream in bound), None)
+        if own and partner is not None:
+            found.extend(Match(w, partner) for w in own)
+        elif len(own) > 1:
+            found.extend(Match(w, own[0]) for w in own[1:])
+    return found
+
+
+def _access(
+    stream: int, matches: list[Match], ranges: Sequence[Band | Comparison], path: Access | None
+) -> tuple[Access, tuple[Condition, ...]]:
+    """The path to take and the conditions that drive it: what was asked for where it can serve, else a
+    hash look-up for equalities, a sorted index for bands, a scan for the rest."""
+    if matches and (path is None or path.path == "hash"):
+        return path or Access("hash"), tuple(matches)
+    driver = _range_driver(stream, matches, ranges)
+    if path is not None and path.path != "hash":
+        return (path if driver or path.path == "scan" else Access("scan")), driver
+    return Access("sorted" if any(isinstance(c, Band) for c in driver) else "scan"), driver
+
+
+def _range_driver(
+    stream: int, matches: list[Match], ranges: Sequence[Band | Comparison]
+) -> tuple[Condition, ...]:
+    """All conditions that bound one word of the stream from below or above: an equality's if there is one,
+    else a band's, else a comparison's."""
+    usable: list[Condition] = [
+        *matches,
+        *(c for c in ranges if isinstance(c, Band)),
+        *(c for c in ranges if isinstance(c, Comparison) and c.op != "<>"),
+    ]
+    if not usable:
+        return ()
+    word = own_word(usable[0], stream)
+    return tuple(c for c in usable if own_word(c, stream) == word)
+
+
+def _guaranteed(condition: Condition, driver: tuple[Condition, ...], access: Access) -> bool:
+    """Whether the index alone makes sure of it."""
+    if condition not in driver:
+        return False
+    if isinstance(condition, Match):
+        # Several words share one mixed key, which only makes a match likely.
+        return access.path != "hash" or len(driver) == 1
+    if isinstance(condition, Band):
+        return condition.left.kind == "int"
+    return condition.op in ("<=", ">=")

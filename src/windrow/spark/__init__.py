@@ -1,0 +1,1 @@
+"""On Spark: the only package that imports pyspark."""

@@ -1,0 +1,86 @@
+"""A hash index over one or several words of a window: chains of positions, newest first.
+
+Expiry needs no work here: a chain is followed only down to the window's first live position, and rows come
+in ascending positions. One index spans all segments of its window, so a probe costs one look-up however
+many segments there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from windrow.kernels import hashing, probing
+
+Array = np.ndarray
+_SMALLEST = 64
+
+
+class HashIndex:
+    def __init__(self, words: tuple[int, ...], buckets: int | None) -> None:
+        self.words = words
+        self.fixed_buckets = buckets
+        self.head: Array = np.full(buckets or _SMALLEST, -1, np.int32)
+        self.back: Array = np.empty(0, np.int32)
+        self._mixed: Array | None = None if len(words) == 1 else np.empty(0, np.int64)
+        self._single: Array = np.empty(0, np.int64)
+
+    @property
+    def keys(self) -> Array:
+        """The key of each row by position: the word itself, or a mix of several (to be verified)."""
+        return self._single if self._mixed is None else self._mixed
+
+    @property
+    def nbytes(self) -> int:
+        mixed = 0 if self._mixed is None else self._mixed.nbytes
+        return int(self.head.nbytes + self.back.nbytes + mixed)
+
+    def build(self, columns: Sequence[Array], first: int, end: int) -> None:
+        capacity = len(columns[0])
+        self.back = np.empty(capacity, np.int32)
+        if self._mixed is not None:
+            self._mixed = np.empty(capacity, np.int64)
+        self._index(columns, first, first, end)
+
+    def append(self, columns: Sequence[Array], first: int, start: int, end: int) -> None:
+        self._index(columns, first, start, end)
+
+    def move(self, columns: Sequence[Array], shift: int, live: int, capacity: int) -> None:
+        """Follows the window's arrays after they were moved down by `shift`."""
+        if self._mixed is None:
+            self._single = columns[self.words[0]].view(np.int64)
+        fresh = np.empty(capacity, np.int32)
+        fresh[:live] = self.back[shift : shift + live]
+        self.back = fresh
+        if self._mixed is not None:
+            mixed = np.empty(capacity, np.int64)
+            mixed[:live] = self._mixed[shift : shift + live]
+            self._mixed = mixed
+        probing.shift_chains(self.head, self.back, shift, live)
+
+    def _index(self, columns: Sequence[Array], first: int, start: int, end: int) -> None:
+        if self._mixed is None:
+            self._single = columns[self.words[0]].view(np.int64)
+        else:
+            self._mixed[start:end] = mix_words([columns[w][start:end] for w in self.words])
+        wanted = end - first
+        if self.fixed_buckets is None and wanted > len(self.head):
+            self.head = np.full(_next_power(wanted), -1, np.int32)
+            start = first
+        elif self.fixed_buckets is None and len(self.head) > _SMALLEST and wanted * 8 < len(self.head):
+            self.head = np.full(max(_SMALLEST, _next_power(wanted)), -1, np.int32)
+            start = first
+        probing.link(self.head, self.back, self.keys, start, end)
+
+
+def mix_words(words: Sequence[Array]) -> Array:
+    """One key for several words; a single word is its own key."""
+    key = words[0].view(np.int64)
+    for word in words[1:]:
+        key = hashing.combine(key, word.view(np.int64))
+    return key
+
+
+def _next_power(n: int) -> int:
+    return 1 << max(0, n - 1).bit_length()

@@ -1,0 +1,118 @@
+"""Building result columns: the payload of chosen rows, gathered from the segments where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pat
+
+from windrow.kernels import gathering
+
+Array = np.ndarray
+_INT32_MAX = 2**31 - 1
+
+
+class Places:
+    """Where a batch of result rows lies: for each, its segment and its row there."""
+
+    def __init__(self, positions: Array, starts: Array) -> None:
+        self.seg = np.empty(len(positions), np.int32)
+        self.row = np.empty(len(positions), np.int32)
+        gathering.locate(positions, starts, self.seg, self.row)
+
+    def __len__(self) -> int:
+        return len(self.seg)
+
+
+def gather(chunks: Sequence[pa.Array], places: Places) -> pa.Array:
+    """One column's values at `places`; `chunks` are the column in each segment."""
+    kind = chunks[0].type
+    if len(places) == 0:
+        return pa.array([], kind)
+    if pat.is_boolean(kind):
+        return _array(kind, places, _validity(chunks, places), [_pack(_bits(chunks, places, 1))])
+    width = _fixed_width(kind)
+    if width:
+        return _array(kind, places, _validity(chunks, places), [_fixed(chunks, places, width)])
+    if pat.is_string(kind) or pat.is_binary(kind):
+        return _strings(chunks, places, np.dtype(np.int32))
+    if pat.is_large_string(kind) or pat.is_large_binary(kind):
+        return _strings(chunks, places, np.dtype(np.int64))
+    return _by_take(chunks, places)
+
+
+def _fixed_width(kind: pa.DataType) -> int:
+    """Bytes per value where values are plain bytes side by side, else 0."""
+    if not pat.is_primitive(kind) and not pat.is_decimal(kind):
+        return 0
+    width = int(kind.bit_width) // 8
+    return width if width in (1, 2, 4, 8, 16, 32) else 0
+
+
+def _array(kind: pa.DataType, places: Places, validity: Array | None, buffers: list[Array]) -> pa.Array:
+    parts = [None if validity is None else pa.py_buffer(validity), *(pa.py_buffer(b) for b in buffers)]
+    return pa.Array.from_buffers(kind, len(places), parts)
+
+
+def _addresses(chunks: Sequence[pa.Array], buffer: int, width: int) -> Array:
+    """Address of the first value of each chunk's buffer; 0 where the chunk has none."""
+    found = [(chunk.buffers()[buffer], chunk.offset) for chunk in chunks]
+    return np.array([b.address + width * offset if b is not None else 0 for b, offset in found], np.int64)
+
+
+def _bits(chunks: Sequence[pa.Array], places: Places, buffer: int) -> Array:
+    out = np.empty(len(places), np.uint8)
+    offsets = np.array([chunk.offset for chunk in chunks], np.int64)
+    gathering.gather_bits(_addresses(chunks, buffer, 0), offsets, places.seg, places.row, out)
+    return out
+
+
+def _pack(bits: Array) -> Array:
+    return np.packbits(bits, bitorder="little")
+
+
+def _validity(chunks: Sequence[pa.Array], places: Places) -> Array | None:
+    if all(chunk.null_count == 0 for chunk in chunks):
+        return None
+    return _pack(_bits(chunks, places, 0))
+
+
+def _fixed(chunks: Sequence[pa.Array], places: Places, width: int) -> Array:
+    addresses = _addresses(chunks, 1, width)
+    if width <= 8:
+        out = np.empty(len(places), np.dtype(f"u{width}"))
+        gathering.gather_fixed(addresses, places.seg, places.row, out)
+        return out
+    wide = np.empty((len(places), width // 8), np.uint64)
+    gathering.gather_wide(addresses, places.seg, places.row, wide)
+    return wide.reshape(-1)
+
+
+def _strings(chunks: Sequence[pa.Array], places: Places, offset_type: np.dtype) -> pa.Array:
+    sources = _addresses(chunks, 1, offset_type.itemsize)
+    narrow = np.empty(0, offset_type)
+    offsets = np.empty(len(places) + 1, np.int64)
+    total = gathering.gather_lengths(sources, places.seg, places.row, offsets, narrow)
+    if offset_type.itemsize == 4:
+        if total > _INT32_MAX:
+            raise pa.ArrowCapacityError(f"a column of {len(places)} results has {total} bytes of text")
+        offsets = offsets.astype(np.int32)
+    data = np.empty(total, np.uint8)
+    gathering.gather_bytes(sources, _addresses(chunks, 2, 0), places.seg, places.row, offsets, data, narrow)
+    return _array(chunks[0].type, places, _validity(chunks, places), [offsets, data])
+
+
+def _by_take(chunks: Sequence[pa.Array], places: Places) -> pa.Array:
+    """Nested and other types: take from each segment, then put into order."""
+    order = np.argsort(places.seg, kind="stable")
+    ends = np.searchsorted(places.seg[order], np.arange(len(chunks) + 1))
+    pieces = [
+        chunk.take(pa.array(places.row[order[a:b]]))
+        for chunk, a, b in zip(chunks, ends[:-1], ends[1:], strict=True)
+        if a < b
+    ]
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+    return pa.concat_arrays(pieces).take(pa.array(back))

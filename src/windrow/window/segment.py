@@ -1,0 +1,65 @@
+"""Segments: the rows of a short span of time, immutable, with their payload as Arrow.
+
+A segment knows where its rows stand in the window (`start`, counted from the window's first row ever) and,
+for each word that is searched by range, the order of its rows by that word. Payloads are touched only when
+a result is built.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Run:
+    """The rows of one segment in ascending order of one word."""
+
+    keys: Array
+    rows: Array
+    """Row numbers in the segment, int32, in the order of `keys`."""
+
+    @classmethod
+    def of(cls, values: Array) -> Run:
+        rows = np.argsort(values, kind="stable").astype(np.int32)
+        return cls(values[rows], rows)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.keys.nbytes + self.rows.nbytes)
+
+
+@dataclass(frozen=True)
+class Segment:
+    start: int
+    payload: pa.RecordBatch
+    oldest: int
+    newest: int
+    runs: dict[int, Run] = field(default_factory=dict)
+    """Word number to its run."""
+
+    @property
+    def rows(self) -> int:
+        return int(self.payload.num_rows)
+
+    @property
+    def end(self) -> int:
+        return self.start + self.rows
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.payload.nbytes) + sum(run.nbytes for run in self.runs.values())
+
+
+def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows in buffers of their own, if they are a small part of larger ones.
+
+    A slice keeps the whole of what it was cut from alive; a window must not hold more than it counts.
+    """
+    if batch.num_rows and batch.get_total_buffer_size() > 2 * batch.nbytes + 4096:
+        return pa.concat_batches([batch, batch.slice(0, 0)])
+    return batch

@@ -1,0 +1,228 @@
+"""A stream's window: its live rows as parallel arrays, with indexes beside them and payloads in segments.
+
+Rows stand in the order they came, at positions `first .. end` of arrays that are given up at the front as
+rows expire and moved down when room is needed at the back. Each row has a time, a word per predicate
+column, and its payload in a segment. Positions change only in `append`, `expire` and `keep`: whoever holds
+positions uses them before the next of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.kernels import sliding
+from windrow.window.hash_index import HashIndex
+from windrow.window.payload import Places, gather
+from windrow.window.segment import Run, Segment, owned
+
+Array = np.ndarray
+SEGMENTS_PER_WINDOW = 8
+_SLACK = 1.25
+_SMALLEST = 64
+_ENDLESS = 1 << 62
+
+
+class Window:
+    """
+    Parameters
+    ----------
+    schema
+        Of the payload.
+    dtypes
+        Of the words, then of any further columns; int64 or float64.
+    span
+        Window length in microseconds; None for windows counted in rows.
+    """
+
+    def __init__(self, schema: pa.Schema, dtypes: Sequence[np.dtype], span: int | None) -> None:
+        self.schema = schema
+        self.span = span
+        self.sorted_words: tuple[int, ...] = ()
+        self.indexes: dict[tuple[int, ...], HashIndex] = {}
+        self.segments: list[Segment] = []
+        self.first = 0
+        self.end = 0
+        self._moved = 0
+        self._disordered_until = 0
+        self._columns: list[Array] = [np.empty(_SMALLEST, d) for d in (np.dtype(np.int64), *dtypes)]
+
+    # -- what is in it ------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self.end - self.first
+
+    @property
+    def ts(self) -> Array:
+        return self._columns[0]
+
+    @property
+    def columns(self) -> int:
+        """How many columns there are beside the time."""
+        return len(self._columns) - 1
+
+    def column(self, number: int) -> Array:
+        """A word (or further column) of all rows, by position."""
+        return self._columns[number + 1]
+
+    @property
+    def time_span(self) -> int:
+        """The window length as kernels take it: without end for windows counted in rows."""
+        return _ENDLESS if self.span is None else self.span
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the live rows ascend in time."""
+        return self._disordered_until <= self._moved + self.first
+
+    @property
+    def nbytes(self) -> int:
+        arrays = sum(c.nbytes for c in self._columns)
+        return int(arrays) + sum(i.nbytes for i in self.indexes.values()) + sum(s.nbytes for s in self.segments)
+
+    def offset_of(self, segment: Segment) -> int:
+        """Position of a segment's first row; below `first` if some of it has expired."""
+        return segment.start - self._moved
+
+    def gather(self, positions: Array, columns: Sequence[str] | None = None) -> list[pa.Array]:
+        """Payload columns of the rows at `positions`."""
+        names = self.schema.names if columns is None else columns
+        if not self.segments:
+            return [pa.array([], self.schema.field(name).type) for name in names]
+        starts = np.array([*(s.start for s in self.segments), self.segments[-1].end], np.int64) - self._moved
+        places = Places(positions, starts)
+        return [gather([s.payload.column(name) for s in self.segments], places) for name in names]
+
+    def live_payload(self) -> pa.Table:
+        """The payload of every live row, in order."""
+        batches = [s.payload for s in self.segments]
+        table = pa.Table.from_batches(batches, self.schema)
+        skipped = self.first - self.offset_of(self.segments[0]) if self.segments else 0
+        return table.slice(skipped)
+
+    # -- changing it --------------------------------------------------------------------------------
+
+    def index(self, by_hash: Mapping[tuple[int, ...], int | None], by_range: Collection[int]) -> None:
+        """Keeps just these indexes: hash over words (with so many buckets), sorted runs by single words."""
+        kept = {w: i for w, i in self.indexes.items() if w in by_hash and i.fixed_buckets == by_hash[w]}
+        for words, buckets in by_hash.items():
+            if words not in kept:
+                kept[words] = HashIndex(words, buckets)
+                kept[words].build(self._columns[1:], self.first, self.end)
+        self.indexes = kept
+        if set(by_range) != set(self.sorted_words):
+            self.sorted_words = tuple(sorted(by_range))
+            self.segments = [self._segment(s.start, s.payload) for s in self._trimmed()]
+
+    def append(
+        self, ts: Array, columns: Sequence[Array], payload: pa.RecordBatch, ascending: bool = True
+    ) -> int:
+        """Adds rows, ascending in time unless told otherwise; returns the position of the first of them."""
+        count = len(ts)
+        if count == 0:
+            return self.end
+        self._reserve(count)
+        start, end = self.end, self.end + count
+        if start > self.first and ts[0] < self.ts[start - 1]:
+            self._disordered_until = self._moved + start
+        for own, new in zip(self._columns, (ts, *columns), strict=True):
+            own[start:end] = new
+        self.end = end
+        if not ascending:
+            self._disordered_until = self._moved + end
+        for index in self.indexes.values():
+            index.append(self._columns[1:], self.first, start, end)
+        self.segments.append(self._segment(self._moved + start, owned(payload)))
+        self._merge_small()
+        return start
+
+    def expire(self, horizon: int) -> int:
+        """Lets go of the rows at the front that are older than `horizon`; returns how many."""
+        before = self.first
+        if self.ordered:
+            self.first += int(np.searchsorted(self.ts[self.first : self.end], horizon, side="left"))
+        else:
+            self.first = sliding.skip_below(self.ts, self.first, self.end, horizon)
+        self._forget_segments()
+        return self.first - before
+
+    def drop_front(self, count: int) -> None:
+        """Lets go of the first `count` rows."""
+        self.first += count
+        self._forget_segments()
+
+    def keep(self, alive: Array) -> None:
+        """Rewrites the window with only those live rows whose entry in the mask `alive` is true."""
+        chosen = np.flatnonzero(alive) + self.first
+        payload = self.live_payload().filter(pa.array(alive)).combine_chunks()
+        columns = [c[chosen] for c in self._columns]
+        by_hash = {words: index.fixed_buckets for words, index in self.indexes.items()}
+        ascending = self.ordered
+        self.indexes, self.segments = {}, []
+        self._moved += self.end
+        self.first = self.end = 0
+        self._columns = [np.empty(_SMALLEST, c.dtype) for c in columns]
+        batches = payload.to_batches()
+        if len(chosen):
+            self.append(columns[0], columns[1:], batches[0], ascending)
+        self.index(by_hash, self.sorted_words)
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _segment(self, start: int, payload: pa.RecordBatch) -> Segment:
+        a = start - self._moved
+        ts = self.ts[a : a + payload.num_rows]
+        runs = {w: Run.of(self.column(w)[a : a + payload.num_rows]) for w in self.sorted_words}
+        return Segment(start, payload, int(ts.min()), int(ts.max()), runs)
+
+    def _trimmed(self) -> list[Segment]:
+        """The segments without rows whose numbers are no longer held."""
+        kept = []
+        for s in self.segments:
+            gone = max(0, self.first - self.offset_of(s))
+            kept.append(Segment(s.start + gone, s.payload.slice(gone), s.oldest, s.newest) if gone else s)
+        return kept
+
+    def _merge_small(self) -> None:
+        """Joins the youngest segments while they are of like size, so that few remain and each row is
+        copied a few times at most; never past an eighth of the window, so that expiry stays fine-grained."""
+        while len(self.segments) > 1:
+            older, newer = self.segments[-2:]
+            if older.rows > 2 * newer.rows or not self._fits_one_segment(older, newer):
+                return
+            merged = pa.concat_batches([older.payload, newer.payload])
+            if self.offset_of(older) < self.first:
+                gone = self.first - self.offset_of(older)
+                self.segments[-2:] = [self._segment(older.start + gone, owned(merged.slice(gone)))]
+            else:
+                self.segments[-2:] = [self._segment(older.start, merged)]
+
+    def _fits_one_segment(self, older: Segment, newer: Segment) -> bool:
+        if self.span is None:
+            return older.rows + newer.rows <= max(_SMALLEST, len(self) // SEGMENTS_PER_WINDOW)
+        span = max(older.newest, newer.newest) - min(older.oldest, newer.oldest)
+        return span <= self.span // SEGMENTS_PER_WINDOW or older.rows + newer.rows <= _SMALLEST
+
+    def _forget_segments(self) -> None:
+        live = next((k for k, s in enumerate(self.segments) if self.offset_of(s) + s.rows > self.first), None)
+        del self.segments[: len(self.segments) if live is None else live]
+        if len(self.ts) > _SMALLEST and len(self) * 4 < len(self.ts):
+            self._move(max(_SMALLEST, int(len(self) * _SLACK)))
+
+    def _reserve(self, count: int) -> None:
+        if self.end + count > len(self.ts):
+            self._move(max(_SMALLEST, int((len(self) + count) * _SLACK)))
+
+    def _move(self, capacity: int) -> None:
+        """Brings the live rows to the front of arrays of this capacity."""
+        shift, live = self.first, len(self)
+        for k, column in enumerate(self._columns):
+            fresh = column if len(column) == capacity else np.empty(capacity, column.dtype)
+            fresh[:live] = column[shift : self.end]
+            self._columns[k] = fresh
+        for index in self.indexes.values():
+            index.move(self._columns[1:], shift, live, capacity)
+        self._moved += shift
+        self.first, self.end = 0, live

@@ -1,0 +1,196 @@
+"""The right answer, by definition: plain loops over plain rows.
+
+A row is a dict with its own `id`, its event time `ts` in microseconds (None if null) and its values. A
+*call* is what one `process` was given: alias -> rows in table order. A predicate is a list of `Term`s, all
+of which must hold; a term that is null (None) does not hold.
+
+Time windows (`expected`): a combination is a result if every term holds and `ts_j - ts_i <= T_i` for all
+pairs. Nothing else matters, in particular not the order of arrival, except that late rows are left out.
+
+Count windows (`expected_counted`): all admitted rows in (ts, arrival) order, taken one at a time; the new
+row joins what stands in the other windows at that moment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+Row = dict[str, Any]
+Call = Mapping[str, Sequence[Row]]
+SECOND = 1_000_000
+
+
+@dataclass(frozen=True)
+class Term:
+    """One conjunct, as SQL and as a Python function of alias -> row that returns True, False or None."""
+
+    sql: str
+    aliases: tuple[str, ...]
+    holds: Callable[[Mapping[str, Row]], bool | None]
+    kind: str = "residual"
+    """"equality", "band", "comparison", "filter" or "residual"."""
+    columns: tuple[tuple[str, str], ...] = ()
+    """For an equality: (alias, column) of both sides, which make the join key."""
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """What is left of the calls once rows without time and late rows are counted and dropped."""
+
+    calls: list[dict[str, list[Row]]]
+    null_time: Counter[str]
+    late: Counter[str]
+
+    def rows(self, alias: str) -> list[Row]:
+        return [row for call in self.calls for row in call.get(alias, ())]
+
+
+def admit(calls: Iterable[Call], *, late: int, idle: int | None = None, one_clock: bool = False) -> Admitted:
+    """A row is late if it is older than its stream's frontier, as earlier calls left it, less `late`.
+
+    The frontier is the newest time of the stream; with `idle`, at least the newest of any stream less
+    `idle`; with `one_clock` (count windows), the newest of any stream.
+    """
+    newest: dict[str, int] = {}
+    admitted, null_time, too_late = [], Counter[str](), Counter[str]()
+    for call in calls:
+        frontier = {alias: newest.get(alias, -math.inf) for alias in call}
+        if newest and (one_clock or idle is not None):
+            lead = max(newest.values()) - (0 if one_clock else idle)
+            frontier = {alias: max(time, lead) for alias, time in frontier.items()}
+        kept: dict[str, list[Row]] = {}
+        for alias, rows in call.items():
+            timed = [row for row in rows if row["ts"] is not None]
+            kept[alias] = [row for row in timed if row["ts"] >= frontier[alias] - late]
+            null_time[alias] += len(rows) - len(timed)
+            too_late[alias] += len(timed) - len(kept[alias])
+            if timed:
+                newest[alias] = max(newest.get(alias, timed[0]["ts"]), max(row["ts"] for row in timed))
+        admitted.append(kept)
+    return Admitted(admitted, null_time, too_late)
+
+
+def expected(
+    streams: Mapping[str, Sequence[Row]], windows: Mapping[str, int], terms: Sequence[Term]
+) -> Counter[tuple]:
+    """The answer over time windows (microseconds): how often each tuple of row ids is a result."""
+
+    def in_time(bound: Mapping[str, Row], alias: str, row: Row) -> bool:
+        return all(
+            row["ts"] - other["ts"] <= windows[a] and other["ts"] - row["ts"] <= windows[alias]
+            for a, other in bound.items()
+        )
+
+    return Counter(_combinations(streams, terms, in_time))
+
+
+def expected_counted(
+    calls: Sequence[Call], windows: Mapping[str, int | tuple[int, bool]], terms: Sequence[Term]
+) -> Counter[tuple]:
+    """The answer with count windows, over admitted calls: a window is microseconds, or (rows, per key)."""
+    arrived = [
+        (row["ts"], number, position, alias, row)
+        for number, call in enumerate(calls)
+        for position, alias in enumerate(windows)
+        for row in call.get(alias, ())
+    ]
+    arrived.sort(key=lambda entry: entry[:3])  # stable: rows of one table keep their order
+    past: dict[str, list[Row]] = {alias: [] for alias in windows}
+    results: Counter[tuple] = Counter()
+    for now, _, _, alias, row in arrived:
+        there = {a: _standing(past[a], windows[a], now, _key_columns(a, terms)) for a in windows}
+        results.update(_combinations(there | {alias: [row]}, terms))
+        past[alias].append(row)
+    return results
+
+
+def _standing(
+    past: Sequence[Row], window: int | tuple[int, bool], now: int, key: Sequence[str]
+) -> Sequence[Row]:
+    """The rows of one stream, oldest first, that are in its window at time `now`."""
+    if isinstance(window, int):
+        return [row for row in past if row["ts"] >= now - window]
+    size, per_key = window
+    if not per_key:
+        return past[-size:]
+    groups: dict[tuple, list[Row]] = {}
+    for row in past:
+        values = tuple(row[column] for column in key)
+        if not any(value is None or value != value for value in values):
+            groups.setdefault(values, []).append(row)
+    return [row for group in groups.values() for row in group[-size:]]
+
+
+def _key_columns(alias: str, terms: Sequence[Term]) -> list[str]:
+    """All equality columns of a stream together are its join key."""
+    return sorted({column for term in terms for a, column in term.columns if a == alias})
+
+
+def _combinations(
+    streams: Mapping[str, Sequence[Row]],
+    terms: Sequence[Term],
+    fits: Callable[[Mapping[str, Row], str, Row], bool] = lambda bound, alias, row: True,
+) -> Iterator[tuple]:
+    """Id tuples of all combinations whose terms hold; a term is checked once all its streams are bound."""
+    aliases = list(streams)
+    due = [
+        [t for t in terms if a in t.aliases and set(t.aliases) <= set(aliases[: depth + 1])]
+        for depth, a in enumerate(aliases)
+    ]
+
+    def extend(bound: dict[str, Row], depth: int) -> Iterator[tuple]:
+        if depth == len(aliases):
+            yield tuple(row["id"] for row in bound.values())
+            return
+        alias = aliases[depth]
+        for row in streams[alias]:
+            if fits(bound, alias, row):
+                longer = bound | {alias: row}
+                if all(term.holds(longer) is True for term in due[depth]):
+                    yield from extend(longer, depth + 1)
+
+    return extend({}, 0)
+
+
+def ids(output: pa.Table) -> Counter[tuple]:
+    """The engine's output as a multiset of id tuples, in the order of its columns."""
+    columns = [[row["id"] for row in _slim(output.column(name)).to_pylist()] for name in output.column_names]
+    return Counter(zip(*columns, strict=True))
+
+
+def _slim(column: pa.ChunkedArray) -> pa.Array:
+    return pa.StructArray.from_arrays([_struct(column).field("id")], ["id"])
+
+
+def _struct(column: pa.ChunkedArray) -> pa.StructArray:
+    array = column.combine_chunks()
+    if isinstance(array, pa.ChunkedArray):
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], column.type)
+    return array
+
+
+def assert_payload(output: pa.Table, inputs: Mapping[str, pa.Table]) -> None:
+    """Every struct of the output is, bit for bit, the input row with its id."""
+    assert output.column_names == list(inputs)
+    for alias, source in inputs.items():
+        column = output.column(alias)
+        assert column.null_count == 0
+        assert column.type == pa.struct(list(source.schema)), f"{alias}: {column.type}"
+        got = pa.Table.from_batches([pa.RecordBatch.from_struct_array(_struct(column))])
+        position = {key: n for n, key in enumerate(source.column("id").to_pylist())}
+        want = source.take(pa.array([position[key] for key in got.column("id").to_pylist()], pa.int64()))
+        for name in source.column_names:
+            assert _bits(got.column(name)).equals(_bits(want.column(name))), f"{alias}.{name}"
+
+
+def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Floats as their bits, so that NaN equals NaN."""
+    if column.type == pa.float64():
+        return pa.chunked_array([chunk.view(pa.int64()) for chunk in column.chunks], pa.int64())
+    return column
