@@ -26,14 +26,14 @@ test: lint ## lint, types, import rules and all tests
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 lint: $(READY) ## ruff, mypy and the import rules
-	@$(BIN)/ruff check src tests benchmarks
-	@$(BIN)/ruff format --check src tests benchmarks
+	@$(BIN)/ruff check src tests
+	@$(BIN)/ruff format --check src tests
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
 fmt: $(READY) ## format the code
-	@$(BIN)/ruff check --fix src tests benchmarks
-	@$(BIN)/ruff format src tests benchmarks
+	@$(BIN)/ruff check --fix src tests
+	@$(BIN)/ruff format src tests
 
 bench: $(READY) ## speed and memory against bare kernels and DuckDB, as ratios
 	@$(BIN)/windrow bench

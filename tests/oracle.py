@@ -160,12 +160,10 @@ def _combinations(
 
 def ids(output: pa.Table) -> Counter[tuple]:
     """The engine's output as a multiset of id tuples, in the order of its columns."""
-    columns = [[row["id"] for row in _slim(output.column(name)).to_pylist()] for name in output.column_names]
+    if output.num_rows == 0:  # until every schema is known, the columns of the others have no type
+        return Counter()
+    columns = [_struct(output.column(name)).field("id").to_pylist() for name in output.column_names]
     return Counter(zip(*columns, strict=True))
-
-
-def _slim(column: pa.ChunkedArray) -> pa.Array:
-    return pa.StructArray.from_arrays([_struct(column).field("id")], ["id"])
 
 
 def _struct(column: pa.ChunkedArray) -> pa.StructArray:

@@ -89,4 +89,3 @@ _COMPARE = {
     ">=": np.greater_equal,
     "<>": _differ,
 }
-

@@ -38,9 +38,7 @@ class Controller:
         self._seen_rows = [0] * len(query.streams)
         self._seen_until: int | None = None
 
-    def prepare(
-        self, join: Join, arrivals: Sequence[Arrivals], tally: Tally, newest: int | None
-    ) -> None:
+    def prepare(self, join: Join, arrivals: Sequence[Arrivals], tally: Tally, newest: int | None) -> None:
         """Makes the first plan, from the rows that are about to be processed."""
         if join.plan is not None:
             return

@@ -118,7 +118,9 @@ class CountedWindow:
 
         live = slice(window.first, window.end)
         held = window.column(self._out)
-        held[live] = np.minimum(held[live], pushed_out(window.column(self._key)[live], window.column(self._rank)[live]))
+        held[live] = np.minimum(
+            held[live], pushed_out(window.column(self._key)[live], window.column(self._rank)[live])
+        )
         out, rank, key = np.full(len(seq), NEVER), np.zeros(len(seq), np.int64), np.zeros(len(seq), np.int64)
         out[who], rank[who], key[who] = pushed_out(numbers, ranks), ranks, numbers
         self.total += len(seq)
@@ -143,7 +145,10 @@ class CountedWindow:
 
 
 def in_windows(
-    partials: Partials, windows: Sequence[Window], counted: Sequence[CountedWindow | None], seq_at: Sequence[int]
+    partials: Partials,
+    windows: Sequence[Window],
+    counted: Sequence[CountedWindow | None],
+    seq_at: Sequence[int],
 ) -> Array:
     """Mask of the combinations whose rows were all in their windows when the newest came."""
     newest = np.max([windows[s].column(seq_at[s])[rows] for s, rows in partials.rows.items()], axis=0)

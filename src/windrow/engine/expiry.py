@@ -10,8 +10,7 @@ from windrow.model.query import Interval
 
 
 class Expiry:
-    def __init__(self, interval: str | Interval | None) -> None:
-        assert not isinstance(interval, str)
+    def __init__(self, interval: Interval | None) -> None:
         self._interval = interval
         self._last_time: int | None = None
         self._last_rows = 0

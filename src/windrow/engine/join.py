@@ -61,9 +61,7 @@ class Join:
         count = len(schemas)
         self.words = [self.predicate.words_of(s) for s in range(count)]
         self.numbers: dict[Word, int] = {w: k for words in self.words for k, w in enumerate(words)}
-        self.readers = [
-            RowReader(self.predicate, self.words[s], s, functions) for s in range(count)
-        ]
+        self.readers = [RowReader(self.predicate, self.words[s], s, functions) for s in range(count)]
         self.windows = [self._window(s) for s in range(count)]
         self.counted = [self._counted(s) for s in range(count)]
         self.output = Output(query.aliases, schemas, self.classes, functions)

@@ -28,7 +28,6 @@ from windrow.model.plan import Plan
 from windrow.model.query import Interval, Query
 
 Array = np.ndarray
-Data = pa.Table | pa.RecordBatch
 
 
 class Operator:
@@ -59,9 +58,9 @@ class Operator:
         self._schemas: list[pa.Schema | None] = [None] * count
         self._join: Join | None = None
         self._waiting = [Waiting() for _ in range(count)]
-        self._frontier = Frontier(count, int(query.late), query.idle, query.counts_rows)
+        self._frontier = Frontier(count, query.lateness, query.idleness, query.counts_rows)
         self._tally = Tally(count)
-        self._expiry = Expiry(query.expire)
+        self._expiry = Expiry(query.expiry)
         self._controller = Controller(query)
         self._calls = 0
         self._seq = 0
@@ -71,7 +70,7 @@ class Operator:
 
     # -- the public face ----------------------------------------------------------------------------
 
-    def process(self, data: Mapping[str, Data]) -> pa.Table:
+    def process(self, data: Mapping[str, pa.Table | pa.RecordBatch]) -> pa.Table:
         """Takes in rows, in any order and of any of the streams, and returns the results they complete.
 
         Returns a table with a struct column per stream. A row further behind than `late` is left out and
@@ -156,7 +155,9 @@ class Operator:
         self._controller.prepare(self._join, arrivals, self._tally, self._frontier.newest_of_all)
         self._tally.filtered(arrivals)
         if not self.query.counts_rows:
-            arrivals = [Arrivals(a.rows if a.useful is None else a.rows.where(a.useful), None) for a in arrivals]
+            arrivals = [
+                Arrivals(a.rows if a.useful is None else a.rows.where(a.useful), None) for a in arrivals
+            ]
         at = [0] * len(arrivals)
         for stop in cut([a.rows.ts for a in arrivals], self._pace(), self._shortest()):
             quantum = [a.slice(i, j) for a, i, j in zip(arrivals, at, stop, strict=True)]
@@ -173,9 +174,9 @@ class Operator:
     def _release(self, join: Join, final: bool) -> list[Arrivals]:
         """The rows whose turn it is, each stream's ascending in time, with their words."""
         before: int | None = None
-        if self.query.counts_rows and self.query.late and not final:
+        if self.query.counts_rows and self.query.lateness and not final:
             top = self._frontier.newest_of_all
-            before = None if top is None else top - int(self.query.late)
+            before = None if top is None else top - self.query.lateness
         taken = [w.release(before, self._schemas[s]) for s, w in enumerate(self._waiting)]
         arrivals = [join.read(s, ts, batch) for s, (ts, batch, _) in enumerate(taken)]
         if not self.query.counts_rows:
@@ -202,11 +203,9 @@ class Operator:
             self._tally.expired(self._expiry.run(self._join, earliest, self._seq))
 
     def _pace(self) -> Interval | None:
-        pace = self.query.evaluate
-        assert not isinstance(pace, str)
-        if pace is None and self.query.counts_rows:
+        if self.query.pace is None and self.query.counts_rows:
             return Interval(rows=self._rows_worth_a_quantum())
-        return pace
+        return self.query.pace
 
     def _rows_worth_a_quantum(self) -> int:
         """Rows of a window that were pushed out within the quantum still cost a look; so quanta should not
@@ -223,5 +222,3 @@ class Operator:
             kinds = [pa.null() if s is None else pa.struct(list(s)) for s in self._schemas]
             return pa.schema(list(zip(self.query.aliases, kinds, strict=True))).empty_table()
         return pa.Table.from_batches(batches, self._join.output.schema)
-
-

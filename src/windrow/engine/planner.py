@@ -33,7 +33,9 @@ def make_plan(query: Query, predicate: Predicate, classes: Sequence[Class], stat
 
 def check_connected(query: Query, predicate: Predicate) -> None:
     """Refuses a join graph in pieces unless a cross product was asked for."""
-    links = [{w.stream for w in atom.words} for atom in predicate.atoms] + [set(r.streams) for r in predicate.residuals]
+    links = [{w.stream for w in atom.words} for atom in predicate.atoms] + [
+        set(r.streams) for r in predicate.residuals
+    ]
     piece = {0}
     while True:
         grown = piece.union(*(link for link in links if link & piece))
@@ -68,9 +70,9 @@ def _orders(query: Query, stats: JoinStatistics) -> Mapping[int, tuple[int, ...]
     if isinstance(query.order, Mapping):
         number = {alias: k for k, alias in enumerate(query.aliases)}
         return {number[a]: tuple(number[x] for x in order) for a, order in query.order.items()}
-    pace = query.evaluate
+    pace = query.pace
     tau = 0.0
-    if pace is not None and not isinstance(pace, str) and pace.rows != 1:
+    if pace is not None and pace.rows != 1:
         total = sum(s.rate for s in stats.streams)
         tau = (pace.time or 0) / 1e6 if pace.time else (pace.rows or 0) / max(total, 1e-9)
     assert isinstance(query.order, str)

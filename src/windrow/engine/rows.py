@@ -87,7 +87,9 @@ class Rows:
 
     def slice(self, start: int, end: int) -> Rows:
         return Rows(
-            self.ts[start:end], tuple(w[start:end] for w in self.words), self.payload.slice(start, end - start)
+            self.ts[start:end],
+            tuple(w[start:end] for w in self.words),
+            self.payload.slice(start, end - start),
         )
 
     def where(self, mask: Array) -> Rows:
@@ -133,11 +135,12 @@ class RowReader:
         for node in self._filters:
             mask = as_mask(evaluate(node, _columns(node, batch), len(ts), self._functions))
             passed = mask if passed is None else passed & mask
-        values, valid = [], []
+        values: list[Array] = []
+        valid: list[Array | None] = []
         for word in self._words:
-            array, mask = word_values(word, _columns(word.node, batch), len(ts), self._functions)
+            array, present = word_values(word, _columns(word.node, batch), len(ts), self._functions)
             values.append(array)
-            valid.append(mask)
+            valid.append(present)
         return Rows(ts, tuple(values), batch), passed, valid
 
 
@@ -162,5 +165,3 @@ def same_schema(alias: str, expected: pa.Schema, got: pa.Schema) -> None:
         f"stream '{alias}': columns differ from the first batch ({'; '.join(told) or 'another order'}); "
         "bring every batch of a stream to one schema"
     )
-
-

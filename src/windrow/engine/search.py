@@ -52,9 +52,7 @@ class Search:
         self.compared = 0
         self._buffers = Buffers()
 
-    def run(
-        self, partials: Partials, windows: list[Window], first: int
-    ) -> Iterator[tuple[Array, Array]]:
+    def run(self, partials: Partials, windows: list[Window], first: int) -> Iterator[tuple[Array, Array]]:
         """Pairs (partial result, row of the step's window at `first` or later), in batches."""
         window = windows[self.step.stream]
         values = [
@@ -74,29 +72,39 @@ class Search:
             own = tuple(self.numbers[w] for w in step.indexed)
             index = window.indexes[own]
             keys = mix_words(values)
-            yield lambda i, *out: probing.probe_hash(
-                i, keys, *bounds, index.head, index.back, index.keys, ts, first, span, *out
-            ), count
+            yield (
+                lambda i, *out: probing.probe_hash(
+                    i, keys, *bounds, index.head, index.back, index.keys, ts, first, span, *out
+                ),
+                count,
+            )
             return
         if not step.driver:
-            yield lambda i, *out: probing.probe_all(
-                i, *bounds, ts, first, end, window.ordered, span, *out
-            ), count
+            yield (
+                lambda i, *out: probing.probe_all(i, *bounds, ts, first, end, window.ordered, span, *out),
+                count,
+            )
             return
         low, high = lookup_range(step.driver, step.stream, values)
         word = self.numbers[step.indexed[0]]
         if step.access.path == "scan":
-            yield lambda i, *out: probing.probe_scan(
-                i, low, high, *bounds, window.column(word), ts, first, end, window.ordered, span, *out
-            ), count
+            yield (
+                lambda i, *out: probing.probe_scan(
+                    i, low, high, *bounds, window.column(word), ts, first, end, window.ordered, span, *out
+                ),
+                count,
+            )
             return
         for segment in window.segments:
             run, offset = segment.runs[word], window.offset_of(segment)
             if offset + segment.rows <= first:
                 continue
-            yield lambda i, *out, run=run, offset=offset: probing.probe_sorted(
-                i, low, high, *bounds, run.keys, run.rows, offset, ts, first, span, *out
-            ), count
+            yield (
+                lambda i, *out, run=run, offset=offset: probing.probe_sorted(
+                    i, low, high, *bounds, run.keys, run.rows, offset, ts, first, span, *out
+                ),
+                count,
+            )
 
     def _drain(self, probe: Callable[..., Any], count: int) -> Iterator[tuple[Array, Array]]:
         """Calls a kernel until all probes are through."""

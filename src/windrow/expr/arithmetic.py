@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from windrow.expr.casts import cast
-from windrow.expr.types import as_decimal, common_type, is_moment, is_number, mixed_zones
+from windrow.expr.types import as_decimal, common_type, finer, is_moment, is_number, mixed_zones
 from windrow.expr.values import Value, from_numpy, from_unscaled, rowwise, to_numpy, unscaled, valid_mask
 
 _CHECKED: dict[str, Callable[..., Value]] = {
@@ -134,14 +134,14 @@ def _times(op: str, left: Value, right: Value) -> Value | None:
 
 def _difference(left: Value, right: Value) -> Value:
     kind = common_type(left.type, right.type)
-    if pt.is_date(kind):
+    if kind is None or pt.is_date(kind):
         kind = pa.timestamp("s")
     return pc.cast(arithmetic("-", _ticks(left, kind), _ticks(right, kind)), pa.duration(kind.unit))
 
 
 def _shifted(op: str, moment: Value, span: Value) -> Value:
     """In the finer unit of both, so that nothing is rounded."""
-    unit = common_type(pa.duration(moment.type.unit), span.type).unit
+    unit = finer(moment.type.unit, span.type.unit)
     kind = pa.timestamp(unit, moment.type.tz)
     ticks = arithmetic(op, _ticks(moment, kind), _ticks(span, pa.duration(unit)))
     return pc.cast(ticks, kind)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, cast
+from typing import Literal
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -22,13 +22,13 @@ from windrow.expr.constants import Constant, fold
 from windrow.expr.dialect import render
 from windrow.expr.encode import kind_of
 from windrow.expr.evaluate import evaluate, result_type
-from windrow.expr.parse import Reference, references
+from windrow.expr.parse import Reference, detached, references
 from windrow.expr.types import common_type
 from windrow.model.predicate import Atom, Band, Comparison, Equality, Word
 from windrow.model.query import Function
 
 Order = Literal["<", "<=", ">", ">=", "<>"]
-_ORDER: dict[type[exp.Expression], Order] = {
+_ORDER: dict[type[exp.Expr], Order] = {
     exp.LT: "<",
     exp.LTE: "<=",
     exp.GT: ">",
@@ -53,17 +53,14 @@ class Classifier:
     types: Mapping[Reference, pa.DataType]
     functions: Mapping[str, Function]
 
-    def atoms(self, node: exp.Expression) -> list[Atom] | None:
-        """The atoms that together mean the same as a conjunct."""
-        if isinstance(node, exp.Between):
-            return self._between(node)
-        atom = self._band(node) or self._comparison(node)
-        return None if atom is None else [atom]
+    def atom(self, node: exp.Expr) -> Atom | None:
+        """The atom that means the same as a conjunct."""
+        return self._between(node) or self._band(node) or self._comparison(node)
 
-    def streams_of(self, node: exp.Expression) -> frozenset[int]:
+    def streams_of(self, node: exp.Expr) -> frozenset[int]:
         return frozenset(self.streams[alias] for alias, _ in references(node))
 
-    def _comparison(self, node: exp.Expression) -> Atom | None:
+    def _comparison(self, node: exp.Expr) -> Atom | None:
         if not isinstance(node, exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
             return None
         words = self._words(node.left, node.right)
@@ -73,21 +70,20 @@ class Classifier:
             return Equality(*words)
         return None if words[0].kind == "hash" else Comparison(*words, _ORDER[type(node)])
 
-    def _between(self, node: exp.Between) -> list[Atom] | None:
+    def _between(self, node: exp.Expr) -> Band | None:
+        """x between y - e and y + e."""
+        if not isinstance(node, exp.Between):
+            return None
         value, low, high = (node.args[name].unnest() for name in ("this", "low", "high"))
         if isinstance(low, exp.Sub) and isinstance(high, exp.Add):
             centre, width = low.left, fold(low.right)
             swapped = fold(high.left) is not None
             other, reach = (high.right, high.left) if swapped else (high.left, high.right)
             if width is not None and width == fold(reach) and render(centre) == render(other):
-                band = self._banded(value, centre, low.right, width, False, "between")
-                if band is not None:
-                    return [band]
-        parts = [self._comparison(exp.GTE(this=value.copy(), expression=low.copy()))]
-        parts += [self._comparison(exp.LTE(this=value.copy(), expression=high.copy()))]
-        return None if None in parts else cast("list[Atom]", parts)
+                return self._banded(value, centre, low.right, width, False, "between")
+        return None
 
-    def _band(self, node: exp.Expression) -> Band | None:
+    def _band(self, node: exp.Expr) -> Band | None:
         """abs(x - y) <= e, and the same turned round."""
         if not isinstance(node, exp.LT | exp.LTE | exp.GT | exp.GTE):
             return None
@@ -102,7 +98,7 @@ class Classifier:
         strict = isinstance(node, exp.LT | exp.GT)
         return self._banded(difference.left, difference.right, large, width, strict, "abs")
 
-    def _inside_abs(self, node: exp.Expression) -> exp.Sub | None:
+    def _inside_abs(self, node: exp.Expr) -> exp.Sub | None:
         called = isinstance(node, exp.Anonymous) and node.name.lower() == "abs" and len(node.expressions) == 1
         if not called or own_function(node.name, self.functions) is not None:
             return None
@@ -111,9 +107,9 @@ class Classifier:
 
     def _banded(
         self,
-        left: exp.Expression,
-        right: exp.Expression,
-        width: exp.Expression,
+        left: exp.Expr,
+        right: exp.Expr,
+        width: exp.Expr,
         constant: Constant,
         strict: bool,
         form: Literal["abs", "between"],
@@ -130,7 +126,7 @@ class Classifier:
         whole = math.ceil(amount) if strict else math.floor(amount)
         return Band(*words, whole, strict, form) if abs(whole) < 2**63 else None
 
-    def _words(self, left: exp.Expression, right: exp.Expression) -> tuple[Word, Word] | None:
+    def _words(self, left: exp.Expr, right: exp.Expr) -> tuple[Word, Word] | None:
         """Both sides as words of one type, if each speaks of one stream and the streams differ."""
         sides = [left.unnest(), right.unnest()]
         streams = [self.streams_of(side) for side in sides]
@@ -141,7 +137,8 @@ class Classifier:
         if kind is None or how is None:
             return None
         x, y = (
-            Word(next(iter(s)), render(side), kind, how, side) for s, side in zip(streams, sides, strict=True)
+            Word(next(iter(s)), render(side), kind, how, detached(side))
+            for s, side in zip(streams, sides, strict=True)
         )
         return x, y
 

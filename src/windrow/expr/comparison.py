@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import reduce
 
 import pyarrow as pa
@@ -19,13 +18,12 @@ from sqlglot import exp
 
 from windrow.errors import QueryError
 from windrow.expr.casts import cast
+from windrow.expr.constants import decimal_scalar, exact_number
 from windrow.expr.dialect import render
 from windrow.expr.types import (
     common_type,
-    decimal_type,
     is_list,
     is_moment,
-    is_number,
     is_text,
     mixed_zones,
     sql_name,
@@ -35,6 +33,7 @@ from windrow.expr.values import Value
 
 _COMPARE: dict[str, Callable[..., Value]] = {
     "=": pc.equal,
+    "<>": pc.not_equal,
     "<": pc.less,
     "<=": pc.less_equal,
     ">": pc.greater,
@@ -46,7 +45,7 @@ _COMPARE: dict[str, Callable[..., Value]] = {
 class Operand:
     """A value and the expression it came from, for literals and for messages."""
 
-    node: exp.Expression
+    node: exp.Expr
     value: Value
 
     @property
@@ -65,11 +64,12 @@ def compare(op: str, left: Operand, right: Operand) -> Value:
         raise QueryError(f"on: cannot compare {left} with {right}{remedy}")
     if pt.is_null(x.type):
         return pa.scalar(None, pa.bool_())
-    if op == "<>":
-        if pt.is_floating(x.type):
-            return pc.or_(pc.less(x, y), pc.greater(x, y))
-        return pc.not_equal(x, y)
-    return _COMPARE[op](x, y)
+    if op == "<>" and pt.is_floating(x.type):
+        return pc.or_(pc.less(x, y), pc.greater(x, y))
+    try:
+        return _COMPARE[op](x, y)
+    except pa.ArrowNotImplementedError:
+        raise QueryError(f"on: cannot compare {left} with {right}") from None
 
 
 def unified(operands: Sequence[Operand], where: str = "") -> list[Value]:
@@ -91,6 +91,8 @@ def _meet(left: Operand, right: Operand, where: str) -> Operand:
             f"{verb} {left} with {right}: one has a time zone and the other has none; "
             f"cast one of them, for example cast({render(bare.node)} as timestamptz), which reads it as UTC"
         )
+    if any(pt.is_duration(t) for t in (left.type, right.type)):
+        raise QueryError(f"{verb} {left} with {right}; write a span of time like interval '5' second")
     text, other = (right, left) if is_text(right.type) and not is_text(left.type) else (left, right)
     raise QueryError(
         f"{verb} {left} with {right}; cast one of them, "
@@ -100,19 +102,14 @@ def _meet(left: Operand, right: Operand, where: str) -> Operand:
 
 def _fitted(one: Operand, types: Sequence[pa.DataType]) -> Operand:
     """A literal as the type of what it meets."""
-    node, negative = _literal(one.node)
-    if node is None:
-        return one
-    if (
-        not node.is_string
-        and any(pt.is_decimal(t) for t in types)
-        and not any(pt.is_floating(t) for t in types if t != one.type)
-    ):
-        return Operand(one.node, decimal_scalar(Decimal(node.name) * (-1 if negative else 1)))
-    moment = next((t for t in types if is_moment(t) and (t != one.type)), None)
-    if node.is_string and moment is not None and (one.node.unnest() is node or pt.is_timestamp(one.type)):
-        return _moment(one, node.name, moment)
-    return one
+    others = [kind for kind in types if not kind.equals(one.type)]
+    number = exact_number(one.node)
+    if number is not None:
+        exact = any(pt.is_decimal(t) for t in others) and not any(pt.is_floating(t) for t in others)
+        return Operand(one.node, decimal_scalar(number)) if exact else one
+    moment = next((t for t in others if is_moment(t)), None)
+    text = _moment_text(one.node)
+    return one if moment is None or text is None else _moment(one, text, moment)
 
 
 def _moment(one: Operand, text: str, kind: pa.DataType) -> Operand:
@@ -131,25 +128,9 @@ def _moment(one: Operand, text: str, kind: pa.DataType) -> Operand:
     return Operand(one.node, value)
 
 
-def _literal(node: exp.Expression) -> tuple[exp.Literal | None, bool]:
-    """The literal behind parentheses, a minus or `timestamp '...'`, and whether it was negated."""
+def _moment_text(node: exp.Expr) -> str | None:
+    """The text of '...' and of timestamp '...'; a date '...' keeps its type."""
     node = node.unnest()
-    if isinstance(node, exp.Neg):
-        inner, negative = _literal(node.this)
-        return (inner if inner is not None and not inner.is_string else None), not negative
-    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and is_moment(sql_type(node.to)):
-        return (node.this if node.this.is_string else None), False
-    return (node if isinstance(node, exp.Literal) else None), False
-
-
-def decimal_scalar(number: Decimal) -> pa.Scalar:
-    """A number as the narrowest decimal that holds it."""
-    _, digits, exponent = number.as_tuple()
-    assert isinstance(exponent, int)
-    scale = max(0, -exponent)
-    kind = decimal_type(max(len(digits) + max(0, exponent), scale, 1), scale)
-    return pa.scalar(number, kind)
-
-
-def is_numeric(operand: Operand) -> bool:
-    return is_number(operand.type) or pt.is_null(operand.type)
+    if isinstance(node, exp.Cast) and pt.is_timestamp(sql_type(node.to)):
+        node = node.this
+    return node.name if isinstance(node, exp.Literal) and node.is_string else None

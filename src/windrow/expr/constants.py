@@ -13,20 +13,36 @@ from fractions import Fraction
 import pyarrow as pa
 from sqlglot import exp
 
-from windrow.expr.comparison import decimal_scalar
 from windrow.expr.intervals import interval_microseconds
+from windrow.expr.types import decimal_type
 
 
-def literal(node: exp.Literal, exact: bool = False) -> pa.Scalar:
-    """Text, an int64, or a double; numbers as decimals if `exact` or too large for an int64."""
+def literal(node: exp.Literal) -> pa.Scalar:
+    """Text, an int64, or a double; an integer too large for an int64 is a decimal."""
     if node.is_string:
         return pa.scalar(node.name)
-    if exact:
-        return decimal_scalar(Decimal(node.name))
     if not node.name.isdigit():
         return pa.scalar(float(node.name))
     number = int(node.name)
     return pa.scalar(number, pa.int64()) if number < 2**63 else decimal_scalar(Decimal(number))
+
+
+def decimal_scalar(number: Decimal) -> pa.Scalar:
+    """A number as the narrowest decimal that holds it."""
+    _, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(0, -exponent)
+    kind = decimal_type(max(len(digits) + max(0, exponent), scale, 1), scale)
+    return pa.scalar(number, kind)
+
+
+def exact_number(node: exp.Expr) -> Decimal | None:
+    """The number a literal says, digit by digit, through parentheses and minus signs."""
+    node = node.unnest()
+    if isinstance(node, exp.Neg):
+        inner = exact_number(node.this)
+        return None if inner is None else -inner
+    return Decimal(node.name) if isinstance(node, exp.Literal) and not node.is_string else None
 
 
 @dataclass(frozen=True)
@@ -37,7 +53,7 @@ class Constant:
     is_time: bool = False
 
 
-def fold(node: exp.Expression) -> Constant | None:
+def fold(node: exp.Expr) -> Constant | None:
     """The value of a constant expression of numbers and intervals; None if it is anything else."""
     node = node.unnest()
     if isinstance(node, exp.Literal):

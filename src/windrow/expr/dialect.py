@@ -27,7 +27,7 @@ class WindrowPredicate(Dialect):
         NO_PAREN_FUNCTIONS: ClassVar = {}
 
 
-def render(node: exp.Expression) -> str:
+def render(node: exp.Expr) -> str:
     """The canonical text of an expression: names as they are, keywords and functions in capitals.
 
     >>> from windrow.expr.parse import parse

@@ -24,7 +24,7 @@ def kind_of(kind: pa.DataType) -> WordKind | None:
         return "int" if kind.precision <= 18 else "hash"
     if is_text(kind) or is_bytes(kind):
         return "hash"
-    if pt.is_integer(kind) or pt.is_boolean(kind) or pt.is_temporal(kind):
+    if pt.is_integer(kind) or pt.is_boolean(kind) or (pt.is_temporal(kind) and not pt.is_interval(kind)):
         return "int"
     return None
 

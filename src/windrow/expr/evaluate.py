@@ -23,12 +23,12 @@ from windrow.expr.arithmetic import arithmetic, negated
 from windrow.expr.calls import call_builtin, call_own, own_function
 from windrow.expr.casts import cast
 from windrow.expr.comparison import Operand, compare, unified
-from windrow.expr.constants import literal
+from windrow.expr.constants import decimal_scalar, exact_number, literal
 from windrow.expr.dialect import render
 from windrow.expr.intervals import interval_microseconds
 from windrow.expr.parse import Reference
 from windrow.expr.strings import concat, matches
-from windrow.expr.types import sql_type
+from windrow.expr.types import mixed_zones, sql_type
 from windrow.expr.values import Value, broadcast, plain, rowwise
 from windrow.model.query import Function
 
@@ -38,7 +38,7 @@ _CONDITIONAL = ("coalesce", "ifnull", "nvl", "nullif")
 
 
 def evaluate(
-    node: exp.Expression,
+    node: exp.Expr,
     columns: Mapping[Reference, pa.Array],
     length: int,
     functions: Mapping[str, Function],
@@ -48,7 +48,7 @@ def evaluate(
 
 
 def result_type(
-    node: exp.Expression, types: Mapping[Reference, pa.DataType], functions: Mapping[str, Function]
+    node: exp.Expr, types: Mapping[Reference, pa.DataType], functions: Mapping[str, Function]
 ) -> pa.DataType:
     """The type of an expression, found by evaluating it on empty columns: raises every type error."""
     empty = {reference: pa.array([], kind) for reference, kind in types.items()}
@@ -61,17 +61,17 @@ class _Evaluation:
     length: int
     functions: Mapping[str, Function]
 
-    def value(self, node: exp.Expression) -> Value:
+    def value(self, node: exp.Expr) -> Value:
         for kind in type(node).__mro__:
             rule = _RULES.get(kind)
             if rule is not None:
                 return rule(self, node)
         raise QueryError(f"on: {render(node)} is not supported in a predicate")
 
-    def operand(self, node: exp.Expression) -> Operand:
+    def operand(self, node: exp.Expr) -> Operand:
         return Operand(node, self.value(node))
 
-    def condition(self, node: exp.Expression) -> Value:
+    def condition(self, node: exp.Expr) -> Value:
         value = self.value(node)
         if pt.is_null(value.type):
             return cast(value, pa.bool_())
@@ -195,9 +195,7 @@ class _Evaluation:
     def alternative(self, node: exp.If) -> Value:
         return self._choose([self.condition(node.this)], [node.args["true"]], node.args.get("false"))
 
-    def _choose(
-        self, conditions: list[Value], branches: list[exp.Expression], default: exp.Expression | None
-    ) -> Value:
+    def _choose(self, conditions: list[Value], branches: list[exp.Expr], default: exp.Expr | None) -> Value:
         nodes = [*branches, default if default is not None else exp.Null()]
         *values, rest = unified([self.operand(n) for n in nodes], "case")
         for condition, value in zip(reversed(conditions), reversed(values), strict=True):
@@ -227,15 +225,19 @@ def _conditional(name: str, operands: list[Operand]) -> Value:
 
 def _exact(operand: Operand) -> Operand:
     """A literal beside a decimal is a decimal: 1.1 and not the nearest double."""
-    node = operand.node.unnest()
-    if isinstance(node, exp.Literal) and not node.is_string:
-        return Operand(node, literal(node, exact=True))
-    return operand
+    number = exact_number(operand.node)
+    return operand if number is None else Operand(operand.node, decimal_scalar(number))
 
 
 def _remedy(left: Operand, right: Operand) -> str:
+    if mixed_zones(left.type, right.type):
+        bare = left if left.type.tz is None else right
+        return (
+            ": one has a time zone and the other has none; cast one of them, "
+            f"for example cast({render(bare.node)} as timestamptz), which reads it as UTC"
+        )
     if any(pt.is_temporal(o.type) for o in (left, right)):
-        return "; give a span of time as interval '5' second, and cast both sides to timestamp or timestamptz"
+        return "; write a span of time like interval '5' second"
     return "; cast to a number first"
 
 

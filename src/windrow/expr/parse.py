@@ -19,7 +19,7 @@ from windrow.expr.dialect import WindrowPredicate, render
 Reference = tuple[str, str]
 """(alias, column)"""
 
-_REFUSED: tuple[tuple[type[exp.Expression], str], ...] = (
+_REFUSED: tuple[tuple[type[exp.Expr], str], ...] = (
     (exp.Query, "subqueries are not supported; join the other table as a stream of its own"),
     (exp.Exists, "subqueries are not supported; join the other table as a stream of its own"),
     (exp.Window, "window functions are not supported; compute them on the stream before the join"),
@@ -48,26 +48,30 @@ def parse(text: str, aliases: Sequence[str], functions: Collection[str] = ()) ->
     root = exp.Paren(this=node)  # a parent for a node that is itself a column
     for column in list(root.find_all(exp.Column)):
         column.replace(_qualified(column, aliases))
-    found = root.this
-    assert isinstance(found, exp.Expression)
-    found.pop()
-    return found.unnest()
+    return detached(root.unnest())
 
 
-def conjuncts(node: exp.Expression) -> list[exp.Expression]:
+def conjuncts(node: exp.Expr) -> list[exp.Expression]:
     """The parts of `a AND b AND c`, in the order written."""
     node = node.unnest()
     if isinstance(node, exp.And):
         return conjuncts(node.left) + conjuncts(node.right)
-    return [node]
+    return [detached(node)]
 
 
-def references(node: exp.Expression) -> frozenset[Reference]:
+def detached(node: exp.Expr) -> exp.Expression:
+    """A copy without the tree around it, so that a part kept or pickled does not carry the whole."""
+    copy = node.copy()
+    assert isinstance(copy, exp.Expression)
+    return copy
+
+
+def references(node: exp.Expr) -> frozenset[Reference]:
     """The columns an expression reads."""
     return frozenset((column.table, column.name) for column in node.find_all(exp.Column))
 
 
-def _parse(text: str) -> exp.Expression:
+def _parse(text: str) -> exp.Expr:
     try:
         statements = sqlglot.parse(text, dialect=WindrowPredicate)
     except ParseError as error:
@@ -76,9 +80,7 @@ def _parse(text: str) -> exp.Expression:
         raise QueryError(f"on: cannot parse {text!r}: a quote is opened and never closed") from None
     if len(statements) != 1 or statements[0] is None:
         raise QueryError(f"on: expected one predicate such as 'a.id = b.id', got {text!r}")
-    node = statements[0]
-    assert isinstance(node, exp.Expression)
-    return node
+    return statements[0]
 
 
 def _position(error: ParseError, text: str) -> str:
@@ -94,7 +96,7 @@ def _position(error: ParseError, text: str) -> str:
     return f" at line {line}, column {start}, near '{near}': {what}"
 
 
-def _refuse(node: exp.Expression, text: str, own: Collection[str]) -> None:
+def _refuse(node: exp.Expr, text: str, own: Collection[str]) -> None:
     for kind, remedy in _REFUSED:
         if isinstance(node, kind):
             raise QueryError(f"on: cannot use {text!r}: {remedy}")
@@ -107,7 +109,7 @@ def _refuse(node: exp.Expression, text: str, own: Collection[str]) -> None:
             )
 
 
-def _qualified(column: exp.Column, aliases: Sequence[str]) -> exp.Expression:
+def _qualified(column: exp.Column, aliases: Sequence[str]) -> exp.Expr:
     parts = [part.name for part in column.parts]
     if len(parts) == 1:
         raise QueryError(
@@ -117,7 +119,7 @@ def _qualified(column: exp.Column, aliases: Sequence[str]) -> exp.Expression:
     alias = next((a for a in aliases if a.lower() == parts[0].lower()), None)
     if alias is None:
         raise QueryError(f"on: {unknown('stream', parts[0], aliases)} (in {render(column)})")
-    found: exp.Expression = exp.column(parts[1], table=alias)
+    found: exp.Expr = exp.column(parts[1], table=alias)
     for field in parts[2:]:
         found = exp.Dot(this=found, expression=exp.to_identifier(field))
     return found

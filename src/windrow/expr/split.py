@@ -16,7 +16,7 @@ from windrow.errors import QueryError
 from windrow.expr.atoms import Classifier
 from windrow.expr.dialect import render
 from windrow.expr.evaluate import evaluate, result_type
-from windrow.expr.parse import conjuncts, parse, references
+from windrow.expr.parse import conjuncts, detached, parse, references
 from windrow.expr.resolve import resolve
 from windrow.model.predicate import Atom, Filter, Predicate, Residual
 from windrow.model.query import Function
@@ -32,11 +32,11 @@ def split(text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, F
     filters: list[Filter] = []
     atoms: list[Atom] = []
     residuals: list[Residual] = []
-    for part in conjuncts(node):
+    for part in (piece for whole in conjuncts(node) for piece in _pieces(whole, classifier)):
         streams = classifier.streams_of(part)
-        found = classifier.atoms(part) if len(streams) == 2 else None
-        if found is not None:
-            atoms += found
+        atom = classifier.atom(part)
+        if atom is not None:
+            atoms.append(atom)
         elif len(streams) > 1:
             residuals.append(Residual(streams, part, render(part)))
         elif streams or not _always(part, functions):
@@ -44,13 +44,23 @@ def split(text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, F
     return Predicate(render(node), tuple(filters), tuple(dict.fromkeys(atoms)), tuple(residuals))
 
 
-def _always(constant: exp.Expression, functions: Mapping[str, Function]) -> bool:
+def _pieces(node: exp.Expression, classifier: Classifier) -> list[exp.Expression]:
+    """`x between l and u` over several streams as two comparisons, if neither half would be a residual."""
+    if not isinstance(node, exp.Between) or len(classifier.streams_of(node)) < 2 or classifier.atom(node):
+        return [node]
+    value, low, high = (detached(node.args[name]) for name in ("this", "low", "high"))
+    halves = [exp.GTE(this=value, expression=low), exp.LTE(this=value.copy(), expression=high)]
+    simple = all(len(classifier.streams_of(half)) < 2 or classifier.atom(half) for half in halves)
+    return [*halves] if simple else [node]
+
+
+def _always(constant: exp.Expr, functions: Mapping[str, Function]) -> bool:
     """A condition without columns that is true: nothing to check. One that is false stays, on stream 0."""
     return evaluate(constant, {}, 1, functions)[0].as_py() is True
 
 
 def _check_condition(
-    node: exp.Expression, types: Mapping[tuple[str, str], pa.DataType], functions: Mapping[str, Function]
+    node: exp.Expr, types: Mapping[tuple[str, str], pa.DataType], functions: Mapping[str, Function]
 ) -> None:
     kind = result_type(node, types, functions)
     if not pt.is_boolean(kind) and not pt.is_null(kind):

@@ -130,9 +130,9 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if is_moment(left) and is_moment(right):
         return _common_moment(left, right)
     if pt.is_duration(left) and pt.is_duration(right):
-        return pa.duration(_finer(left.unit, right.unit))
+        return pa.duration(finer(left.unit, right.unit))
     if pt.is_time(left) and pt.is_time(right):
-        unit = _finer(left.unit, right.unit)
+        unit = finer(left.unit, right.unit)
         return pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
     return left if left.equals(right) else None
 
@@ -161,7 +161,7 @@ def _common_moment(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if mixed_zones(left, right):
         return None
     zone = left.tz if left.tz == right.tz else "UTC"
-    return pa.timestamp(_finer(left.unit, right.unit), zone)
+    return pa.timestamp(finer(left.unit, right.unit), zone)
 
 
 def as_decimal(kind: pa.DataType) -> pa.DataType:
@@ -176,5 +176,5 @@ def decimal_type(precision: int, scale: int) -> pa.DataType:
     return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
 
 
-def _finer(left: str, right: str) -> str:
+def finer(left: str, right: str) -> str:
     return max(left, right, key=_UNITS.index)

@@ -6,13 +6,14 @@ Columns are first made plain (dictionaries, views and run-ends decoded), so that
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-Value = pa.Array | pa.Scalar
+Value: TypeAlias = pa.Array | pa.Scalar
 
 
 def plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -104,7 +104,9 @@ def gather_bytes(
         target = out.ctypes.data + at
         k = 0
         while k + 8 <= length:
-            carray(_pointer(target + k), (1,), np.uint64)[0] = carray(_pointer(source + k), (1,), np.uint64)[0]
+            carray(_pointer(target + k), (1,), np.uint64)[0] = carray(_pointer(source + k), (1,), np.uint64)[
+                0
+            ]
             k += 8
         while k < length:
             out[at + k] = carray(_pointer(source + k), (1,), np.uint8)[0]

@@ -43,7 +43,7 @@ def _avalanche(h: np.uint64) -> np.uint64:
 
 @intrinsic
 def _word_at(typing_context: Any, data: Any, position: Any) -> Any:
-    """Eight bytes of a uint8 array as one word: a single unaligned load, which plain numba has no way to say."""
+    """Eight bytes of a uint8 array as one word, by one unaligned load: plain numba cannot say that."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])

@@ -13,7 +13,7 @@ from numba import njit
 def distinct(
     starts: np.ndarray, lengths: np.ndarray, values: np.ndarray, keep: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each list sorted and without repeats, packed: (starts, lengths, values). `keep` is false for null elements."""
+    """Each list sorted, without repeats and packed: (starts, lengths, values). `keep` is false for nulls."""
     count = len(starts)
     total = 0
     for i in range(count):

@@ -116,7 +116,9 @@ def count_work(
     border = pa.scalar(START.replace(tzinfo=None) + timedelta(seconds=filling), pa.timestamp("us"))
     operator.process({alias: table.filter(pc.less(table["ts"], border)) for alias, table in data.items()})
     before = operator.measure()
-    operator.process({alias: table.filter(pc.greater_equal(table["ts"], border)) for alias, table in data.items()})
+    operator.process(
+        {alias: table.filter(pc.greater_equal(table["ts"], border)) for alias, table in data.items()}
+    )
     after = operator.measure()
     expired = rows - (after.window_rows - before.window_rows)
     expiries = expiry_accesses(after.expiry_passes - before.expiry_passes, tables, expired)

@@ -14,7 +14,7 @@ class StreamMeasurements:
     rows_late: int
     rows_null_time: int
     rows_filtered: int
-    """Rows that no result can contain: a single-stream condition is false, or a joined column is null or NaN."""
+    """Rows that no result can contain: a condition on them alone is false, or a joined value is missing."""
     rows_expired: int
     window_rows: int
     memory_bytes: int
@@ -68,5 +68,7 @@ class Measurements:
         if told:
             lines.append(f"rows {told}")
         for alias, s in self.streams.items():
-            lines.append(f"  {alias}: {s.rows_in:,} rows in at {s.rate:,.0f}/s, {s.window_rows:,} in the window")
+            lines.append(
+                f"  {alias}: {s.rows_in:,} rows in at {s.rate:,.0f}/s, {s.window_rows:,} in the window"
+            )
         return "\n".join(lines)

@@ -104,9 +104,7 @@ class Plan:
 
     @property
     def orders(self) -> dict[str, tuple[str, ...]]:
-        return {
-            self.aliases[d.arriving]: tuple(self.aliases[s] for s in d.order) for d in self.directions
-        }
+        return {self.aliases[d.arriving]: tuple(self.aliases[s] for s in d.order) for d in self.directions}
 
     def __str__(self) -> str:
         lines = [

@@ -74,7 +74,9 @@ class Access:
         if access.path not in ("hash", "sorted", "scan"):
             raise QueryError(f"{where}: {unknown('access path', access.path, ('hash', 'sorted', 'scan'))}")
         if access.buckets is not None and (access.path != "hash" or access.buckets < 1):
-            raise QueryError(f"{where}: buckets must be a positive number for a hash path, got {access.buckets}")
+            raise QueryError(
+                f"{where}: buckets must be a positive number for a hash path, got {access.buckets}"
+            )
         return access
 
     def __str__(self) -> str:
@@ -226,7 +228,9 @@ class Query:
                 raise QueryError(f"{name}: must not be negative, got {value}")
         for name in ("memory", "deadline"):
             if getattr(self, name) is not None:
-                raise QueryError(f"{name}: this version answers exactly and takes no limits yet; leave {name} out")
+                raise QueryError(
+                    f"{name}: this version answers exactly and takes no limits yet; leave {name} out"
+                )
         put(self, "evaluate", Interval.parse(self.evaluate, "evaluate"))
         put(self, "expire", Interval.parse(self.expire, "expire"))
         if not self.revise > 1:
@@ -247,11 +251,13 @@ class Query:
                 raise QueryError(f"streams: an alias must be a plain name such as 'a', got {alias!r}")
             if alias.lower() in lowered:
                 raise QueryError(
-                    f"streams: duplicate alias {alias!r} (SQL does not tell it from {lowered[alias.lower()]!r})"
+                    f"streams: duplicate alias {alias!r}: SQL takes it for {lowered[alias.lower()]!r}"
                 )
             lowered[alias.lower()] = alias
             if not isinstance(stream, Stream):
-                raise QueryError(f"stream '{alias}': expected wr.Stream(time=..., within=...), got {stream!r}")
+                raise QueryError(
+                    f"stream '{alias}': expected wr.Stream(time=..., within=...), got {stream!r}"
+                )
 
     def _checked_order(self) -> str | Mapping[str, tuple[str, ...]]:
         """A strategy's name, or alias of the arriving stream -> all aliases in probing order."""
@@ -259,7 +265,9 @@ class Query:
             if self.order not in ORDERS:
                 raise QueryError(f"order: {unknown('order', self.order, ORDERS)}")
             if self.order == "exhaustive" and len(self.streams) > 5:
-                raise QueryError("order: 'exhaustive' tries every order and is for up to 5 streams; use 'heuristic'")
+                raise QueryError(
+                    "order: 'exhaustive' tries every order and is for up to 5 streams; use 'heuristic'"
+                )
             return self.order
         if not isinstance(self.order, Mapping):
             given = tuple(self.order)
@@ -270,7 +278,9 @@ class Query:
         orders: dict[str, tuple[str, ...]] = {}
         for alias in self.streams:
             if alias not in self.order:
-                raise QueryError(f"order: direction '{alias}' is missing; give an order for each of {list(self.streams)}")
+                raise QueryError(
+                    f"order: direction '{alias}' is missing; give an order for each of {list(self.streams)}"
+                )
             given = tuple(self.order[alias])
             if alias not in given:
                 given = (alias, *given)
@@ -282,6 +292,30 @@ class Query:
     def _check_permutation(given: tuple[str, ...], aliases: set[str], where: str) -> None:
         if len(given) != len(aliases) or set(given) != aliases:
             raise QueryError(f"{where}: expected each of {sorted(aliases)} once, got {list(given)}")
+
+    @property
+    def lateness(self) -> int:
+        """`late` in microseconds."""
+        assert isinstance(self.late, int)
+        return self.late
+
+    @property
+    def idleness(self) -> int | None:
+        """`idle` in microseconds."""
+        assert self.idle is None or isinstance(self.idle, int)
+        return self.idle
+
+    @property
+    def pace(self) -> Interval | None:
+        """`evaluate` as a value."""
+        assert not isinstance(self.evaluate, str)
+        return self.evaluate
+
+    @property
+    def expiry(self) -> Interval | None:
+        """`expire` as a value."""
+        assert not isinstance(self.expire, str)
+        return self.expire
 
     @property
     def aliases(self) -> tuple[str, ...]:

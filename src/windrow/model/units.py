@@ -59,7 +59,9 @@ def parse_duration(value: str | timedelta, where: str) -> int:
         number, unit = float(match[1]), match[2].lower()
         scale = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
         if scale is None:
-            raise QueryError(f"{where}: unknown unit {match[2]!r} in {value!r}; use seconds, minutes, hours, days")
+            raise QueryError(
+                f"{where}: unknown unit {match[2]!r} in {value!r}; use seconds, minutes, hours, days"
+            )
         if match[1].startswith("-"):
             sign = -1.0
         total += abs(number) * scale

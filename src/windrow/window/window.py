@@ -80,7 +80,9 @@ class Window:
     @property
     def nbytes(self) -> int:
         arrays = sum(c.nbytes for c in self._columns)
-        return int(arrays) + sum(i.nbytes for i in self.indexes.values()) + sum(s.nbytes for s in self.segments)
+        return (
+            int(arrays) + sum(i.nbytes for i in self.indexes.values()) + sum(s.nbytes for s in self.segments)
+        )
 
     def offset_of(self, segment: Segment) -> int:
         """Position of a segment's first row; below `first` if some of it has expired."""

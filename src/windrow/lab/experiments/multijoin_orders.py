@@ -83,9 +83,15 @@ def _costs(name: str, rows: Sequence[Row]) -> Claim:
         "Table 7": measured["mean"] == 63_362,
     }
     says = ", ".join(f"{order} = {printed}" for order, printed in PRINTED[name].items())
-    ends = {"Table 5": "2134 fifth best, worst nearly 90000", "Table 6": "worst nearly 650000", "Table 7": "mean 63362"}
+    ends = {
+        "Table 5": "2134 fifth best, worst nearly 90000",
+        "Table 6": "worst nearly 650000",
+        "Table 7": "mean 63362",
+    }
     best = abs(cost[BEST[name]] - ranked[0]) < 1e-6
-    return Claim("M2", f"{name}: {says}; {BEST[name]} best; {ends[name]}", measured, exact and best and also[name])
+    return Claim(
+        "M2", f"{name}: {says}; {BEST[name]} best; {ends[name]}", measured, exact and best and also[name]
+    )
 
 
 def _appendix_b() -> Claim:

@@ -29,7 +29,11 @@ def parameters(size: Size) -> Mapping[str, Any]:
 
 
 def tasks(size: Size) -> Sequence[tuple[str, str]]:
-    return [(algorithm, pace) for algorithm in ("eager", "naive", "general") for pace in ("eager", "every 20 seconds")]
+    return [
+        (algorithm, pace)
+        for algorithm in ("eager", "naive", "general")
+        for pace in ("eager", "every 20 seconds")
+    ]
 
 
 def run(task: tuple[str, str]) -> list[Row]:
@@ -81,7 +85,9 @@ def plot(rows: Sequence[Row], figure: Figure) -> None:
         colour = "tab:green" if each in correct else "tab:red"
         axes.plot(each, [place] * 3, "o-", color=colour)
         axes.axvspan(each[2] - WITHIN, each[2], (place + 0.3) / 8, (place + 0.7) / 8, color=colour, alpha=0.1)
-    axes.set(ylim=(-0.5, 7.5), xlabel="event time (s); shaded: 100 s before the newest row", ylabel="combination")
+    axes.set(
+        ylim=(-0.5, 7.5), xlabel="event time (s); shaded: 100 s before the newest row", ylabel="combination"
+    )
     axes.set_yticks(range(8), ["correct" if each in correct else "expired" for each in shown])
 
 
@@ -95,5 +101,12 @@ def _seconds(instant: datetime) -> int:
 
 
 EXPERIMENT = Experiment(
-    "multijoin-table3", "A worked example: only rows that were still there join", ("M1",), parameters, tasks, run, assess, plot
+    "multijoin-table3",
+    "A worked example: only rows that were still there join",
+    ("M1",),
+    parameters,
+    tasks,
+    run,
+    assess,
+    plot,
 )

@@ -1,0 +1,75 @@
+"""The command line: `windrow demo`, `windrow lab`, `windrow bench`. Heavy imports wait for their command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import windrow
+from windrow.lab.cli import app as lab
+
+app = typer.Typer(
+    help="Windrow joins data streams over sliding windows, and says how good the answer is.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.add_typer(lab, name="lab")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"windrow {windrow.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Windrow joins data streams over sliding windows, and says how good the answer is."""
+
+
+@app.command()
+def demo(
+    seconds: Annotated[int, typer.Option(min=10, help="Event time to generate, in seconds.")] = 600,
+    rate: Annotated[float, typer.Option(min=1, help="Bids per second of event time.")] = 5000,
+    seed: Annotated[int, typer.Option(help="Seed of the generated streams.")] = 0,
+    out: Annotated[Path, typer.Option(help="Where the results go.")] = Path("demo-results"),
+) -> None:
+    """Join generated auctions with the bids on them, live, and check the answer.
+
+    [dim]Example:[/dim] windrow demo --seconds 120 --rate 20000
+    """
+    from windrow.demo import run_demo
+
+    run_demo(seconds, rate, seed, out)
+
+
+@app.command()
+def bench(
+    names: Annotated[list[str] | None, typer.Argument(help="Benchmarks; all when none is named.")] = None,
+    rows: Annotated[int, typer.Option(min=10_000, help="Rows of the large benchmarks.")] = 7_200_000,
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the rows.")] = False,
+    out: Annotated[Path, typer.Option(help="Where the figures go, as JSON.")] = Path("bench-results"),
+) -> None:
+    """Measure speed and memory as ratios to what they are compared with, in one run.
+
+    [dim]Example:[/dim] windrow bench equality band
+    """
+    from windrow.bench import run_benchmarks
+
+    run_benchmarks(names or [], rows // 10 if quick else rows, out)
+
+
+def main() -> None:
+    """Entry point of the `windrow` command: errors made by the user end it with a sentence and code 2."""
+    try:
+        app()
+    except windrow.WindrowError as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        raise SystemExit(2) from None
