@@ -31,11 +31,11 @@ def started(asked: wr.Query | None = None) -> wr.Operator:
     return op
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(cases(most_streams=3), cases(counted=True, most_streams=3))
 def test_a_snapshot_after_every_call_changes_nothing(timed: Case, counted: Case) -> None:
     for case in (timed, counted):
-        often = replace(case, calls=case.calls[:20], snapshots=frozenset(range(20)))
+        often = replace(case, calls=case.calls[:10], snapshots=frozenset(range(10)))
         never = replace(often, snapshots=frozenset())
         (restored, after), (straight, before) = often.run(), never.run()
         assert ids(restored) == ids(straight)

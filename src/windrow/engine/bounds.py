@@ -74,7 +74,8 @@ def _in_band(band: Band, left: Array, right: Array) -> Array:
         return (left >= low) & (left <= high)
     if band.form == "between":
         return (left >= right - band.epsilon) & (left <= right + band.epsilon)
-    difference = np.abs(left - right)
+    with np.errstate(invalid="ignore"):  # inf - inf is NaN, which is in no band
+        difference = np.abs(left - right)
     return difference < band.epsilon if band.strict else difference <= band.epsilon
 
 

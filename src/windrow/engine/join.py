@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from windrow.engine.counting import EXTRA_COLUMNS, CountedWindow, in_windows
 from windrow.engine.output import Output
+from windrow.engine.partials import Partials
 from windrow.engine.planner import check_connected, check_paths
 from windrow.engine.probe import Probe
 from windrow.engine.rows import RowReader, Rows
@@ -62,12 +63,21 @@ class Join:
         self.words = [self.predicate.words_of(s) for s in range(count)]
         self.numbers: dict[Word, int] = {w: k for words in self.words for k, w in enumerate(words)}
         self.readers = [RowReader(self.predicate, self.words[s], s, functions) for s in range(count)]
+        self._alike = [self._equal_words(s) for s in range(count)]
         self.windows = [self._window(s) for s in range(count)]
         self.counted = [self._counted(s) for s in range(count)]
         self.output = Output(query.aliases, schemas, self.classes, functions)
         self.plan: Plan | None = None
         self._probes: list[Probe] = []
         self._compared_before = 0
+
+    def _equal_words(self, stream: int) -> list[tuple[int, int]]:
+        """Pairs of the stream's words that must be equal in any row of a result."""
+        pairs = []
+        for members in self.classes:
+            own = [self.numbers[w] for w in members if w.stream == stream]
+            pairs += [(own[0], other) for other in own[1:]]
+        return pairs
 
     def _window(self, stream: int) -> Window:
         described = list(self.query.streams.values())[stream].window
@@ -116,15 +126,10 @@ class Join:
 
     def read(self, stream: int, ts: Array, batch: pa.RecordBatch) -> Arrivals:
         rows, passed, valid = self.readers[stream].read(ts, batch)
-        useful = passed
-        for mask in valid:
-            useful = mask if useful is None else useful if mask is None else useful & mask
-        keyed: Array | None = None
+        alike = [rows.words[i] == rows.words[j] for i, j in self._alike[stream]]
         counted = self.counted[stream]
-        for word in counted.key_words if counted is not None else ():
-            mask = valid[word]
-            keyed = mask if keyed is None else keyed if mask is None else keyed & mask
-        return Arrivals(rows, useful, keyed)
+        keys = counted.key_words if counted is not None else ()
+        return Arrivals(rows, _all_of(passed, *valid, *alike), _all_of(*(valid[w] for w in keys)))
 
     def expire(self, horizons: Sequence[int | None], seq: int) -> list[int]:
         """Lets go of rows that can be in no later result; returns how many per stream."""
@@ -138,30 +143,45 @@ class Join:
 
     def evaluate(self, arrivals: Sequence[Arrivals]) -> Iterator[pa.RecordBatch]:
         """Takes in a quantum's rows and yields the results they complete."""
+        # Which rows the quantum pushes out of counted windows must be known before any of them is probed.
+        places = [self._places(stream, arrived) for stream, arrived in enumerate(arrivals)]
         for stream, arrived in enumerate(arrivals):
-            if len(arrived.rows) == 0:
-                continue
-            start = self._append(stream, arrived)
+            start = self._append(stream, arrived, places[stream])
             if start == self.windows[stream].end:
                 continue
             for partials in self._probes[stream].run(self.windows, start):
                 if self.query.counts_rows:
-                    seq_at = [len(words) for words in self.words]
-                    partials = partials.where(in_windows(partials, self.windows, self.counted, seq_at))
+                    partials = partials.where(self._in_windows(partials))
                 if len(partials):
                     yield self.output.build(partials, self.windows)
 
-    def _append(self, stream: int, arrived: Arrivals) -> int:
-        window, counted, rows = self.windows[stream], self.counted[stream], arrived.rows
-        extra: list[Array] = []
-        if arrived.seq is not None:
-            extra.append(arrived.seq)
-            if counted is not None:
-                extra.extend(counted.admit(window, arrived.seq, rows.words, arrived.keyed))
+    def _places(self, stream: int, arrived: Arrivals) -> list[Array]:
+        """The columns that tell a row's place in the order of all streams, where windows are counted."""
+        if arrived.seq is None:
+            return []
+        counted = self.counted[stream]
+        if counted is None:
+            return [arrived.seq]
+        return [
+            arrived.seq,
+            *counted.admit(self.windows[stream], arrived.seq, arrived.rows.words, arrived.keyed),
+        ]
+
+    def _append(self, stream: int, arrived: Arrivals, places: list[Array]) -> int:
+        rows = arrived.rows
         if arrived.useful is not None and not arrived.useful.all():
-            extra = [column[arrived.useful] for column in extra]
+            places = [column[arrived.useful] for column in places]
             rows = rows.where(arrived.useful)
-        return window.append(rows.ts, (*rows.words, *extra), rows.payload)
+        return self.windows[stream].append(rows.ts, (*rows.words, *places), rows.payload)
+
+    def _in_windows(self, partials: Partials) -> Array:
+        return in_windows(partials, self.windows, self.counted, [len(words) for words in self.words])
+
+
+def _all_of(*masks: Array | None) -> Array | None:
+    """Rows that are in every mask; None stands for all rows."""
+    given = [mask for mask in masks if mask is not None]
+    return np.logical_and.reduce(given) if given else None
 
 
 def _check_time_zones(query: Query, schemas: Sequence[pa.Schema]) -> None:

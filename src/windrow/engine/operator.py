@@ -15,7 +15,7 @@ import pyarrow as pa
 from windrow.engine import snapshot
 from windrow.engine.controller import Controller
 from windrow.engine.expiry import Expiry
-from windrow.engine.frontier import Frontier
+from windrow.engine.frontier import Frontier, horizons
 from windrow.engine.join import Arrivals, Join
 from windrow.engine.quanta import cut
 from windrow.engine.rows import as_batch, check_time_column, plain_schema, same_schema, timed
@@ -150,6 +150,7 @@ class Operator:
 
     def _run(self, final: bool) -> Iterator[pa.RecordBatch]:
         if self._join is None:
+            self._expire_waiting()
             return
         arrivals = self._release(self._join, final)
         self._controller.prepare(self._join, arrivals, self._tally, self._frontier.newest_of_all)
@@ -159,7 +160,7 @@ class Operator:
                 Arrivals(a.rows if a.useful is None else a.rows.where(a.useful), None) for a in arrivals
             ]
         at = [0] * len(arrivals)
-        for stop in cut([a.rows.ts for a in arrivals], self._pace(), self._shortest()):
+        for stop in self._quanta(arrivals):
             quantum = [a.slice(i, j) for a, i, j in zip(arrivals, at, stop, strict=True)]
             self._expire(arrivals, at)
             self._tally.evaluations += 1
@@ -202,10 +203,28 @@ class Operator:
         if self._expiry.due(earliest, self._tally.rows_evaluated(self._join)):
             self._tally.expired(self._expiry.run(self._join, earliest, self._seq))
 
-    def _pace(self) -> Interval | None:
-        if self.query.pace is None and self.query.counts_rows:
-            return Interval(rows=self._rows_worth_a_quantum())
-        return self.query.pace
+    def _expire_waiting(self) -> None:
+        """Rows that wait for the first sight of a stream go as they would from a window: when `idle` says
+        that stream can no longer bring anything to match them."""
+        streams = range(len(self._waiting))
+        spans = [s.window.size if s.window.is_time else None for s in self.query.streams.values()]
+        if self.query.idleness is None or self.query.counts_rows:
+            return
+        gone = [0 for _ in streams]
+        for s, horizon in enumerate(horizons([self._frontier.earliest(s) for s in streams], spans)):
+            if horizon is not None and len(self._waiting[s]):
+                gone[s] = len(self._waiting[s].release(horizon, self._schemas[s])[0])
+        self._tally.expired(gone)
+
+    def _quanta(self, arrivals: Sequence[Arrivals]) -> Iterator[list[int]]:
+        """Where each quantum ends in each stream."""
+        pace = self.query.pace
+        if self.query.counts_rows:
+            pace = pace or Interval(rows=self._rows_worth_a_quantum())
+            if pace.rows:
+                # Rows of one time have their order too.
+                return cut([a.seq for a in arrivals if a.seq is not None], pace, None)
+        return cut([a.rows.ts for a in arrivals], pace, self._shortest())
 
     def _rows_worth_a_quantum(self) -> int:
         """Rows of a window that were pushed out within the quantum still cost a look; so quanta should not

@@ -21,8 +21,8 @@ Array = np.ndarray
 class Partials:
     rows: Mapping[int, Array]
     """Stream to positions in its window."""
-    newest: Array
-    latest: Array
+    newest: Array | None = None
+    latest: Array | None = None
 
     @classmethod
     def start(cls, stream: int, window: Window, first: int, end: int) -> Partials:
@@ -30,12 +30,15 @@ class Partials:
         return cls({stream: np.arange(first, end)}, ts, ts + window.time_span)
 
     def __len__(self) -> int:
-        return len(self.newest)
+        return len(next(iter(self.rows.values())))
 
-    def extend(self, stream: int, window: Window, which: Array, found: Array) -> Partials:
-        """Partial result `which[k]` with row `found[k]` of `stream` added."""
+    def extend(self, stream: int, window: Window, which: Array, found: Array, last: bool) -> Partials:
+        """Partial result `which[k]` with row `found[k]` of `stream` added; the last needs no time bounds."""
         rows = {s: positions[which] for s, positions in self.rows.items()}
         rows[stream] = found
+        if last:
+            return Partials(rows)
+        assert self.newest is not None and self.latest is not None
         ts = window.ts[found]
         return Partials(
             rows,
@@ -46,4 +49,5 @@ class Partials:
     def where(self, mask: Array) -> Partials:
         if mask.all():
             return self
-        return Partials({s: p[mask] for s, p in self.rows.items()}, self.newest[mask], self.latest[mask])
+        bounds = (None if b is None else b[mask] for b in (self.newest, self.latest))
+        return Partials({s: p[mask] for s, p in self.rows.items()}, *bounds)

@@ -61,7 +61,7 @@ def check_paths(query: Query, classes: Sequence[Class]) -> None:
             )
         if described.window.kind == "rows per key":
             raise QueryError(
-                f"stream '{alias}': '{described.window}' needs an equality on this stream that gives the key; "
+                f"stream '{alias}': '{described.window}' needs an equality on this stream to give the key; "
                 f"use '{described.window.size} rows'"
             )
 

@@ -63,8 +63,9 @@ class Probe:
         step = search.step
         window = windows[step.stream]
         first = arrived if step.stream == self.direction.arriving else window.first
+        last = level == len(self._searches) - 1
         for which, found in search.run(partials, windows, first):
-            longer = partials.extend(step.stream, window, which, found.copy())
+            longer = partials.extend(step.stream, window, which, found, last)
             for condition in step.checks:
                 longer = longer.where(self._check(condition, longer, windows))
             for residual in step.residuals:

@@ -21,18 +21,9 @@ from windrow.window.window import Window
 
 Array = np.ndarray
 CANDIDATES = 1 << 17
+"""Pairs found at a time."""
 
-
-class Buffers:
-    """Where kernels put the pairs they find. Grows only when one row alone has more matches."""
-
-    def __init__(self, room: int = CANDIDATES) -> None:
-        self.probe = np.empty(room, np.int64)
-        self.row = np.empty(room, np.int64)
-
-    def grow(self) -> None:
-        room = 2 * len(self.probe)
-        self.probe, self.row = np.empty(room, np.int64), np.empty(room, np.int64)
+Kernel = Callable[[Array, Array, Array], tuple[bool, int, int]]
 
 
 class Search:
@@ -50,7 +41,8 @@ class Search:
         self.step = step
         self.numbers = numbers
         self.compared = 0
-        self._buffers = Buffers()
+        self._out_probe = np.empty(CANDIDATES, np.int64)
+        self._out_row = np.empty(CANDIDATES, np.int64)
 
     def run(self, partials: Partials, windows: list[Window], first: int) -> Iterator[tuple[Array, Array]]:
         """Pairs (partial result, row of the step's window at `first` or later), in batches."""
@@ -59,61 +51,46 @@ class Search:
             windows[w.stream].column(self.numbers[w])[partials.rows[w.stream]]
             for w in (bound_word(c, self.step.stream) for c in self.step.driver)
         ]
-        for probe, count in self._probes(partials, window, first, values):
-            yield from self._drain(probe, count)
+        for kernel in self._kernels(partials, window, first, values):
+            yield from self._drain(kernel)
 
-    def _probes(
+    def _kernels(
         self, partials: Partials, window: Window, first: int, values: list[Array]
-    ) -> Iterator[tuple[Callable[..., Any], int]]:
+    ) -> Iterator[Kernel]:
+        """The kernel calls that cover the window: one, or one per sorted run."""
         step, ts, span, end = self.step, window.ts, window.time_span, window.end
         bounds = (partials.newest, partials.latest)
-        count = len(partials)
         if step.access.path == "hash":
-            own = tuple(self.numbers[w] for w in step.indexed)
-            index = window.indexes[own]
-            keys = mix_words(values)
-            yield (
-                lambda i, *out: probing.probe_hash(
-                    i, keys, *bounds, index.head, index.back, index.keys, ts, first, span, *out
-                ),
-                count,
-            )
+            index = window.indexes[tuple(self.numbers[w] for w in step.indexed)]
+            table = (index.head, index.back, index.keys)
+            yield _bind(probing.probe_hash, mix_words(values), *bounds, *table, ts, first, span)
             return
+        extent = (first, end, window.ordered, span)
         if not step.driver:
-            yield (
-                lambda i, *out: probing.probe_all(i, *bounds, ts, first, end, window.ordered, span, *out),
-                count,
-            )
+            yield _bind(probing.probe_all, *bounds, ts, *extent)
             return
-        low, high = lookup_range(step.driver, step.stream, values)
+        limits = lookup_range(step.driver, step.stream, values)
         word = self.numbers[step.indexed[0]]
         if step.access.path == "scan":
-            yield (
-                lambda i, *out: probing.probe_scan(
-                    i, low, high, *bounds, window.column(word), ts, first, end, window.ordered, span, *out
-                ),
-                count,
-            )
+            yield _bind(probing.probe_scan, *limits, *bounds, window.column(word), ts, *extent)
             return
         for segment in window.segments:
             run, offset = segment.runs[word], window.offset_of(segment)
-            if offset + segment.rows <= first:
-                continue
-            yield (
-                lambda i, *out, run=run, offset=offset: probing.probe_sorted(
-                    i, low, high, *bounds, run.keys, run.rows, offset, ts, first, span, *out
-                ),
-                count,
-            )
+            if offset + segment.rows > first:
+                yield _bind(
+                    probing.probe_sorted, *limits, *bounds, run.keys, run.rows, offset, ts, first, span
+                )
 
-    def _drain(self, probe: Callable[..., Any], count: int) -> Iterator[tuple[Array, Array]]:
+    def _drain(self, probe: Kernel) -> Iterator[tuple[Array, Array]]:
         """Calls a kernel until all probes are through."""
-        at = 0
-        while at < count:
-            stopped, found, compared = probe(at, self._buffers.probe, self._buffers.row)
+        state = probing.fresh_state()
+        more = True
+        while more:
+            more, found, compared = probe(state, self._out_probe, self._out_row)
             self.compared += compared
             if found:
-                yield self._buffers.probe[:found], self._buffers.row[:found]
-            elif stopped == at:
-                self._buffers.grow()
-            at = stopped
+                yield self._out_probe[:found], self._out_row[:found]
+
+
+def _bind(kernel: Any, *arguments: Any) -> Kernel:
+    return lambda state, out_probe, out_row: kernel(state, *arguments, out_probe, out_row)

@@ -29,7 +29,7 @@ _DIGEST = 16
 def fingerprint(query: Query) -> dict[str, Any]:
     """What must be the same for state to be used again. How the join is run may change."""
     return {
-        "streams": {a: [s.time, str(s.window)] for a, s in query.streams.items()},
+        "streams": [[a, s.time, str(s.window)] for a, s in query.streams.items()],
         "on": query.on,
         "late": query.late,
         "idle": query.idle,
@@ -66,6 +66,8 @@ def save(op: Operator) -> bytes:
 
 
 def load(cls: type[Operator], query: Query, blob: bytes) -> Operator:
+    if not isinstance(blob, bytes | bytearray | memoryview):
+        raise StateError(f"expected the bytes of a snapshot, got {type(blob).__name__}")
     head, parts = _open(bytes(blob))
     if head["query"] != json.loads(json.dumps(fingerprint(query))):
         raise StateError(

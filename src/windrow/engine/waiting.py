@@ -9,7 +9,7 @@ Array = np.ndarray
 
 
 class Waiting:
-    """The waiting rows of one stream, as they came: times, rows, and the number of the call they came with."""
+    """The waiting rows of one stream as they came: times, rows, and the number of the call with them."""
 
     def __init__(self) -> None:
         self.parts: list[tuple[Array, pa.RecordBatch, Array]] = []

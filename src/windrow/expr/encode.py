@@ -36,7 +36,7 @@ def encode(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
     if kind == "float":
         return _floats(array, valid)
     numbers = _integers(array) if kind == "int" else _hashes(array)
-    return numbers, valid
+    return _frozen(numbers), valid
 
 
 def _floats(array: pa.Array, valid: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
@@ -46,7 +46,7 @@ def _floats(array: pa.Array, valid: np.ndarray | None) -> tuple[np.ndarray, np.n
         valid = ~nan if valid is None else valid & ~nan
     if (np.signbit(numbers) & (numbers == 0)).any():
         numbers = numbers + 0.0  # -0.0 + 0.0 is 0.0
-    return numbers, valid
+    return _frozen(numbers), valid
 
 
 def _integers(array: pa.Array) -> np.ndarray:
@@ -67,7 +67,7 @@ def _hashes(array: pa.Array) -> np.ndarray:
     kind = array.type
     if pt.is_decimal(kind):
         width = kind.bit_width // 64
-        return hash_fixed(_buffer(array, np.int64, width).view(np.uint8), 8 * width)
+        return hash_fixed(_frozen(_buffer(array, np.int64, width).view(np.uint8)), 8 * width)
     if pt.is_fixed_size_binary(kind):
         array = array.cast(pa.binary())
         kind = array.type
@@ -78,7 +78,13 @@ def _hashes(array: pa.Array) -> np.ndarray:
         return np.empty(0, np.int64)
     ends = np.frombuffer(offsets, dtype=wanted)[array.offset : array.offset + len(array) + 1]
     raw = np.frombuffer(data, dtype=np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
-    return hash_bytes(ends, raw)
+    return hash_bytes(_frozen(ends), _frozen(raw))
+
+
+def _frozen(numbers: np.ndarray) -> np.ndarray:
+    """Read-only, always: the memory may be the caller's, and kernels compile for one kind of array only."""
+    numbers.flags.writeable = False
+    return numbers
 
 
 def _buffer(array: pa.Array, dtype: type[np.generic], width: int = 1) -> np.ndarray:

@@ -49,7 +49,7 @@ def interval_microseconds(node: exp.Interval) -> Fraction:
         position = part.end()
     if position != len(text) or not text:
         raise QueryError(
-            f"on: cannot read {render(node)}; write it like interval '5' second or interval '1 hour 5 minutes'"
+            f"on: cannot read {render(node)}; write it like interval '5' second or interval '1 hour 5 min'"
         )
     return total
 

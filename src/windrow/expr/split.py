@@ -49,9 +49,12 @@ def _pieces(node: exp.Expression, classifier: Classifier) -> list[exp.Expression
     if not isinstance(node, exp.Between) or len(classifier.streams_of(node)) < 2 or classifier.atom(node):
         return [node]
     value, low, high = (detached(node.args[name]) for name in ("this", "low", "high"))
-    halves = [exp.GTE(this=value, expression=low), exp.LTE(this=value.copy(), expression=high)]
+    halves: list[exp.Expression] = [
+        exp.GTE(this=value, expression=low),
+        exp.LTE(this=value.copy(), expression=high),
+    ]
     simple = all(len(classifier.streams_of(half)) < 2 or classifier.atom(half) for half in halves)
-    return [*halves] if simple else [node]
+    return halves if simple else [node]
 
 
 def _always(constant: exp.Expr, functions: Mapping[str, Function]) -> bool:

@@ -75,6 +75,7 @@ def sql_name(kind: pa.DataType) -> str:
         (pt.is_floating, "double"),
         (pt.is_boolean, "boolean"),
         (pt.is_date, "date"),
+        (is_bytes, "binary"),
     )
     return next((name for test, name in names if test(kind)), "string")
 

@@ -21,6 +21,6 @@ def word_values(
     """(numbers, valid): int64 numbers, or float64 for a word of kind float.
 
     `valid` is None if every row has a number; else it is false where the value is null or NaN, and the
-    numbers there mean nothing. A plain column of the word's type is not copied, and so may be read-only.
+    numbers there mean nothing. The numbers are read-only: a plain column of the word's type is not copied.
     """
     return encode(cast(evaluate(word.node, columns, length, functions), word.type))

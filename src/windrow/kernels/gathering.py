@@ -27,36 +27,36 @@ def _pointer(typing_context: Any, address: Any) -> Any:
     return types.voidptr(address), generate
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def locate(positions: Any, starts: Any, seg: Any, row: Any) -> None:
     """Segment and row in it for each position; `starts` ascending, with the end of the last appended.
 
-    Neighbouring positions mostly share a segment, so the last one found is tried first.
+    A table with an entry per 256 positions says where to begin looking.
     """
+    base = starts[0]
+    blocks = np.empty(((starts[len(starts) - 1] - base) >> 8) + 1, np.int32)
     s = 0
+    for b in range(len(blocks)):
+        while starts[s + 1] <= base + (b << 8) and s < len(starts) - 2:
+            s += 1
+        blocks[b] = s
     for r in range(len(positions)):
         p = positions[r]
-        if p < starts[s] or p >= starts[s + 1]:
-            lo, hi = 0, len(starts) - 1
-            while lo < hi - 1:
-                mid = (lo + hi) >> 1
-                if starts[mid] <= p:
-                    lo = mid
-                else:
-                    hi = mid
-            s = lo
+        s = blocks[(p - base) >> 8]
+        while p >= starts[s + 1]:
+            s += 1
         seg[r] = s
         row[r] = p - starts[s]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def gather_fixed(addresses: Any, seg: Any, row: Any, out: Any) -> None:
     """Values of 1, 2, 4 or 8 bytes; `out` says how wide."""
     for r in range(len(out)):
         out[r] = carray(_pointer(addresses[seg[r]]), (_HUGE,), out.dtype)[row[r]]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def gather_wide(addresses: Any, seg: Any, row: Any, out: Any) -> None:
     """Values of a multiple of 8 bytes, as rows of `out`."""
     words = out.shape[1]
@@ -66,7 +66,7 @@ def gather_wide(addresses: Any, seg: Any, row: Any, out: Any) -> None:
             out[r, k] = source[row[r] * words + k]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def gather_bits(addresses: Any, offsets: Any, seg: Any, row: Any, out: Any) -> None:
     """Bits (booleans, validity) as bytes of 0 and 1; address 0 means that all are 1."""
     for r in range(len(out)):
@@ -78,36 +78,47 @@ def gather_bits(addresses: Any, offsets: Any, seg: Any, row: Any, out: Any) -> N
             out[r] = (carray(_pointer(addresses[s]), (_HUGE,), np.uint8)[bit >> 3] >> (bit & 7)) & 1
 
 
-@njit(cache=True)
-def gather_lengths(addresses: Any, seg: Any, row: Any, out_offsets: Any, narrow: Any) -> int:
-    """Offsets of the gathered strings; returns their total length. `narrow` is of the source's offset type."""
+@njit(cache=True, nogil=True)
+def find_strings(
+    offset_addresses: Any, data_addresses: Any, seg: Any, row: Any, narrow: Any, found: Any, ends: Any
+) -> int:
+    """Where each string's bytes lie (`found`) and where they end in the result; returns the total length.
+
+    `narrow` has the type of the source's offsets.
+    """
     total = np.int64(0)
-    out_offsets[0] = 0
+    ends[0] = 0
     for r in range(len(seg)):
-        offsets = carray(_pointer(addresses[seg[r]]), (_HUGE,), narrow.dtype)
-        total += np.int64(offsets[row[r] + 1]) - np.int64(offsets[row[r]])
-        out_offsets[r + 1] = total
+        s = seg[r]
+        offsets = carray(_pointer(offset_addresses[s]), (_HUGE,), narrow.dtype)
+        begin = np.int64(offsets[row[r]])
+        total += np.int64(offsets[row[r] + 1]) - begin
+        found[r] = data_addresses[s] + begin
+        ends[r + 1] = total
     return total
 
 
-@njit(cache=True)
-def gather_bytes(
-    offset_addresses: Any, data_addresses: Any, seg: Any, row: Any, out_offsets: Any, out: Any, narrow: Any
-) -> None:
-    """The strings' bytes, eight at a time."""
-    for r in range(len(seg)):
-        s = seg[r]
-        begin = np.int64(carray(_pointer(offset_addresses[s]), (_HUGE,), narrow.dtype)[row[r]])
-        at = np.int64(out_offsets[r])
-        length = np.int64(out_offsets[r + 1]) - at
-        source = data_addresses[s] + begin
-        target = out.ctypes.data + at
-        k = 0
-        while k + 8 <= length:
-            carray(_pointer(target + k), (1,), np.uint64)[0] = carray(_pointer(source + k), (1,), np.uint64)[
-                0
-            ]
-            k += 8
-        while k < length:
-            out[at + k] = carray(_pointer(source + k), (1,), np.uint8)[0]
-            k += 1
+@njit(cache=True, inline="always")
+def _copy(source: Any, target: Any, width: Any) -> None:
+    """One value of this width, at any address."""
+    carray(_pointer(target), (1,), width)[0] = carray(_pointer(source), (1,), width)[0]
+
+
+@njit(cache=True, nogil=True)
+def gather_bytes(found: Any, ends: Any, out: Any) -> None:
+    """The strings' bytes, eight at a time; the last eight may overlap the ones before."""
+    base = out.ctypes.data
+    for r in range(len(found)):
+        source = found[r]
+        target = base + np.int64(ends[r])
+        length = np.int64(ends[r + 1]) - np.int64(ends[r])
+        if length >= 8:
+            for k in range(0, length - 8, 8):
+                _copy(source + k, target + k, np.uint64)
+            _copy(source + length - 8, target + length - 8, np.uint64)
+        elif length >= 4:
+            _copy(source, target, np.uint32)
+            _copy(source + length - 4, target + length - 4, np.uint32)
+        else:
+            for k in range(length):
+                _copy(source + k, target + k, np.uint8)

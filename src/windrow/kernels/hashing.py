@@ -22,6 +22,8 @@ _MIX2 = np.uint64(0xC4CEB9FE1A85EC53)
 _R31 = np.uint64(31)
 _R33 = np.uint64(33)
 _R8 = np.uint64(8)
+_R16 = np.uint64(16)
+_R32 = np.uint64(32)
 
 
 @njit(cache=True, inline="always")
@@ -41,20 +43,27 @@ def _avalanche(h: np.uint64) -> np.uint64:
     return h
 
 
-@intrinsic
-def _word_at(typing_context: Any, data: Any, position: Any) -> Any:
-    """Eight bytes of a uint8 array as one word, by one unaligned load: plain numba cannot say that."""
+def _load(bits: int) -> Any:
+    """Reads so many bits of a uint8 array by one unaligned load, which plain numba cannot say."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        address = builder.gep(array.data, [arguments[1]])
-        word = ir.IntType(64)
-        return builder.load(builder.bitcast(address, word.as_pointer()), align=1)
+    @intrinsic
+    def load(typing_context: Any, data: Any, position: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            array = context.make_array(signature.args[0])(context, builder, arguments[0])
+            address = builder.gep(array.data, [arguments[1]])
+            word = builder.load(builder.bitcast(address, ir.IntType(bits).as_pointer()), align=1)
+            return builder.zext(word, ir.IntType(64)) if bits < 64 else word
 
-    return types.uint64(data, types.int64), generate
+        return types.uint64(data, types.int64), generate
+
+    return load
 
 
-@njit(cache=True)
+_word_at = _load(64)
+_half_at = _load(32)
+
+
+@njit(cache=True, inline="always")
 def _hash_range(data: np.ndarray, start: int, stop: int) -> np.uint64:
     length = stop - start
     h = _P3 ^ (np.uint64(length) * _P1)
@@ -63,14 +72,16 @@ def _hash_range(data: np.ndarray, start: int, stop: int) -> np.uint64:
     while position + 8 <= stop:
         h = _absorb(h, _word_at(data, position))
         position += 8
+    # What is left is read in words that overlap bytes already absorbed, which does no harm.
     if position < stop:
         if length >= 8:
-            h = _absorb(h, _word_at(data, stop - 8))  # overlaps bytes already absorbed, which does no harm
+            tail = _word_at(data, stop - 8)
+        elif length >= 4:
+            tail = _half_at(data, start) | (_half_at(data, stop - 4) << _R32)
         else:
-            tail = np.uint64(0)
-            for k in range(start, stop):
-                tail = (tail << _R8) | np.uint64(data[k])
-            h = _absorb(h, tail)
+            tail = np.uint64(data[start]) | (np.uint64(data[start + length // 2]) << _R8)
+            tail |= np.uint64(data[stop - 1]) << _R16
+        h = _absorb(h, tail)
     return _avalanche(h)
 
 

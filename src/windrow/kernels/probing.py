@@ -2,10 +2,9 @@
 
 All probes share one contract. Probe `i` looks for stored positions `p` with
     first <= p,  newest[i] - span <= ts[p] <= latest[i],
-and a match on the key or on the range [low[i], high[i]]. Found pairs go to `out_probe`, `out_row`. When
-these are full the kernel stops before the probe that did not fit, so that every probe's matches come
-whole; it returns (next probe, pairs written, rows compared) and is called again from there. A return
-that neither advanced nor wrote means one probe alone has more matches than the buffers hold.
+and a match on the key or on the range [low[i], high[i]]. Found pairs go to `out_probe`, `out_row`. When these
+are full the kernel stops and notes in `state` exactly where, so that the next call goes on from there. It
+returns (whether there is more, pairs written, rows compared). A fresh `state` comes from `fresh_state`.
 """
 
 from __future__ import annotations
@@ -17,6 +16,16 @@ from numba import njit
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _BLOCK = 1024
+LANES = 16
+"""Chains followed at the same time. Following a chain means waiting for memory at every link; with many
+chains under way the waits overlap."""
+
+
+def fresh_state() -> np.ndarray:
+    """[next probe, position within it or -1, then per lane: probe or -1, position]."""
+    state = np.full(2 + 2 * LANES, -1, np.int64)
+    state[0] = 0
+    return state
 
 
 @njit(cache=True, inline="always")
@@ -27,7 +36,7 @@ def bucket_of(key: Any, buckets: Any) -> Any:
     return np.int64(((mixed >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def link(head: Any, back: Any, keys: Any, start: int, end: int) -> None:
     """Puts rows start..end into their chains. Invariant: a chain runs from newer to older positions."""
     buckets = len(head)
@@ -37,7 +46,7 @@ def link(head: Any, back: Any, keys: Any, start: int, end: int) -> None:
         head[b] = p
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def shift_chains(head: Any, back: Any, shift: int, rows: int) -> None:
     """After rows moved `shift` positions to the front; links to rows that are gone become -1."""
     for b in range(len(head)):
@@ -46,9 +55,9 @@ def shift_chains(head: Any, back: Any, shift: int, rows: int) -> None:
         back[p] = max(back[p] - shift, -1)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def probe_hash(
-    start: int,
+    state: Any,
     probe_keys: Any,
     newest: Any,
     latest: Any,
@@ -61,34 +70,54 @@ def probe_hash(
     out_probe: Any,
     out_row: Any,
 ) -> Any:
+    """Several chains in turn, one link each. Pairs of one probe come in the order of its chain."""
     buckets = len(head)
-    room = len(out_row)
+    count = len(probe_keys)
+    room = len(out_row) - LANES
     found = 0
     compared = 0
-    for i in range(start, len(probe_keys)):
-        key = probe_keys[i]
-        oldest = newest[i] - span
-        until = latest[i]
-        before = found
-        p = head[bucket_of(key, buckets)]
-        while p >= first:
-            compared += 1
-            if keys[p] == key and oldest <= ts[p] <= until:
-                if found == room:
-                    return i, before, compared
-                out_probe[found] = i
-                out_row[found] = p
-                found += 1
-            p = back[p]
-    return len(probe_keys), found, compared
+    following = state[0]
+    lane_probe = state[2 : 2 + LANES]
+    lane_at = state[2 + LANES :]
+    active = 0
+    for lane in range(LANES):
+        if lane_probe[lane] >= 0:
+            active += 1
+        elif following < count:
+            lane_probe[lane] = following
+            lane_at[lane] = head[bucket_of(probe_keys[following], buckets)]
+            following += 1
+            active += 1
+    while active > 0 and found <= room:
+        for lane in range(LANES):
+            i = lane_probe[lane]
+            if i < 0:
+                continue
+            p = lane_at[lane]
+            if p >= first:
+                compared += 1
+                if keys[p] == probe_keys[i] and newest[i] - span <= ts[p] <= latest[i]:
+                    out_probe[found] = i
+                    out_row[found] = p
+                    found += 1
+                lane_at[lane] = back[p]
+            elif following < count:
+                lane_probe[lane] = following
+                lane_at[lane] = head[bucket_of(probe_keys[following], buckets)]
+                following += 1
+            else:
+                lane_probe[lane] = -1
+                active -= 1
+    state[0] = following
+    return active > 0, found, compared
 
 
 @njit(cache=True)
-def _lower(ts: Any, lo: int, hi: int, value: Any) -> int:
+def _lower(values: Any, lo: int, hi: int, value: Any) -> int:
     """First position in lo..hi whose entry is >= value."""
     while lo < hi:
         mid = (lo + hi) >> 1
-        if ts[mid] < value:
+        if values[mid] < value:
             lo = mid + 1
         else:
             hi = mid
@@ -96,20 +125,20 @@ def _lower(ts: Any, lo: int, hi: int, value: Any) -> int:
 
 
 @njit(cache=True)
-def _upper(ts: Any, lo: int, hi: int, value: Any) -> int:
+def _upper(values: Any, lo: int, hi: int, value: Any) -> int:
     """First position in lo..hi whose entry is > value."""
     while lo < hi:
         mid = (lo + hi) >> 1
-        if ts[mid] <= value:
+        if values[mid] <= value:
             lo = mid + 1
         else:
             hi = mid
     return lo
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def probe_sorted(
-    start: int,
+    state: Any,
     low: Any,
     high: Any,
     newest: Any,
@@ -128,23 +157,27 @@ def probe_sorted(
     found = 0
     compared = 0
     size = len(run_keys)
-    for i in range(start, len(low)):
+    k = state[1]
+    for i in range(state[0], len(low)):
+        if k < 0:
+            k = _lower(run_keys, 0, size, low[i])
         oldest = newest[i] - span
         until = latest[i]
-        before = found
-        k = _lower(run_keys, 0, size, low[i])
         limit = high[i]
         while k < size and run_keys[k] <= limit:
-            compared += 1
             p = offset + run_rows[k]
             if p >= first and oldest <= ts[p] <= until:
                 if found == room:
-                    return i, before, compared
+                    state[0] = i
+                    state[1] = k
+                    return True, found, compared
                 out_probe[found] = i
                 out_row[found] = p
                 found += 1
+            compared += 1
             k += 1
-    return len(low), found, compared
+        k = -1
+    return False, found, compared
 
 
 @njit(cache=True)
@@ -156,9 +189,9 @@ def _count_in_range(values: Any, start: int, end: int, low: Any, high: Any) -> i
     return count
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def probe_scan(
-    start: int,
+    state: Any,
     low: Any,
     high: Any,
     newest: Any,
@@ -179,15 +212,19 @@ def probe_scan(
     room = len(out_row)
     found = 0
     compared = 0
-    for i in range(start, len(low)):
+    resume = state[1]
+    for i in range(state[0], len(low)):
         oldest = newest[i] - span
         until = latest[i]
         a, b = first, end
         if ordered:
             a = _lower(ts, first, end, oldest)
             b = _upper(ts, a, end, until)
-        before = found
-        compared += b - a
+        if resume < 0:
+            compared += b - a
+        else:
+            a = resume
+            resume = -1
         for block in range(a, b, _BLOCK):
             stop = min(block + _BLOCK, b)
             if _count_in_range(values, block, stop, low[i], high[i]) == 0:
@@ -195,16 +232,18 @@ def probe_scan(
             for p in range(block, stop):
                 if values[p] >= low[i] and values[p] <= high[i] and oldest <= ts[p] <= until:
                     if found == room:
-                        return i, before, compared
+                        state[0] = i
+                        state[1] = p
+                        return True, found, compared
                     out_probe[found] = i
                     out_row[found] = p
                     found += 1
-    return len(low), found, compared
+    return False, found, compared
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def probe_all(
-    start: int,
+    state: Any,
     newest: Any,
     latest: Any,
     ts: Any,
@@ -219,20 +258,26 @@ def probe_all(
     room = len(out_row)
     found = 0
     compared = 0
-    for i in range(start, len(newest)):
+    resume = state[1]
+    for i in range(state[0], len(newest)):
         oldest = newest[i] - span
         until = latest[i]
         a, b = first, end
         if ordered:
             a = _lower(ts, first, end, oldest)
             b = _upper(ts, a, end, until)
-        before = found
-        compared += b - a
+        if resume < 0:
+            compared += b - a
+        else:
+            a = resume
+            resume = -1
         for p in range(a, b):
             if oldest <= ts[p] <= until:
                 if found == room:
-                    return i, before, compared
+                    state[0] = i
+                    state[1] = p
+                    return True, found, compared
                 out_probe[found] = i
                 out_row[found] = p
                 found += 1
-    return len(newest), found, compared
+    return False, found, compared

@@ -92,7 +92,13 @@ class Counted:
 
 
 def count_work(
-    streams: Streams, orders: Orders, units: float, seed: int, tau: float = 0.0, buckets: Sequence[int] = ()
+    streams: Streams,
+    orders: Orders,
+    units: float,
+    seed: int,
+    tau: float = 0.0,
+    buckets: Sequence[int] = (),
+    filling: float | None = None,
 ) -> Counted:
     """Runs the operator and counts.
 
@@ -101,19 +107,22 @@ def count_work(
     orders
         For each arriving stream the full order of all streams.
     units
-        How long to measure, after as long as the longest window takes to fill.
+        How long to measure.
     tau
         Units between re-evaluations, and between expiries; 0 for every row.
     buckets
         Per stream; one each by default.
+    filling
+        Units before the measurement, to fill the windows; by default one and a half times the longest.
+        It does not follow `tau`, so that all intervals are measured on the same rows.
     """
     tables = tuple(buckets) or (1,) * len(streams)
     steps = streams.steps_per_unit
-    filling = round((max(streams.spans) + tau) * steps)
+    before_rows = round((1.5 * max(streams.spans) if filling is None else filling) * steps)
     rows = round(units * steps)
-    data = interleaved_streams(streams.rates, streams.values, filling + rows, seed)
+    data = interleaved_streams(streams.rates, streams.values, before_rows + rows, seed)
     operator = wr.Operator(_query(streams, orders, tau, tables))
-    border = pa.scalar(START.replace(tzinfo=None) + timedelta(seconds=filling), pa.timestamp("us"))
+    border = pa.scalar(START.replace(tzinfo=None) + timedelta(seconds=before_rows), pa.timestamp("us"))
     operator.process({alias: table.filter(pc.less(table["ts"], border)) for alias, table in data.items()})
     before = operator.measure()
     operator.process(

@@ -37,21 +37,22 @@ def _step(
         and {w.stream for w in atom.words} <= bound | {stream}
     ]
     residuals = tuple(r for r in predicate.residuals if stream in r.streams and r.streams <= bound | {stream})
-    linking = [m for m in matches if m.bound.stream != stream]
-    access, driver = _access(stream, linking, ranges, path)
+    access, driver = _access(stream, matches, ranges, path)
     checks = tuple(c for c in (*matches, *ranges) if not _guaranteed(c, driver, access))
     return Step(stream, access, driver, checks, residuals)
 
 
 def _matches(stream: int, bound: frozenset[int], classes: Sequence[Class]) -> list[Match]:
+    """One equality per class that links the stream to a bound one.
+
+    Words of one stream in one class are equal in every stored row: rows where they differ never come in.
+    """
     found = []
     for members in classes:
-        own = [w for w in members if w.stream == stream]
+        own = next((w for w in members if w.stream == stream), None)
         partner = next((w for w in members if w.stream in bound), None)
-        if own and partner is not None:
-            found.extend(Match(w, partner) for w in own)
-        elif len(own) > 1:
-            found.extend(Match(w, own[0]) for w in own[1:])
+        if own is not None and partner is not None:
+            found.append(Match(own, partner))
     return found
 
 

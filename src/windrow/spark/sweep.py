@@ -1,7 +1,7 @@
 """Independent tasks of a sweep, run side by side as Spark tasks.
 
-Each task is a Spark job with a single task of its own, handed in from as many threads as there are
-cores: jobs then run at the same time and each reports as it ends, which one job with many tasks does not.
+Tasks are dealt out to a few dozen jobs of one Spark task each, handed in from as many threads as there are
+cores: jobs then run at the same time, and each reports as it ends, which one job of many tasks does not.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from windrow.spark.session import local_session
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+JOBS_PER_CORE = 16
 
 
 def run_tasks(
@@ -33,27 +34,32 @@ def run_tasks(
     function
         A function of a module; it, the tasks and the results must pickle.
     on_done
-        Called in this thread with each task as it ends.
+        Called in this thread with each task that has ended.
     """
     session = local_session(cores, "windrow lab")
+    jobs = min(len(tasks), JOBS_PER_CORE * cores)
+    dealt = [range(job, len(tasks), jobs) for job in range(jobs)]
     results: dict[int, Result] = {}
     with ThreadPoolExecutor(cores) as pool:
-        running = {pool.submit(_run_one, session, function, task): n for n, task in enumerate(tasks)}
+        running = {pool.submit(_run_job, session, function, [tasks[n] for n in hand]): hand for hand in dealt}
         try:
             for ended in as_completed(running):
-                results[running[ended]] = ended.result()
-                on_done(tasks[running[ended]])
+                for n, result in zip(running[ended], ended.result(), strict=True):
+                    results[n] = result
+                    on_done(tasks[n])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [results[n] for n in range(len(tasks))]
 
 
-def _run_one(session: SparkSession, function: Callable[[Any], Any], task: Any) -> Any:
+def _run_job(session: SparkSession, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for _ in range(batch.num_rows):
-                yield pa.RecordBatch.from_pydict({"result": [pickle.dumps(function(task))]})
+                results = [function(task) for task in tasks]
+                yield pa.RecordBatch.from_pydict({"results": [pickle.dumps(results)]})
 
     one_row = session.range(1, numPartitions=1)
-    return pickle.loads(one_row.mapInArrow(run, "result binary").collect()[0]["result"])
+    collected: list[Any] = pickle.loads(one_row.mapInArrow(run, "results binary").collect()[0]["results"])
+    return collected

@@ -51,6 +51,11 @@ def _fixed_width(kind: pa.DataType) -> int:
     return width if width in (1, 2, 4, 8, 16, 32) else 0
 
 
+def _allocate(count: int, dtype: np.dtype) -> Array:
+    """Room for a result column from Arrow's own pool, which keeps its pages between batches."""
+    return np.frombuffer(pa.allocate_buffer(count * dtype.itemsize), dtype)
+
+
 def _array(kind: pa.DataType, places: Places, validity: Array | None, buffers: list[Array]) -> pa.Array:
     parts = [None if validity is None else pa.py_buffer(validity), *(pa.py_buffer(b) for b in buffers)]
     return pa.Array.from_buffers(kind, len(places), parts)
@@ -82,25 +87,25 @@ def _validity(chunks: Sequence[pa.Array], places: Places) -> Array | None:
 def _fixed(chunks: Sequence[pa.Array], places: Places, width: int) -> Array:
     addresses = _addresses(chunks, 1, width)
     if width <= 8:
-        out = np.empty(len(places), np.dtype(f"u{width}"))
+        out = _allocate(len(places), np.dtype(f"u{width}"))
         gathering.gather_fixed(addresses, places.seg, places.row, out)
         return out
-    wide = np.empty((len(places), width // 8), np.uint64)
-    gathering.gather_wide(addresses, places.seg, places.row, wide)
-    return wide.reshape(-1)
+    wide = _allocate(len(places) * width // 8, np.dtype(np.uint64))
+    gathering.gather_wide(addresses, places.seg, places.row, wide.reshape(len(places), -1))
+    return wide
 
 
 def _strings(chunks: Sequence[pa.Array], places: Places, offset_type: np.dtype) -> pa.Array:
-    sources = _addresses(chunks, 1, offset_type.itemsize)
-    narrow = np.empty(0, offset_type)
-    offsets = np.empty(len(places) + 1, np.int64)
-    total = gathering.gather_lengths(sources, places.seg, places.row, offsets, narrow)
-    if offset_type.itemsize == 4:
-        if total > _INT32_MAX:
-            raise pa.ArrowCapacityError(f"a column of {len(places)} results has {total} bytes of text")
-        offsets = offsets.astype(np.int32)
-    data = np.empty(total, np.uint8)
-    gathering.gather_bytes(sources, _addresses(chunks, 2, 0), places.seg, places.row, offsets, data, narrow)
+    found = np.empty(len(places), np.int64)
+    ends = np.empty(len(places) + 1, np.int64)
+    sources = (_addresses(chunks, 1, offset_type.itemsize), _addresses(chunks, 2, 0))
+    total = gathering.find_strings(*sources, places.seg, places.row, np.empty(0, offset_type), found, ends)
+    if offset_type.itemsize == 4 and total > _INT32_MAX:
+        raise pa.ArrowCapacityError(f"a column of {len(places)} results has {total} bytes of text")
+    offsets = _allocate(len(ends), offset_type)
+    offsets[:] = ends
+    data = _allocate(total, np.dtype(np.uint8))
+    gathering.gather_bytes(found, ends, data)
     return _array(chunks[0].type, places, _validity(chunks, places), [offsets, data])
 
 

@@ -63,7 +63,7 @@ def assess(rows: Sequence[Row]) -> list[Claim]:
 
 def plot(rows: Sequence[Row], figure: Figure) -> None:
     for axes, name in zip(figure.subplots(1, 3), TABLES, strict=True):
-        ranked = sorted(_of(rows, name), key=lambda row: row["cost"])
+        ranked = sorted(_of(rows, name), key=lambda row: (round(row["cost"]), row["order"]))
         colours = ["tab:orange" if row["heuristic"] else "tab:blue" for row in ranked]
         axes.bar([row["order"] for row in ranked], [row["cost"] for row in ranked], color=colours)
         axes.tick_params(axis="x", rotation=90, labelsize=7)

@@ -24,7 +24,7 @@ from windrow.planning.order import choose_orders
 CLOCK = VirtualClock()
 BUCKETS = {"nested loops": 1, "hash": 5}
 TAUS = (0, 5, 10)
-UNITS = {"full": 100, "quick": 20}
+UNITS = {"full": 200, "quick": 100}
 SEEDS = {"full": 10, "quick": 1}
 # Rows per second of the best and of the worst plan.
 PRINTED = {
