@@ -52,7 +52,7 @@ PREDICATES = {
 
 @cache
 def make(name: str, windows: str = "time") -> Case:
-    """Three streams of 40 rows, 30 s, some disorder within `late`, in calls of 7 rows."""
+    """Three streams of 40 rows, 20 s, some disorder within `late`, in calls of 20 rows."""
     flow = Flow(seed=7, spread=3, nulls=0.05, nans=0.1, start=-10 * SECOND, step=SECOND // 2)
     tables = {alias: flow.table(alias, 40) for alias in "abc"}
     rng, late = Random(3), 2 * SECOND
@@ -62,9 +62,9 @@ def make(name: str, windows: str = "time") -> Case:
         for row in rows_of(table)
     )
     calls = []
-    for first in range(0, len(queue), 7):
+    for first in range(0, len(queue), 20):
         call: dict[str, list[int]] = {}
-        for _, alias, number in queue[first : first + 7]:
+        for _, alias, number in queue[first : first + 20]:
             call.setdefault(alias, []).append(number)
         calls.append(call)
     sizes = {"a": 4 * SECOND, "b": 2 * SECOND, "c": 7 * SECOND}
@@ -102,7 +102,7 @@ def test_each_path_on_all_streams(name: str, path: str | None, windows: str) -> 
     check(case, answer(name, windows), access)
 
 
-@pytest.mark.parametrize("paths", product(["hash(3)", "sorted", "scan"], repeat=3), ids=" ".join)
+@pytest.mark.parametrize("paths", [*product(["hash(3)", "sorted", "scan"], repeat=3)], ids=" ".join)
 def test_hybrids_mix_paths(paths: tuple[str, ...]) -> None:
     name = "chain of equalities"
     check(make(name), answer(name), dict(zip("abc", paths, strict=True)))

@@ -171,7 +171,7 @@ def test_three_streams_with_one_silent() -> None:
     assert got == Counter((x, y, 0) for x in near for y in near if abs(x - y) <= 5)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(cases(most_streams=3))
 def test_counts_and_answer_under_any_disorder(case: Case) -> None:
     output, measured = case.run()

@@ -265,16 +265,16 @@ def test_measurements_add_up() -> None:
 
 
 def test_many_small_calls_leave_no_trace() -> None:
-    """Rows held and bytes held after 2,000 calls are those of a few windows, not of the whole history."""
+    """Rows held and bytes held after 1,000 calls are those of a few windows, not of the whole history."""
     op, sizes = wr.Operator(query(expire="eager")), {}
-    for n in range(2_000):
+    for n in range(1_000):
         table = tiny([n, n + 0.5], k=[n % 7, n % 5])
         op.process({"a": table, "b": table})
-        if n in (500, 1_999):
+        if n in (300, 999):
             sizes[n] = op.measure()
-    assert sizes[1_999].window_rows <= 2 * sizes[500].window_rows
-    assert sizes[1_999].memory_bytes <= 2 * sizes[500].memory_bytes
-    assert sizes[1_999].window_rows < 200
+    assert sizes[999].window_rows <= 2 * sizes[300].window_rows
+    assert sizes[999].memory_bytes <= 2 * sizes[300].memory_bytes
+    assert sizes[999].window_rows < 200
 
 
 def test_a_large_result_from_a_small_input() -> None:

@@ -146,7 +146,7 @@ def test_a_window_larger_than_the_stream_keeps_everything() -> None:
     assert play(query("1000000 rows", "1 rows"), {"a": a, "b": b}) == Counter([(0, 0), (1, 0), (2, 0)])
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(cases(counted=True, most_streams=3))
 def test_the_literal_simulation(case: Case) -> None:
     output, _ = case.run()

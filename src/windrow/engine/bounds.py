@@ -6,7 +6,7 @@ planner keeps the condition among the checks. Integer bands are exact and never 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -83,7 +83,7 @@ def _differ(left: Array, right: Array) -> Array:
     return (left < right) | (left > right)
 
 
-_COMPARE = {
+_COMPARE: dict[str, Callable[[Array, Array], Array]] = {
     "<": np.less,
     "<=": np.less_equal,
     ">": np.greater,

@@ -81,6 +81,8 @@ class Operator:
             self._learn_schema(stream, batch.schema)
         self._open()
         self._admit(batches)
+        if self._join is None:
+            self._expire_waiting()
         return self._table(self._run(final=False))
 
     def finish(self) -> pa.Table:
@@ -145,12 +147,11 @@ class Operator:
             ts, rows, null_times, late = timed(batch, time, earliest[stream])
             self._tally.admit(stream, batch.num_rows, null_times, late)
             if len(ts):
-                self._waiting[stream].add(ts, rows, self._calls)
+                self._waiting[stream].add(ts, rows, np.broadcast_to(self._calls, len(ts)))
                 self._frontier.advance(stream, int(ts[-1]))
 
     def _run(self, final: bool) -> Iterator[pa.RecordBatch]:
         if self._join is None:
-            self._expire_waiting()
             return
         arrivals = self._release(self._join, final)
         self._controller.prepare(self._join, arrivals, self._tally, self._frontier.newest_of_all)

@@ -17,8 +17,8 @@ class Waiting:
     def __len__(self) -> int:
         return sum(len(ts) for ts, _, _ in self.parts)
 
-    def add(self, ts: Array, rows: pa.RecordBatch, call: int | Array) -> None:
-        self.parts.append((ts, rows, np.broadcast_to(np.int64(call), len(ts)) if np.isscalar(call) else call))
+    def add(self, ts: Array, rows: pa.RecordBatch, calls: Array) -> None:
+        self.parts.append((ts, rows, calls))
 
     def merged(self, schema: pa.Schema | None) -> tuple[Array, pa.RecordBatch, Array]:
         """All waiting rows, ascending in time; rows of one time in the order they came."""

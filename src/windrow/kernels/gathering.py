@@ -81,7 +81,7 @@ def gather_bits(addresses: Any, offsets: Any, seg: Any, row: Any, out: Any) -> N
 @njit(cache=True, nogil=True)
 def find_strings(
     offset_addresses: Any, data_addresses: Any, seg: Any, row: Any, narrow: Any, found: Any, ends: Any
-) -> int:
+) -> Any:
     """Where each string's bytes lie (`found`) and where they end in the result; returns the total length.
 
     `narrow` has the type of the source's offsets.

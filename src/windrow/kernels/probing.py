@@ -181,7 +181,7 @@ def probe_sorted(
 
 
 @njit(cache=True)
-def _count_in_range(values: Any, start: int, end: int, low: Any, high: Any) -> int:
+def _count_in_range(values: Any, start: int, end: int, low: Any, high: Any) -> Any:
     """Counted in an accumulator of the data's own width, so that the loop vectorises."""
     count = np.int64(0)
     for p in range(start, end):

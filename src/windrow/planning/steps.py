@@ -94,4 +94,4 @@ def _guaranteed(condition: Condition, driver: tuple[Condition, ...], access: Acc
         return access.path != "hash" or len(driver) == 1
     if isinstance(condition, Band):
         return condition.left.kind == "int"
-    return condition.op in ("<=", ">=")
+    return isinstance(condition, Comparison) and condition.op in ("<=", ">=")

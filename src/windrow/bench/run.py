@@ -1,0 +1,54 @@
+"""Running benchmarks: a table on the terminal, a JSON file for the record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from windrow.bench import band, equality, memory, scan, startup
+from windrow.errors import QueryError, unknown
+
+Figures = list[dict[str, Any]]
+BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
+    "equality": ("Equality joins, Arrow in and Arrow out, against bare index pairs and DuckDB", equality.run),
+    "band": ("Band joins by sorted index: cost per probe as the window grows", band.run),
+    "scan": ("Scans against the bare loop", scan.run),
+    "memory": ("Memory per window row, and cost per row over 1,000 small batches", memory.run),
+    "startup": ("First use compiles, later processes load from disk", startup.run),
+}
+
+
+def run_benchmarks(names: list[str], rows: int, out: Path) -> None:
+    for name in names:
+        if name not in BENCHMARKS:
+            raise QueryError(unknown("benchmark", name, BENCHMARKS))
+    console = Console()
+    out.mkdir(parents=True, exist_ok=True)
+    for name in names or BENCHMARKS:
+        title, run = BENCHMARKS[name]
+        console.print(f"[bold]{name}[/bold]: {title}")
+        figures = run(rows, console)
+        (out / f"{name}.json").write_text(json.dumps({"benchmark": name, "figures": figures}, indent=1))
+        console.print(_table(figures))
+
+
+def _table(figures: Figures) -> Table:
+    """A line per figure, a column per case."""
+    head, *lines = figures[0]
+    table = Table(head, *(_text(case[head]) for case in figures))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for line in lines:
+        table.add_row(line, *(_text(case[line]) for case in figures))
+    return table
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
