@@ -277,13 +277,21 @@ def test_many_small_calls_leave_no_trace() -> None:
     assert sizes[999].window_rows < 200
 
 
-def test_a_large_result_from_a_small_input() -> None:
-    """700 x 700 equal keys: half a million results in one call."""
-    table = tiny([0] * 700, k=[1] * 700)
-    out = wr.Operator(query()).process({"a": table, "b": table})
-    assert out.num_rows == 490_000
-    pairs = {a.as_py() for a in out.column("a").combine_chunks().field("id").value_counts().field("counts")}
-    assert pairs == {700}
+@pytest.mark.parametrize("access", ["hash", "hash(1)", "sorted", "scan", "residual"])
+def test_a_large_result_from_a_small_input(access: str) -> None:
+    """600 x 600 equal keys, in three calls: more results than any buffer holds at once, each once."""
+    path, on = (None, "a.k + b.k = 2") if access == "residual" else (access, "a.k = b.k")
+    asked = wr.Query({alias: wr.Stream("ts", "5 seconds", path) for alias in "ab"}, on)
+    table = tiny([0] * 600, k=[1] * 600)
+    op = wr.Operator(asked)
+    out = [
+        op.process({"a": table.slice(0, 200)}),
+        op.process({"b": table}),
+        op.process({"a": table.slice(200)}),
+    ]
+    assert [o.num_rows for o in out] == [0, 200 * 600, 400 * 600]
+    a, b = (np.concatenate([o.column(x).combine_chunks().field("id") for o in out[1:]]) for x in "ab")
+    assert len(np.unique(a * 600 + b)) == 600 * 600
 
 
 def test_the_answer_does_not_depend_on_the_seed() -> None:

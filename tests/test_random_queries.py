@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import product
 
 import duckdb
 import numpy as np
@@ -125,9 +126,52 @@ def test_twenty_thousand_rows_per_stream_against_duckdb(algorithm: str, cut: int
     assert op.measure().rows_late == 0
 
 
+LONG_RUNS = [
+    *product(
+        ["a.k = b.k", "a.k = b.k and abs(a.x - b.x) <= 50"], [None, "hash", "hash(16)", "sorted", "scan"]
+    ),
+    *product(["abs(a.x - b.x) <= 0.5"], [None, "sorted", "scan"]),
+]
+
+
+@pytest.mark.parametrize(("on", "access"), LONG_RUNS)
+def test_a_long_run_by_each_path(on: str, access: str | None) -> None:
+    """Windows turn over some fifty times, rows come up to 3 s late, in uneven calls, with restarts."""
+    count, late, rng = 4_000, 3 * SECOND, np.random.default_rng(8)
+    windows = {"a": 20 * SECOND, "b": 10 * SECOND}
+    tables, calls = {}, []
+    for alias in windows:
+        times = np.sort(rng.integers(-500 * SECOND, 500 * SECOND, count))
+        arrival = np.argsort(times + rng.integers(0, late, count), kind="stable")
+        stamps = pa.array(times[arrival], pa.timestamp("us"))
+        keys, values = rng.integers(0, 20, count), rng.normal(size=count) * 100
+        tables[alias] = pa.table({"id": np.arange(count), "ts": stamps, "k": keys, "x": values})
+    at = 0
+    while at < count:
+        size = int(rng.choice([1, 7, 50, 200]))
+        calls.append({alias: table.slice(at, size) for alias, table in tables.items()})
+        at += size
+    streams = {a: wr.Stream(time="ts", within=f"{window} us", access=access) for a, window in windows.items()}
+    query = wr.Query(streams, on, late=late)
+    op, outputs = wr.Operator(query), []
+    for number, call in enumerate(calls):
+        outputs.append(op.process(call))
+        if number % 20 == 19:
+            op = wr.Operator.restore(query, op.snapshot())
+    output = pa.concat_tables(outputs)
+    with duckdb.connect() as connection:
+        for alias, table in tables.items():
+            connection.register(alias, table)
+        answer = connection.execute(f"select a.id, b.id from a, b where {on} and {in_windows(windows)}")
+        assert oracle.ids(output) == Counter(answer.fetchall()) != Counter()
+    oracle.assert_payload(output, tables)
+    assert op.measure().rows_late == 0
+    assert op.measure().window_rows < 1_000
+
+
 @pytest.mark.parametrize("cut", CUTS)
 def test_batch_cuts_do_not_change_the_answer(cut: int) -> None:
-    """200 rows a stream in order, the same keys in both, cut at sizes around a power of nothing."""
+    """200 rows a stream, in order, with many equal times, handed over in pieces of each size."""
     rng = np.random.default_rng(1)
     tables = {
         alias: pa.table(

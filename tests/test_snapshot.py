@@ -86,6 +86,24 @@ def test_before_any_or_all_streams_were_seen(seen: list[str]) -> None:
     assert again.measure().rows_in == op.measure().rows_in
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"algorithm": "naive", "order": ("b", "a")},
+        {"evaluate": "every 3 rows", "expire": "every 10 seconds"},
+        {"streams": {alias: wr.Stream("ts", "5 seconds", "scan") for alias in "ab"}},
+        {"streams": {alias: wr.Stream("ts", "5000 ms", "sorted") for alias in "ab"}},
+    ],
+    ids=str,
+)
+def test_how_the_join_runs_may_change_over_a_restart(how: dict) -> None:
+    """The plan is not state: only what is asked must be the same."""
+    op = started()
+    again = wr.Operator.restore(query(**how), op.snapshot())
+    more = {"b": table(10, 25)}
+    assert ids(again.process(more)) == ids(op.process(more)) != Counter()
+
+
 def test_rows_held_back_survive() -> None:
     asked = wr.Query({alias: wr.Stream("ts", "3 rows") for alias in "ab"}, "a.k = b.k", late="100 seconds")
     op = started(asked)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
 import windrow as wr
-from oracle import ids
+from oracle import SECOND, ids
 from queries import Case, cases, equality, play, tiny
 
 
@@ -144,6 +146,39 @@ def test_arrival_within_late_does_not_matter() -> None:
 def test_a_window_larger_than_the_stream_keeps_everything() -> None:
     a, b = tiny([0, 1, 2], k=[1, 1, 1]), tiny([1000], k=[1])
     assert play(query("1000000 rows", "1 rows"), {"a": a, "b": b}) == Counter([(0, 0), (1, 0), (2, 0)])
+
+
+@pytest.mark.parametrize("windows", [((50, False), (3, True)), ((3, True), 20 * SECOND)], ids=str)
+def test_a_long_run(windows: tuple) -> None:
+    """800 rows a stream over many calls, within `late`: windows turn over again and again."""
+    rng = np.random.default_rng(4)
+    tables, order = {}, []
+    for alias in "ab":
+        times = np.sort(rng.integers(0, 800, 800)) * SECOND
+        keys = rng.integers(0, 6, 800)
+        tables[alias] = pa.table({"id": np.arange(800), "ts": pa.array(times, pa.timestamp("us")), "k": keys})
+        order += [(time + rng.integers(0, 4 * SECOND), alias, n) for n, time in enumerate(times)]
+    order.sort()
+    calls: list[dict[str, list[int]]] = []
+    while order:
+        size = int(rng.choice([1, 7, 30]))
+        call: dict[str, list[int]] = {}
+        for _, alias, number in order[:size]:
+            call.setdefault(alias, []).append(number)
+        calls.append(call)
+        del order[:size]
+    case = Case(
+        dict(zip("ab", windows, strict=True)),
+        [equality("a", "b", "k")],
+        tables,
+        calls,
+        {"late": 4 * SECOND},
+        snapshots=frozenset(range(0, len(calls), 25)),
+    )
+    output, measured = case.run()
+    assert ids(output) == case.answer()
+    assert measured.rows_late == 0
+    assert measured.window_rows < 500
 
 
 @settings(max_examples=60)

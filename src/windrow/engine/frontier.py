@@ -16,6 +16,8 @@ class Frontier:
         self.idle = idle
         self.shared = shared
         self.newest: list[int | None] = [None] * streams
+        self.settled: int | None = None
+        """Everything up to here has been given out for good: nothing earlier is taken any more."""
 
     def advance(self, stream: int, newest: int) -> None:
         known = self.newest[stream]
@@ -31,7 +33,13 @@ class Frontier:
         top = self.newest_of_all
         if self.idle is not None and top is not None:
             reached = top - self.idle if reached is None else max(reached, top - self.idle)
-        return None if reached is None else reached - self.late
+        if reached is None:
+            return None
+        return reached - self.late if self.settled is None else max(reached - self.late, self.settled)
+
+    def settle(self) -> None:
+        """Nothing earlier than what was seen will be taken."""
+        self.settled = self.newest_of_all
 
 
 def horizons(earliest: Sequence[int | None], spans: Sequence[int | None]) -> list[int | None]:

@@ -21,7 +21,7 @@ from windrow.engine.quanta import cut
 from windrow.engine.rows import as_batch, check_time_column, plain_schema, same_schema, timed
 from windrow.engine.tally import Tally
 from windrow.engine.waiting import Waiting
-from windrow.errors import DataError, unknown
+from windrow.errors import DataError, StateError, unknown
 from windrow.kernels.notice import announce_compilation
 from windrow.model.measurements import Measurements
 from windrow.model.plan import Plan
@@ -62,6 +62,7 @@ class Operator:
         self._tally = Tally(count)
         self._expiry = Expiry(query.expiry)
         self._controller = Controller(query)
+        self._broken = False
         self._calls = 0
         self._seq = 0
         for alias, schema in (schemas or {}).items():
@@ -76,6 +77,7 @@ class Operator:
         Returns a table with a struct column per stream. A row further behind than `late` is left out and
         counted, as is a row without a time.
         """
+        self._check_whole()
         batches = {self._stream(alias): as_batch(alias, d) for alias, d in data.items()}
         for stream, batch in batches.items():
             self._learn_schema(stream, batch.schema)
@@ -90,6 +92,9 @@ class Operator:
 
         Only a query with windows counted in rows and with `late` holds rows back.
         """
+        self._check_whole()
+        if self.query.counts_rows:
+            self._frontier.settle()
         return self._table(self._run(final=True))
 
     @property
@@ -110,6 +115,7 @@ class Operator:
 
     def snapshot(self) -> bytes:
         """Everything the operator knows, as bytes for `restore`."""
+        self._check_whole()
         return snapshot.save(self)
 
     @classmethod
@@ -123,6 +129,13 @@ class Operator:
         if alias not in self._number:
             raise DataError(unknown("stream", str(alias), self._number))
         return self._number[alias]
+
+    def _check_whole(self) -> None:
+        if self._broken:
+            raise StateError(
+                "an earlier call of this operator failed halfway, so some of its rows are missing; "
+                "go on from the last snapshot with Operator.restore"
+            )
 
     def _learn_schema(self, stream: int, schema: pa.Schema) -> None:
         known = self._schemas[stream]
@@ -241,4 +254,7 @@ class Operator:
         if self._join is None:
             kinds = [pa.null() if s is None else pa.struct(list(s)) for s in self._schemas]
             return pa.schema(list(zip(self.query.aliases, kinds, strict=True))).empty_table()
-        return pa.Table.from_batches(batches, self._join.output.schema)
+        self._broken = True
+        table = pa.Table.from_batches(batches, self._join.output.schema)
+        self._broken = False
+        return table

@@ -23,14 +23,20 @@ class Partials:
     """Stream to positions in its window."""
     newest: Array | None = None
     latest: Array | None = None
+    adjacent: slice | None = None
+    """Where the rows of the only stream stand, if they stand side by side."""
 
     @classmethod
     def start(cls, stream: int, window: Window, first: int, end: int) -> Partials:
         ts = window.ts[first:end]
-        return cls({stream: np.arange(first, end)}, ts, ts + window.time_span)
+        return cls({stream: np.arange(first, end)}, ts, ts + window.time_span, slice(first, end))
 
     def __len__(self) -> int:
         return len(next(iter(self.rows.values())))
+
+    def values(self, stream: int, column: Array) -> Array:
+        """A column of a bound stream, one entry per partial result."""
+        return column[self.rows[stream] if self.adjacent is None else self.adjacent]
 
     def extend(self, stream: int, window: Window, which: Array, found: Array, last: bool) -> Partials:
         """Partial result `which[k]` with row `found[k]` of `stream` added; the last needs no time bounds."""
@@ -49,5 +55,5 @@ class Partials:
     def where(self, mask: Array) -> Partials:
         if mask.all():
             return self
-        bounds = (None if b is None else b[mask] for b in (self.newest, self.latest))
-        return Partials({s: p[mask] for s, p in self.rows.items()}, *bounds)
+        newest, latest = (None if b is None else b[mask] for b in (self.newest, self.latest))
+        return Partials({s: p[mask] for s, p in self.rows.items()}, newest, latest)

@@ -75,7 +75,7 @@ class Probe:
 
     def _check(self, condition: Condition, partials: Partials, windows: list[Window]) -> Array:
         pair = (condition.own, condition.bound) if isinstance(condition, Match) else condition.words
-        left, right = (windows[w.stream].column(self._numbers[w])[partials.rows[w.stream]] for w in pair)
+        left, right = (partials.values(w.stream, windows[w.stream].column(self._numbers[w])) for w in pair)
         return holds(condition, left, right)
 
     def _evaluate(self, residual: Residual, partials: Partials, windows: list[Window]) -> Array:

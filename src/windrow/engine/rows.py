@@ -27,7 +27,7 @@ _PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def as_batch(alias: str, data: object) -> pa.RecordBatch:
-    """One contiguous batch, dictionaries decoded."""
+    """One contiguous batch in the types that windows hold."""
     if isinstance(data, pa.RecordBatch):
         batch = data
     elif isinstance(data, pa.Table):
@@ -39,16 +39,30 @@ def as_batch(alias: str, data: object) -> pa.RecordBatch:
         raise DataError(
             f"stream '{alias}': expected a pyarrow Table or RecordBatch, got {type(data).__name__}"
         )
-    if any(pat.is_dictionary(t) for t in batch.schema.types):
-        columns = [c.dictionary_decode() if pat.is_dictionary(c.type) else c for c in batch.columns]
-        batch = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
-    return pa.RecordBatch.from_arrays(batch.columns, schema=plain_schema(batch.schema))
+    columns = [_plain(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=plain_schema(batch.schema))
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Without metadata and dictionaries: what windows hold."""
-    kinds = [t.value_type if pat.is_dictionary(t) else t for t in schema.types]
-    return pa.schema(list(zip(schema.names, kinds, strict=True)))
+    """Without metadata, dictionaries and views: what windows hold."""
+    return pa.schema(
+        [(name, _plain_type(kind)) for name, kind in zip(schema.names, schema.types, strict=True)]
+    )
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pat.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if pat.is_string_view(kind):
+        return pa.string()
+    return pa.binary() if pat.is_binary_view(kind) else kind
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    if pat.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = _plain_type(column.type)
+    return column if kind == column.type else column.cast(kind)
 
 
 def check_time_column(alias: str, schema: pa.Schema, name: str) -> None:

@@ -48,7 +48,7 @@ class Search:
         """Pairs (partial result, row of the step's window at `first` or later), in batches."""
         window = windows[self.step.stream]
         values = [
-            windows[w.stream].column(self.numbers[w])[partials.rows[w.stream]]
+            partials.values(w.stream, windows[w.stream].column(self.numbers[w]))
             for w in (bound_word(c, self.step.stream) for c in self.step.driver)
         ]
         for kernel in self._kernels(partials, window, first, values):

@@ -54,6 +54,7 @@ def save(op: Operator) -> bytes:
         "calls": op._calls,
         "seq": op._seq,
         "newest": op._frontier.newest,
+        "settled": op._frontier.settled,
         "tally": op._tally.to_json() | {"compared": op.measure().comparisons},
         "passes": op._expiry.passes,
         "open": join is not None,
@@ -76,7 +77,7 @@ def load(cls: type[Operator], query: Query, blob: bytes) -> Operator:
         )
     op = cls(query)
     op._calls, op._seq = head["calls"], head["seq"]
-    op._frontier.newest = list(head["newest"])
+    op._frontier.newest, op._frontier.settled = list(head["newest"]), head["settled"]
     tally = head["tally"]
     op._tally.counts = {name: list(v) for name, v in tally["counts"].items()}
     op._tally.results, op._tally.evaluations = tally["results"], tally["evaluations"]

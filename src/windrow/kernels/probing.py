@@ -180,12 +180,12 @@ def probe_sorted(
     return False, found, compared
 
 
-@njit(cache=True)
-def _count_in_range(values: Any, start: int, end: int, low: Any, high: Any) -> Any:
-    """Counted in an accumulator of the data's own width, so that the loop vectorises."""
+@njit(cache=True, nogil=True)
+def _count_in_range(values: Any, low: Any, high: Any) -> Any:
+    """Counted in an accumulator of the data's own width, over a slice of its own, so that it vectorises."""
     count = np.int64(0)
-    for p in range(start, end):
-        count += np.int64((values[p] >= low) & (values[p] <= high))
+    for k in range(len(values)):
+        count += np.int64((values[k] >= low) & (values[k] <= high))
     return count
 
 
@@ -227,7 +227,7 @@ def probe_scan(
             resume = -1
         for block in range(a, b, _BLOCK):
             stop = min(block + _BLOCK, b)
-            if _count_in_range(values, block, stop, low[i], high[i]) == 0:
+            if _count_in_range(values[block:stop], low[i], high[i]) == 0:
                 continue
             for p in range(block, stop):
                 if values[p] >= low[i] and values[p] <= high[i] and oldest <= ts[p] <= until:

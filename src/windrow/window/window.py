@@ -20,7 +20,7 @@ from windrow.window.segment import Run, Segment, owned
 
 Array = np.ndarray
 SEGMENTS_PER_WINDOW = 8
-_SLACK = 1.25
+_SLACK = 1.5
 _SMALLEST = 64
 _ENDLESS = 1 << 62
 

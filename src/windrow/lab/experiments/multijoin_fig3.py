@@ -134,7 +134,7 @@ def plot(rows: Sequence[Row], figure: Figure) -> None:
             )
         axes.set(title=mix, xlabel="units between evaluations", yscale="log")
     figure.axes[0].set_ylabel("comparisons per unit of time")
-    figure.axes[1].legend()
+    figure.axes[0].legend(loc="upper right")
 
 
 EXPERIMENT = Experiment(

@@ -1,0 +1,163 @@
+"""Windows: what is in them after appends, expiry and rewriting, and that they stay small."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from windrow.window.payload import Places, gather
+from windrow.window.window import Window
+
+SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
+SECOND = 1_000_000
+
+
+def batch(numbers) -> pa.RecordBatch:
+    return pa.record_batch(
+        [pa.array(list(numbers), pa.int64()), [f"row {n}" for n in numbers]], schema=SCHEMA
+    )
+
+
+def make(span: int | None = 10 * SECOND, **index) -> Window:
+    window = Window(SCHEMA, [np.dtype(np.int64)], span)
+    window.index(index.get("by_hash", {}), index.get("by_range", ()))
+    return window
+
+
+def live(window: Window) -> list[int]:
+    return window.gather(np.arange(window.first, window.end), ["n"])[0].to_pylist()
+
+
+def fill(window: Window, start: int, count: int, step: int = SECOND) -> None:
+    numbers = np.arange(start, start + count)
+    window.append(numbers * step, [numbers % 7], batch(numbers))
+
+
+def test_rows_come_out_as_they_went_in():
+    window = make()
+    for start in range(0, 1000, 10):
+        fill(window, start, 10)
+    assert live(window) == list(range(1000))
+    assert window.gather(np.array([3, 999, 3]), ["s"])[0].to_pylist() == ["row 3", "row 999", "row 3"]
+
+
+def test_expiry_keeps_a_row_exactly_as_old_as_the_horizon():
+    window = make()
+    fill(window, 0, 100)
+    assert window.expire(40 * SECOND) == 40
+    assert live(window) == list(range(40, 100))
+    assert window.expire(40 * SECOND) == 0
+
+
+def test_late_rows_are_kept_while_older_positions_live():
+    window = make()
+    fill(window, 0, 10)
+    fill(window, 5, 3)
+    assert not window.ordered
+    window.expire(6 * SECOND)
+    assert live(window) == [6, 7, 8, 9, 5, 6, 7]
+    window.expire(20 * SECOND)
+    fill(window, 20, 5)
+    assert window.ordered and live(window) == [20, 21, 22, 23, 24]
+
+
+@pytest.mark.parametrize("by_hash", [{}, {(0,): None}, {(0,): 3}])
+@pytest.mark.parametrize("by_range", [(), (0,)])
+def test_a_long_run_of_small_batches_neither_grows_nor_forgets(by_hash, by_range):
+    window = make(by_hash=by_hash, by_range=by_range)
+    sizes, segments = [], []
+    for k in range(1000):
+        fill(window, k * 10, 10, SECOND // 10)
+        window.expire((k * 10 + 9) * SECOND // 10 - 10 * SECOND)
+        sizes.append(window.nbytes)
+        segments.append(len(window.segments))
+    assert live(window) == list(range(9899, 10_000))
+    assert max(segments) <= 20
+    assert max(sizes[500:]) <= max(sizes[100:500])
+
+
+def test_chains_hold_every_live_row_of_a_bucket_newest_first():
+    window = make(by_hash={(0,): None})
+    for start in range(0, 5000, 50):
+        fill(window, start, 50, SECOND // 20)
+        window.expire((start - 300) * SECOND // 20)
+    index = window.indexes[(0,)]
+    found = []
+    for head in index.head:
+        chain = []
+        while head >= window.first:
+            chain.append(int(head))
+            head = index.back[head]
+        assert chain == sorted(chain, reverse=True)
+        found += chain
+    assert sorted(found) == list(range(window.first, window.end))
+
+
+def test_keep_rewrites_rows_and_indexes():
+    window = make(by_hash={(0,): None}, by_range=(0,))
+    fill(window, 0, 100)
+    window.expire(20 * SECOND)
+    window.keep(np.arange(80) % 2 == 0)
+    assert live(window) == list(range(20, 100, 2))
+    assert sum(s.rows for s in window.segments) == len(window)
+    window.keep(np.zeros(40, bool))
+    fill(window, 200, 3)
+    assert live(window) == [200, 201, 202]
+
+
+def test_indexes_can_come_and_go_while_rows_are_held():
+    window = make()
+    fill(window, 0, 100)
+    window.expire(30 * SECOND)
+    window.index({(0,): None}, (0,))
+    assert all(0 in s.runs for s in window.segments)
+    window.index({}, ())
+    assert not window.indexes and not any(s.runs for s in window.segments)
+    assert live(window) == list(range(30, 100))
+
+
+def test_a_slice_of_a_large_table_does_not_keep_the_table():
+    rows = batch(range(100_000))
+    window = make()
+    window.append(np.arange(10) * SECOND, [np.arange(10)], rows.slice(500, 10))
+    assert window.segments[0].payload.get_total_buffer_size() < 10_000
+
+
+VALUES = {
+    "int8": [1, None, 3, -4],
+    "int16": [1, None, 3, -4],
+    "int32": [1, None, 3, -4],
+    "float": [1.5, None, 3.0, -4.0],
+    "double": [1.5, None, 3.0, -4.0],
+    "bool": [True, None, False, True],
+    "string": ["", None, "a", "longer than eight bytes"],
+    "large_string": ["", None, "abcd", "longer than eight bytes"],
+    "binary": [b"", None, b"12345678", b"1"],
+    "date32": [0, None, 5, 6],
+    "timestamp[ns]": [0, None, 5, 6],
+    "decimal128": [1, None, 3, 4],
+    "list": [[1], None, [], [1, 2]],
+    "struct": [{"x": 1}, None, {"x": None}, {"x": 4}],
+}
+KINDS = {
+    "float": pa.float32(),
+    "timestamp[ns]": pa.timestamp("ns"),
+    "decimal128": pa.decimal128(30, 2),
+    "list": pa.list_(pa.int64()),
+    "struct": pa.struct([("x", pa.int64())]),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("nulls", [True, False])
+def test_gather_takes_any_type_from_any_segment(name, nulls):
+    kind = KINDS.get(name) or pa.type_for_alias(name)
+    values = [v for v in VALUES[name] if nulls or v is not None]
+    one = pa.array([*values, *values], kind)
+    chunks = [one.slice(1, 3), one, one.slice(2)]
+    starts = np.cumsum([0, *map(len, chunks)])
+    positions = np.random.default_rng(0).integers(0, starts[-1], 100)
+    expected = pa.concat_arrays(chunks).take(pa.array(positions))
+    found = gather(chunks, Places(positions, starts))
+    found.validate(full=True)
+    assert found.equals(expected)
+    assert gather(chunks, Places(positions[:0], starts)).type == kind
