@@ -11,6 +11,7 @@ Rows that are never stored (a filter fails, a key is null) push out others all t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -126,10 +127,13 @@ class CountedWindow:
         self.total += len(seq)
         return out, rank, key
 
-    def load(self, total: int, keys: Array, counts: Array) -> None:
-        """Goes on from the counts of a snapshot."""
-        self.total = total
-        self.keys = KeyNumbers(keys, counts)
+    def to_json(self) -> dict[str, Any]:
+        return {"total": self.total, "keys": self.keys.keys.tolist(), "counts": self.keys.counts.tolist()}
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Goes on from the counts of a stored state."""
+        self.total = saved["total"]
+        self.keys = KeyNumbers(np.array(saved["keys"], np.int64), np.array(saved["counts"], np.int64))
 
     def expire(self, window: Window, seq: int) -> int:
         """Lets go of rows that were pushed out before `seq`; returns how many."""

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine import snapshot
 from windrow.engine.controller import Controller
 from windrow.engine.expiry import Expiry
 from windrow.engine.frontier import Frontier, horizons
 from windrow.engine.join import Arrivals, Join
 from windrow.engine.quanta import cut
 from windrow.engine.rows import as_batch, check_time_column, plain_schema, same_schema, timed
+from windrow.engine.snapshot import pack, unpack
+from windrow.engine.state import capture, revive
 from windrow.engine.tally import Tally
 from windrow.engine.waiting import Waiting
 from windrow.errors import DataError, StateError, unknown
@@ -116,12 +117,12 @@ class Operator:
     def snapshot(self) -> bytes:
         """Everything the operator knows, as bytes for `restore`."""
         self._check_whole()
-        return snapshot.save(self)
+        return pack(capture(self))
 
     @classmethod
     def restore(cls, query: Query, blob: bytes) -> Operator:
         """An operator that goes on where the one that wrote `blob` stopped. The query must be the same."""
-        return snapshot.load(cls, query, blob)
+        return revive(cls, query, unpack(blob))
 
     # -- inside -------------------------------------------------------------------------------------
 

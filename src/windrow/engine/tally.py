@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from windrow.engine.controller import Controller
 from windrow.engine.join import Arrivals, Join
@@ -37,8 +38,14 @@ class Tally:
         """Rows that have come into the windows so far."""
         return sum(self.counts["rows_expired"]) + sum(map(len, join.windows))
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         return {"counts": self.counts, "results": self.results, "evaluations": self.evaluations}
+
+    def load(self, saved: dict[str, Any]) -> None:
+        """Goes on from the counters of a stored state."""
+        self.counts = {name: list(counts) for name, counts in saved["counts"].items()}
+        self.results, self.evaluations = saved["results"], saved["evaluations"]
+        self.compared_before = saved["compared"]
 
     def measurements(
         self,
