@@ -35,7 +35,7 @@ def run(
     names: Annotated[list[str] | None, typer.Argument(help="Experiments; see `list`.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Seconds instead of minutes.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="All experiments.")] = False,
-    out: Annotated[Path, typer.Option(help="Where records and pictures go.")] = Path("lab-out"),
+    out: Annotated[Path, typer.Option(help="Where records and pictures go.")] = Path("lab-results"),
     cores: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 2,
 ) -> None:
     """Run experiments; exit code 1 if a claim does not hold, 2 for a wrong name."""

@@ -115,7 +115,7 @@ def plot(rows: Sequence[Row], figure: Figure) -> None:
             (line,) = axes.plot(rates, "o-", label=_name(buckets), markersize=3)
             best = rates.index(max(rates))
             axes.plot(best, rates[best], "*", color=line.get_color(), markersize=13)
-        axes.set_xticks(range(len(curves[1])), ["each row", *(f"{tau:g}" for tau in list(curves[1])[1:])])
+        axes.set_xticks(range(len(curves[1])), ["row", *(f"{tau:g}" for tau in list(curves[1])[1:])])
         held = f"{READINGS[reading].statistics().streams[0].rows:g} rows"
         axes.set(title=f"time {reading}: windows of {held}", xlabel="units between evaluations", yscale="log")
     figure.axes[0].set_ylabel(f"rows per second, at {CLOCK.capacity:,.0f} comparisons/s")
