@@ -57,6 +57,10 @@ VALUES: dict[str, list[Any]] = {
 }
 EPOCH = datetime(1970, 1, 1)
 
+# Values made to collide in the engine's 64-bit hashes; `test_predicates` checks that they still do.
+TWIN_TEXTS = ("left2006collide!", "rite2006FQX3]PLR")
+TWIN_PAIRS = ((1, 1), (2, -6464712993336601488))
+
 
 @dataclass(frozen=True, repr=False)
 class Case:

@@ -171,6 +171,19 @@ def test_three_streams_with_one_silent() -> None:
     assert got == Counter((x, y, 0) for x in near for y in near if abs(x - y) <= 5)
 
 
+def test_the_slowest_of_the_others_decides_what_is_kept() -> None:
+    """c lags far behind: rows of a and b that are old for each other may still meet it. Its own may go."""
+    op = wr.Operator(query("abc", expire="eager"))
+    op.process({alias: one(0) for alias in "abc"})
+    for second in range(10, 60, 10):
+        op.process({"a": one(second), "b": one(second)})
+    assert held(op) == 6 + 6
+    assert ids(op.process({"c": one(10)})) == Counter([(0, 0, 0)])
+    assert ids(op.process({"c": one(30)})) == Counter([(0, 0, 0)])
+    op.process({"c": one(1000)})
+    assert held(op) == 3  # a and b at 50, which each other's next rows may still meet, and c
+
+
 @settings(max_examples=40)
 @given(cases(most_streams=3))
 def test_counts_and_answer_under_any_disorder(case: Case) -> None:

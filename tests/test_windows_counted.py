@@ -11,7 +11,7 @@ from hypothesis import given, settings
 
 import windrow as wr
 from oracle import SECOND, ids
-from queries import Case, cases, equality, play, tiny
+from queries import TWIN_PAIRS, TWIN_TEXTS, Case, cases, equality, play, tiny
 
 
 def query(a: str, b: str, on: str = "a.k = b.k", **options) -> wr.Query:
@@ -146,6 +146,18 @@ def test_arrival_within_late_does_not_matter() -> None:
 def test_a_window_larger_than_the_stream_keeps_everything() -> None:
     a, b = tiny([0, 1, 2], k=[1, 1, 1]), tiny([1000], k=[1])
     assert play(query("1000000 rows", "1 rows"), {"a": a, "b": b}) == Counter([(0, 0), (1, 0), (2, 0)])
+
+
+def test_keys_whose_hashes_collide_are_still_two_keys() -> None:
+    """Each key keeps its own last row, though the engine's hash cannot tell the two apart."""
+    a, b = tiny([0, 1], k=list(TWIN_TEXTS)), tiny([2, 3], k=list(TWIN_TEXTS))
+    asked = query("1 row per key", "9 seconds")
+    assert play(asked, {"a": a, "b": b}) == Counter([(0, 0), (1, 1)])
+    assert play(asked, {"a": a.slice(0, 1)}, {"a": a.slice(1)}, {"b": b}) == Counter([(0, 0), (1, 1)])
+    k, z = (list(column) for column in zip(*TWIN_PAIRS, strict=True))
+    a, b = tiny([0, 1], k=k, z=z), tiny([2, 3], k=k, z=z)
+    asked = query("1 row per key", "9 seconds", "a.k = b.k and a.z = b.z")
+    assert play(asked, {"a": a, "b": b}) == Counter([(0, 0), (1, 1)])
 
 
 @pytest.mark.parametrize("windows", [((50, False), (3, True)), ((3, True), 20 * SECOND)], ids=str)

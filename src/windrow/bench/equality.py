@@ -22,6 +22,8 @@ from windrow.model.query import Query, Stream
 SECONDS = 240
 SPAN = 60
 BATCH = 100_000
+RUNS = 2
+"""Of each the faster counts: the first one also pays for fresh memory."""
 
 
 def run(rows: int, console: Console) -> list[dict[str, Any]]:
@@ -39,11 +41,11 @@ def _compare(name: str, rows: int, keys: int, count: int, console: Console) -> d
         tables = streams(rows, keys, count, SECONDS)
         parts = batches(tables, BATCH, SECONDS)
     with console.status(f"{name}: operator"):
-        results, ours = _operator(tables, parts)
+        results, ours = min((_operator(tables, parts) for _ in range(RUNS)), key=_seconds)
     with console.status(f"{name}: bare kernel"):
-        bare_results, kernel = _bare(tables)
+        bare_results, kernel = min((_bare(tables) for _ in range(RUNS)), key=_seconds)
     with console.status(f"{name}: DuckDB"):
-        duck_results, duck = _duckdb(tables)
+        duck_results, duck = min((_duckdb(tables) for _ in range(RUNS)), key=_seconds)
     if not results == bare_results == duck_results:
         raise AssertionError(f"{name}: operator {results}, bare kernel {bare_results}, DuckDB {duck_results}")
     return {
@@ -56,6 +58,10 @@ def _compare(name: str, rows: int, keys: int, count: int, console: Console) -> d
         "operator : bare": kernel / ours,
         "operator : DuckDB": duck / ours,
     }
+
+
+def _seconds(measured: tuple[int, float]) -> float:
+    return measured[1]
 
 
 def _operator(tables: dict[str, pa.Table], parts: list[dict[str, pa.Table]]) -> tuple[int, float]:

@@ -74,12 +74,12 @@ class Search:
         if step.access.path == "scan":
             yield _bind(probing.probe_scan, *limits, *bounds, window.column(word), ts, *extent)
             return
+        order = np.argsort(limits[0])
         for segment in window.segments:
             run, offset = segment.runs[word], window.offset_of(segment)
             if offset + segment.rows > first:
-                yield _bind(
-                    probing.probe_sorted, *limits, *bounds, run.keys, run.rows, offset, ts, first, span
-                )
+                sides = (order, *limits, *bounds, run.keys, run.rows)
+                yield _bind(probing.probe_sorted, *sides, offset, ts, first, span)
 
     def _drain(self, probe: Kernel) -> Iterator[tuple[Array, Array]]:
         """Calls a kernel until all probes are through."""

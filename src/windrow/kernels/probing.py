@@ -136,9 +136,23 @@ def _upper(values: Any, lo: int, hi: int, value: Any) -> int:
     return lo
 
 
+@njit(cache=True)
+def _gallop(values: Any, start: int, value: Any) -> int:
+    """First position from `start` on whose entry is >= value, in steps that double: cheap if it is near."""
+    size = len(values)
+    if start >= size or values[start] >= value:
+        return start
+    lo, step = start, 1
+    while lo + step < size and values[lo + step] < value:
+        lo += step
+        step <<= 1
+    return _lower(values, lo + 1, min(lo + step, size), value)
+
+
 @njit(cache=True, nogil=True)
 def probe_sorted(
     state: Any,
+    order: Any,
     low: Any,
     high: Any,
     newest: Any,
@@ -152,15 +166,21 @@ def probe_sorted(
     out_probe: Any,
     out_row: Any,
 ) -> Any:
-    """One sorted run: `run_keys` ascending, `run_rows` their positions less `offset`."""
+    """One sorted run: `run_keys` ascending, `run_rows` their positions less `offset`.
+
+    `order` names the probes by ascending `low`, so that each begins in the run where the last one began.
+    """
     room = len(out_row)
     found = 0
     compared = 0
     size = len(run_keys)
     k = state[1]
-    for i in range(state[0], len(low)):
+    begin = max(state[2], 0)
+    for j in range(state[0], len(order)):
+        i = order[j]
         if k < 0:
-            k = _lower(run_keys, 0, size, low[i])
+            begin = _gallop(run_keys, begin, low[i])
+            k = begin
         oldest = newest[i] - span
         until = latest[i]
         limit = high[i]
@@ -168,8 +188,9 @@ def probe_sorted(
             p = offset + run_rows[k]
             if p >= first and oldest <= ts[p] <= until:
                 if found == room:
-                    state[0] = i
+                    state[0] = j
                     state[1] = k
+                    state[2] = begin
                     return True, found, compared
                 out_probe[found] = i
                 out_row[found] = p
