@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-SOAK = 100
-"""How many times more examples a soak runs."""
+EXAMPLES, SOAK = 100, 100
+"""Examples a test would run by itself (`queries.examples` scales them), and how many times more in a soak."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -23,22 +23,6 @@ def pytest_configure(config: pytest.Config) -> None:
         database=None,
         print_blob=soak,
         suppress_health_check=QUIET,
-        max_examples=100,
+        max_examples=EXAMPLES * SOAK if soak else EXAMPLES,
     )
     settings.load_profile("windrow")
-    config.stash[EXAMPLES] = SOAK if soak else 1
-
-
-EXAMPLES = pytest.StashKey[int]()
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A soak multiplies the examples of every hypothesis test, whatever number it asks for."""
-    times = config.stash[EXAMPLES]
-    if times == 1:
-        return
-    for item in items:
-        test = getattr(item, "obj", None)
-        own = getattr(test, "_hypothesis_internal_use_settings", None)
-        if own is not None:
-            test._hypothesis_internal_use_settings = settings(own, max_examples=own.max_examples * times)

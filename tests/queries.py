@@ -21,6 +21,7 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import oracle
@@ -164,6 +165,11 @@ def play(target: wr.Query | wr.Operator, *calls: Mapping[str, pa.Table]) -> Coun
     op = wr.Operator(target) if isinstance(target, wr.Query) else target
     answer = sum((oracle.ids(op.process(call)) for call in calls), Counter())
     return answer + oracle.ids(op.finish())
+
+
+def examples(count: int) -> settings:
+    """So many random examples; in a soak, so many times more (see conftest.py)."""
+    return settings(max_examples=count * settings().max_examples // 100)
 
 
 # --- Terms: SQL and Python side by side -----------------------------------------------------------------

@@ -6,11 +6,11 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import windrow as wr
 from oracle import ids
-from queries import Case, cases, play, tiny
+from queries import Case, cases, examples, play, tiny
 
 
 def query(streams: str = "ab", within: str = "5 seconds", **options) -> wr.Query:
@@ -184,7 +184,7 @@ def test_the_slowest_of_the_others_decides_what_is_kept() -> None:
     assert held(op) == 3  # a and b at 50, which each other's next rows may still meet, and c
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(cases(most_streams=3))
 def test_counts_and_answer_under_any_disorder(case: Case) -> None:
     output, measured = case.run()

@@ -13,12 +13,12 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 import oracle
 import windrow as wr
 from oracle import SECOND
-from queries import CUTS, Case, cases, equality, play
+from queries import CUTS, Case, cases, equality, examples, play
 
 
 def check(case: Case) -> None:
@@ -37,19 +37,19 @@ def check(case: Case) -> None:
         assert measured.streams[alias].rows_late == admitted.late[alias]
 
 
-@settings(max_examples=70)
+@examples(70)
 @given(cases(most_streams=2))
 def test_two_streams(case: Case) -> None:
     check(case)
 
 
-@settings(max_examples=120)
+@examples(120)
 @given(cases())
 def test_two_to_five_streams(case: Case) -> None:
     check(case)
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(cases(counted=True, most_streams=4))
 def test_count_windows(case: Case) -> None:
     check(case)
@@ -80,7 +80,7 @@ def duckdb_answer(case: Case) -> Counter[tuple]:
         return Counter(connection.execute(f"select {columns} from {source} where {where}").fetchall())
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(cases(late=False, idle=False, nans=False, snapshots=False))
 def test_the_oracle_agrees_with_duckdb(case: Case) -> None:
     assume("alike" not in case.sql)  # DuckDB does not know our function

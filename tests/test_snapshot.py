@@ -8,11 +8,11 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import windrow as wr
 from oracle import ids
-from queries import Case, cases, tiny
+from queries import Case, cases, examples, tiny
 
 
 def query(**changes) -> wr.Query:
@@ -31,7 +31,7 @@ def started(asked: wr.Query | None = None) -> wr.Operator:
     return op
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(cases(most_streams=3), cases(counted=True, most_streams=3))
 def test_a_snapshot_after_every_call_changes_nothing(timed: Case, counted: Case) -> None:
     for case in (timed, counted):

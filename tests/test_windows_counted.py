@@ -7,11 +7,11 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import windrow as wr
 from oracle import SECOND, ids
-from queries import TWIN_PAIRS, TWIN_TEXTS, Case, cases, equality, play, tiny
+from queries import TWIN_PAIRS, TWIN_TEXTS, Case, cases, equality, examples, play, tiny
 
 
 def query(a: str, b: str, on: str = "a.k = b.k", **options) -> wr.Query:
@@ -193,7 +193,7 @@ def test_a_long_run(windows: tuple) -> None:
     assert measured.window_rows < 500
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(cases(counted=True, most_streams=3))
 def test_the_literal_simulation(case: Case) -> None:
     output, _ = case.run()

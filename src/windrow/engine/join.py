@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.counting import EXTRA_COLUMNS, CountedWindow, in_windows
+from windrow.engine.keys import NO_KEY, KeyNumbers
 from windrow.engine.output import Output
 from windrow.engine.partials import Partials
 from windrow.engine.planner import check_connected, check_paths
@@ -36,13 +37,13 @@ class Arrivals:
     rows: Rows
     useful: Array | None
     """Mask of the rows that can be in a result; None: all."""
-    keyed: Array | None = None
-    """Mask of the rows that have a key; None: all. Only for windows counted per key."""
+    keys: Array | None = None
+    """Number of each row's key. Only for windows counted per key."""
     seq: Array | None = None
     """Place of each row in the order of all streams. Only where windows are counted in rows."""
 
     def slice(self, start: int, end: int) -> Arrivals:
-        parts = (None if a is None else a[start:end] for a in (self.useful, self.keyed, self.seq))
+        parts = (None if a is None else a[start:end] for a in (self.useful, self.keys, self.seq))
         return Arrivals(self.rows.slice(start, end), *parts)
 
 
@@ -95,13 +96,13 @@ class Join:
         window = list(self.query.streams.values())[stream].window
         if window.is_time:
             return None
-        keys = [
-            self.numbers[w]
-            for members in self.classes
-            for w in members
-            if w.stream == stream and window.kind == "rows per key"
-        ]
-        return CountedWindow(window.size, keys, len(self.words[stream]))
+        keys = self._key_words(stream) if window.kind == "rows per key" else []
+        exact = len(keys) == 1 and keys[0].kind != "hash"
+        return CountedWindow(window.size, KeyNumbers(exact) if keys else None, len(self.words[stream]))
+
+    def _key_words(self, stream: int) -> list[Word]:
+        """The words that make up a stream's join key."""
+        return [w for members in self.classes for w in members if w.stream == stream]
 
     @property
     def compared(self) -> int:
@@ -127,9 +128,23 @@ class Join:
     def read(self, stream: int, ts: Array, batch: pa.RecordBatch) -> Arrivals:
         rows, passed, valid = self.readers[stream].read(ts, batch)
         alike = [rows.words[i] == rows.words[j] for i, j in self._alike[stream]]
+        return Arrivals(rows, _all_of(passed, *valid, *alike), self._keys(stream, rows, valid))
+
+    def _keys(self, stream: int, rows: Rows, valid: Sequence[Array | None]) -> Array | None:
+        """Number of each row's key, for windows counted per key."""
         counted = self.counted[stream]
-        keys = counted.key_words if counted is not None else ()
-        return Arrivals(rows, _all_of(passed, *valid, *alike), _all_of(*(valid[w] for w in keys)))
+        if counted is None or counted.keys is None:
+            return None
+        words = self._key_words(stream)
+        whole = _all_of(*(valid[self.numbers[w]] for w in words))
+        who = np.arange(len(rows)) if whole is None else np.flatnonzero(whole)
+        keys = np.full(len(rows), NO_KEY)
+        if counted.keys.exact:
+            keys[who] = counted.keys.number_words(rows.words[self.numbers[words[0]]][who].view(np.int64))
+        elif len(who):
+            batch = rows.payload.take(pa.array(who))
+            keys[who] = counted.keys.number_values([self.readers[stream].values(w, batch) for w in words])
+        return keys
 
     def expire(self, horizons: Sequence[int | None], seq: int) -> list[int]:
         """Lets go of rows that can be in no later result; returns how many per stream."""
@@ -164,7 +179,7 @@ class Join:
             return [arrived.seq]
         return [
             arrived.seq,
-            *counted.admit(self.windows[stream], arrived.seq, arrived.rows.words, arrived.keyed),
+            *counted.admit(self.windows[stream], arrived.seq, arrived.keys),
         ]
 
     def _append(self, stream: int, arrived: Arrivals, places: list[Array]) -> int:

@@ -98,6 +98,18 @@ class Operator:
             self._frontier.settle()
         return self._table(self._run(final=True))
 
+    def advance(self, reached: Mapping[str, int | None]) -> None:
+        """Takes note that a stream has come so far elsewhere, in microseconds since 1970, as if a row of that
+        time had been seen; where an operator meets only a part of each stream's rows."""
+        self._check_whole()
+        for alias, time in reached.items():
+            if time is not None:
+                self._frontier.advance(self._stream(alias), time)
+
+    def earliest(self, alias: str) -> int | None:
+        """The oldest time the next call takes a row of this stream with; None while any time will do."""
+        return self._frontier.earliest(self._stream(alias))
+
     @property
     def plan(self) -> Plan | None:
         """The plan in force; None until all schemas are known."""
@@ -203,7 +215,7 @@ class Operator:
         seq = np.empty(len(times), np.int64)
         seq[np.lexsort((source, calls, times))] = self._seq + np.arange(len(times))
         parts = np.split(seq, np.cumsum([len(ts) for ts, _, _ in taken])[:-1])
-        return [Arrivals(a.rows, a.useful, a.keyed, p) for a, p in zip(arrivals, parts, strict=True)]
+        return [Arrivals(a.rows, a.useful, a.keys, p) for a, p in zip(arrivals, parts, strict=True)]
 
     def _expire(self, arrivals: Sequence[Arrivals], at: Sequence[int]) -> None:
         """Before rows `at` and later are taken in."""

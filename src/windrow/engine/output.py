@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from windrow.engine.partials import Partials
 from windrow.engine.probe import as_mask
-from windrow.expr.evaluate import evaluate
 from windrow.expr.parse import references
+from windrow.expr.words import word_array
 from windrow.model.predicate import Word
 from windrow.model.query import Function
 from windrow.planning.equivalence import Class
@@ -56,5 +56,4 @@ class Output:
     def _value(self, batch: pa.RecordBatch, word: Word) -> pa.Array:
         struct = batch.column(word.stream)
         columns = {key: struct.field(key[1]) for key in references(word.node)}
-        value = evaluate(word.node, columns, batch.num_rows, self._functions)
-        return value if value.type == word.type else value.cast(word.type)
+        return word_array(word, columns, batch.num_rows, self._functions)

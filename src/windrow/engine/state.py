@@ -77,21 +77,27 @@ def revive(cls: type[Operator], query: Query, state: State) -> Operator:
     op._expiry.passes = head["passes"]
     parts = iter(state.parts)
     held = [_take(parts, described) for described in head["streams"]]
-    for stream, (schema, waiting, _, _) in enumerate(held):
-        op._schemas[stream] = schema
-        for batch in waiting:
+    for stream, kept in enumerate(held):
+        op._schemas[stream] = kept.schema
+        for batch in kept.waiting:
             _revive_waiting(op, stream, batch)
     op._open()
     if head["open"] and op._join is not None:
-        for stream, (_, _, segments, places) in enumerate(held):
-            _revive_window(op._join, stream, head["streams"][stream], segments, places)
+        for stream, kept in enumerate(held):
+            _revive_window(op._join, stream, head["streams"][stream], kept)
     return op
 
 
 def _capture_stream(op: Operator, stream: int) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
     schema, waiting, join = op._schemas[stream], op._waiting[stream], op._join
     parts: list[pa.RecordBatch] = []
-    described: dict[str, Any] = {"schema": schema is not None, "waiting": 0, "segments": 0, "places": 0}
+    described: dict[str, Any] = {
+        "schema": schema is not None,
+        "waiting": 0,
+        "segments": 0,
+        "places": 0,
+        "keys": 0,
+    }
     if schema is not None:
         parts.append(pa.RecordBatch.from_pylist([], schema=schema))
     if len(waiting):
@@ -109,18 +115,34 @@ def _capture_stream(op: Operator, stream: int) -> tuple[dict[str, Any], list[pa.
             parts.append(pa.record_batch({str(k): window.column(k)[live] for k in extra}))
             described["places"] = 1
         if counted is not None:
-            described["counted"] = counted.to_json()
+            described["total"] = counted.total
+            if counted.keys is not None:
+                parts.append(counted.keys.to_batch())
+                described["keys"] = 1
     return described, parts
 
 
-def _take(
-    parts: Iterator[pa.RecordBatch], described: dict[str, Any]
-) -> tuple[pa.Schema | None, list[pa.RecordBatch], list[pa.RecordBatch], pa.RecordBatch | None]:
-    """A stream's parts: schema, waiting rows, segments, places in the order."""
-    schema = next(parts).schema if described["schema"] else None
-    waiting = [next(parts) for _ in range(described["waiting"])]
-    segments = [next(parts) for _ in range(described["segments"])]
-    return schema, waiting, segments, next(parts) if described["places"] else None
+@dataclass(frozen=True)
+class _Kept:
+    """The parts of one stream."""
+
+    schema: pa.Schema | None
+    waiting: list[pa.RecordBatch]
+    segments: list[pa.RecordBatch]
+    places: pa.RecordBatch | None
+    """Of the live rows in the order of all streams, where windows are counted."""
+    keys: pa.RecordBatch | None
+    """With their counts, where windows are counted per key."""
+
+
+def _take(parts: Iterator[pa.RecordBatch], described: dict[str, Any]) -> _Kept:
+    return _Kept(
+        next(parts).schema if described["schema"] else None,
+        [next(parts) for _ in range(described["waiting"])],
+        [next(parts) for _ in range(described["segments"])],
+        next(parts) if described["places"] else None,
+        next(parts) if described["keys"] else None,
+    )
 
 
 def _revive_waiting(op: Operator, stream: int, batch: pa.RecordBatch) -> None:
@@ -130,27 +152,23 @@ def _revive_waiting(op: Operator, stream: int, batch: pa.RecordBatch) -> None:
     op._waiting[stream].add(event_times(rows.column(time)), rows, calls)
 
 
-def _revive_window(
-    join: Join,
-    stream: int,
-    described: dict[str, Any],
-    segments: list[pa.RecordBatch],
-    places: pa.RecordBatch | None,
-) -> None:
+def _revive_window(join: Join, stream: int, described: dict[str, Any], kept: _Kept) -> None:
     window, counted = join.windows[stream], join.counted[stream]
     if counted is not None:
-        counted.load(described["counted"])
+        counted.total = described["total"]
+        if counted.keys is not None and kept.keys is not None:
+            counted.keys.load(kept.keys)
     time = list(join.query.streams.values())[stream].time
     skip = described["skip"]
     at = -skip
-    for batch in segments:
+    for batch in kept.segments:
         ts = event_times(batch.column(time))
         words = join.read(stream, ts, batch).rows.words
         extra: list[np.ndarray] = []
-        if places is not None:
+        if kept.places is not None:
             # Rows that are skipped have no place any more; any number will do for them.
             begin = max(at, 0)
-            known = places.slice(begin, at + len(ts) - begin)
+            known = kept.places.slice(begin, at + len(ts) - begin)
             extra = [np.pad(c.to_numpy(), (len(ts) - len(c), 0)) for c in known.columns]
         window.append(ts, (*words, *extra), batch, bool((ts[1:] >= ts[:-1]).all()))
         at += len(ts)

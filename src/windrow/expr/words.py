@@ -15,6 +15,13 @@ from windrow.model.predicate import Word
 from windrow.model.query import Function
 
 
+def word_array(
+    word: Word, columns: Mapping[Reference, pa.Array], length: int, functions: Mapping[str, Function]
+) -> pa.Array:
+    """The values themselves, in the type in which both sides are compared."""
+    return cast(evaluate(word.node, columns, length, functions), word.type)
+
+
 def word_values(
     word: Word, columns: Mapping[Reference, pa.Array], length: int, functions: Mapping[str, Function]
 ) -> tuple[np.ndarray, np.ndarray | None]:
@@ -23,4 +30,4 @@ def word_values(
     `valid` is None if every row has a number; else it is false where the value is null or NaN, and the
     numbers there mean nothing. The numbers are read-only: a plain column of the word's type is not copied.
     """
-    return encode(cast(evaluate(word.node, columns, length, functions), word.type))
+    return encode(word_array(word, columns, length, functions))

@@ -1,0 +1,101 @@
+"""Numbering the keys of a stream: each different key gets the next number, and stays with it.
+
+A key that is one exact word is numbered by a kernel. Any other (text, several columns) is told apart by its
+values, not by a hash of them: once per different key in a batch, in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.kernels import counting
+
+Array = np.ndarray
+NO_KEY = -1
+
+
+class KeyNumbers:
+    """
+    Parameters
+    ----------
+    exact
+        Whether the key is a single word that is never a hash.
+    """
+
+    def __init__(self, exact: bool) -> None:
+        self.exact = exact
+        self.counts: Array = np.zeros(0, np.int64)
+        """Rows seen per number."""
+        self._words: Array = np.empty(0, np.int64)
+        self._table_keys: Array = np.empty(0, np.int64)
+        self._table: Array = np.empty(0, np.int64)
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._values: list[pa.RecordBatch] = []
+
+    def number_words(self, keys: Array) -> Array:
+        """Numbers of keys that are exact words."""
+        known = len(self._words)
+        if 2 * (known + len(keys)) > len(self._table):
+            size = 4 * (known + len(keys)) + 64
+            self._table_keys, self._table = np.empty(size, np.int64), np.full(size, -1, np.int64)
+            counting.number_keys(self._table_keys, self._table, self._words, 0, np.empty(known, np.int64))
+        numbers = np.empty(len(keys), np.int64)
+        now = counting.number_keys(self._table_keys, self._table, keys, known, numbers)
+        if now > known:
+            words = np.empty(now, np.int64)
+            words[:known] = self._words
+            words[numbers] = keys
+            self._words = words
+            self._grow(now)
+        return numbers
+
+    def number_values(self, columns: Sequence[pa.Array]) -> Array:
+        """Numbers of keys that are the values of one or several columns."""
+        codes = np.zeros(len(columns[0]), np.int64)
+        for column in columns:
+            encoded = column.dictionary_encode()
+            codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
+            codes = np.unique(codes, return_inverse=True)[1]
+        _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+        different = pa.record_batch(
+            [c.take(pa.array(first)) for c in columns], [str(k) for k in range(len(columns))]
+        )
+        rows = zip(*(c.to_pylist() for c in different.columns), strict=True)
+        known = len(self._numbers)
+        numbers = np.array([self._numbers.setdefault(row, len(self._numbers)) for row in rows], np.int64)
+        if len(self._numbers) > known:
+            fresh = np.flatnonzero(numbers >= known)
+            self._values.append(different.take(pa.array(fresh[np.argsort(numbers[fresh])])))
+            self._grow(len(self._numbers))
+        return numbers[which]
+
+    def rank(self, numbers: Array) -> Array:
+        """How many rows of the same key came before each row."""
+        ranks = np.empty(len(numbers), np.int64)
+        counting.rank_within(numbers, self.counts, ranks)
+        return ranks
+
+    def to_batch(self) -> pa.RecordBatch:
+        """All keys and counts, in the order of their numbers."""
+        counts = pa.array(self.counts)
+        if self.exact or not self._values:
+            return pa.record_batch(
+                {"count": counts, "word": pa.array(self._words)} if self.exact else {"count": counts}
+            )
+        return pa.concat_batches(self._values).append_column("count", counts)
+
+    def load(self, batch: pa.RecordBatch) -> None:
+        """Goes on from what `to_batch` gave."""
+        if self.exact:
+            self.number_words(batch.column("word").to_numpy())
+        elif batch.num_columns > 1:
+            self._values = [batch.drop_columns("count")]
+            rows = zip(*(c.to_pylist() for c in self._values[0].columns), strict=True)
+            self._numbers = {row: number for number, row in enumerate(rows)}
+        self.counts = batch.column("count").to_numpy().copy()
+
+    def _grow(self, known: int) -> None:
+        self.counts = np.concatenate([self.counts, np.zeros(known - len(self.counts), np.int64)])

@@ -1,0 +1,73 @@
+"""From the union's Arrow batches to one batch per stream, without a step per row.
+
+A shuffle hands over one sender's rows after the other, and a sender reads one stream; so nearly every batch
+holds rows of a single stream and is taken as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+STREAM = "stream"
+PARTITION = "partition"
+COPY = "copy"
+"""Which copy of the row this is, from 0. Only where rows are copied."""
+CONTENT = "content"
+"""A hash of the row, to order rows of one time by. Only where windows are counted in rows."""
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """What a partition got in a batch."""
+
+    partition: int | None
+    """None if it got no row: nothing else tells a task its partition for sure, since Spark may run it in one
+    stage with a union or several in one task."""
+    rows: dict[int, pa.RecordBatch] = field(default_factory=dict)
+    firsts: dict[int, np.ndarray] = field(default_factory=dict)
+    """Which rows are first copies, where rows are copied."""
+
+
+def gather(
+    batches: Iterator[pa.RecordBatch], schemas: Sequence[pa.Schema], slots: Sequence[Sequence[int]]
+) -> Arrived:
+    """Reads all input. `slots` says for each stream which columns of the union are its own."""
+    partition: int | None = None
+    pieces: dict[int, list[pa.RecordBatch]] = {}
+    for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        if partition is None:
+            partition = batch.column(PARTITION)[0].as_py()
+        for stream, rows in _by_stream(batch):
+            pieces.setdefault(stream, []).append(rows)
+    arrived = Arrived(partition)
+    for stream in sorted(pieces):
+        rows = pa.concat_batches(pieces.pop(stream))
+        if CONTENT in rows.schema.names:
+            rows = rows.take(pa.array(np.argsort(rows.column(CONTENT).to_numpy(), kind="stable")))
+        if COPY in rows.schema.names:
+            arrived.firsts[stream] = rows.column(COPY).to_numpy() == 0
+        arrived.rows[stream] = _own(rows, schemas[stream], slots[stream])
+    return arrived
+
+
+def _by_stream(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    streams = batch.column(STREAM).to_numpy()
+    first = int(streams[0])
+    if (streams == first).all():
+        yield first, batch
+        return
+    for stream in np.unique(streams):
+        yield int(stream), batch.filter(pa.array(streams == stream))
+
+
+def _own(rows: pa.RecordBatch, schema: pa.Schema, slots: Sequence[int]) -> pa.RecordBatch:
+    columns = [rows.column(slot) for slot in slots]
+    # Only the names of time zones and the widths of offsets can differ from the schema that was planned with.
+    cast = [c if c.type == kind else c.cast(kind) for c, kind in zip(columns, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(cast, schema=schema)

@@ -1,0 +1,132 @@
+"""The streams as Spark has them: frames checked, their columns laid side by side for one union.
+
+All streams travel in one union of rows. Its columns are *slots*: streams share a slot where their types are
+the same, so that a row carries little more than its own values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from windrow.engine.join import Join
+from windrow.engine.rows import check_time_column, plain_schema
+from windrow.errors import DataError, QueryError
+from windrow.model.query import Query
+
+WATERMARK = "spark.watermarkDelayMs"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One stream."""
+
+    alias: str
+    data: DataFrame
+    fields: tuple[st.StructField, ...]
+    arrow: pa.Schema
+    """As Spark hands rows to Python, and as results come out."""
+
+    @classmethod
+    def of(cls, alias: str, data: DataFrame, zone: str) -> Frame:
+        fields = tuple(_without_watermark(field) for field in data.schema.fields)
+        names = [field.name.lower() for field in fields]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise QueryError(
+                f"stream '{alias}': column '{twice}' occurs {names.count(twice)} times; rename one"
+            )
+        if not fields:
+            raise QueryError(f"stream '{alias}': the DataFrame has no columns")
+        arrow = plain_schema(to_arrow_schema(st.StructType(list(fields)), timezone=zone))
+        return cls(alias, data, fields, arrow)
+
+    def type_of(self, column: str) -> st.DataType:
+        return next(field.dataType for field in self.fields if field.name == column)
+
+
+def read_frames(frames: Mapping[str, DataFrame]) -> tuple[tuple[Frame, ...], bool]:
+    """The frames, and whether they are streams."""
+    for alias, data in frames.items():
+        if not hasattr(data, "mapInArrow"):
+            raise QueryError(f"stream '{alias}': expected a Spark DataFrame, got {type(data).__name__}")
+    streaming = [alias for alias, data in frames.items() if data.isStreaming]
+    still = [alias for alias in frames if alias not in streaming]
+    if streaming and still:
+        raise QueryError(
+            f"frames: {streaming} are streams and {still} are not; read all with readStream, or all with read"
+        )
+    zones = {
+        alias: data.sparkSession.conf.get("spark.sql.session.timeZone") for alias, data in frames.items()
+    }
+    return tuple(Frame.of(alias, data, str(zones[alias])) for alias, data in frames.items()), bool(streaming)
+
+
+def check(query: Query, frames: Sequence[Frame]) -> Join:
+    """The query's join over these frames; whatever is wrong with the query is found here."""
+    for frame in frames:
+        try:
+            check_time_column(frame.alias, frame.arrow, query.streams[frame.alias].time)
+        except DataError as error:
+            raise QueryError(str(error)) from None
+    return Join(query, [frame.arrow for frame in frames])
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Which columns of the union hold which columns of each stream."""
+
+    types: tuple[st.DataType, ...]
+    taken: tuple[tuple[int, ...], ...]
+    """Per stream and column: the slot."""
+
+    @classmethod
+    def of(cls, frames: Sequence[Frame]) -> Slots:
+        types: list[st.DataType] = []
+        taken = []
+        for frame in frames:
+            free = list(range(len(types)))
+            own = []
+            for field in frame.fields:
+                slot = next((s for s in free if types[s] == field.dataType), None)
+                if slot is None:
+                    slot = len(types)
+                    types.append(field.dataType)
+                else:
+                    free.remove(slot)
+                own.append(slot)
+            taken.append(tuple(own))
+        return cls(tuple(types), tuple(taken))
+
+    def columns(self, frame: Frame, stream: int) -> list[sf.Column]:
+        """A stream's row in the slots, the others null."""
+        held = {slot: field.name for slot, field in zip(self.taken[stream], frame.fields, strict=True)}
+        return [
+            (sf.col(quoted(held[slot])) if slot in held else sf.lit(None).cast(kind)).alias(f"slot{slot}")
+            for slot, kind in enumerate(self.types)
+        ]
+
+
+def result_type(frames: Sequence[Frame], extra: str) -> st.StructType:
+    """A struct per stream; null in the rows that carry `extra`."""
+    structs = [st.StructField(f.alias, st.StructType(list(f.fields)), True) for f in frames]
+    return st.StructType([*structs, st.StructField(extra, st.StringType(), True)])
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark takes it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _without_watermark(field: st.StructField) -> st.StructField:
+    """A watermark belongs to the column of the input; on the result the user sets another."""
+    if WATERMARK not in (field.metadata or {}):
+        return field
+    kept = {k: v for k, v in field.metadata.items() if k != WATERMARK}
+    return st.StructField(field.name, field.dataType, field.nullable, kept)

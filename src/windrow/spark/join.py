@@ -1,0 +1,214 @@
+"""`wr.join`: streaming or batch DataFrames in, a DataFrame of the same kind out.
+
+each stream: slots, stream number, partitions -> union -> repartition -> the join's task -> observe -> results
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import reduce
+from typing import Any, TypeVar
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+
+from windrow.engine.join import Join
+from windrow.errors import QueryError, unknown
+from windrow.model.query import Access, Function, Interval, Query, Stream, Window
+from windrow.spark.arrivals import CONTENT, COPY, PARTITION, STREAM
+from windrow.spark.frames import Frame, Slots, check, read_frames, result_type
+from windrow.spark.metrics import COLUMN, DOCUMENTS, observation_name
+from windrow.spark.partitioning import Layout, Spread, choose_layout
+from windrow.spark.routing import Router
+from windrow.spark.task import Task
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A join that has been checked and laid out; it prints its layout."""
+
+    query: Query
+    frames: tuple[Frame, ...]
+    streaming: bool
+    join: Join
+    layout: Layout
+    name: str
+    state: str | None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.join.predicate.sql}\n{self.layout}"
+
+    def frame(self) -> DataFrame:
+        slots = Slots.of(self.frames)
+        task = Task(
+            query=self.query,
+            schemas=tuple(frame.arrow for frame in self.frames),
+            slots=slots.taken,
+            keys=self._keys(),
+            partitions=self.layout.partitions,
+            name=self.name,
+            state=self.state,
+        )
+        rows = reduce(DataFrame.union, [self._rows(slots, s) for s in range(len(self.frames))])
+        # The number is stated, so adaptive execution leaves it alone; the partition stands in the row.
+        dealt = rows.repartitionById(self.layout.partitions, sf.col(PARTITION))
+        joined = dealt.mapInArrow(task.run, result_type(self.frames, COLUMN))
+        observed = joined.observe(observation_name(self.name), sf.collect_list(COLUMN).alias(DOCUMENTS))
+        return observed.where(sf.col(COLUMN).isNull()).drop(COLUMN)
+
+    def _rows(self, slots: Slots, stream: int) -> DataFrame:
+        """One stream's rows as the union has them, each as often as partitions need it."""
+        frame = self.frames[stream]
+        router = Router(frame, self.join.functions)
+        columns = [*slots.columns(frame, stream), sf.lit(stream).cast("tinyint").alias(STREAM)]
+        if self.query.counts_rows:
+            columns.append(router.content().alias(CONTENT))
+        partitions = router.partitions(self.layout, stream)
+        if self.layout.replicates:
+            return frame.data.select(*columns, sf.posexplode(partitions).alias(COPY, PARTITION))
+        return frame.data.select(*columns, partitions.alias(PARTITION))
+
+    def _keys(self) -> tuple[Any, ...]:
+        keyed = next((cut for cut in self.layout.cuts if cut.kind == "key"), None)
+        return tuple(keyed.places[s].word if keyed else None for s in range(len(self.frames)))
+
+
+def prepare(
+    frames: Mapping[str, DataFrame],
+    query: Query,
+    partitions: int | None = None,
+    state: str | None = None,
+    name: str | None = None,
+    partitioning: str | None = None,
+    spread: Mapping[str, Any] | Spread | None = None,
+) -> Prepared:
+    """Checks a query against the frames' schemas and decides how rows are partitioned."""
+    missing = [alias for alias in query.aliases if alias not in frames]
+    if missing or len(frames) != len(query.aliases):
+        raise QueryError(f"frames: expected {list(query.aliases)}, got {list(frames)}")
+    described, streaming = read_frames({alias: frames[alias] for alias in query.aliases})
+    join = check(query, described)
+    if streaming and not state:
+        raise QueryError(
+            "state: a join of streams needs a directory for its windows; pass state='path or URL' that all "
+            "executors reach and that outlives the query, for example beside its checkpoint"
+        )
+    if partitions is None:
+        partitions = int(described[0].data.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    if not isinstance(partitions, int) or partitions < 1:
+        raise QueryError(f"partitions: expected a number from 1, got {partitions!r}")
+    layout = choose_layout(
+        query, join.predicate, join.classes, partitions, partitioning, Spread.parse(spread)
+    )
+    return Prepared(
+        query,
+        described,
+        streaming,
+        join,
+        layout,
+        name or "_".join(query.aliases),
+        state if streaming else None,
+    )
+
+
+def join(
+    frames: Mapping[str, DataFrame],
+    on: str,
+    time: str | Mapping[str, str],
+    within: str | timedelta | Window | Mapping[str, str | timedelta | Window],
+    late: str | timedelta | int = "0 seconds",
+    idle: str | timedelta | int | None = None,
+    memory: str | int | None = None,
+    deadline: str | timedelta | None = None,
+    shed: str = "auto",
+    partitions: int | None = None,
+    state: str | None = None,
+    name: str | None = None,
+    evaluate: str | Interval | None = None,
+    expire: str | Interval | None = None,
+    order: str | tuple[str, ...] | Mapping[str, tuple[str, ...]] = "heuristic",
+    algorithm: str = "eager",
+    cross: bool = False,
+    functions: Mapping[str, Function | Callable[..., Any]] | None = None,
+    access: str | Access | Mapping[str, str | Access | None] | None = None,
+    partitioning: str | None = None,
+    spread: Mapping[str, Any] | Spread | None = None,
+    seed: int = 0,
+) -> DataFrame:
+    """Joins Spark DataFrames over sliding windows: a DataFrame with a struct column per stream.
+
+    Streams in, a stream out; or batches in, a batch out with the same rows. Everything wrong with the query
+    is told here, before any data is read.
+
+    Parameters
+    ----------
+    frames
+        Alias to DataFrame, in the order of the result's columns.
+    on
+        A SQL predicate over the aliases.
+    time, within, access
+        As in `Stream`: one for all streams, or a mapping by alias.
+    late, idle, memory, deadline, shed, evaluate, expire, order, algorithm, cross, functions, seed
+        As in `Query`.
+    partitions
+        How many tasks share the work; by default Spark's `spark.sql.shuffle.partitions`. A running query
+        must keep its number.
+    state
+        Directory or URL for the windows of streams; every executor must reach it.
+    name
+        Of this join: names its state and its metrics, and must be unique within a streaming query. By
+        default the aliases.
+    partitioning
+        "key", "range", "range(width of a cell)", "grid" or "one"; None leaves it to the planner.
+    spread
+        {"key": [values], "ways": n}: these values of the key are spread over n partitions each.
+
+    Examples
+    --------
+    >>> joined = wr.join({"a": auctions, "b": bids}, on="a.id = b.auction_id", time="at",
+    ...     within="5 minutes", state="/data/state")                                    # doctest: +SKIP
+    """
+    aliases = list(frames)
+    streams = {
+        alias: Stream(
+            _of("time", time, alias, aliases),
+            _of("within", within, alias, aliases),
+            _of("access", access, alias, aliases, optional=True),
+        )
+        for alias in aliases
+    }
+    query = Query(
+        streams=streams,
+        on=on,
+        late=late,
+        idle=idle,
+        memory=memory,
+        deadline=deadline,
+        shed=shed,
+        evaluate=evaluate,
+        expire=expire,
+        order=order,
+        algorithm=algorithm,
+        cross=cross,
+        functions=functions or {},
+        seed=seed,
+    )
+    return prepare(frames, query, partitions, state, name, partitioning, spread).frame()
+
+
+def _of(
+    what: str, given: Value | Mapping[str, Value], alias: str, aliases: list[str], optional: bool = False
+) -> Any:
+    """A setting of one stream, from one for all or a mapping by alias."""
+    if not isinstance(given, Mapping):
+        return given
+    for named in given:
+        if named not in aliases:
+            raise QueryError(f"{what}: {unknown('stream', str(named), aliases)}")
+    if alias not in given and not optional:
+        raise QueryError(f"{what}: stream '{alias}' is missing; give one for each of {aliases}")
+    return given.get(alias)

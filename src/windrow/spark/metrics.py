@@ -1,0 +1,201 @@
+"""What a join did in each batch: a row per partition on Spark's side channel, and reading them back.
+
+A task sends one JSON document beside its results; `observe` collects the documents of a batch into Spark's
+own progress event, and they are dropped from the results.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pyspark.sql.streaming import StreamingQuery
+
+from windrow.model.measurements import Measurements
+
+COLUMN = "_windrow"
+"""The helper column that carries the documents."""
+PREFIX = "windrow."
+DOCUMENTS = "partitions"
+
+
+def observation_name(join: str) -> str:
+    """Under this name the documents of a join stand in `observedMetrics`."""
+    return PREFIX + join
+
+
+@dataclass(frozen=True)
+class StreamMetrics:
+    """Of one stream, in one partition and batch. A row that went to several partitions counts once, except
+    in `rows_filtered` and `window_rows`, which count what is there."""
+
+    rows_in: int
+    rows_copied: int
+    """Copies beyond the first, in this partition."""
+    rows_late: int
+    rows_null_time: int
+    rows_filtered: int
+    window_rows: int
+    memory_bytes: int
+    newest: int | None
+    """Newest event time seen so far, in microseconds since 1970."""
+
+
+@dataclass(frozen=True)
+class PartitionMetrics:
+    """Of one partition in one batch."""
+
+    batch: int | None
+    """None where the frames were no streams."""
+    partition: int
+    rows_in: int
+    rows_copied: int
+    rows_late: int
+    rows_null_time: int
+    rows_filtered: int
+    results: int
+    window_rows: int
+    memory_bytes: int
+    comparisons: int
+    from_memory: bool
+    """Whether the worker still had the windows from the batch before."""
+    hot_key: str | None
+    """The most frequent key among a sample of the rows that came in, and its share of its stream."""
+    hot_share: float
+    seconds_input: float
+    seconds_load: float
+    seconds_process: float
+    seconds_publish: float
+    streams: Mapping[str, StreamMetrics]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> PartitionMetrics:
+        saved = json.loads(text)
+        streams = {alias: StreamMetrics(**counts) for alias, counts in saved.pop("streams").items()}
+        return cls(**saved, streams=streams)
+
+
+@dataclass(frozen=True)
+class BatchMetrics:
+    """Of one join in one batch: totals, and per partition."""
+
+    join: str
+    batch: int
+    seconds: float
+    """The whole batch, as Spark tells it."""
+    partitions: tuple[PartitionMetrics, ...]
+
+    def total(self, name: str) -> Any:
+        """The sum of a counter over the partitions."""
+        return sum(getattr(p, name) for p in self.partitions)
+
+    @property
+    def rows_in(self) -> int:
+        return int(self.total("rows_in"))
+
+    @property
+    def rows_late(self) -> int:
+        return int(self.total("rows_late"))
+
+    @property
+    def rows_null_time(self) -> int:
+        return int(self.total("rows_null_time"))
+
+    @property
+    def results(self) -> int:
+        return int(self.total("results"))
+
+    @property
+    def window_rows(self) -> int:
+        return int(self.total("window_rows"))
+
+    @property
+    def memory_bytes(self) -> int:
+        return int(self.total("memory_bytes"))
+
+    @property
+    def comparisons(self) -> int:
+        return int(self.total("comparisons"))
+
+    @property
+    def skew(self) -> float:
+        """Rows of the fullest partition over the mean; 1 is even. Partitions without rows do not report."""
+        rows = [p.rows_in + p.rows_copied for p in self.partitions]
+        return max(rows) * len(rows) / sum(rows) if sum(rows) else 1.0
+
+    @property
+    def hottest(self) -> PartitionMetrics | None:
+        """The partition with the most frequent key."""
+        return max(self.partitions, key=lambda p: p.hot_share * p.rows_in, default=None)
+
+    def __str__(self) -> str:
+        lost = {"late": self.rows_late, "without time": self.rows_null_time}
+        told = "".join(f", {count:,} {name}" for name, count in lost.items() if count)
+        return (
+            f"{self.join} batch {self.batch}: {self.rows_in:,} rows in{told}, {self.results:,} results in "
+            f"{self.seconds:.2f} s; windows hold {self.window_rows:,} rows in "
+            f"{self.memory_bytes / 2**20:.1f} MiB; {len(self.partitions)} partitions, skew {self.skew:.2f}"
+        )
+
+
+def metrics(query: StreamingQuery, join: str | None = None) -> list[BatchMetrics]:
+    """What the joins of a running or ended query did in its recent batches, oldest first.
+
+    Parameters
+    ----------
+    query
+        As `writeStream.start()` returned it.
+    join
+        The `name` of one join; None for all.
+    """
+    return [found for progress in query.recentProgress for found in read_progress(progress, join)]
+
+
+def read_progress(progress: Any, join: str | None = None) -> list[BatchMetrics]:
+    """The joins' metrics in one of Spark's progress events."""
+    found = []
+    for name, row in progress.observedMetrics.items():
+        if not name.startswith(PREFIX) or join not in (None, name.removeprefix(PREFIX)):
+            continue
+        # A task that ran twice reports twice; both report the same counts.
+        told = {p.partition: p for p in map(PartitionMetrics.from_json, row[DOCUMENTS] or ())}
+        if told:
+            partitions = tuple(told[p] for p in sorted(told))
+            found.append(
+                BatchMetrics(
+                    name.removeprefix(PREFIX), progress.batchId, progress.batchDuration / 1000, partitions
+                )
+            )
+    return found
+
+
+def between(
+    before: Measurements, after: Measurements, counted: Mapping[str, Mapping[str, int]]
+) -> dict[str, StreamMetrics]:
+    """What happened to each stream between two measurements.
+
+    Parameters
+    ----------
+    counted
+        For streams whose rows are copied: counts of the first copies alone, by name.
+    """
+    found = {}
+    for alias, now in after.streams.items():
+        then = before.streams[alias]
+        names = ("rows_in", "rows_late", "rows_null_time", "rows_filtered")
+        counts = {name: getattr(now, name) - getattr(then, name) for name in names}
+        arrived = counts["rows_in"]
+        counts |= counted.get(alias, {})
+        found[alias] = StreamMetrics(
+            **counts,
+            rows_copied=arrived - counts["rows_in"],
+            window_rows=now.window_rows,
+            memory_bytes=now.memory_bytes,
+            newest=now.newest,
+        )
+    return found

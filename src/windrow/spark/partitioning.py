@@ -1,0 +1,270 @@
+"""Which partition meets which rows, so that every result is found in exactly one of them.
+
+Partitions form a grid of one or two dimensions. A dimension is cut by one thing: the value of an equality,
+cells of a band, or the content of one stream's rows. A stream that has the thing takes one place on the
+dimension (near a border of cells: a few); a stream that lacks it is copied to all places. On each dimension
+at least one stream takes exactly one place, and wherever it stands all rows it can match stand too: so the
+rows of a result meet in one partition and no other.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from windrow.errors import QueryError, unknown
+from windrow.model.predicate import Band, Equality, Predicate, Word
+from windrow.model.query import Query
+from windrow.planning.equivalence import Class
+
+KINDS = ("key", "range", "grid", "one")
+CELL = 4.0
+"""Width of a cell, in reaches: a row within reach of a border is copied, so half a copy per row."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a stream's rows stand on a dimension."""
+
+    how: Literal["value", "cell", "near", "content", "everywhere"]
+    word: Word | None = None
+    reach: float = 0.0
+    """Of "near": how far from the anchor's word this one can be in a result."""
+
+
+EVERYWHERE = Place("everywhere")
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Values of the key that have too many rows for one partition, each spread over `ways` of them."""
+
+    values: tuple[Any, ...]
+    ways: int
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any] | Spread | None) -> Spread | None:
+        if given is None or isinstance(given, Spread):
+            return given
+        if not isinstance(given, Mapping) or set(given) != {"key", "ways"}:
+            raise QueryError(f"spread: expected {{'key': [values], 'ways': number}}, got {given!r}")
+        ways = given["ways"]
+        if not isinstance(ways, int) or ways < 2:
+            raise QueryError(f"spread: ways must be a number of partitions from 2, got {ways!r}")
+        return cls(tuple(given["key"]), ways)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One dimension of the grid."""
+
+    ways: int
+    kind: Literal["key", "range", "grid"]
+    by: str
+    places: tuple[Place, ...]
+    """Per stream."""
+    width: float = 0.0
+    """Of a cell, where cut by range."""
+    spread: Spread | None = None
+    split: tuple[int, ...] = ()
+    """Streams whose rows of a spread value are divided; the others' are copied."""
+
+    def copies(self, stream: int) -> float:
+        place = self.places[stream]
+        if place.how == "near":
+            return min(self.ways, 1 + 2 * place.reach / self.width)
+        return self.ways if place.how == "everywhere" else 1.0
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The grid of partitions; prints itself."""
+
+    aliases: tuple[str, ...]
+    partitions: int
+    cuts: tuple[Cut, ...]
+    why: str = ""
+
+    def copies(self, stream: int) -> float:
+        """Expected copies of a row."""
+        return math.prod(cut.copies(stream) for cut in self.cuts)
+
+    @property
+    def load(self) -> float:
+        """Rows per partition for one row of each stream."""
+        used = math.prod(cut.ways for cut in self.cuts)
+        return sum(self.copies(s) for s in range(len(self.aliases))) / used
+
+    @property
+    def replicates(self) -> bool:
+        return any(
+            place.how in ("near", "everywhere") or cut.spread for cut in self.cuts for place in cut.places
+        )
+
+    def __str__(self) -> str:
+        if not self.cuts:
+            return f"1 partition{f' ({self.why})' if self.why else ''}"
+        lines = [f"{self.partitions} partitions, " + " x ".join(f"{c.ways} by {c.by}" for c in self.cuts)]
+        for stream, alias in enumerate(self.aliases):
+            copies = self.copies(stream)
+            lines.append(f"  {alias}: " + ("each row once" if copies == 1 else f"about {copies:.3g} copies"))
+        lines += [
+            f"  spread over {c.spread.ways}: {', '.join(map(repr, c.spread.values))}"
+            for c in self.cuts
+            if c.spread
+        ]
+        return "\n".join(lines)
+
+
+def choose_layout(
+    query: Query,
+    predicate: Predicate,
+    classes: Sequence[Class],
+    partitions: int,
+    wanted: str | None = None,
+    spread: Spread | None = None,
+) -> Layout:
+    """The layout with the fewest rows per partition, taking all streams to be equally fast.
+
+    Parameters
+    ----------
+    wanted
+        "key", "range", "range(width of a cell)", "grid" or "one"; None leaves the choice free.
+    """
+    kind, width = _parse(wanted)
+    counted = [a for a, s in query.streams.items() if s.window.kind == "rows"]
+    if counted and kind not in (None, "one"):
+        raise QueryError(
+            f"partitioning: the window of '{counted[0]}' counts rows of the whole stream, which takes one "
+            "partition; leave partitioning out, or count 'rows per key'"
+        )
+    if partitions == 1 or kind == "one" or counted:
+        if spread:
+            raise QueryError("spread: there is only one partition")
+        why = f"the window of '{counted[0]}' counts rows of the whole stream" if counted else ""
+        return Layout(query.aliases, 1, (), why)
+    cuts = [
+        *(_by_key(query, members) for members in classes),
+        *_by_range(query, predicate, width),
+        *(_by_content(query, s) for s in range(len(query.streams)) if _divisible(query, s)),
+    ]
+    cuts = [cut for cut in cuts if kind is None or cut.kind == kind]
+    layouts = [Layout(query.aliases, partitions, chosen) for chosen in _grids(cuts, partitions)]
+    if not layouts:
+        raise QueryError(
+            f"partitioning: the predicate gives nothing to partition by {kind or 'key, range or grid'}; "
+            "use partitioning='one'"
+        )
+    best = min(layouts, key=lambda layout: (round(layout.load, 9), len(layout.cuts)))
+    return _with_spread(best, query, spread) if spread else best
+
+
+def _parse(wanted: str | None) -> tuple[str | None, float | None]:
+    if wanted is None or wanted == "auto":
+        return None, None
+    match = re.fullmatch(r"\s*(\w+)\s*(?:\(\s*([-+.\deE]+)\s*\))?\s*", wanted)
+    if match is None or match[1] not in KINDS:
+        raise QueryError(f"partitioning: {unknown('partitioning', str(wanted), KINDS)}")
+    if match[2] is None:
+        return match[1], None
+    try:
+        width = float(match[2])
+    except ValueError:
+        width = math.nan
+    if match[1] != "range" or not (0 < width < math.inf):
+        raise QueryError(f"partitioning: expected 'range(width of a cell above 0)', got {wanted!r}")
+    return "range", width
+
+
+def _grids(cuts: Sequence[Cut], partitions: int) -> Iterator[tuple[Cut, ...]]:
+    """Every way to use one or two of the cuts."""
+    for k, cut in enumerate(cuts):
+        yield (_sized(cut, partitions),)
+        for other in cuts[k + 1 :]:
+            for ways in range(2, partitions // 2 + 1):
+                yield (_sized(cut, ways), _sized(other, partitions // ways))
+
+
+def _sized(cut: Cut, ways: int) -> Cut:
+    return Cut(ways, cut.kind, cut.by, cut.places, cut.width)
+
+
+def _divisible(query: Query, stream: int) -> bool:
+    """Whether rows of one key may be parted: not where they are counted."""
+    return list(query.streams.values())[stream].window.is_time
+
+
+def _by_key(query: Query, members: Class) -> Cut:
+    first: dict[int, Word] = {}
+    for word in members:
+        first.setdefault(word.stream, word)
+    places = tuple(Place("value", first[s]) if s in first else EVERYWHERE for s in range(len(query.streams)))
+    return Cut(1, "key", "key " + " = ".join(str(w) for w in first.values()), places)
+
+
+def _by_content(query: Query, stream: int) -> Cut:
+    places = tuple(Place("content") if s == stream else EVERYWHERE for s in range(len(query.streams)))
+    return Cut(1, "grid", f"rows of {query.aliases[stream]}", places)
+
+
+def _by_range(query: Query, predicate: Predicate, width: float | None) -> Iterator[Cut]:
+    """Cells of an anchor word. The others reach as far as the widths along the bands between add up to."""
+    links: dict[Word, list[tuple[Word, float]]] = {}
+    for atom in predicate.atoms:
+        if atom.words[0].kind == "hash" or not isinstance(atom, Band | Equality):
+            continue
+        epsilon = max(float(atom.epsilon), 0.0) if isinstance(atom, Band) else 0.0
+        if math.isfinite(epsilon):
+            links.setdefault(atom.left, []).append((atom.right, epsilon))
+            links.setdefault(atom.right, []).append((atom.left, epsilon))
+    banded = {w for atom in predicate.atoms if isinstance(atom, Band) for w in atom.words if w in links}
+    for anchor in (word for word in links if word in banded):
+        nearest: dict[int, Place] = {}
+        for word, reach in _distances(anchor, links):
+            if _divisible(query, word.stream):
+                nearest.setdefault(
+                    word.stream, Place("near" if reach or word != anchor else "cell", word, reach)
+                )
+        if anchor.stream not in nearest or len(nearest) < 2:
+            continue
+        reach = max(place.reach for place in nearest.values())
+        places = tuple(nearest.get(s, EVERYWHERE) for s in range(len(query.streams)))
+        yield Cut(1, "range", f"range of {anchor}", places, width or CELL * reach or 1.0)
+
+
+def _distances(
+    anchor: Word, links: Mapping[Word, Iterable[tuple[Word, float]]]
+) -> Iterator[tuple[Word, float]]:
+    """Words within reach of the anchor, nearest first."""
+    seen: set[Word] = set()
+    queue = [(0.0, 0, anchor)]
+    pushed = 0
+    while queue:
+        reach, _, word = heapq.heappop(queue)
+        if word in seen:
+            continue
+        seen.add(word)
+        yield word, reach
+        for other, epsilon in links[word]:
+            pushed += 1
+            heapq.heappush(queue, (reach + epsilon, pushed, other))
+
+
+def _with_spread(layout: Layout, query: Query, spread: Spread) -> Layout:
+    """Rows of a spread value form a grid of their own inside the key's dimension."""
+    keyed = [cut for cut in layout.cuts if cut.kind == "key"]
+    if not keyed:
+        raise QueryError(f"spread: rows are not partitioned by a key: {layout}")
+    cut = keyed[0]
+    if spread.ways > cut.ways:
+        raise QueryError(f"spread: {spread.ways} ways are more than the {cut.ways} partitions of the key")
+    split = [s for s, place in enumerate(cut.places) if place.how == "value" and _divisible(query, s)][:2]
+    if not split:
+        raise QueryError("spread: all windows count rows per key, and rows of one key must stay together")
+    wider = Cut(cut.ways, cut.kind, cut.by, cut.places, cut.width, spread, tuple(split))
+    cuts = tuple(wider if c is cut else c for c in layout.cuts)
+    return Layout(layout.aliases, layout.partitions, cuts, layout.why)

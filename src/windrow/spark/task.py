@@ -1,0 +1,269 @@
+"""What runs in a Python worker: one partition of the join, in one batch.
+
+    read all input -> find the windows -> process -> publish the windows -> hand on the results
+
+The windows are found as batch b-1 left them, and published as those of batch b before the first result is
+handed on. So a reader that stops early loses nothing of the windows; and an attempt that fails after
+publishing does no harm, since the next starts again below b and does the same work.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from windrow.engine.operator import Operator
+from windrow.engine.rows import event_times
+from windrow.engine.state import capture, fingerprint, revive
+from windrow.errors import StateError
+from windrow.expr.parse import references
+from windrow.expr.words import word_array
+from windrow.model.measurements import Measurements
+from windrow.model.predicate import Word
+from windrow.model.query import Function, Query
+from windrow.spark.arrivals import Arrived, gather
+from windrow.spark.metrics import COLUMN, PartitionMetrics, between
+from windrow.state.store import Scope, StateStore
+
+ROWS_PER_BATCH = 32_768
+BYTES_PER_BATCH = 16 << 20
+OPERATORS_HELD = 4
+SAMPLE = 1024
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """Where in a streaming query a task runs."""
+
+    query: str
+    batch: int
+
+
+def micro_batch() -> MicroBatch:
+    """The only place that reads Spark's undocumented local properties."""
+    context = TaskContext.get()
+    query = context.getLocalProperty("sql.streaming.queryId") if context else None
+    batch = context.getLocalProperty("streaming.sql.batchId") if context else None
+    if query is None or batch is None:
+        raise StateError(
+            "this version of Spark does not tell a task its streaming query and batch (local properties "
+            f"sql.streaming.queryId = {query!r}, streaming.sql.batchId = {batch!r}), and without them "
+            "results would not be exactly once; use PySpark 4.3"
+        )
+    return MicroBatch(query, int(batch))
+
+
+@dataclass
+class _Held:
+    """A partition's store, with the operator that holds the windows of version `content`."""
+
+    store: StateStore
+    content: str | None = None
+    operator: Operator | None = None
+
+
+_held: OrderedDict[tuple[str, Scope, int], _Held] = OrderedDict()
+"""Of this worker; the last used last."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """The join as workers get it.
+
+    Parameters
+    ----------
+    schemas, slots
+        Per stream: its columns, and where the union holds them.
+    keys
+        Per stream: the word that rows are partitioned by, if they are.
+    state
+        Where windows are kept; None if the frames are no streams, so that there is only one batch.
+    """
+
+    query: Query
+    schemas: tuple[pa.Schema, ...]
+    slots: tuple[tuple[int, ...], ...]
+    keys: tuple[Word | None, ...]
+    partitions: int
+    name: str
+    state: str | None
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        began = time.perf_counter()
+        arrived = gather(batches, self.schemas, self.slots)
+        read = time.perf_counter()
+        if self.state is None:
+            yield from self._once(arrived, read - began)
+        else:
+            yield from self._batch(self.state, micro_batch(), arrived, read - began)
+
+    def _once(self, arrived: Arrived, reading: float) -> Iterator[pa.RecordBatch]:
+        """All there is, at once."""
+        if arrived.partition is None:
+            return
+        operator = Operator(self.query, dict(zip(self.query.aliases, self.schemas, strict=True)))
+        before, counted = operator.measure(), self._counted(operator, arrived)
+        began = time.perf_counter()
+        results = [operator.process(self._named(arrived)), operator.finish()]
+        seconds = (reading, 0.0, time.perf_counter() - began, 0.0)
+        yield self._report(arrived, before, operator.measure(), counted, None, False, seconds)
+        for table in results:
+            yield from _results(table)
+
+    def _batch(
+        self, root: str, now: MicroBatch, arrived: Arrived, reading: float
+    ) -> Iterator[pa.RecordBatch]:
+        first = now.batch == 0
+        scope = Scope(now.query, self.name)
+        if arrived.partition is None:
+            # Nothing to do, except that the state begins with the first batch, rows or not.
+            if first:
+                self._pin(StateStore(root, scope, 0, self.partitions), first)
+            return
+        began = time.perf_counter()
+        held = self._take(root, scope, arrived.partition)
+        self._pin(held.store, first)
+        kept = held.content
+        operator = self._find(held, now.batch)
+        before = operator.measure()
+        reached = held.store.frontiers(now.batch)
+        operator.advance(dict(zip(self.query.aliases, reached, strict=False)))
+        counted = self._counted(operator, arrived)
+        found = time.perf_counter()
+        results = operator.process(self._named(arrived))
+        processed = time.perf_counter()
+        after = operator.measure()
+        newest = [after.streams[alias].newest for alias in self.query.aliases]
+        from_memory = held.content is not None and held.content == kept
+        held.content = held.store.publish(now.batch, capture(operator), newest).content
+        held.store.collect(now.batch - 1)
+        self._keep(root, scope, arrived.partition, held)
+        seconds = (reading, found - began, processed - found, time.perf_counter() - processed)
+        yield self._report(arrived, before, after, counted, now.batch, from_memory, seconds)
+        yield from _results(results)
+
+    # -- finding the windows ----------------------------------------------------------------------------
+
+    def _pin(self, store: StateStore, first: bool) -> None:
+        store.pin(fingerprint(self.query), dict(zip(self.query.aliases, self.schemas, strict=True)), first)
+
+    def _take(self, root: str, scope: Scope, partition: int) -> _Held:
+        """Taken out while in use: if the task fails halfway, the operator is not used again."""
+        held = _held.pop((root, scope, partition), None)
+        cache = Path(tempfile.gettempdir()) / "windrow-parts"
+        return held or _Held(StateStore(root, scope, partition, self.partitions, cache))
+
+    def _keep(self, root: str, scope: Scope, partition: int, held: _Held) -> None:
+        _held[(root, scope, partition)] = held
+        while len(_held) > OPERATORS_HELD:
+            _held.popitem(last=False)
+
+    def _find(self, held: _Held, batch: int) -> Operator:
+        # A partition begins with its first row, in whatever batch; that nothing is lost, the store knows.
+        manifest = held.store.require(batch, first=True)
+        wanted = None if manifest is None else manifest.content
+        if held.operator is None or held.content != wanted or wanted is None:
+            held.content = wanted
+            if manifest is None:
+                held.operator = Operator(self.query, dict(zip(self.query.aliases, self.schemas, strict=True)))
+            else:
+                held.operator = revive(Operator, self.query, held.store.load(manifest))
+        return held.operator
+
+    # -- counting ---------------------------------------------------------------------------------------
+
+    def _named(self, arrived: Arrived) -> dict[str, pa.RecordBatch]:
+        return {self.query.aliases[s]: rows for s, rows in arrived.rows.items()}
+
+    def _counted(self, operator: Operator, arrived: Arrived) -> dict[str, dict[str, int]]:
+        """Counts of first copies, for streams whose rows are copied."""
+        found = {}
+        for stream, firsts in arrived.firsts.items():
+            alias = self.query.aliases[stream]
+            column = arrived.rows[stream].column(self.query.streams[alias].time)
+            timed = column.is_valid().to_numpy(zero_copy_only=False)
+            earliest = operator.earliest(alias)
+            late = 0 if earliest is None else int((firsts & timed & (event_times(column) < earliest)).sum())
+            found[alias] = {
+                "rows_in": int(firsts.sum()),
+                "rows_late": late,
+                "rows_null_time": int((firsts & ~timed).sum()),
+            }
+        return found
+
+    def _report(
+        self,
+        arrived: Arrived,
+        before: Measurements,
+        after: Measurements,
+        counted: dict[str, dict[str, int]],
+        batch: int | None,
+        from_memory: bool,
+        seconds: tuple[float, float, float, float],
+    ) -> pa.RecordBatch:
+        assert arrived.partition is not None
+        streams = between(before, after, counted)
+        names = ("rows_in", "rows_copied", "rows_late", "rows_null_time", "rows_filtered")
+        hot_key, hot_share = self._hottest(arrived)
+        told = PartitionMetrics(
+            batch=batch,
+            partition=arrived.partition,
+            **{name: sum(getattr(s, name) for s in streams.values()) for name in names},
+            results=after.results - before.results,
+            window_rows=after.window_rows,
+            memory_bytes=after.memory_bytes,
+            comparisons=after.comparisons - before.comparisons,
+            from_memory=from_memory,
+            hot_key=hot_key,
+            hot_share=hot_share,
+            seconds_input=seconds[0],
+            seconds_load=seconds[1],
+            seconds_process=seconds[2],
+            seconds_publish=seconds[3],
+            streams=streams,
+        )
+        columns = [pa.nulls(1, pa.struct(list(schema))) for schema in self.schemas]
+        return pa.RecordBatch.from_arrays(
+            [*columns, pa.array([told.to_json()], pa.string())], [*self.query.aliases, COLUMN]
+        )
+
+    def _hottest(self, arrived: Arrived) -> tuple[str | None, float]:
+        """The most frequent key in a sample of any stream's rows, and its share there."""
+        functions = {name: f for name, f in self.query.functions.items() if isinstance(f, Function)}
+        best: tuple[str | None, float] = (None, 0.0)
+        for stream, rows in arrived.rows.items():
+            word = self.keys[stream]
+            if word is None or rows.num_rows == 0:
+                continue
+            chosen = np.linspace(0, rows.num_rows - 1, min(SAMPLE, rows.num_rows)).astype(np.int64)
+            columns = {key: rows.column(key[1]).take(pa.array(chosen)) for key in references(word.node)}
+            values = word_array(word, columns, len(chosen), functions).drop_null()
+            if len(values) == 0:
+                continue
+            counts = values.value_counts()
+            most = int(np.argmax(counts.field("counts").to_numpy()))
+            share = counts.field("counts")[most].as_py() / len(chosen)
+            if share > best[1]:
+                best = (str(counts.field("values")[most].as_py()), share)
+        return best
+
+
+def _results(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """The results in batches of bounded size."""
+    if table.num_rows == 0:
+        return
+    if table.column(0).num_chunks > 1 + table.num_rows // (ROWS_PER_BATCH // 4):
+        table = table.combine_chunks()
+    rows = max(1, min(ROWS_PER_BATCH, BYTES_PER_BATCH * table.num_rows // max(table.nbytes, 1)))
+    for batch in table.to_batches(max_chunksize=rows):
+        yield pa.RecordBatch.from_arrays(
+            [*batch.columns, pa.nulls(batch.num_rows, pa.string())], [*table.column_names, COLUMN]
+        )

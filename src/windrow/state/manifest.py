@@ -1,0 +1,126 @@
+"""Manifests: what makes up the state of one partition after one batch.
+
+A manifest is a small JSON file that names its parts. It is replaced as a whole or not at all, so a version
+of the state is there when its manifest is. Its checksum covers the bytes as they stand in the file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from windrow.errors import StateError
+from windrow.state.parts import Part, damaged
+
+FORMAT = 1
+_OPENING = re.compile(rb'\{"crc32": "([0-9a-f]{8})",\n"manifest": ')
+_CLOSING = b"}\n"
+_NAME = re.compile(r"batch-(\d+)\.json")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    batch: int
+    content: str
+    """Unique: another attempt at the same batch publishes another content."""
+    partition: int
+    partitions: int
+    head: dict[str, Any]
+    """Of the state; see `windrow.engine.state`."""
+    parts: tuple[Part, ...]
+    """In the order of the state's parts. One stored batch may serve several times."""
+    files: Mapping[str, int]
+    """The files that hold the parts, and the bytes of each."""
+    frontier: tuple[int | None, ...]
+    """Newest event time of each stream, in microseconds; None before its first row."""
+    created: float
+    """Seconds since 1970."""
+
+    @cached_property
+    def live_bytes(self) -> int:
+        """Bytes of the parts, without what else is in their files."""
+        return sum(part.bytes for part in set(self.parts))
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(self.files.values())
+
+    def rows(self) -> dict[str, int]:
+        """Rows of each stream, in its window or waiting to enter it."""
+        parts = iter(self.parts)
+        counts = {}
+        for (alias, *_), held in zip(self.head["query"]["streams"], self.head["streams"], strict=True):
+            for _ in range(bool(held["schema"])):
+                next(parts)
+            stored = [next(parts).rows for _ in range(held["waiting"] + held["segments"])]
+            for _ in range(held["places"] + held["keys"]):
+                next(parts)
+            counts[alias] = sum(stored) - held.get("skip", 0)
+        return counts
+
+    def to_bytes(self) -> bytes:
+        body = json.dumps(
+            {
+                "format": FORMAT,
+                "batch": self.batch,
+                "content": self.content,
+                "partition": self.partition,
+                "partitions": self.partitions,
+                "created": self.created,
+                "frontier": self.frontier,
+                "files": self.files,
+                "parts": [part.to_json() for part in self.parts],
+                "head": self.head,
+            },
+            separators=(",", ":"),
+        ).encode()
+        return b'{"crc32": "%08x",\n"manifest": %b%b' % (zlib.crc32(body), body, _CLOSING)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, where: str) -> Manifest:
+        opening = _OPENING.match(data)
+        if opening is None or not data.endswith(_CLOSING):
+            raise StateError(damaged(where, "it is no manifest, or cut off"))
+        body = data[opening.end() : -len(_CLOSING)]
+        if zlib.crc32(body) != int(opening[1], 16):
+            raise StateError(damaged(where, "its checksum differs"))
+        saved = json.loads(body)
+        if saved["format"] != FORMAT:
+            raise StateError(other_format(where, saved["format"]))
+        return cls(
+            batch=saved["batch"],
+            content=saved["content"],
+            partition=saved["partition"],
+            partitions=saved["partitions"],
+            head=saved["head"],
+            parts=tuple(Part(*part) for part in saved["parts"]),
+            files=saved["files"],
+            frontier=tuple(saved["frontier"]),
+            created=saved["created"],
+        )
+
+
+def other_format(where: str, received: object) -> str:
+    return (
+        f"state file {where} has format {received}, this version of Windrow reads format {FORMAT}; go on "
+        "with the version that wrote it, or start the query anew with a new checkpoint"
+    )
+
+
+def manifest_name(batch: int) -> str:
+    return f"batch-{batch:012d}.json"
+
+
+def batch_of(name: str) -> int | None:
+    """The batch of a manifest's file name; None for other files.
+
+    >>> batch_of(manifest_name(7)), batch_of("parts-0.arrows")
+    (7, None)
+    """
+    match = _NAME.fullmatch(name)
+    return int(match[1]) if match else None

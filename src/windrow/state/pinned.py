@@ -1,0 +1,84 @@
+"""What a join's state was begun with, pinned in a file beside it: only the same join may go on from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from windrow.errors import StateError
+from windrow.state.filesystem import Root
+from windrow.state.manifest import FORMAT, other_format
+from windrow.state.parts import damaged
+
+
+@dataclass(frozen=True)
+class Pinned:
+    partitions: int
+    query: dict[str, Any]
+    """The query's fingerprint; see `windrow.engine.state`."""
+    schemas: dict[str, list[list[str]]]
+    """Alias to the names and types of its columns."""
+
+    @classmethod
+    def of(cls, partitions: int, query: Mapping[str, Any], schemas: Mapping[str, pa.Schema]) -> Pinned:
+        columns = {
+            alias: [[name, str(kind)] for name, kind in zip(schema.names, schema.types, strict=True)]
+            for alias, schema in schemas.items()
+        }
+        return cls(partitions, json.loads(json.dumps(query)), columns)
+
+    @property
+    def aliases(self) -> list[str]:
+        return [str(stream[0]) for stream in self.query["streams"]]
+
+    def to_bytes(self) -> bytes:
+        return json.dumps({"format": FORMAT, **vars(self)}, indent=1).encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, where: str) -> Pinned:
+        try:
+            saved = json.loads(data)
+            received = saved.pop("format")
+            if received != FORMAT:
+                raise StateError(other_format(where, received))
+            return cls(**saved)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StateError(damaged(where, f"it is no description of a join ({error})")) from error
+
+    @classmethod
+    def read(cls, root: Root, path: str) -> Pinned | None:
+        try:
+            return cls.from_bytes(root.read(path).to_pybytes(), root.at(path))
+        except FileNotFoundError:
+            return None
+
+    def check(self, now: Pinned, where: str) -> None:
+        """Refuses another join than the one the state was begun with, and says what differs."""
+        if self.partitions != now.partitions:
+            raise StateError(
+                f"the state in {where} has {self.partitions} partitions, the join now asks for "
+                f"{now.partitions}; set partitions={self.partitions}, or start the query anew with a new "
+                "checkpoint"
+            )
+        told = _differences(self.query, now.query)
+        if told:
+            raise StateError(
+                f"the state in {where} belongs to another join: {told}; go back to the query it was begun "
+                "with, start anew with a new checkpoint, or, if one query has two joins, give each its own "
+                "name"
+            )
+        told = _differences(self.schemas, now.schemas)
+        if told:
+            raise StateError(
+                f"the state in {where} was begun with other columns: {told}; bring the streams back to "
+                "these columns, or start the query anew with a new checkpoint"
+            )
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    pairs = {key: (before.get(key), now.get(key)) for key in [*before, *now]}
+    return "; ".join(f"{key} was {a!r}, now {b!r}" for key, (a, b) in pairs.items() if a != b)

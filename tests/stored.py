@@ -1,0 +1,122 @@
+"""A small join whose state is stored after every batch, for the tests of `windrow.state`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import windrow as wr
+from oracle import ids
+from windrow.engine.state import State, capture, fingerprint, revive
+from windrow.state import Manifest, Scope, StateStore
+
+SCOPE = Scope("query", "join")
+QUERY = wr.Query({alias: wr.Stream("ts", "5 seconds") for alias in "ab"}, "a.k = b.k", late="1 second")
+Call = Mapping[str, pa.Table]
+
+
+def batches(count: int, rows: int, seed: int = 0) -> list[Call]:
+    """A second of event time per batch, two streams."""
+    rng = np.random.default_rng(seed)
+    return [{alias: _rows(rng, number, rows) for alias in "ab"} for number in range(count)]
+
+
+def _rows(rng: np.random.Generator, second: int, rows: int) -> pa.Table:
+    times = rng.integers((second - 1) * 1_000_000, (second + 1) * 1_000_000, rows)
+    return pa.table(
+        {
+            "id": second * rows + np.arange(rows),
+            "ts": pa.array(times, pa.timestamp("us")),
+            "k": rng.integers(0, 2 * rows, rows),
+            "note": [f"row {n}" for n in range(rows)],
+        }
+    )
+
+
+def schemas() -> dict[str, pa.Schema]:
+    return {alias: table.schema for alias, table in batches(1, 1)[0].items()}
+
+
+def store(root: object, partition: int = 0, partitions: int = 1, **more) -> StateStore:
+    return StateStore(root if not isinstance(root, Path) else str(root), SCOPE, partition, partitions, **more)
+
+
+def publish(into: StateStore, batch: int, op: wr.Operator) -> Manifest:
+    return into.publish(batch, capture(op), op._frontier.newest)
+
+
+def revived(query: wr.Query, state: State) -> wr.Operator:
+    return revive(wr.Operator, query, state)
+
+
+def run(
+    opened: Callable[[], StateStore],
+    calls: list[Call],
+    query: wr.Query = QUERY,
+    reload: Callable[[int], bool] = lambda batch: True,
+    committed: Callable[[StateStore, int], None] = lambda store, batch: None,
+) -> Counter[tuple]:
+    """All results, with the state published after every batch and, where told, taken up by a fresh store as
+    another process would."""
+    held, op, answer = opened(), wr.Operator(query), Counter()
+    held.pin(fingerprint(query), {}, first=True)
+    assert held.require(0, first=True) is None
+    for batch, call in enumerate(calls):
+        if batch and reload(batch):
+            held = opened()
+            held.pin(fingerprint(query), {}, first=False)
+            found = held.require(batch, first=False)
+            assert found is not None and found.batch == batch - 1
+            op = revived(query, held.load(found))
+        answer.update(ids(op.process(call)))
+        assert list(publish(held, batch, op).rows().values()) == _rows_held(op)
+        committed(held, batch)
+    return answer + ids(op.finish())
+
+
+def _rows_held(op: wr.Operator) -> list[int]:
+    windows = [len(w) for w in op._join.windows] if op._join else [0] * len(op._waiting)
+    return [len(waiting) + window for waiting, window in zip(op._waiting, windows, strict=True)]
+
+
+def uninterrupted(calls: list[Call], query: wr.Query = QUERY) -> Counter[tuple]:
+    op, answer = wr.Operator(query), Counter()
+    for call in calls:
+        answer.update(ids(op.process(call)))
+    return answer + ids(op.finish())
+
+
+def files(root: Path, pattern: str = "*") -> list[Path]:
+    return sorted(path for path in root.rglob(pattern) if path.is_file())
+
+
+def started(root: Path, count: int = 3, rows: int = 300) -> StateStore:
+    """A pinned store with the versions 0 .. count - 1."""
+    held, op = store(root), wr.Operator(QUERY)
+    held.pin(fingerprint(QUERY), schemas(), first=True)
+    for batch, call in enumerate(batches(count, rows)):
+        op.process(call)
+        publish(held, batch, op)
+    return held
+
+
+def publish_again_and_again(root: str, batch: int, times: int) -> None:
+    """What a twin does, in a process of its own: the work of one batch, from the version before it."""
+    call = batches(batch + 1, 300)[batch]
+    for _ in range(times):
+        held = store(root)
+        op = revived(QUERY, held.load(held.require(batch, first=False)))
+        op.process(call)
+        publish(held, batch, op)
+
+
+def publish_until_killed(root: str) -> None:
+    held, op = store(root), wr.Operator(QUERY)
+    held.pin(fingerprint(QUERY), {}, first=True)
+    for batch, call in enumerate(batches(2000, 50)):
+        op.process(call)
+        publish(held, batch, op)

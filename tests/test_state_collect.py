@@ -1,0 +1,123 @@
+"""What no restart can need goes; what one may need stays."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+
+import stored
+import windrow as wr
+from stored import QUERY, batches, publish, revived, run, started, store, uninterrupted
+from windrow.engine.state import State
+from windrow.state import StateStore
+from windrow.state.inspect import verify
+from windrow.state.local import ASIDE
+
+LATER = 10_000
+
+
+def test_three_committed_versions_and_all_later_ones_stay(tmp_path: Path) -> None:
+    held = started(tmp_path, 10)
+    held.collect(committed=7)
+    for batch in range(5, 10):
+        fresh = store(tmp_path)
+        assert fresh.require(batch + 1, first=False).batch == batch
+        fresh.load(fresh.newest(batch + 1))
+    assert store(tmp_path).newest(5) is None
+    assert len(stored.files(tmp_path / "query" / "join" / "frontier")) == 5
+    needed = {file for batch in range(5, 10) for file in store(tmp_path).newest(batch + 1).files}
+    assert {p.name for p in stored.files(tmp_path, "*.arrows")} == needed
+
+
+def test_the_last_version_stays_however_old(tmp_path: Path) -> None:
+    held = started(tmp_path, 4)
+    held.collect(committed=50)
+    assert held.require(51, first=False).batch == 3
+    held.load(held.newest(51))
+    assert len(stored.files(tmp_path, "batch-*")) == 1
+
+
+def test_size_stays_bounded(tmp_path: Path) -> None:
+    """200 batches, taken up by another store now and then: the disk holds about twice the live state."""
+    sizes, rng = [], Random(3)
+
+    def committed(held: StateStore, batch: int) -> None:
+        held.collect(batch - 1)
+        live = held.newest(batch + 1).live_bytes
+        sizes.append((live, sum(f.stat().st_size for f in stored.files(tmp_path, "*.arrows"))))
+
+    calls = batches(200, 40)
+    answer = run(lambda: store(tmp_path), calls, reload=lambda _: rng.random() < 0.2, committed=committed)
+    assert answer == uninterrupted(calls)
+    live = max(live for live, _ in sizes[20:])
+    assert max(disk for _, disk in sizes[20:]) < 4 * live
+    assert len(stored.files(tmp_path, "batch-*")) <= 5
+    assert not verify(str(tmp_path)).damage
+
+
+def test_dead_parts_do_not_pile_up_behind_a_living_one(tmp_path: Path) -> None:
+    """A part that never dies lies in a file with parts that do."""
+    held, keep = store(tmp_path), []
+    for batch in range(30):
+        keep.append(pa.record_batch({"x": [batch] * 100}))
+        passing = pa.record_batch({"x": list(range(100_000))})
+        manifest = held.publish(batch, State({}, (*keep, passing)), ())
+        held.collect(batch)
+    disk = sum(f.stat().st_size for f in stored.files(tmp_path, "*.arrows"))
+    assert disk < 6 * manifest.live_bytes
+    loaded = store(tmp_path).load(manifest).parts
+    assert all(a.equals(b) for a, b in zip(loaded, (*keep, passing), strict=True))
+
+
+def test_what_nobody_names_goes_only_when_it_is_old(tmp_path: Path) -> None:
+    """It might belong to a publication under way."""
+    held = started(tmp_path, 3)
+    directory = tmp_path / "query" / "join" / "p0"
+    orphan = directory / f"parts-{'0' * 32}.arrows"
+    asides = [directory / f"{ASIDE}1", directory.parent / "frontier" / f"{ASIDE}2"]
+    foreign = directory / "notes.txt"
+    for file in (orphan, *asides, foreign):
+        file.write_text("")
+    held.collect(2)
+    assert all(file.exists() for file in (orphan, *asides, foreign))
+    store(tmp_path, clock=lambda: time.time() + LATER).collect(2)
+    assert [file.exists() for file in (orphan, *asides, foreign)] == [False, False, False, True]
+    assert not verify(str(tmp_path)).damage
+
+
+def test_the_content_of_a_replaced_attempt_goes_when_it_is_old(tmp_path: Path) -> None:
+    started(tmp_path, 3)
+    call = batches(4, 300)[3]
+    for _ in range(2):
+        held = store(tmp_path)
+        op = revived(QUERY, held.load(held.newest(3)))
+        op.process(call)
+        publish(held, 3, op)
+    before = len(stored.files(tmp_path, "*.arrows"))
+    store(tmp_path, clock=lambda: time.time() + LATER).collect(3)
+    assert len(stored.files(tmp_path, "*.arrows")) < before
+    assert not verify(str(tmp_path)).damage
+
+
+def test_nothing_goes_while_a_manifest_cannot_be_read(tmp_path: Path) -> None:
+    held = started(tmp_path, 10)
+    stored.files(tmp_path, "batch-*9.json")[0].write_text("torn")
+    before = stored.files(tmp_path)
+    held.collect(9)
+    assert stored.files(tmp_path) == before
+
+
+def test_partitions_collect_only_their_own(tmp_path: Path) -> None:
+    stores = [store(tmp_path, partition, 2) for partition in range(2)]
+    for held in stores:
+        op = wr.Operator(QUERY)
+        for batch, call in enumerate(batches(6, 50)):
+            op.process(call)
+            publish(held, batch, op)
+    stores[0].collect(5)
+    assert stores[0].newest(3) is None
+    assert stores[1].newest(1).batch == 0
+    assert len(stored.files(tmp_path / "query" / "join" / "frontier")) == 9

@@ -1,0 +1,171 @@
+"""States that are not in a plain local directory, and the copies of them on this machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+from pyarrow import fs
+
+import stored
+import windrow as wr
+from stored import batches, run, store, uninterrupted
+from windrow.state import StateStore
+from windrow.state.cache import Cache
+from windrow.state.filesystem import ArrowRoot, Root, open_root
+from windrow.state.inspect import show, verify
+from windrow.state.local import LocalRoot
+
+CALLS = batches(12, 100)
+
+
+def _mock(path: Path) -> Root:
+    """An object store as pyarrow's own tests have it: in memory, behind the same interface as any other."""
+    return ArrowRoot("mock://bucket/states", fs._MockFileSystem(), "bucket/states")
+
+
+def _subtree(path: Path) -> Root:
+    return ArrowRoot("sub://states", fs.SubTreeFileSystem(str(path), fs.LocalFileSystem()), "states")
+
+
+def _fsspec(path: Path) -> Root:
+    pytest.importorskip("fsspec")
+    return open_root(f"memory://{path.name}")
+
+
+ROOTS: list[Callable[[Path], object]] = [
+    lambda path: f"file://{path}",
+    lambda path: f"file:{path}",
+    _mock,
+    _subtree,
+    _fsspec,
+]
+
+
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("root", ROOTS, ids=["file url", "spark's file url", "mock", "subtree", "fsspec"])
+def test_any_place_will_do(tmp_path: Path, root: Callable[[Path], object], cached: bool) -> None:
+    place, cache = root(tmp_path / "states"), tmp_path / "cache" if cached else None
+    answer = run(
+        lambda: store(place, cache=cache),
+        CALLS,
+        reload=lambda batch: batch % 3 == 0,
+        committed=lambda held, batch: held.collect(batch - 1),
+    )
+    assert answer == uninterrupted(CALLS)
+    verdict = verify(place)
+    assert (verdict.joins, verdict.damage) == (1, ())
+    (state,) = show(place)
+    assert state.stored[0].batches == (8, 9, 10, 11)
+    assert bool(cached and stored.files(tmp_path / "cache")) == (cached and not open_root(place).local)
+
+
+def test_paths_and_urls() -> None:
+    for path in ("/tmp/a b", "file:///tmp/a%20b", "file:/tmp/a%20b"):
+        root = open_root(path)
+        assert isinstance(root, LocalRoot) and root.directory == Path("/tmp/a b")
+    assert open_root("relative").directory == Path.cwd() / "relative"
+
+
+def test_an_unknown_scheme_is_refused() -> None:
+    with pytest.raises(wr.StateError, match=r"cannot open the state path 'nonsense://x'"):
+        open_root("nonsense://x")
+
+
+class _Full:
+    """A filesystem that refuses to take any file."""
+
+    def __init__(self, inner: fs.FileSystem) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+    def open_output_stream(self, path: str) -> None:
+        raise OSError(28, "No space left on device", path)
+
+
+def test_a_refused_write_elsewhere_loses_nothing() -> None:
+    inner = fs._MockFileSystem()
+    root = ArrowRoot("mock://states", inner, "states")
+    run(lambda: store(root), CALLS[:3])
+    full = store(ArrowRoot("mock://states", _Full(inner), "states"))
+    state = full.load(full.newest(3))
+    with pytest.raises(wr.StateError, match=r"cannot write the state of batch 3.*mock://states.*free some"):
+        full.publish(3, state, ())
+    assert store(root).newest(10).batch == 2
+    assert verify(root).damage == ()
+
+
+# --- The cache ------------------------------------------------------------------------------------------
+
+
+def _remote_with_cache(tmp_path: Path) -> tuple[Root, Callable[[], StateStore]]:
+    root = _mock(tmp_path)
+    run(lambda: store(root), CALLS[:4], reload=lambda _: False)
+    return root, lambda: store(root, cache=tmp_path / "cache")
+
+
+def test_copies_are_made_once_and_mapped(tmp_path: Path) -> None:
+    _, opened = _remote_with_cache(tmp_path)
+    first = opened().load(opened().newest(4))
+    copies = {file: file.stat().st_ino for file in stored.files(tmp_path / "cache")}
+    assert {file.name for file in copies} == set(opened().newest(4).files)
+    before = pa.total_allocated_bytes()
+    second = opened().load(opened().newest(4))
+    assert pa.total_allocated_bytes() - before < 4096 * len(second.parts)
+    assert all(a.equals(b) for a, b in zip(first.parts, second.parts, strict=True))
+    assert {file: file.stat().st_ino for file in stored.files(tmp_path / "cache")} == copies
+
+
+def test_what_is_published_is_in_the_cache_at_once(tmp_path: Path) -> None:
+    root = _mock(tmp_path)
+    run(lambda: store(root, cache=tmp_path / "cache"), CALLS[:2], reload=lambda _: False)
+    assert set(store(root).newest(2).files) <= {file.name for file in stored.files(tmp_path / "cache")}
+
+
+def test_a_damaged_copy_is_fetched_again(tmp_path: Path) -> None:
+    _, opened = _remote_with_cache(tmp_path)
+    whole = opened().load(opened().newest(4))
+    rng = Random(0)
+    for spoil in (lambda d: d[:-1], lambda d: b"", lambda d: _flip(d, rng)):
+        for file in stored.files(tmp_path / "cache"):
+            file.write_bytes(spoil(file.read_bytes()))
+        again = opened().load(opened().newest(4))
+        assert all(a.equals(b) for a, b in zip(whole.parts, again.parts, strict=True))
+
+
+def _flip(data: bytes, rng: Random) -> bytes:
+    spoiled = bytearray(data)
+    for place in range(100, len(data), 50):
+        spoiled[place] ^= 1 << rng.randrange(8)
+    return bytes(spoiled)
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
+    root, _ = _remote_with_cache(tmp_path)
+    (tmp_path / "file").write_text("")
+    held = store(root, cache=tmp_path / "file")
+    assert held.load(held.newest(4)).parts
+    held.collect(3)
+
+
+def test_copies_nobody_uses_go(tmp_path: Path) -> None:
+    now = [time.time()]
+    cache = Cache(tmp_path, lambda: now[0], unused=60)
+    data = pa.py_buffer(b"contents")
+    for name in ("used", "unused"):
+        cache.put(name, data)
+    now[0] += 50
+    mapped = cache.get("used", data.size, lambda: pytest.fail("there is a copy"))
+    now[0] += 50
+    cache.trim()
+    assert [file.name for file in stored.files(tmp_path)] == ["used"]
+    now[0] += 100
+    cache.trim()
+    assert stored.files(tmp_path) == []
+    assert mapped.to_pybytes() == b"contents"  # whoever has mapped a copy keeps it

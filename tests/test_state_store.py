@@ -1,0 +1,312 @@
+"""A state that was stored and taken up again goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+
+import stored
+import windrow as wr
+from oracle import ids
+from queries import Case, cases
+from stored import QUERY, SCOPE, batches, publish, revived, run, started, store, uninterrupted
+from windrow.engine.state import State, capture, fingerprint
+from windrow.state import Scope, StateStore
+from windrow.state.inspect import verify
+from windrow.state.manifest import Manifest
+from windrow.state.parts import Part
+from windrow.state.shelf import SLACK, worth_rewriting
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+# --- The same results -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("often", [0.0, 0.5, 1.0])
+def test_results_are_those_of_an_uninterrupted_run(tmp_path: Path, often: float) -> None:
+    calls, rng = batches(30, 100), Random(1)
+    answer = run(
+        lambda: store(tmp_path), calls, reload=lambda _: rng.random() < often, committed=StateStore.collect
+    )
+    assert answer == uninterrupted(calls)
+    assert len(answer) > 100
+
+
+@settings(max_examples=6)
+@given(cases(most_streams=3), cases(counted=True, most_streams=3))
+def test_any_query_survives(timed: Case, counted: Case) -> None:
+    for case in (timed, counted):
+        short = replace(case, calls=case.calls[:8], snapshots=frozenset())
+        with TemporaryDirectory() as root:
+            answer = run(lambda root=root: store(root), short.inputs(), short.query())
+        assert answer == uninterrupted(short.inputs(), short.query())
+
+
+def test_a_batch_may_leave_a_partition_out(tmp_path: Path) -> None:
+    held = started(tmp_path, 3)
+    assert held.require(9, first=False).batch == 2
+    assert held.newest(2).batch == 1
+    assert held.newest(0) is None
+
+
+# --- What is written ------------------------------------------------------------------------------------
+
+
+def test_only_what_is_new_is_written(tmp_path: Path) -> None:
+    held, op, written = store(tmp_path), wr.Operator(QUERY), []
+    for batch, call in enumerate(batches(40, 300)):
+        op.process(call)
+        manifest = publish(held, batch, op)
+        written.append(sum(size for file, size in manifest.files.items() if manifest.content in file))
+    steady = written[20:]
+    # Segments of like size are merged, so a row is written a few times over its life, and not every time.
+    assert sum(steady) / len(steady) < manifest.live_bytes / 2
+    assert min(steady) < manifest.live_bytes / 5
+
+
+def test_an_unchanged_state_writes_no_parts(tmp_path: Path) -> None:
+    held = started(tmp_path)
+    before = stored.files(tmp_path, "*.arrows")
+    for fresh in (held, store(tmp_path)):
+        found = fresh.newest(3)
+        again = fresh.publish(3, fresh.load(found), found.frontier)
+        assert again.parts == found.parts
+        assert again.content != found.content
+    assert stored.files(tmp_path, "*.arrows") == before
+
+
+def test_a_schema_is_stored_once(tmp_path: Path) -> None:
+    """Captured states show schemas as batches without rows, made anew every time."""
+    held, op = store(tmp_path), wr.Operator(QUERY, stored.schemas())
+    first = publish(held, 0, op)
+    assert publish(held, 1, op).parts == first.parts
+    assert len(first.files) == 1
+
+
+def test_loaded_parts_are_mapped_and_taken_over(tmp_path: Path) -> None:
+    started(tmp_path, rows=20_000)
+    held = store(tmp_path)
+    before = pa.total_allocated_bytes()
+    state = held.load(held.newest(3))
+    assert pa.total_allocated_bytes() - before < sum(p.nbytes for p in state.parts) / 10
+    again = held.load(held.newest(3))
+    assert all(a is b for a, b in zip(state.parts, again.parts, strict=True))
+
+
+def test_files_of_mostly_dead_parts_are_rewritten() -> None:
+    size = 10 * SLACK
+    parts = {Part("old", 0, size // 10, 0, 1), Part("young", 0, size - 1000, 0, 1)}
+    assert worth_rewriting(parts, {"old": size, "young": size}, fresh=0) == set()
+    alone = {Part("old", 0, size // 10, 0, 1)}
+    assert worth_rewriting(alone, {"old": size}, fresh=0) == {"old"}
+    assert worth_rewriting(alone, {"old": size}, fresh=size) == set()
+
+
+def test_rewritten_parts_are_the_same(tmp_path: Path) -> None:
+    """One part of a large file stays alive: its file is given up once most of it is dead."""
+    held = store(tmp_path)
+    small, large = (pa.record_batch({"x": list(range(n))}) for n in (1000, 500_000))
+    head = {"streams": []}
+    first = held.publish(0, State(head, (small, large)), ())
+    second = held.publish(1, State(head, (small,)), ())
+    assert set(first.files) != set(second.files)
+    assert second.stored_bytes < SLACK
+    assert store(tmp_path).load(second).parts[0].equals(small)
+    third = held.publish(2, State(head, (small,)), ())
+    assert third.files == second.files
+
+
+# --- Attempts -------------------------------------------------------------------------------------------
+
+
+def test_a_retry_replaces_what_a_failed_attempt_published(tmp_path: Path) -> None:
+    calls = batches(4, 200)
+    started(tmp_path, 3, 200)
+    contents = set()
+    for _ in range(3):
+        held = store(tmp_path)
+        op = revived(QUERY, held.load(held.require(3, first=False)))
+        answer = ids(op.process(calls[3]))
+        contents.add(publish(held, 3, op).content)
+    assert len(contents) == 3
+    assert store(tmp_path).newest(4).content in contents
+    straight = wr.Operator(QUERY)
+    assert [ids(straight.process(call)) for call in calls][3] == answer
+    assert not verify(str(tmp_path)).damage
+
+
+def test_twins_may_publish_at_the_same_time(tmp_path: Path) -> None:
+    started(tmp_path, 3, 300)
+    twin = SPAWN.Process(target=stored.publish_again_and_again, args=(str(tmp_path), 3, 10))
+    twin.start()
+    seen = set()
+    while twin.is_alive():
+        stored.publish_again_and_again(str(tmp_path), 3, 1)
+        reader = store(tmp_path)
+        manifest = reader.newest(4)
+        reader.load(manifest)
+        seen.add(manifest.content)
+        time.sleep(0.02)
+    assert twin.exitcode == 0
+    assert len(seen) > 1
+    assert not verify(str(tmp_path)).damage
+    late = store(tmp_path, clock=lambda: time.time() + 10_000)
+    late.collect(3)
+    assert {p.name for p in stored.files(tmp_path, "*.arrows")} == {
+        file for batch in (1, 2, 3) for file in store(tmp_path).newest(batch + 1).files
+    }
+    state = store(tmp_path).load(store(tmp_path).newest(4))
+    op = wr.Operator(QUERY)
+    for call in batches(4, 300):
+        op.process(call)
+    assert revived(QUERY, state).measure().window_rows == op.measure().window_rows
+
+
+def test_a_killed_process_leaves_whole_versions(tmp_path: Path) -> None:
+    child = SPAWN.Process(target=stored.publish_until_killed, args=(str(tmp_path),))
+    child.start()
+    while child.is_alive() and store(tmp_path).newest(1000) is None:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    os.kill(child.pid, signal.SIGKILL)
+    child.join()
+    assert not verify(str(tmp_path)).damage
+    last = store(tmp_path).require(2001, first=False).batch
+    held = store(tmp_path)
+    op = revived(QUERY, held.load(held.newest(last + 1)))
+    calls = batches(last + 5, 50)
+    straight = wr.Operator(QUERY)
+    for call in calls[: last + 1]:
+        straight.process(call)
+    for call in calls[last + 1 :]:
+        assert ids(op.process(call)) == ids(straight.process(call))
+
+
+# --- Frontiers ------------------------------------------------------------------------------------------
+
+
+def test_frontiers_are_the_newest_of_all_partitions(tmp_path: Path) -> None:
+    state = State({"streams": []}, ())
+    stores = [store(tmp_path, p, 3) for p in range(3)]
+    assert stores[0].frontiers(5) == []
+    stores[0].publish(0, state, (10, None))
+    stores[1].publish(0, state, (-7, None))
+    stores[0].publish(1, state, (20, -5))
+    stores[1].publish(2, state, (90, 1))
+    assert stores[2].frontiers(0) == []
+    assert stores[2].frontiers(1) == [10, None]
+    assert stores[2].frontiers(2) == [20, -5]
+    assert stores[2].frontiers(3) == [90, 1]
+    for held in stores:
+        held.collect(4)
+    assert stores[2].frontiers(3) == [90, 1]
+
+
+def test_the_frontier_of_a_replaced_version_does_not_count(tmp_path: Path) -> None:
+    state = State({"streams": []}, ())
+    store(tmp_path).publish(0, state, (100, 100))
+    store(tmp_path).publish(0, state, (5, 7))
+    assert store(tmp_path).frontiers(1) == [5, 7]
+
+
+def test_frontiers_of_a_pinned_join_have_a_place_for_each_stream(tmp_path: Path) -> None:
+    held = store(tmp_path)
+    held.pin(fingerprint(QUERY), stored.schemas(), first=True)
+    assert held.frontiers(1) == [None, None]
+
+
+# --- What is refused ------------------------------------------------------------------------------------
+
+
+def test_state_that_must_be_there_and_is_not_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(wr.StateError, match=r"no state of partition 0.*new checkpoint"):
+        store(tmp_path).require(5, first=False)
+    with pytest.raises(wr.StateError, match="no state of partition 0"):
+        store(tmp_path).pin(fingerprint(QUERY), stored.schemas(), first=False)
+    assert not stored.files(tmp_path)
+
+
+def test_another_number_of_partitions_is_refused(tmp_path: Path) -> None:
+    started(tmp_path)
+    other = store(tmp_path, partitions=2)
+    with pytest.raises(wr.StateError, match=r"has 1 partitions.*asks for 2; set partitions=1"):
+        other.pin(fingerprint(QUERY), stored.schemas(), first=False)
+    with pytest.raises(wr.StateError, match="set partitions=1"):
+        other.newest(3)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"on": "a.id = b.id"}, "on was 'a.k = b.k', now 'a.id = b.id'"),
+        ({"late": "9 seconds"}, "late was 1000000, now 9000000"),
+        ({"streams": {alias: wr.Stream("ts", "6 seconds") for alias in "ab"}}, "streams was"),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_another_query_is_refused(tmp_path: Path, change: dict, told: str, first: bool) -> None:
+    """At the first batch, it is another join of the same name."""
+    started(tmp_path)
+    with pytest.raises(wr.StateError, match=r"another join.*own name") as refused:
+        store(tmp_path).pin(fingerprint(replace(QUERY, **change)), stored.schemas(), first=first)
+    assert told in str(refused.value)
+
+
+def test_other_columns_are_refused(tmp_path: Path) -> None:
+    started(tmp_path)
+    changed = stored.schemas()
+    changed["b"] = changed["b"].append(pa.field("extra", pa.int8()))
+    with pytest.raises(wr.StateError, match=r"other columns: b was .*'extra', 'int8'"):
+        store(tmp_path).pin(fingerprint(QUERY), changed, first=False)
+
+
+def test_the_same_join_may_be_pinned_by_every_partition(tmp_path: Path) -> None:
+    for first in (True, True, False):
+        for partition in range(3):
+            store(tmp_path, partition, 3).pin(fingerprint(QUERY), stored.schemas(), first)
+    assert len(stored.files(tmp_path)) == 1
+
+
+def test_queries_and_joins_with_one_path_do_not_meet(tmp_path: Path) -> None:
+    started(tmp_path)
+    for scope in (Scope("other", "join"), Scope("query", "other"), Scope("query", "../query/join")):
+        held = StateStore(str(tmp_path), scope, 0, 4)
+        held.pin({"streams": [], "on": "other"}, {}, first=True)
+        assert held.newest(10) is None
+        held.publish(0, State({}, ()), ())
+    assert store(tmp_path).newest(10).batch == 2
+    assert {p.name for p in tmp_path.iterdir()} == {"query", "other"}
+
+
+@pytest.mark.parametrize("name", ["", "x" * 300])
+def test_names_that_are_no_names_are_refused(name: str) -> None:
+    with pytest.raises(wr.StateError, match="1 to 200"):
+        Scope("query", name)
+
+
+def test_a_partition_out_of_range_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(wr.StateError, match="0 to 1, got 2"):
+        StateStore(str(tmp_path), SCOPE, 2, 2)
+
+
+def test_a_manifest_survives_being_written(tmp_path: Path) -> None:
+    manifest = started(tmp_path).newest(3)
+    assert Manifest.from_bytes(manifest.to_bytes(), "here") == manifest
+    assert manifest.rows() == dict(zip("ab", _window_rows(store(tmp_path), manifest), strict=True))
+
+
+def _window_rows(held: StateStore, manifest: Manifest) -> list[int]:
+    op = revived(QUERY, held.load(manifest))
+    assert capture(op).head["streams"] == manifest.head["streams"]
+    return [len(window) for window in op._join.windows]
