@@ -9,6 +9,7 @@ import typer
 
 import windrow
 from windrow.lab.cli import app as lab
+from windrow.state.cli import app as state
 
 app = typer.Typer(
     help="Windrow joins data streams over sliding windows, and says how good the answer is.",
@@ -17,6 +18,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.add_typer(lab, name="lab")
+app.add_typer(state, name="state")
 
 
 def _version(asked: bool) -> None:
