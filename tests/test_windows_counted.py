@@ -148,6 +148,15 @@ def test_a_window_larger_than_the_stream_keeps_everything() -> None:
     assert play(query("1000000 rows", "1 rows"), {"a": a, "b": b}) == Counter([(0, 0), (1, 0), (2, 0)])
 
 
+def test_zero_and_minus_zero_are_one_key_over_a_restart() -> None:
+    a, b = tiny([0, 1, 2], f=[0.0, -0.0, 5.0], k=[1, 1, 1]), tiny([3, 4], f=[0.0, 5.0], k=[1, 1])
+    asked = query("1 row per key", "99 seconds", "a.f = b.f and a.k = b.k")
+    op = wr.Operator(asked, schemas={"a": a.schema, "b": b.schema})
+    op.process({"a": a})
+    op = wr.Operator.restore(asked, op.snapshot())
+    assert play(op, {"b": b}) == Counter([(1, 0), (2, 1)])
+
+
 def test_keys_whose_hashes_collide_are_still_two_keys() -> None:
     """Each key keeps its own last row, though the engine's hash cannot tell the two apart."""
     a, b = tiny([0, 1], k=list(TWIN_TEXTS)), tiny([2, 3], k=list(TWIN_TEXTS))

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
 
 from windrow.kernels import counting
 
@@ -55,6 +57,8 @@ class KeyNumbers:
     def number_values(self, columns: Sequence[pa.Array]) -> Array:
         """Numbers of keys that are the values of one or several columns."""
         codes = np.zeros(len(columns[0]), np.int64)
+        # Adding zero makes 0.0 of -0.0, which is the same key.
+        columns = [pc.add(c, 0.0) if pat.is_floating(c.type) else c for c in columns]
         for column in columns:
             encoded = column.dictionary_encode()
             codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
