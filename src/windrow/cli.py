@@ -38,18 +38,21 @@ def options(
 
 @app.command()
 def demo(
-    seconds: Annotated[int, typer.Option(min=10, help="Event time to generate, in seconds.")] = 600,
+    seconds: Annotated[int, typer.Option(min=10, help="Event time to generate, in seconds.")] = 300,
     rate: Annotated[float, typer.Option(min=1, help="Bids per second of event time.")] = 5000,
     seed: Annotated[int, typer.Option(help="Seed of the generated streams.")] = 0,
-    out: Annotated[Path, typer.Option(help="Where the results go.")] = Path("demo-results"),
+    out: Annotated[Path, typer.Option(help="Where files, state and results go; emptied first.")] = Path(
+        "demo-results"
+    ),
+    cores: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 2,
 ) -> None:
-    """Join generated auctions with the bids on them, live, and check the answer.
+    """Join generated auctions with the bids on them, on local Spark, live, and check the answer.
 
     [dim]Example:[/dim] windrow demo --seconds 120 --rate 20000
     """
     from windrow.demo import run_demo
 
-    run_demo(seconds, rate, seed, out)
+    run_demo(seconds, rate, seed, out, cores)
 
 
 @app.command()

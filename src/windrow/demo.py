@@ -1,109 +1,173 @@
-"""The demo: an auction house. Auctions open, bids follow; which bids are hot?
+"""The demo: an auction house on Spark. Auctions open, bids follow; which bids are hot?
 
-Generates both streams, feeds them to the operator as they would arrive, one second of event time after the
-other, shows what happens, writes the results and checks them against a recomputation from scratch.
+Writes both streams as files that arrive over time, joins them in a streaming query on a local Spark, shows
+what happens, leaves the results as parquet, and checks them against a recomputation from scratch.
 """
 
 from __future__ import annotations
 
+import shutil
+import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.live import Live
 from rich.table import Table
 
-from windrow.engine.operator import Operator
 from windrow.engine.rows import event_times
+from windrow.errors import WindrowError
 from windrow.lab.generators import auctions_and_bids
-from windrow.model.query import Query, Stream
 
 SECOND = 1_000_000
-QUERY = Query(
-    streams={
-        "a": Stream(time="opened_at", within="2 minutes"),
-        "b": Stream(time="bid_at", within="30 seconds"),
-    },
-    on="a.id = b.auction_id and b.price >= 1.5 * a.reserve",
-)
+ON = "a.id = b.auction_id and b.price >= 1.5 * a.reserve"
+TIME = {"a": "opened_at", "b": "bid_at"}
+WITHIN = {"a": "2 minutes", "b": "30 seconds"}
+NAMES = {"a": "auctions", "b": "bids"}
+FILES = 15
+"""Each stream comes in so many files."""
+PAUSE = 0.3
+"""Seconds between two files."""
+PATIENCE = 300
+"""Seconds without progress after which something is wrong."""
 
 
-def run_demo(seconds: int, rate: float, seed: int, out: Path) -> None:
+def run_demo(seconds: int, rate: float, seed: int, out: Path, cores: int) -> None:
     console = Console()
-    console.print("[bold]Auctions joined with the bids on them[/bold]")
-    console.print(f"  on      {QUERY.on}")
-    for alias, name in (("a", "auctions"), ("b", "bids")):
-        console.print(f"  {alias}       {name}, each row joinable for {QUERY.streams[alias].window}")
+    console.print("[bold]Auctions joined with the bids on them, as a streaming query on local Spark[/bold]")
+    console.print(f"  on      {ON}")
+    for alias, name in NAMES.items():
+        console.print(f"  {alias}       {name}, each row joinable for {WITHIN[alias]}")
     with console.status("generating streams"):
         streams = auctions_and_bids(seconds, rate, seed)
-        console.print(
-            f"  data    {streams['auctions'].num_rows:,} auctions and {streams['bids'].num_rows:,} bids "
-            f"over {seconds} s of event time (seed {seed})\n"
-        )
-    operator = Operator(QUERY, {"a": streams["auctions"].schema, "b": streams["bids"].schema})
-    with console.status("loading the kernels (the first time, some seconds to compile them)"):
-        _warm_up(streams)
+    console.print(
+        f"  data    {streams['auctions'].num_rows:,} auctions and {streams['bids'].num_rows:,} bids "
+        f"over {seconds} s of event time (seed {seed}), in {FILES} files each\n"
+    )
+    if out.exists():
+        shutil.rmtree(out)
+    for name in NAMES.values():
+        (out / "arriving" / name).mkdir(parents=True)
+    with console.status("starting Spark"):
+        from windrow.spark.session import local_session
 
-    began = time.perf_counter()
-    results = _join_live(console, operator, streams, seconds)
-    elapsed = time.perf_counter() - began
-
+        spark = local_session(cores, "windrow demo")
+    try:
+        began = time.perf_counter()
+        _join_live(console, spark, streams, out, cores)
+        elapsed = time.perf_counter() - began
+        results = spark.read.parquet(str(out / "hot_bids")).toArrow()
+    finally:
+        spark.stop()
     with console.status("checking against a recomputation from scratch"):
-        expected = _recompute(streams)
-        same = expected == _fingerprint(results)
-    out.mkdir(parents=True, exist_ok=True)
-    flat = _flatten(results)
-    pq.write_table(flat, out / "hot_bids.parquet")
-    _summary(console, operator, elapsed, flat, same, out)
+        same = _recompute(streams) == (results.num_rows, _sum_of(results["auction"], results["bid_at"]))
+    _summary(console, results, same, elapsed, sum(t.num_rows for t in streams.values()), out)
     if not same:
         raise SystemExit(1)
 
 
-def _second_by_second(streams: dict[str, pa.Table], seconds: int) -> Iterator[dict[str, pa.Table]]:
-    """What arrives in each second, of both streams."""
-    start = int(min(event_times(streams["auctions"]["opened_at"].combine_chunks())[0], 2**62)) // SECOND
-    edges = (start + np.arange(seconds + 1)) * SECOND
-    edges[-1] += 60 * SECOND
-    cuts = {
-        alias: np.searchsorted(event_times(streams[name][column].combine_chunks()), edges)
-        for alias, name, column in (("a", "auctions", "opened_at"), ("b", "bids", "bid_at"))
+def _join_live(console: Console, spark: Any, streams: dict[str, pa.Table], out: Path, cores: int) -> None:
+    """Runs the query until every row has come in and been joined."""
+    import windrow as wr
+
+    frames = {
+        alias: spark.readStream.option("maxFilesPerTrigger", 1)
+        .schema(_schema(spark, streams[name], out))
+        .parquet(str(out / "arriving" / name))
+        for alias, name in NAMES.items()
     }
-    for k in range(seconds):
-        yield {
-            alias: streams[name].slice(cuts[alias][k], cuts[alias][k + 1] - cuts[alias][k])
-            for alias, name in (("a", "auctions"), ("b", "bids"))
-        }
+    joined = wr.join(
+        frames, on=ON, time=TIME, within=WITHIN, partitions=cores, state=str(out / "state"), name="hot_bids"
+    )
+    hot = joined.selectExpr(
+        "a.id as auction", "a.item", "a.reserve", "b.price", "b.bidder", "a.opened_at", "b.bid_at"
+    )
+    query = (
+        hot.writeStream.format("parquet")
+        .option("checkpointLocation", str(out / "checkpoint"))
+        .start(str(out / "hot_bids"))
+    )
+    writer = threading.Thread(target=_arrive, args=(streams, out), daemon=True)
+    writer.start()
+    total = sum(t.num_rows for t in streams.values())
+    seen: dict[int, Any] = {}
+    moved = time.monotonic()
+    with Live(console=console, refresh_per_second=4) as live:
+        while sum(b.rows_in for b in seen.values()) < total:
+            time.sleep(0.2)
+            if query.exception() is not None:
+                raise WindrowError(f"the streaming query failed: {query.exception()}")
+            before = len(seen)
+            seen |= {b.batch: b for b in wr.metrics(query)}
+            moved = time.monotonic() if len(seen) > before else moved
+            if time.monotonic() - moved > PATIENCE:
+                raise WindrowError(f"no batch has ended for {PATIENCE} seconds")
+            live.update(_view(list(seen.values()), total))
+        query.processAllAvailable()
+    query.stop()
+    writer.join()
 
 
-def _warm_up(streams: dict[str, pa.Table]) -> None:
-    """A few rows through another operator, so that compilation is not part of the show."""
-    few = {"a": streams["auctions"].slice(0, 200), "b": streams["bids"].slice(0, 200)}
-    Operator(QUERY).process(few)
+def _schema(spark: Any, table: pa.Table, out: Path) -> Any:
+    """Spark's view of a table's schema, from an empty file."""
+    path = out / "schema.parquet"
+    pq.write_table(table.slice(0, 0), path)
+    found = spark.read.parquet(str(path)).schema
+    path.unlink()
+    return found
 
 
-def _join_live(console: Console, operator: Operator, streams: dict[str, pa.Table], seconds: int) -> pa.Table:
-    parts = []
-    columns = (TextColumn("joining"), BarColumn(), TextColumn("{task.fields[told]}"), TimeElapsedColumn())
-    with Progress(*columns, console=console) as progress:
-        task = progress.add_task("join", total=seconds, told="")
-        busy = 0.0
-        for k, arrived in enumerate(_second_by_second(streams, seconds)):
-            began = time.perf_counter()
-            parts.append(operator.process(arrived))
-            busy += time.perf_counter() - began
-            if k % 20 == 19 or k == seconds - 1:
-                m = operator.measure()
-                told = (
-                    f"{m.rows_in:,} rows in  {m.results:,} results  {m.window_rows:,} rows held  "
-                    f"{m.memory_bytes / 2**20:.0f} MiB  {m.rows_in / busy:,.0f} rows/s"
-                )
-                progress.update(task, completed=k + 1, told=told)
-    return pa.concat_tables(parts)
+def _arrive(streams: dict[str, pa.Table], out: Path) -> None:
+    """Files of both streams appear in step, whole: written aside, then moved into place."""
+    times = {name: event_times(streams[name][TIME[a]].combine_chunks()) for a, name in NAMES.items()}
+    first = min(int(t[0]) for t in times.values())
+    last = max(int(t[-1]) for t in times.values())
+    edges = np.linspace(first, last + 1, FILES + 1)
+    cuts = {name: np.searchsorted(t, edges) for name, t in times.items()}
+    for k in range(FILES):
+        for name, cut in cuts.items():
+            aside = out / "arriving" / f"{name}.tmp"
+            pq.write_table(streams[name].slice(cut[k], cut[k + 1] - cut[k]), aside)
+            aside.rename(out / "arriving" / name / f"{k:03d}.parquet")
+        time.sleep(PAUSE)
+
+
+def _view(batches: list[Any], total: int) -> Table:
+    table = Table(title="streaming query", title_justify="left")
+    for name in (
+        "batch",
+        "rows in",
+        "results",
+        "window rows",
+        "memory",
+        "in the join",
+        "batch time",
+        "rows/s",
+    ):
+        table.add_column(name, justify="right")
+    for b in batches[-8:]:
+        busy = max((p.seconds_load + p.seconds_process + p.seconds_publish for p in b.partitions), default=0)
+        table.add_row(
+            str(b.batch),
+            f"{b.rows_in:,}",
+            f"{b.results:,}",
+            f"{b.window_rows:,}",
+            f"{b.memory_bytes / 2**20:.0f} MiB",
+            f"{busy:.2f} s",
+            f"{b.seconds:.2f} s",
+            f"{b.rows_in / b.seconds:,.0f}" if b.seconds else "",
+        )
+    done = sum(b.rows_in for b in batches)
+    table.caption = (
+        f"{done:,} of {total:,} rows in, {sum(b.results for b in batches):,} results; "
+        "join: seconds of the slowest task, batch: of the whole batch"
+    )
+    return table
 
 
 def _recompute(streams: dict[str, pa.Table]) -> tuple[int, int]:
@@ -117,50 +181,30 @@ def _recompute(streams: dict[str, pa.Table]) -> tuple[int, int]:
     return kept.num_rows, _sum_of(kept["auction_id"], kept["bid_at"])
 
 
-def _fingerprint(results: pa.Table) -> tuple[int, int]:
-    bids = results["b"].combine_chunks()
-    return results.num_rows, _sum_of(pc.struct_field(bids, "auction_id"), pc.struct_field(bids, "bid_at"))
-
-
 def _sum_of(auction: pa.ChunkedArray, at: pa.ChunkedArray) -> int:
     """A number that any missing, doubled or swapped result would change."""
     mixed = np.asarray(auction).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= np.asarray(at.cast(pa.int64())).astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
+    mixed ^= np.asarray(at.cast(pa.timestamp("us")).cast(pa.int64())).astype(np.uint64) * np.uint64(
+        0xC2B2AE3D27D4EB4F
+    )
     return int(mixed.sum(dtype=np.uint64))
 
 
-def _flatten(results: pa.Table) -> pa.Table:
-    columns = {
-        "auction": ("a", "id"),
-        "item": ("a", "item"),
-        "reserve": ("a", "reserve"),
-        "price": ("b", "price"),
-        "bidder": ("b", "bidder"),
-        "opened_at": ("a", "opened_at"),
-        "bid_at": ("b", "bid_at"),
-    }
-    return pa.table({name: pc.struct_field(results[side], field) for name, (side, field) in columns.items()})
-
-
-def _summary(
-    console: Console, operator: Operator, elapsed: float, flat: pa.Table, same: bool, out: Path
-) -> None:
-    m = operator.measure()
+def _summary(console: Console, results: pa.Table, same: bool, elapsed: float, rows: int, out: Path) -> None:
     console.print()
     table = Table(title="hottest auctions", title_justify="left")
     for name in ("auction", "item", "hot bids", "best price / reserve"):
         table.add_column(name, justify="left" if name == "item" else "right")
-    ratio = flat.append_column("ratio", pc.divide(flat["price"], flat["reserve"]))
+    ratio = results.append_column("ratio", pc.divide(results["price"], results["reserve"]))
     top = ratio.group_by(["auction", "item"]).aggregate([("price", "count"), ("ratio", "max")])
     for row in top.sort_by([("price_count", "descending")]).slice(0, 5).to_pylist():
         table.add_row(str(row["auction"]), row["item"], f"{row['price_count']:,}", f"{row['ratio_max']:.1f}")
     console.print(table)
-    console.print()
-    console.print(f"{operator.plan}\n", highlight=False, soft_wrap=True)
-    console.print(str(m), highlight=False)
-    console.print(f"{m.rows_in / elapsed:,.0f} rows/s, {elapsed:.1f} s in all", highlight=False)
+    console.print(f"{rows:,} rows in, {results.num_rows:,} results, {elapsed:.1f} s in all", highlight=False)
     if same:
-        console.print(f"[green]exact[/green]: all {m.results:,} results equal a recomputation from scratch")
+        console.print(
+            f"[green]exact[/green]: all {results.num_rows:,} results equal a recomputation from scratch"
+        )
     else:
         console.print("[red]the results differ from a recomputation: please report this[/red]")
-    console.print(f"results in {out / 'hot_bids.parquet'}", highlight=False)
+    console.print(f"results in {out / 'hot_bids'} (parquet), windows in {out / 'state'}", highlight=False)

@@ -1,0 +1,1 @@
+"""`windrow run`: a pipeline described in a TOML file: streams, their join, an aggregation, a sink."""

@@ -1,0 +1,79 @@
+"""One table of a TOML file, read key by key; every complaint names the table and the key."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from windrow.errors import QueryError, unknown
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table, and its place in the file: "streams.b"."""
+
+    where: str
+    values: Mapping[str, Any]
+    known: Collection[str]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.values, Mapping):
+            raise QueryError(f"{self.where}: expected a table [{self.where}], got {self.values!r}")
+        for key in self.values:
+            if key not in self.known:
+                raise QueryError(f"{self.where}: {unknown('setting', key, self.known)}")
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.values
+
+    def any(self, key: str, otherwise: Any = None) -> Any:
+        """A value that is checked elsewhere."""
+        return self.values.get(key, otherwise)
+
+    def required(self, key: str, example: str) -> str:
+        if key not in self.values:
+            raise QueryError(f"{self.where}: '{key}' is missing; add for example {key} = {example!r}")
+        return str(self.text(key))
+
+    def text(self, key: str, otherwise: str | None = None) -> str | None:
+        value = self.values.get(key, otherwise)
+        if value is not None and (not isinstance(value, str) or not value.strip()):
+            raise self._wrong(key, "a text", value)
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A list of texts; one text stands for a list of one."""
+        value = self.values.get(key, [])
+        value = [value] if isinstance(value, str) else value
+        if not isinstance(value, list) or not all(isinstance(v, str) and v.strip() for v in value):
+            raise self._wrong(key, "a list of texts", value)
+        return tuple(value)
+
+    def truth(self, key: str) -> bool:
+        value = self.values.get(key, False)
+        if not isinstance(value, bool):
+            raise self._wrong(key, "true or false", value)
+        return value
+
+    def number(self, key: str, otherwise: int | None = None) -> int | None:
+        value = self.values.get(key, otherwise)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+            raise self._wrong(key, "a whole number", value)
+        return value
+
+    def options(self, key: str) -> Mapping[str, str]:
+        """A table of settings for Spark, which takes texts."""
+        value = self.values.get(key, {})
+        if not isinstance(value, Mapping):
+            raise self._wrong(key, "a table such as { header = true }", value)
+        found = {}
+        for name, given in value.items():
+            if not isinstance(given, str | int | float):
+                raise self._wrong(f"{key}.{name}", "a text, a number, true or false", given)
+            found[name] = str(given).lower() if isinstance(given, bool) else str(given)
+        return MappingProxyType(found)
+
+    def _wrong(self, key: str, wanted: str, value: Any) -> QueryError:
+        return QueryError(f"{self.where}: {key}: expected {wanted}, got {value!r}")
