@@ -26,14 +26,14 @@ test: lint ## lint, types, import rules and all tests
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 lint: $(READY) ## ruff, mypy and the import rules
-	@$(BIN)/ruff check src tests
-	@$(BIN)/ruff format --check src tests
+	@$(BIN)/ruff check src tests examples
+	@$(BIN)/ruff format --check src tests examples
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
 fmt: $(READY) ## format the code
-	@$(BIN)/ruff check --fix src tests
-	@$(BIN)/ruff format src tests
+	@$(BIN)/ruff check --fix src tests examples
+	@$(BIN)/ruff format src tests examples
 
 bench: $(READY) ## speed and memory against bare kernels and DuckDB, as ratios
 	@$(BIN)/windrow bench

@@ -9,6 +9,7 @@ import typer
 
 import windrow
 from windrow.lab.cli import app as lab
+from windrow.pipeline.cli import run_command
 from windrow.state.cli import app as state
 
 app = typer.Typer(
@@ -17,6 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
+app.command("run")(run_command)
 app.add_typer(lab, name="lab")
 app.add_typer(state, name="state")
 

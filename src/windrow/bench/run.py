@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from windrow.bench import band, equality, memory, scan, startup
+from windrow.bench import band, equality, memory, scan, spark, startup
 from windrow.errors import QueryError, unknown
 
 Figures = list[dict[str, Any]]
@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "band": ("Band joins by sorted index: cost per probe as the window grows", band.run),
     "scan": ("Scans against the bare loop", scan.run),
     "memory": ("Memory per window row, and cost per row over 1,000 small batches", memory.run),
+    "spark": ("On Spark, against Spark's own stream-stream join, on the same files", spark.run),
     "startup": ("First use compiles, later processes load from disk", startup.run),
 }
 

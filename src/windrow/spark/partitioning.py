@@ -211,7 +211,7 @@ def _by_content(query: Query, stream: int) -> Cut:
     return Cut(1, "grid", f"rows of {query.aliases[stream]}", places)
 
 
-def _by_range(query: Query, predicate: Predicate, width: float | None) -> Iterator[Cut]:
+def _by_range(query: Query, predicate: Predicate, width: float | None) -> list[Cut]:
     """Cells of an anchor word. The others reach as far as the widths along the bands between add up to."""
     links: dict[Word, list[tuple[Word, float]]] = {}
     for atom in predicate.atoms:
@@ -222,18 +222,23 @@ def _by_range(query: Query, predicate: Predicate, width: float | None) -> Iterat
             links.setdefault(atom.left, []).append((atom.right, epsilon))
             links.setdefault(atom.right, []).append((atom.left, epsilon))
     banded = {w for atom in predicate.atoms if isinstance(atom, Band) for w in atom.words if w in links}
+    shortest: dict[frozenset[int], tuple[float, Cut]] = {}
     for anchor in (word for word in links if word in banded):
         nearest: dict[int, Place] = {}
         for word, reach in _distances(anchor, links):
             if _divisible(query, word.stream):
-                nearest.setdefault(
-                    word.stream, Place("near" if reach or word != anchor else "cell", word, reach)
-                )
+                how: Literal["cell", "near"] = "cell" if word == anchor else "near"
+                nearest.setdefault(word.stream, Place(how, word, reach))
         if anchor.stream not in nearest or len(nearest) < 2:
             continue
         reach = max(place.reach for place in nearest.values())
         places = tuple(nearest.get(s, EVERYWHERE) for s in range(len(query.streams)))
-        yield Cut(1, "range", f"range of {anchor}", places, width or CELL * reach or 1.0)
+        cut = Cut(1, "range", f"range of {anchor}", places, width or CELL * reach or 1.0)
+        # The anchor in the middle of a chain needs the shortest reach, and so the smallest cells.
+        known = shortest.get(frozenset(nearest))
+        if known is None or reach < known[0]:
+            shortest[frozenset(nearest)] = (reach, cut)
+    return [cut for _, cut in shortest.values()]
 
 
 def _distances(

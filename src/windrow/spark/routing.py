@@ -182,8 +182,9 @@ def _modulo(number: Column, ways: int) -> Column:
 
 
 def _cell(number: Column, width: float) -> Column:
-    cell = sf.greatest(sf.least(sf.floor(number / width), sf.lit(_FURTHEST_CELL)), sf.lit(-_FURTHEST_CELL))
-    return cell.cast("bigint")
+    # Held inside the integers before it becomes one: Spark raises an error otherwise.
+    cell = sf.greatest(sf.least(number / width, sf.lit(_FURTHEST_CELL)), sf.lit(-_FURTHEST_CELL))
+    return sf.floor(cell)
 
 
 def _every(left: Column, right: Column, ways: int) -> Column:

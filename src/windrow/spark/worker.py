@@ -10,15 +10,15 @@ from __future__ import annotations
 import pyarrow as pa
 from pyspark import daemon
 
+from windrow.engine.operator import Operator
+from windrow.model.query import Query, Stream
+from windrow.spark.task import settle
+
 WORKERS = {"spark.python.daemon.module": "windrow.spark.worker"}
 
 
 def warm() -> None:
     """Joins a few rows, so that kernels are there before the first fork."""
-    import windrow.spark.task  # noqa: F401
-    from windrow.engine.operator import Operator
-    from windrow.model.query import Query, Stream
-
     times = pa.array([0, 1, 2], pa.timestamp("us", "UTC"))
     rows = pa.record_batch({"t": times, "k": pa.array([1, 2, 3]), "s": pa.array(["x", "y", "z"])})
     streams = {alias: Stream("t", "1 second") for alias in ("a", "b")}
@@ -28,4 +28,5 @@ def warm() -> None:
 
 if __name__ == "__main__":
     warm()
+    settle()
     daemon.manager()

@@ -1,0 +1,107 @@
+"""`windrow run`. Exit code 0 when done or stopped, 1 if the run failed, 2 if the description is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from windrow.errors import QueryError, WindrowError
+
+if TYPE_CHECKING:
+    from windrow.pipeline.description import Pipeline
+
+FAILED = 1
+WRONG = 2
+
+
+def run_command(
+    file: Annotated[Path, typer.Argument(help="The pipeline, a TOML file.", metavar="FILE")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Validate, print streams, partitioning and plan; start nothing.")
+    ] = False,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Spark's master: spark://host:7077, local[4]. By default all cores here."),
+    ] = None,
+    metrics: Annotated[
+        Path | None, typer.Option(help="Append each batch's metrics to this file, a JSON document a line.")
+    ] = None,
+    per_partition: Annotated[
+        bool, typer.Option("--partitions", help="Show every partition, not only totals.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing unless something is wrong.")] = False,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Replace a setting of the file.", metavar="SECTION.KEY=VALUE"),
+    ] = None,
+    max_batches: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many batches of a stream.")
+    ] = None,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="If the run fails, print all that Spark says about it.")
+    ] = False,
+) -> None:
+    """Run the pipeline that a TOML file describes: streams, their join, an aggregation, a sink.
+
+    Stop it with Ctrl-C, SIGTERM or any other way, and start it again with the same checkpoint: every result
+    is written exactly once (by sinks that can, as files).
+
+    [dim]Examples:[/dim]
+
+      windrow run pipeline.toml --check
+
+      windrow run pipeline.toml --metrics metrics.jsonl
+
+      windrow run pipeline.toml --set run.trigger="available now" --set join.partitions=8
+
+      windrow run pipeline.toml --master spark://host:7077 --quiet
+    """
+    from windrow.pipeline.read import read_pipeline
+
+    try:
+        pipeline = read_pipeline(file, changes or ())
+        chosen = metrics or (Path(pipeline.run.metrics) if pipeline.run.metrics else None)
+        if chosen is not None and not chosen.parent.is_dir():
+            raise QueryError(f"metrics: directory {chosen.parent} does not exist; create it first")
+        _run(pipeline, master, check, chosen, per_partition, quiet, max_batches)
+    except WindrowError as error:
+        kind = "" if type(error).__name__ == "RunError" else f"{type(error).__name__}: "
+        typer.echo(f"{kind}{error}", err=True)
+        if trace and (report := getattr(error, "report", None) or _cause(error)):
+            typer.echo(report, err=True)
+        raise typer.Exit(WRONG if isinstance(error, QueryError) else FAILED) from None
+
+
+def _run(
+    pipeline: Pipeline,
+    master: str | None,
+    check: bool,
+    metrics: Path | None,
+    per_partition: bool,
+    quiet: bool,
+    max_batches: int | None,
+) -> None:
+    from windrow.pipeline.build import build
+    from windrow.pipeline.run import run_batch, run_stream
+    from windrow.pipeline.view import print_check
+    from windrow.spark.complaints import running
+    from windrow.spark.live import open_session
+
+    console = Console()
+    where = master or pipeline.run.master
+    with running(), open_session(where, pipeline.run.name, pipeline.run.settings, check) as session:
+        built = build(pipeline, session)
+        if check:
+            if not quiet:
+                print_check(console, built)
+        elif pipeline.streaming:
+            run_stream(built, console, quiet, per_partition, metrics, max_batches)
+        else:
+            run_batch(built, console, quiet)
+
+
+def _cause(error: BaseException) -> str:
+    return str(error.__cause__ or "")

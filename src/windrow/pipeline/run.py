@@ -1,0 +1,87 @@
+"""Running a pipeline to its end, or until it is told to stop."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from windrow.pipeline.build import Built
+from windrow.pipeline.view import View
+from windrow.spark.complaints import RunError
+from windrow.spark.live import Progress
+
+LOOK = 0.2
+"""Seconds between two looks at the query."""
+
+
+def run_batch(built: Built, console: Console, quiet: bool) -> None:
+    """Everything there is, once."""
+    began = time.monotonic()
+    rows = built.write()
+    if not quiet:
+        console.print(f"{rows:,} rows written in {time.monotonic() - began:.1f} s", highlight=False)
+
+
+def run_stream(
+    built: Built,
+    console: Console,
+    quiet: bool = False,
+    per_partition: bool = False,
+    metrics: Path | None = None,
+    max_batches: int | None = None,
+) -> None:
+    """Runs until the trigger is done, `max_batches` have ended, or Ctrl-C or SIGTERM comes.
+
+    Stopping in mid-batch loses nothing: the next run repeats the batch from its offsets and the windows
+    before it, and the sink takes it once.
+    """
+    name = built.pipeline.run.name
+    with _stop_signals() as told_to_stop, View(console, name, quiet, per_partition) as view:
+        running = built.start()
+        while running.active and not told_to_stop.wait(LOOK):
+            _tell(running.news(), view, metrics)
+            if max_batches is not None and view.totals.batches >= max_batches:
+                break
+        # What a query says that was stopped in mid-batch is no failure.
+        failure = None if running.active else running.failure()
+        running.stop()
+        _tell(running.news(), view, metrics)
+    if failure is not None:
+        raise RunError(*failure)
+    if not quiet:
+        stopped = "stopped" if told_to_stop.is_set() else "done"
+        console.print(f"{stopped}: {view.totals}", highlight=False, soft_wrap=True)
+
+
+def _tell(news: Sequence[Progress], view: View, metrics: Path | None) -> None:
+    view.update(news)
+    if metrics is not None and news:
+        with metrics.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(progress.to_dict()) + "\n" for progress in news)
+
+
+@contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set. Spark's own handler would cancel jobs and raise in the middle."""
+    told = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield told
+        return
+
+    def tell(_signal: int, _frame: FrameType | None) -> None:
+        told.set()
+
+    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

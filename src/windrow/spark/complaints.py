@@ -1,0 +1,61 @@
+"""Spark's errors, which are pages long, as the one sentence a user needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+
+from windrow.errors import QueryError, WindrowError
+
+_OURS = re.compile(r"^\s*windrow\.errors\.(\w+): (.+)$", re.MULTILINE)
+_PYTHON = re.compile(r"^((?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt)): (.+)$", re.MULTILINE)
+_CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ")
+_STATE = re.compile(r"\.?\s*SQLSTATE: \w+.*$")
+
+
+def sentence(error: BaseException) -> str:
+    """What went wrong, without stack and plan.
+
+    A failed batch quotes the traceback of its Python worker, whose last line is the cause: an error of ours
+    if there is one. Everything else opens with a condition in brackets and its text.
+    """
+    text = str(error)
+    if ours := _OURS.findall(text):
+        return ": ".join(ours[-1])
+    if "Traceback (most recent call last)" in text and (raised := _PYTHON.findall(text)):
+        return ": ".join(raised[-1])
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    # The innermost condition is the cause; "[STREAM_FAILED] Query ... terminated with exception:" is not.
+    line = next((line for line in lines if _CLASS.search(line)), lines[0] if lines else type(error).__name__)
+    line = line[list(_CLASS.finditer(line))[-1].end() :] if _CLASS.search(line) else line
+    return _STATE.sub("", line).strip().rstrip(".")
+
+
+class RunError(WindrowError):
+    """The query was right, but it failed while running; `report` is all that Spark says."""
+
+    def __init__(self, cause: str, report: str) -> None:
+        super().__init__(cause)
+        self.report = report
+
+
+@contextmanager
+def telling(where: str, kinds: tuple[type[Exception], ...] = (PySparkException, Py4JError)) -> Iterator[None]:
+    """What Spark refuses in here, with an error of these kinds, is a mistake in the query, at `where`."""
+    try:
+        yield
+    except kinds as error:
+        raise QueryError(f"{where}: {sentence(error)}") from error
+
+
+@contextmanager
+def running() -> Iterator[None]:
+    """What fails in here is no mistake in the query: a task, a machine, the way to the cluster."""
+    try:
+        yield
+    except (PySparkException, Py4JError, ConnectionError) as error:
+        raise RunError(sentence(error), str(error)) from error

@@ -1,0 +1,218 @@
+"""Pipelines that are wrong are refused with a sentence and code 2, before anything starts."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from pipelines import run, set_up
+from windrow.errors import QueryError
+from windrow.pipeline.read import read_pipeline
+from windrow.spark.session import local_session
+
+GOOD = """
+[streams.a]
+format = "json"
+path = "a"
+schema = "id bigint, at timestamp"
+time = "at"
+within = "5 minutes"
+
+[streams.b]
+format = "json"
+path = "b"
+schema = { id = "bigint", at = "timestamp", price = "double" }
+time = "at"
+within = "30 seconds"
+access = "hash"
+
+[join]
+on = "a.id = b.id"
+late = "10 seconds"
+order = ["b", "a"]
+
+[aggregate]
+time = "b.at"
+window = "1 minute"
+watermark = "5 seconds"
+aggregates = ["count(*) as n"]
+
+[sink]
+format = "parquet"
+path = "s3://bucket/out"
+
+[run]
+checkpoint = "checkpoint"
+trigger = "5 seconds"
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "good.toml"
+    path.write_text(GOOD)
+    return path
+
+
+def test_a_description_becomes_values(file, tmp_path):
+    pipeline = read_pipeline(file)
+    assert pipeline.run.name == "good"
+    assert pipeline.sources[0].path == str(tmp_path / "a")
+    assert pipeline.sources[1].schema == "`id` bigint, `at` timestamp, `price` double"
+    assert pipeline.sink.path == "s3://bucket/out"
+    assert pipeline.state == str(tmp_path / "checkpoint" / "windrow")
+    assert str(pipeline.query.streams["b"].window) == "30 seconds"
+    assert (pipeline.streaming, pipeline.mode) == (True, "append")
+    assert str(pipeline.run.trigger) == "every 5 seconds"
+
+
+def test_settings_can_be_replaced(file, tmp_path, monkeypatch):
+    monkeypatch.chdir("/")
+    changes = [
+        "join.partitions=8",
+        "run.trigger=available now",
+        "streams.a.path=tmp/x",
+        "sink.options.k=true",
+    ]
+    pipeline = read_pipeline(file, changes)
+    assert pipeline.partitions == 8
+    assert pipeline.run.trigger.kind == "available now"
+    assert pipeline.sources[0].path == str(Path("/tmp/x").resolve())
+    assert pipeline.sink.options == {"k": "true"}
+    with pytest.raises(QueryError, match=r"--set: expected section.key=value .* got 'partitions=8'"):
+        read_pipeline(file, ["partitions=8"])
+
+
+@pytest.mark.parametrize(
+    ("replaced", "by", "told"),
+    [
+        ('time = "at"', 'tme = "at"', r"streams.a: unknown setting 'tme'. Did you mean 'time'\?"),
+        ("[sink]", "[snik]", r"file: unknown setting 'snik'. Did you mean 'sink'\?"),
+        ('[sink]\nformat = "parquet"\npath = "s3://bucket/out"', "", r"section \[sink\] is missing"),
+        ('on = "a.id = b.id"', "", "join: 'on' is missing; add for example on = 'a.id = b.id'"),
+        ('"5 minutes"', '"-5 minutes"', "streams.a: within: window must be positive, got -5 minutes"),
+        ('"5 minutes"', '"5 parsecs"', "streams.a: within: unknown unit 'parsecs'"),
+        ('"5 minutes"', "5", "streams.a: within: expected a text, got 5"),
+        ('"hash"', '"hsh"', r"streams.b: access: unknown access path 'hsh'. Did you mean 'hash'\?"),
+        ('"10 seconds"', '"soon"', "join: late: expected a duration"),
+        ('["b", "a"]', '["b", "c"]', r"join: order: expected each of \['a', 'b'\] once"),
+        (
+            'schema = "id bigint, at timestamp"',
+            "",
+            "streams.a: 'schema' is missing: 'json' files do not tell",
+        ),
+        ('path = "a"', "", "streams.a: 'json' files need a path"),
+        ('checkpoint = "checkpoint"', "", "run: 'checkpoint' is missing"),
+        ('trigger = "5 seconds"', 'trigger = "continuous"', "run: trigger: 'continuous' is not possible"),
+        ('trigger = "5 seconds"', 'trigger = "availble now"', "Did you mean 'available now'"),
+        ('watermark = "5 seconds"', "", "aggregate: 'watermark' is missing"),
+        ('window = "1 minute"', 'window = "0 s"', "aggregate: window: must be positive, got 0 s"),
+        ('window = "1 minute"', 'window = "1 minute"\nslide = "2 min"', "slide: must not exceed the window"),
+        (
+            'path = "s3:',
+            'mode = "apend"\npath = "s3:',
+            r"sink: unknown mode 'apend'. Did you mean 'append'\?",
+        ),
+        ('path = "s3:', 'mode = "update"\npath = "s3:', "sink: 'parquet' files only take mode 'append'"),
+        ('watermark = "5 seconds"', 'watermark = "x"', "aggregate: watermark: expected a duration"),
+        ("[join]", "[join]\npartitions = 0", "join: partitions: expected a number from 1, got 0"),
+        ("[join]", "[join]\ncross = 1", "join: cross: expected true or false, got 1"),
+        ("[join]", "[join]\nmemory = '1 MiB'", "join: memory: "),
+        ("[join]", "[join", "is not valid TOML: "),
+    ],
+)
+def test_mistakes_are_told_with_their_place(file, replaced, by, told):
+    assert replaced in GOOD
+    file.write_text(GOOD.replace(replaced, by, 1))
+    with pytest.raises(QueryError, match=told) as caught:
+        read_pipeline(file)
+    assert str(caught.value).startswith(f"{file}: ")
+
+
+def test_a_missing_file_and_a_wrong_one_end_with_code_2(file, tmp_path):
+    missing = run(tmp_path / "nothing.toml")
+    assert missing.exit_code == 2
+    assert (
+        missing.output == f"QueryError: {tmp_path}/nothing.toml: cannot be read: No such file or directory\n"
+    )
+    file.write_text(GOOD.replace('time = "at"', 'tme = "at"', 1))
+    assert run(file).exit_code == 2
+
+
+def test_help_has_examples():
+    told = run("--help").output
+    assert "--check" in told and "windrow run pipeline.toml" in told
+
+
+# -- with Spark, which knows columns and expressions ---------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def auctions(tmp_path_factory):
+    local_session(2, "windrow tests")
+    return set_up(tmp_path_factory.mktemp("auctions"), "auctions", seconds=20, rate=10, files=1)[0]
+
+
+def test_check_prints_the_plan_and_starts_nothing(auctions):
+    ran = run(auctions, "--check")
+    assert ran.exit_code == 0, ran.output
+    for words in (
+        "2 minutes",
+        "2 partitions, 2 by key a.id = b.auction_id",
+        "Plan for 2 streams",
+        "auctions",
+    ):
+        assert words in ran.output, words
+    assert not (auctions.parent / "checkpoints").exists() and not (auctions.parent / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ("join.on=a.id = b.auction", "join: unknown column|unknown column 'b.auction'|auction_id"),
+        ("streams.b.filter=prce > 0", "streams.b: filter: .*`prce` cannot be resolved.*`price`"),
+        ("streams.b.filter=price >> > 0", "streams.b: filter: Syntax error at or near '>'"),
+        ("streams.b.schema=auction_id bigit", 'streams.b: Unsupported data type "BIGIT"'),
+        ("streams.b.format=jsn", "streams.b: Failed to find the data source: jsn"),
+        ("streams.a.path=/no/such/directory", "streams.a: Path does not exist: file:/no/such/directory"),
+        ("streams.b.time=price", "stream 'b': .*price"),
+        ("sink.select=['a.id', 'b.nothing']", "sink: select: .*nothing"),
+        ("sink.select=['a.id', 'b.bidder as id']", "sink: two columns are named 'id'"),
+        ("sink.select=[]; sink.format=csv", "sink: 'csv' cannot hold column 'a', a struct; .*'a.id'"),
+        ("join.partitioning=keys", "partitioning: unknown partitioning 'keys'. Did you mean 'key'"),
+    ],
+)
+def test_columns_and_expressions_are_checked_before_anything_starts(auctions, change, told):
+    ran = run(auctions, *(part for each in change.split("; ") for part in ("--set", each)))
+    assert ran.exit_code == 2, ran.output
+    assert ran.output.count("\n") == 1, ran.output
+    assert ran.output.startswith(f"QueryError: {auctions}: ")
+    assert re.search(told, ran.output), ran.output
+    assert not (auctions.parent / "checkpoints").exists()
+
+
+def test_a_run_that_fails_ends_with_a_sentence_and_code_1(auctions, tmp_path):
+    elsewhere = ["--set", f"run.checkpoint={tmp_path / 'c'}", "--set", f"sink.path={tmp_path / 'r'}"]
+    price = 'double(raise_error("no luck today")) as price'
+    failing = f"streams.b.select=['auction_id', 'bidder', 'bid_at', '{price}']"
+    ran = run(auctions, "--set", failing, *elsewhere)
+    assert ran.exit_code == 1, ran.output
+    assert ran.output.strip().splitlines()[-1].endswith("no luck today")
+    batch = run(auctions, "--set", failing, "--set", "run.trigger=batch", *elsewhere)
+    assert batch.exit_code == 1, batch.output
+    assert batch.output.strip().endswith("no luck today")
+
+
+def test_the_live_view_shows_what_happens(auctions, tmp_path):
+    from windrow.pipeline.build import build
+    from windrow.pipeline.run import run_stream
+
+    changes = [f"run.checkpoint={tmp_path / 'c'}", f"sink.path={tmp_path / 'r'}"]
+    console = Console(force_terminal=True, width=110, record=True, file=(tmp_path / "screen").open("w"))
+    run_stream(build(read_pipeline(auctions, changes), local_session(2, "")), console, per_partition=True)
+    shown = console.export_text()
+    for words in ("hot_bids", "rows in", "/s in all", "left out", "newest", "hottest key", "done: 1 batches"):
+        assert words in shown, (words, shown)
