@@ -12,6 +12,9 @@ EXAMPLES, SOAK = 100, 100
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run many times more random queries, with new seeds")
+    parser.addoption(
+        "--faults", action="store_true", help="run also the tests marked faults, which take minutes"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -26,3 +29,13 @@ def pytest_configure(config: pytest.Config) -> None:
         max_examples=EXAMPLES * SOAK if soak else EXAMPLES,
     )
     settings.load_profile("windrow")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that kill processes and fill disks take minutes and have a target of their own: make soak."""
+    if config.getoption("--faults"):
+        return
+    later = [item for item in items if item.get_closest_marker("faults")]
+    if later:
+        config.hook.pytest_deselected(items=later)
+        items[:] = [item for item in items if not item.get_closest_marker("faults")]

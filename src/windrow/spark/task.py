@@ -14,9 +14,10 @@ import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -81,7 +82,7 @@ class _Held:
 
 
 _held: OrderedDict[tuple[str, Scope, int], _Held] = OrderedDict()
-"""Of this worker; the last used last."""
+"""Of this worker, by join as it was called, scope and partition; the last used last."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ class Task:
     partitions: int
     name: str
     state: str | None
+    token: str = field(default_factory=lambda: uuid4().hex)
+    """Of this call of `join`: what a worker holds of another call may be of another query."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
@@ -156,7 +159,7 @@ class Task:
         from_memory = held.content is not None and held.content == kept
         held.content = held.store.publish(now.batch, capture(operator), newest).content
         held.store.collect(now.batch - 1)
-        self._keep(root, scope, arrived.partition, held)
+        self._keep(scope, arrived.partition, held)
         seconds = (reading, found - began, processed - found, time.perf_counter() - processed)
         yield self._report(arrived, before, after, counted, now.batch, from_memory, seconds)
         yield from _results(results)
@@ -168,12 +171,12 @@ class Task:
 
     def _take(self, root: str, scope: Scope, partition: int) -> _Held:
         """Taken out while in use: if the task fails halfway, the operator is not used again."""
-        held = _held.pop((root, scope, partition), None)
+        held = _held.pop((self.token, scope, partition), None)
         cache = Path(tempfile.gettempdir()) / "windrow-parts"
         return held or _Held(StateStore(root, scope, partition, self.partitions, cache))
 
-    def _keep(self, root: str, scope: Scope, partition: int, held: _Held) -> None:
-        _held[(root, scope, partition)] = held
+    def _keep(self, scope: Scope, partition: int, held: _Held) -> None:
+        _held[(self.token, scope, partition)] = held
         while len(_held) > OPERATORS_HELD:
             _held.popitem(last=False)
 

@@ -1,0 +1,115 @@
+"""Spark for the tests: one small local session per process, tables as files that arrive one by one."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+import windrow as wr
+from oracle import ids
+from windrow.spark.session import local_session
+
+SCHEMA = "id long, ts timestamp, k long, x double, s string"
+SECOND = 1_000_000
+START = 1_700_000_000 * SECOND
+
+
+@cache
+def spark() -> SparkSession:
+    session = local_session(2, "windrow tests")
+    session.conf.set("spark.sql.shuffle.partitions", "3")
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    return session
+
+
+def rows(seed: int, count: int, start: float = 0, span: float = 20, keys: int = 9) -> pa.Table:
+    """`count` rows with different times between `start` and `start + span` seconds, in no order."""
+    rng = Random(seed)
+    times = rng.sample(range(int(start * SECOND), int((start + span) * SECOND)), count)
+    k = [rng.choice([None, *range(keys)]) for _ in range(count)]
+    return pa.table(
+        {
+            "id": pa.array(range(seed * 100_000, seed * 100_000 + count), pa.int64()),
+            "ts": pa.array([START + t for t in times], pa.timestamp("us", "UTC")),
+            "k": pa.array(k, pa.int64()),
+            "x": pa.array(
+                [None if v is None else v + rng.choice([0, 0, 0.25, -0.0]) for v in k], pa.float64()
+            ),
+            "s": pa.array([rng.choice([None, "", "x", "y", "a longer text than fits a word"]) for _ in k]),
+        }
+    )
+
+
+def frame(table: pa.Table) -> DataFrame:
+    return spark().createDataFrame(table)
+
+
+def found(out: DataFrame) -> Counter[tuple]:
+    """The ids of all results of a batch DataFrame."""
+    return Counter(tuple(row) for row in out.select(*(f"{alias}.id" for alias in out.columns)).collect())
+
+
+def in_process(query: wr.Query, *calls: Mapping[str, pa.Table], finish: bool = True) -> Counter[tuple]:
+    """What one operator answers to the same calls."""
+    op = wr.Operator(query, {alias: table.schema for alias, table in calls[0].items()})
+    answer: Counter[tuple] = Counter()
+    for call in calls:
+        answer += ids(op.process(call))
+    return answer + ids(op.finish()) if finish else answer
+
+
+class Stream:
+    """A directory that files arrive in, read as a stream of one file per batch."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.directory.mkdir(parents=True)
+        self._count = 0
+
+    def put(self, *tables: pa.Table) -> None:
+        for table in tables:
+            path = self.directory / f"{self._count:04}.parquet"
+            pq.write_table(table, path)
+            # Spark takes files by age, and tells ages by the millisecond.
+            os.utime(path, (1_700_000_000 + self._count,) * 2)
+            self._count += 1
+
+    def read(self) -> DataFrame:
+        reader = spark().readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        return reader.parquet(str(self.directory))
+
+
+def run(
+    out: DataFrame, directory: Path, columns: Sequence[str] | None = None, **options: Any
+) -> StreamingQuery:
+    """Runs a stream over all that is there, into parquet files under `directory`/out."""
+    chosen = columns or [f"{alias}.id as {alias}" for alias in out.columns]
+    writer = out.selectExpr(*chosen).writeStream.format("parquet").options(**options)
+    writer = writer.option("path", str(directory / "out")).option("checkpointLocation", str(directory / "ck"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
+
+
+def written(directory: Path) -> Counter[tuple]:
+    """What the sink holds."""
+    return Counter(tuple(row) for row in spark().read.parquet(str(directory / "out")).collect())
+
+
+def failing(call: Callable[[], Any]) -> str:
+    """The message of the error that `call` ends with."""
+    try:
+        call()
+    except Exception as error:
+        return str(error)
+    raise AssertionError("expected an error")

@@ -1,0 +1,202 @@
+"""Whatever dies in mid-batch, every result comes exactly once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from faults import Driver, Faults, Place, differences, kill
+from windrow.state.inspect import verify
+
+pytestmark = pytest.mark.faults
+
+POINTS = ("reading", "manifest", "mark", "results")
+
+
+class Drivers:
+    """The driver of these tests, started again if a test has killed it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.faults = Faults(directory / "faults")
+        self._started: list[Driver] = []
+
+    @property
+    def driver(self) -> Driver:
+        self._started = [driver for driver in self._started if driver.alive]
+        if not self._started:
+            self.prepare()
+        return self._started[0]
+
+    def prepare(self) -> None:
+        """Starts one more, so that it is ready when the driver is killed."""
+        self._started.append(Driver(self._directory, self.faults))
+
+    def stop(self) -> None:
+        for driver in self._started:
+            driver.stop()
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
+    drivers = Drivers(tmp_path_factory.mktemp("drivers"))
+    yield drivers
+    drivers.stop()
+
+
+@pytest.fixture
+def drivers(started: Drivers) -> Iterator[Drivers]:
+    yield started
+    started.faults.clear()
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Place:
+    return Place(tmp_path).write()
+
+
+def assert_exact(at: Place) -> None:
+    assert not differences(at.found(), at.expected())
+    assert not verify(str(at / "state")).damage
+
+
+def test_a_task_fails_after_publishing_and_with_results_half_out(drivers: Drivers, at: Place) -> None:
+    drivers.faults.plant("results", "fail", batch=1, times=2)
+    drivers.faults.plant("mark", "fail", batch=2)
+    drivers.faults.plant("manifest", "fail", batch=3, times=2)
+    drivers.driver.run("pairs", at.arrive())
+    assert not drivers.faults.waiting()
+    assert_exact(at)
+
+
+def test_a_batch_that_failed_for_good_is_done_on_restart(drivers: Drivers, at: Place) -> None:
+    """Three failures of one task end the query, with other tasks' state published and results written."""
+    drivers.faults.plant("results", "fail", batch=2, times=6)
+    with pytest.raises(RuntimeError, match="struck at results of batch 2"):
+        drivers.driver.run("pairs", at.arrive())
+    assert at.found() < at.expected()
+    drivers.faults.clear()
+    drivers.driver.run("pairs", at)
+    assert_exact(at)
+
+
+def test_a_killed_python_worker(drivers: Drivers, at: Place) -> None:
+    drivers.faults.plant("results", "pause", batch=1)
+    drivers.faults.plant("manifest", "pause", batch=3)
+    drivers.driver.order("pairs", at.arrive())
+    for count in (1, 2):
+        for pid in drivers.faults.wait(count):
+            kill(pid)
+    assert drivers.driver.reply()["error"] is None
+    assert_exact(at)
+
+
+def test_kill_9_of_the_driver_again_and_again(drivers: Drivers, at: Place) -> None:
+    at.arrive()
+    for batch, point in ((1, "reading"), (2, "mark"), (3, "results")):
+        drivers.faults.plant(point, "pause", batch)
+        drivers.driver.order("pairs", at)
+        drivers.prepare()
+        drivers.faults.wait()
+        drivers.driver.kill()
+        drivers.faults.clear()
+    drivers.driver.run("pairs", at)
+    assert_exact(at)
+
+
+def test_twins_publish_the_same_batch_at_the_same_time(drivers: Drivers, at: Place) -> None:
+    drivers.driver.run("twins", at.arrive())
+    assert_exact(at)
+
+
+def test_a_twin_that_comes_last_by_two_batches(drivers: Drivers, at: Place) -> None:
+    """Its manifest takes the place of the one that later batches were built on."""
+    at.arrive(4)
+    drivers.faults.plant("reading", "pause", batch=1)
+    drivers.driver.order("abandoned_twin", at, batch=1)
+    drivers.faults.wait()
+    assert drivers.driver.reply()["error"] is None
+    before = {path: path.read_bytes() for path in at.state_files("batch-*1.json")}
+    drivers.faults.clear()
+    end = time.monotonic() + 60
+    while all(path.read_bytes() == data for path, data in before.items()):
+        assert time.monotonic() < end, "the late twin never published"
+        time.sleep(0.05)
+    drivers.driver.run("abandoned_twin", at.arrive(), batch=-1)
+    assert_exact(at)
+
+
+def test_the_sink_committed_but_the_commit_log_did_not(drivers: Drivers, at: Place) -> None:
+    drivers.driver.run("pairs", at.arrive(3))
+    for path in (at / "checkpoint" / "commits").glob("*2*"):
+        path.unlink()
+    drivers.driver.run("pairs", at.arrive())
+    assert_exact(at)
+
+
+def test_a_sink_without_memory_gets_the_same_batch_again(drivers: Drivers, at: Place) -> None:
+    """As before, but this sink takes the repeated batch in place of the first: its rows must be the same."""
+    drivers.driver.run("abandoned_twin", at.arrive(3), batch=-1)
+    for path in (at / "checkpoint" / "commits").glob("*2*"):
+        path.unlink()
+    drivers.driver.run("abandoned_twin", at.arrive(), batch=-1)
+    assert_exact(at)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with room for a batch or two; nothing if this machine lets us mount none."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=80k", "tmpfs", str(disk)]
+    mounted = os.geteuid() == 0 and subprocess.run(mount, capture_output=True, check=False).returncode == 0
+    yield disk
+    if mounted:
+        # Workers still map files of it.
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def test_a_full_disk(drivers: Drivers, at: Place, small_disk: Path) -> None:
+    state, mounted = str(small_disk), os.path.ismount(small_disk)
+    if not mounted:
+        drivers.faults.plant("reading", "room", batch=2, times=6)
+    with pytest.raises(RuntimeError, match=r"Nothing is lost.*free some space and start the query again"):
+        drivers.driver.run("pairs", at.arrive(), state=state)
+    assert at.found() < at.expected()
+    drivers.faults.clear()
+    if mounted:
+        subprocess.run(["mount", "-o", "remount,size=32m", state], check=True)
+    drivers.driver.run("pairs", at, state=state)
+    assert not differences(at.found(), at.expected())
+    assert not verify(state).damage
+
+
+def test_kills_at_any_time(request: pytest.FixtureRequest, drivers: Drivers, tmp_path: Path) -> None:
+    if not request.config.getoption("--soak"):
+        pytest.skip("a long run: --soak")
+    at, rng = Place(tmp_path).write(files=60).arrive(), Random(time.time_ns())
+    for _ in range(20):
+        drivers.driver.order("pairs", at)
+        if rng.random() < 0.5:
+            drivers.faults.plant(rng.choice(POINTS), "pause", batch=_next_batch(at))
+            drivers.faults.wait()
+        else:
+            time.sleep(rng.uniform(4, 20))
+        drivers.driver.kill()
+        drivers.faults.clear()
+        found = at.found() if (at / "out" / "_spark_metadata").exists() else None
+        assert found is None or found <= at.expected()
+    drivers.driver.run("pairs", at)
+    assert_exact(at)
+
+
+def _next_batch(at: Place) -> int:
+    """One that is still to come, soon."""
+    begun = [int(p.name) for p in (at / "checkpoint" / "offsets").glob("*") if p.name.isdigit()]
+    return max(begun, default=0) + 2

@@ -1,0 +1,197 @@
+"""Lost and damaged state, changed queries, readers that stop early, joins that feed joins."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from faults import FILES, Driver, Faults, Place, differences, last_batch
+from windrow.state.inspect import verify
+
+pytestmark = pytest.mark.faults
+
+Undo = Callable[[], object]
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """Each task gets a worker without memory, as after a restart."""
+    directory = tmp_path_factory.mktemp("driver")
+    started = Driver(directory, Faults(directory / "faults"), **{"spark.python.worker.reuse": "false"})
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Place:
+    return Place(tmp_path).write()
+
+
+# --- What a restart finds --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def begun(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    """A query stopped after two batches. Each test goes on by a batch, at the second attempt."""
+    at = Place(tmp_path_factory.mktemp("begun")).write(files=2 + len(DAMAGES) + len(CHANGES))
+    driver.run("pairs", at.arrive(2))
+    return at
+
+
+def _truncate(at: Place) -> Undo:
+    newest = at.state_files("p0/batch-*.json")[-1]
+    needed = [f for f in at.state_files("p0/parts-*") if f.name in newest.read_text()]
+    file, data = needed[-1], needed[-1].read_bytes()
+    file.write_bytes(data[: len(data) // 2])
+    return lambda: file.write_bytes(data)
+
+
+def _lose(pick: Callable[[Place], list[Path]]) -> Callable[[Place], Undo]:
+    """Moves files or directories out of the state."""
+
+    def lose(at: Place) -> Undo:
+        lost = pick(at)
+        assert lost
+        aside = at / "aside"
+        aside.mkdir(exist_ok=True)
+        moved = [(path, path.rename(aside / f"{number}")) for number, path in enumerate(lost)]
+        return lambda: [kept.rename(path) for path, kept in moved]
+
+    return lose
+
+
+DAMAGES: dict[str, tuple[Callable[[Place], Undo], str]] = {
+    "truncated parts": (_truncate, r"parts-\w+\.arrows is damaged: it has \d+ bytes.*new checkpoint"),
+    "lost newest manifest": (
+        _lose(lambda at: at.state_files("p0/batch-*.json")[-1:]),
+        r"manifest .* is missing, though it was published; put it back",
+    ),
+    "lost partition": (
+        _lose(lambda at: at.state_files("p1")),
+        r"manifest .* is missing, though it was published; put it back",
+    ),
+    "lost description": (
+        _lose(lambda at: at.state_files("join.json")),
+        r"there is no state .*put the directory back",
+    ),
+    "lost state": (_lose(lambda at: [at / "state"]), r"there is no state .*put the directory back"),
+}
+
+CHANGES: dict[str, tuple[dict[str, object], str]] = {
+    "other partition count": ({"partitions": 3}, r"has 2 partitions, .*asks for 3; set partitions=2"),
+    "other predicate": ({"on": "a.k = b.k and a.id <> b.id"}, r"belongs to another join: on was .*now"),
+    "other window": ({"within": "20 seconds"}, r"belongs to another join: streams was .*go back to"),
+    "other state path": ({"state": "/nowhere"}, r"no state .*set `state` to the path"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damage_is_told_and_once_mended_nothing_is_lost(driver: Driver, begun: Place, damage: str) -> None:
+    apply, message = DAMAGES[damage]
+    undo = apply(begun)
+    begun.arrive(1)
+    try:
+        with pytest.raises(RuntimeError, match=message):
+            driver.run("pairs", begun)
+    finally:
+        for path in (begun / "state").rglob("*") if damage == "lost state" else ():
+            assert not path.is_file(), "something was stored as if from the beginning"
+        undo()
+    driver.run("pairs", begun)
+    assert not differences(begun.found(), begun.expected())
+
+
+@pytest.mark.xfail(
+    strict=True,
+    raises=pytest.fail.Exception,
+    reason="without marks, a lost partition looks like one that had no rows yet",
+)
+@pytest.mark.parametrize("lost", ["one partition", "all partitions"])
+def test_a_partition_lost_with_its_marks_does_not_begin_anew(driver: Driver, at: Place, lost: str) -> None:
+    driver.run("pairs", at.arrive(2))
+    pattern = "1" if lost == "one partition" else "[01]"
+    gone = [*at.state_files(f"p{pattern}/*"), *at.state_files(f"frontier/p{pattern}.*")]
+    undo = _lose(lambda _: gone)(at)
+    at.arrive()
+    with pytest.raises(RuntimeError, match=r"(missing|there is no state).*put"):
+        driver.run("pairs", at)
+    undo()
+    driver.run("pairs", at)
+    assert not differences(at.found(), at.expected())
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_query_is_refused_the_old_one_goes_on(driver: Driver, begun: Place, change: str) -> None:
+    options, message = CHANGES[change]
+    if "state" in options:
+        options = {"state": str(begun / "nowhere")}
+    begun.arrive(1)
+    with pytest.raises(RuntimeError, match=message):
+        driver.run("pairs", begun, **options)
+    driver.run("pairs", begun)
+    assert not differences(begun.found(), begun.expected())
+
+
+def test_two_queries_share_a_state_path(driver: Driver, at: Place) -> None:
+    driver.run("side_by_side", at.arrive(2))
+    driver.run("side_by_side", at.arrive(1))
+    assert not differences(at.found(), at.expected())
+    assert not differences(at.found("near"), at.expected(within=2))
+    assert not verify(str(at / "state")).damage
+
+
+# --- Readers that stop early -----------------------------------------------------------------------------
+
+
+UNREAD = pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="tasks that foreachBatch never runs go unnoticed"
+)
+
+
+@pytest.mark.parametrize(
+    "how", ["limit", pytest.param("take", marks=UNREAD), pytest.param("nothing", marks=UNREAD)]
+)
+def test_a_batch_read_in_part_still_enters_the_windows(driver: Driver, at: Place, how: str) -> None:
+    """Batch 1 is the one: later results with its rows must be there, or the query must say they cannot."""
+    at.arrive()
+    try:
+        driver.run("partly", at, how=how, batch=1)
+    except RuntimeError as error:
+        assert "foreachBatch" in str(error)
+        return
+    expected = Counter({pair: n for pair, n in at.expected().items() if last_batch(pair) != 1})
+    assert not differences(at.found(), expected)
+
+
+def test_a_limit_on_the_stream(driver: Driver, at: Place) -> None:
+    first = sum(n for pair, n in at.arrive(2).expected().items())
+    driver.run("limited", at.arrive(), limit=first // 2)
+    assert at.found().total() == first // 2
+    assert at.found() <= at.expected()
+    # Every batch went through the windows, although nothing was read of the later ones.
+    newest = {path.name for path in at.state_files("batch-*.json")}
+    assert any(name.endswith(f"{FILES - 1}.json") for name in newest)
+
+
+def test_take_in_batch_mode(driver: Driver, at: Place) -> None:
+    assert driver.run("batch_take", at.arrive(), rows=3) == [3, at.expected().total()]
+
+
+# --- Joins that feed joins -------------------------------------------------------------------------------
+
+
+def test_a_join_feeds_a_join(driver: Driver, tmp_path: Path) -> None:
+    at = Place(tmp_path).write("abc")
+    driver.run("chained", at.arrive(3))
+    driver.run("chained", at.arrive())
+    assert not differences(at.found(), at.expected_of_three())
+
+
+def test_two_joins_of_one_name_are_refused(driver: Driver, tmp_path: Path) -> None:
+    at = Place(tmp_path).write("abc").arrive()
+    with pytest.raises(RuntimeError, match=r"windrow\.pairs"):
+        driver.run("chained", at, second="pairs")
+    assert not at.state_files("*")
