@@ -31,7 +31,7 @@ def test_demo_is_exact_and_leaves_its_results(tmp_path):
     found = run("demo", "--seconds", "30", "--rate", "200", "--out", str(tmp_path))
     assert found.exit_code == 0, found.output
     assert "exact" in found.output and "hottest auctions" in found.output
-    assert pq.read_table(tmp_path / "hot_bids.parquet").num_rows > 100
+    assert pq.read_table(tmp_path / "hot_bids").num_rows > 100
 
 
 @pytest.mark.parametrize("name", ["equality", "band", "scan", "memory"])
