@@ -143,11 +143,12 @@ class Stream:
     within: str | timedelta | Window
     access: str | Access | None = None
 
-    def __post_init__(self) -> None:
+    def checked(self, alias: str) -> Stream:
+        """The same with window and access path as values; mistakes are told under the stream's alias."""
+        where = f"stream '{alias}'"
         if not isinstance(self.time, str) or not self.time:
-            raise QueryError(f"stream: time must be the name of a timestamp column, got {self.time!r}")
-        object.__setattr__(self, "within", Window.parse(self.within, "stream"))
-        object.__setattr__(self, "access", Access.parse(self.access, "stream"))
+            raise QueryError(f"{where}: time must be the name of a timestamp column, got {self.time!r}")
+        return Stream(self.time, Window.parse(self.within, where), Access.parse(self.access, where))
 
     @property
     def window(self) -> Window:
@@ -216,8 +217,8 @@ class Query:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        put(self, "streams", MappingProxyType(dict(self.streams)))
         self._check_streams()
+        put(self, "streams", MappingProxyType({a: s.checked(a) for a, s in self.streams.items()}))
         if not isinstance(self.on, str) or not self.on.strip():
             raise QueryError(f"on: expected a SQL predicate such as 'a.id = b.id', got {self.on!r}")
         for name in ("late", "idle"):

@@ -144,6 +144,9 @@ def join(
     Streams in, a stream out; or batches in, a batch out with the same rows. Everything wrong with the query
     is told here, before any data is read.
 
+    `late` does here what a watermark does elsewhere; set watermarks on the result, since Spark allows a query
+    only one.
+
     Parameters
     ----------
     frames

@@ -17,6 +17,8 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    # Workers are forked from a process that has the engine loaded and its kernels compiled.
+    "spark.python.daemon.module": "windrow.spark.worker",
 }
 
 # Without a configuration of ours Spark announces at startup which one it falls back to, and sets the
