@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-STREAM = "stream"
-PARTITION = "partition"
+ROUTE = "route"
+"""Where a row goes and where it came from: partition x 8 + stream. One column, since every column of every
+row costs on its way to Python."""
+STREAM_BITS = 3
 COPY = "copy"
 """Which copy of the row this is, from 0. Only where rows are copied."""
 CONTENT = "content"
@@ -42,7 +44,7 @@ def gather(
         if batch.num_rows == 0:
             continue
         if partition is None:
-            partition = batch.column(PARTITION)[0].as_py()
+            partition = batch.column(ROUTE)[0].as_py() >> STREAM_BITS
         for stream, rows in _by_stream(batch):
             pieces.setdefault(stream, []).append(rows)
     arrived = Arrived(partition)
@@ -57,7 +59,7 @@ def gather(
 
 
 def _by_stream(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    streams = batch.column(STREAM).to_numpy()
+    streams = batch.column(ROUTE).to_numpy() & ((1 << STREAM_BITS) - 1)
     first = int(streams[0])
     if (streams == first).all():
         yield first, batch

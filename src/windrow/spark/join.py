@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 from windrow.engine.join import Join
 from windrow.errors import QueryError, unknown
 from windrow.model.query import Access, Function, Interval, Query, Stream, Window
-from windrow.spark.arrivals import CONTENT, COPY, PARTITION, STREAM
+from windrow.spark.arrivals import CONTENT, COPY, ROUTE, STREAM_BITS
 from windrow.spark.frames import Frame, Slots, check, read_frames, result_type
 from windrow.spark.metrics import COLUMN, DOCUMENTS, observation_name
 from windrow.spark.partitioning import Layout, Spread, choose_layout
@@ -55,7 +55,7 @@ class Prepared:
         )
         rows = reduce(DataFrame.union, [self._rows(slots, s) for s in range(len(self.frames))])
         # The number is stated, so adaptive execution leaves it alone; the partition stands in the row.
-        dealt = rows.repartitionById(self.layout.partitions, sf.col(PARTITION))
+        dealt = rows.repartitionById(self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS))
         joined = dealt.mapInArrow(task.run, result_type(self.frames, COLUMN))
         observed = joined.observe(observation_name(self.name), sf.collect_list(COLUMN).alias(DOCUMENTS))
         return observed.where(sf.col(COLUMN).isNull()).drop(COLUMN)
@@ -64,13 +64,14 @@ class Prepared:
         """One stream's rows as the union has them, each as often as partitions need it."""
         frame = self.frames[stream]
         router = Router(frame, self.join.functions)
-        columns = [*slots.columns(frame, stream), sf.lit(stream).cast("tinyint").alias(STREAM)]
+        columns = slots.columns(frame, stream)
         if self.query.counts_rows:
             columns.append(router.content().alias(CONTENT))
         partitions = router.partitions(self.layout, stream)
         if self.layout.replicates:
-            return frame.data.select(*columns, sf.posexplode(partitions).alias(COPY, PARTITION))
-        return frame.data.select(*columns, partitions.alias(PARTITION))
+            routes = sf.transform(partitions, lambda partition: _route(partition, stream))
+            return frame.data.select(*columns, sf.posexplode(routes).alias(COPY, ROUTE))
+        return frame.data.select(*columns, _route(partitions, stream).alias(ROUTE))
 
     def _keys(self) -> tuple[Any, ...]:
         keyed = next((cut for cut in self.layout.cuts if cut.kind == "key"), None)
@@ -201,6 +202,10 @@ def join(
         seed=seed,
     )
     return prepare(frames, query, partitions, state, name, partitioning, spread).frame()
+
+
+def _route(partition: sf.Column, stream: int) -> sf.Column:
+    return sf.shiftleft(partition, STREAM_BITS) + sf.lit(stream)
 
 
 def _of(

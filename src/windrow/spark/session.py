@@ -36,7 +36,7 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
 """
 
 
-def local_session(cores: int, name: str) -> SparkSession:
+def local_session(cores: int, name: str, heap: str | None = None) -> SparkSession:
     """The local session of this process, started if there is none.
 
     Parameters
@@ -45,6 +45,8 @@ def local_session(cores: int, name: str) -> SparkSession:
         Tasks that run at the same time; shuffles get as many partitions.
     name
         The application's name.
+    heap
+        How much memory Spark's Java may take, such as "4g"; None: Spark's default.
     """
     # Spark reads these when its Java starts: which Java, which Python, and which address to listen on.
     os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
@@ -58,6 +60,8 @@ def local_session(cores: int, name: str) -> SparkSession:
     builder = builder.config(
         "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={logging.as_uri()}"
     )
+    if heap is not None:
+        builder = builder.config("spark.driver.memory", heap)
     return builder.config("spark.sql.shuffle.partitions", str(cores)).getOrCreate()
 
 
