@@ -19,12 +19,14 @@ from windrow.engine.partials import Partials
 from windrow.engine.planner import check_connected, check_paths
 from windrow.engine.probe import Probe
 from windrow.engine.rows import RowReader, Rows
+from windrow.engine.shedding import Shedder
 from windrow.errors import QueryError
 from windrow.expr.split import split
 from windrow.model.plan import Plan
 from windrow.model.predicate import Word
 from windrow.model.query import Function, Query
 from windrow.planning.equivalence import equality_classes
+from windrow.shed.context import Context
 from windrow.window.window import Window
 
 Array = np.ndarray
@@ -63,14 +65,23 @@ class Join:
         count = len(schemas)
         self.words = [self.predicate.words_of(s) for s in range(count)]
         self.numbers: dict[Word, int] = {w: k for words in self.words for k, w in enumerate(words)}
+        self.shedder = self._make_shedder()
         self.readers = [RowReader(self.predicate, self.words[s], s, functions) for s in range(count)]
         self._alike = [self._equal_words(s) for s in range(count)]
         self.windows = [self._window(s) for s in range(count)]
         self.counted = [self._counted(s) for s in range(count)]
-        self.output = Output(query.aliases, schemas, self.classes, functions)
+        samples = self.shedder is not None and self.shedder.ranking.samples
+        self.output = Output(query.aliases, schemas, self.classes, functions, samples)
         self.plan: Plan | None = None
         self._probes: list[Probe] = []
         self._compared_before = 0
+
+    def _make_shedder(self) -> Shedder | None:
+        if self.query.limit is None:
+            return None
+        words = tuple(tuple(w) for w in self.words)
+        context = Context(self.query, self.schemas, words, self.classes, self.functions)
+        return Shedder(self.query.policy, self.query.limit, context)
 
     def _equal_words(self, stream: int) -> list[tuple[int, int]]:
         """Pairs of the stream's words that must be equal in any row of a result."""
@@ -88,7 +99,7 @@ class Join:
             extra = 1 if described.is_time else len(EXTRA_COLUMNS)
         return Window(
             self.schemas[stream],
-            [*dtypes, *[np.dtype(np.int64)] * extra],
+            [*dtypes, *[np.dtype(np.int64)] * extra, *[np.dtype(np.float64)] * len(self.notes)],
             described.size if described.is_time else None,
         )
 
@@ -103,6 +114,11 @@ class Join:
     def _key_words(self, stream: int) -> list[Word]:
         """The words that make up a stream's join key."""
         return [w for members in self.classes for w in members if w.stream == stream]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Columns a policy keeps with each row, after all others."""
+        return self.shedder.notes if self.shedder else ()
 
     @property
     def compared(self) -> int:
@@ -160,15 +176,29 @@ class Join:
         """Takes in a quantum's rows and yields the results they complete."""
         # Which rows the quantum pushes out of counted windows must be known before any of them is probed.
         places = [self._places(stream, arrived) for stream, arrived in enumerate(arrivals)]
+        if self.shedder:
+            times = [int(a.rows.ts[-1]) for a in arrivals if len(a.rows)]
+            self.shedder.begin(self, max(times))
         for stream, arrived in enumerate(arrivals):
             start = self._append(stream, arrived, places[stream])
             if start == self.windows[stream].end:
                 continue
+            if self.shedder:
+                self.shedder.arrived(self, stream, start)
             for partials in self._probes[stream].run(self.windows, start):
                 if self.query.counts_rows:
                     partials = partials.where(self._in_windows(partials))
                 if len(partials):
-                    yield self.output.build(partials, self.windows)
+                    yield from self._results(partials)
+        if self.shedder:
+            self.shedder.settle(self)
+
+    def _results(self, partials: Partials) -> Iterator[pa.RecordBatch]:
+        sample = self.shedder.found(self, partials) if self.shedder else None
+        if sample is not None:
+            partials = partials.where(sample.chosen)
+        if len(partials):
+            yield self.output.build(partials, self.windows, sample)
 
     def _places(self, stream: int, arrived: Arrivals) -> list[Array]:
         """The columns that tell a row's place in the order of all streams, where windows are counted."""
@@ -187,7 +217,8 @@ class Join:
         if arrived.useful is not None and not arrived.useful.all():
             places = [column[arrived.useful] for column in places]
             rows = rows.where(arrived.useful)
-        return self.windows[stream].append(rows.ts, (*rows.words, *places), rows.payload)
+        notes = [np.zeros(len(rows.ts))] * len(self.notes)
+        return self.windows[stream].append(rows.ts, (*rows.words, *places, *notes), rows.payload)
 
     def _in_windows(self, partials: Partials) -> Array:
         return in_windows(partials, self.windows, self.counted, [len(words) for words in self.words])

@@ -29,6 +29,7 @@ from windrow.model.plan import Plan
 from windrow.model.query import Interval, Query
 
 Array = np.ndarray
+QUANTA_PER_LIMIT = 8
 
 
 class Operator:
@@ -245,7 +246,7 @@ class Operator:
 
     def _quanta(self, arrivals: Sequence[Arrivals]) -> Iterator[list[int]]:
         """Where each quantum ends in each stream."""
-        pace = self.query.pace
+        pace = self.query.pace or self._pace_under_limit(arrivals)
         if self.query.counts_rows:
             pace = pace or Interval(rows=self._rows_worth_a_quantum())
             if pace.rows:
@@ -258,6 +259,22 @@ class Operator:
         be much longer than the shortest window counted in rows."""
         sizes = [s.window.size for s in self.query.streams.values() if s.window.kind == "rows"]
         return min(max(256, min(sizes)), 65_536) if sizes else 16_384
+
+    def _pace_under_limit(self, arrivals: Sequence[Arrivals]) -> Interval | None:
+        """A quantum's rows come on top of the limit, so they should be few against it."""
+        if self._join is None or self._join.shedder is None:
+            return None
+        limit = self._join.shedder.limit
+        held = sum(map(len, self._join.windows))
+        if limit.kind == "rows":
+            fit = limit.size
+        elif held:
+            fit = limit.size * held // max(1, sum(w.nbytes for w in self._join.windows))
+        else:
+            rows = sum(len(a.rows) for a in arrivals)
+            size = sum(a.rows.payload.nbytes for a in arrivals)
+            fit = limit.size * rows // max(1, size + 64 * rows)
+        return Interval(rows=max(1, fit // QUANTA_PER_LIMIT))
 
     def _shortest(self) -> int | None:
         spans = [s.window.size for s in self.query.streams.values() if s.window.is_time]

@@ -10,12 +10,17 @@ import pyarrow.compute as pc
 
 from windrow.engine.partials import Partials
 from windrow.engine.probe import as_mask
+from windrow.errors import QueryError
 from windrow.expr.parse import references
 from windrow.expr.words import word_array
 from windrow.model.predicate import Word
 from windrow.model.query import Function
 from windrow.planning.equivalence import Class
+from windrow.shed.ranking import Selection
 from windrow.window.window import Window
+
+WEIGHT, CLUSTER = "weight", "cluster"
+"""Columns of a sample's results."""
 
 
 class Output:
@@ -25,14 +30,25 @@ class Output:
         schemas: Sequence[pa.Schema],
         classes: Sequence[Class],
         functions: Mapping[str, Function],
+        samples: bool = False,
     ) -> None:
         self._aliases = aliases
         self._functions = functions
         self._hashed = [members for members in classes if members[0].kind == "hash"]
         self._types = [pa.struct(list(schema)) for schema in schemas]
-        self.schema = pa.schema([pa.field(a, t) for a, t in zip(aliases, self._types, strict=True)])
+        fields = [pa.field(a, t) for a, t in zip(aliases, self._types, strict=True)]
+        if samples:
+            for name, kind in ((WEIGHT, pa.float64()), (CLUSTER, pa.int64())):
+                if name in aliases:
+                    raise QueryError(
+                        f"streams: results of a sample have a column '{name}'; rename the stream"
+                    )
+                fields.append(pa.field(name, kind))
+        self.schema = pa.schema(fields)
 
-    def build(self, partials: Partials, windows: Sequence[Window]) -> pa.RecordBatch:
+    def build(
+        self, partials: Partials, windows: Sequence[Window], sample: Selection | None = None
+    ) -> pa.RecordBatch:
         columns = [window.gather(partials.rows[stream]) for stream, window in enumerate(windows)]
         structs = [
             pa.StructArray.from_arrays(arrays, fields=list(kind))
@@ -40,7 +56,8 @@ class Output:
             else pa.array([{}] * len(partials), kind)
             for arrays, kind in zip(columns, self._types, strict=True)
         ]
-        batch = pa.RecordBatch.from_arrays(structs, schema=self.schema)
+        weights = [] if sample is None else [pa.array(sample.weight), pa.array(sample.cluster)]
+        batch = pa.RecordBatch.from_arrays([*structs, *weights], schema=self.schema)
         for members in self._hashed:
             batch = self._verified(batch, members)
         return batch

@@ -39,6 +39,7 @@ def fingerprint(query: Query) -> dict[str, Any]:
         "on": query.on,
         "late": query.lateness,
         "idle": query.idleness,
+        "shed": query.policy.described() if query.limit else None,
     }
 
 
@@ -59,6 +60,9 @@ def capture(op: Operator) -> State:
         "open": op._join is not None,
         "streams": streams,
     }
+    if op._join is not None and op._join.shedder is not None:
+        head["shedder"], learned = op._join.shedder.save()
+        parts += learned
     return State(head, tuple(parts))
 
 
@@ -85,6 +89,8 @@ def revive(cls: type[Operator], query: Query, state: State) -> Operator:
     if head["open"] and op._join is not None:
         for stream, kept in enumerate(held):
             _revive_window(op._join, stream, head["streams"][stream], kept)
+        if op._join.shedder is not None:
+            op._join.shedder.load(head["shedder"], list(parts))
     return op
 
 

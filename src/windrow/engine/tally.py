@@ -7,7 +7,7 @@ from typing import Any
 
 from windrow.engine.controller import Controller
 from windrow.engine.join import Arrivals, Join
-from windrow.model.measurements import Measurements, StreamMeasurements
+from windrow.model.measurements import Measurements, Quality, StreamMeasurements
 
 PER_STREAM = ("rows_in", "rows_null_time", "rows_late", "rows_filtered", "rows_expired")
 
@@ -36,7 +36,8 @@ class Tally:
 
     def rows_evaluated(self, join: Join) -> int:
         """Rows that have come into the windows so far."""
-        return sum(self.counts["rows_expired"]) + sum(map(len, join.windows))
+        shed = sum(join.shedder.shed) if join.shedder else 0
+        return sum(self.counts["rows_expired"]) + shed + sum(map(len, join.windows))
 
     def to_json(self) -> dict[str, Any]:
         return {"counts": self.counts, "results": self.results, "evaluations": self.evaluations}
@@ -59,9 +60,13 @@ class Tally:
         windows = join.windows if join else []
         sizes = [len(w) for w in windows] or [0] * len(aliases)
         memory = [w.nbytes for w in windows] or [0] * len(aliases)
+        shedder = join.shedder if join else None
+        shed = shedder.shed if shedder else [0] * len(aliases)
+        quality = shedder.quality() if shedder else Quality(1.0, 1.0, 1.0)
         streams = {
             alias: StreamMeasurements(
                 **{name: self.counts[name][s] for name in PER_STREAM},
+                rows_shed=shed[s],
                 window_rows=sizes[s],
                 memory_bytes=memory[s],
                 rate=controller.rates[s],
@@ -74,7 +79,7 @@ class Tally:
             rows_late=sum(self.counts["rows_late"]),
             rows_null_time=sum(self.counts["rows_null_time"]),
             rows_filtered=sum(self.counts["rows_filtered"]),
-            rows_shed=0,
+            rows_shed=sum(shed),
             rows_waiting=sum(waiting),
             results=self.results,
             window_rows=sum(sizes),
@@ -83,8 +88,9 @@ class Tally:
             evaluations=self.evaluations,
             expiry_passes=passes,
             replans=controller.replans,
-            recall=1.0,
-            recall_low=1.0,
-            recall_high=1.0,
+            recall=quality.recall,
+            recall_low=quality.low,
+            recall_high=quality.high,
+            quality=quality,
             streams=streams,
         )

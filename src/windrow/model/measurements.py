@@ -16,12 +16,36 @@ class StreamMeasurements:
     rows_filtered: int
     """Rows that no result can contain: a condition on them alone is false, or a joined value is missing."""
     rows_expired: int
+    rows_shed: int
+    """Rows that went before they expired, for lack of memory."""
     window_rows: int
     memory_bytes: int
     rate: float
     """Rows per second of event time, lately."""
     newest: int | None
     """Newest event time seen, in microseconds since 1970."""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """How good the answer is, from the operator's start on. What does not apply is None."""
+
+    recall: float
+    """Part of the true results that was found; an estimate, with its 95 % interval. NaN if nothing tells."""
+    low: float
+    high: float
+    watched_rows: int = 0
+    """Rows that are kept to know the recall, whatever the policy thinks of them: what the estimate costs."""
+    importance: float | None = None
+    """Total importance of the results."""
+    importance_recall: float | None = None
+    """Its part of the true total, with its interval."""
+    importance_low: float | None = None
+    importance_high: float | None = None
+    fairness: float | None = None
+    """Jain's index of the time rows stayed: 1 if all stayed equally long."""
+    sampling: float | None = None
+    """Part of the results that is sampled at present."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +72,7 @@ class Measurements:
     recall: float
     recall_low: float
     recall_high: float
+    quality: Quality
     streams: Mapping[str, StreamMeasurements]
 
     def __str__(self) -> str:

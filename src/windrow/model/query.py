@@ -14,6 +14,9 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from windrow.errors import QueryError, unknown
+from windrow.model.limit import MemoryLimit
+from windrow.model.policies import POLICIES
+from windrow.model.policy import Policy, parse_policy
 from windrow.model.units import format_duration, parse_duration, parse_rows
 
 MIN_STREAMS = 2
@@ -175,8 +178,13 @@ class Query:
         How far a row may lag behind the newest of its stream in earlier batches.
     idle
         After this much event time a silent stream no longer holds the others' windows open.
-    memory, deadline, shed
-        Limits, and what to give up under them.
+    memory
+        What the windows may hold in all: "256 MiB", "100000 rows", or None for no limit.
+    deadline
+        Not taken yet.
+    shed
+        What to give up under a limit: the name of a policy such as "age", or a policy such as
+        `Age(buckets=40)`.
     evaluate
         How much is processed at once: "eager", "every 100 rows", "every 5 seconds". It changes cost, never
         the answer; a call of `process` always finishes the rows it was given.
@@ -203,9 +211,9 @@ class Query:
     on: str
     late: str | timedelta | int = "0 seconds"
     idle: str | timedelta | int | None = None
-    memory: str | int | None = None
+    memory: str | int | MemoryLimit | None = None
     deadline: str | timedelta | None = None
-    shed: str = "auto"
+    shed: str | Policy = "auto"
     evaluate: str | Interval | None = None
     expire: str | Interval | None = None
     order: str | tuple[str, ...] | Mapping[str, tuple[str, ...]] = "heuristic"
@@ -227,11 +235,9 @@ class Query:
                 put(self, name, parse_duration(value, name))
             if value is not None and getattr(self, name) < 0:
                 raise QueryError(f"{name}: must not be negative, got {value}")
-        for name in ("memory", "deadline"):
-            if getattr(self, name) is not None:
-                raise QueryError(
-                    f"{name}: this version answers exactly and takes no limits yet; leave {name} out"
-                )
+        put(self, "memory", MemoryLimit.parse(self.memory, "memory"))
+        put(self, "shed", parse_policy(self.shed, POLICIES))
+        self._check_limits()
         put(self, "evaluate", Interval.parse(self.evaluate, "evaluate"))
         put(self, "expire", Interval.parse(self.expire, "expire"))
         if not self.revise > 1:
@@ -259,6 +265,23 @@ class Query:
                 raise QueryError(
                     f"stream '{alias}': expected wr.Stream(time=..., within=...), got {stream!r}"
                 )
+
+    def _check_limits(self) -> None:
+        if self.deadline is not None:
+            raise QueryError("deadline: this version takes no time limit yet; leave deadline out")
+        split = self.policy.split
+        if not isinstance(split, str) and set(split) != set(self.streams):
+            raise QueryError(
+                f"shed: split must give a share to each of {list(self.streams)}, got {dict(split)}"
+            )
+        if self.limit is None and self.policy.samples:
+            raise QueryError(
+                f"shed: '{self.policy.name}' samples to stay inside a limit; give memory='64 MiB' or so"
+            )
+        if self.limit is not None and self.limit.kind == "rows" and self.limit.size < len(self.streams):
+            raise QueryError(
+                f"memory: {self.limit} is less than one row for each of {len(self.streams)} streams"
+            )
 
     def _checked_order(self) -> str | Mapping[str, tuple[str, ...]]:
         """A strategy's name, or alias of the arriving stream -> all aliases in probing order."""
@@ -317,6 +340,18 @@ class Query:
         """`expire` as a value."""
         assert not isinstance(self.expire, str)
         return self.expire
+
+    @property
+    def limit(self) -> MemoryLimit | None:
+        """`memory` as a value."""
+        assert self.memory is None or isinstance(self.memory, MemoryLimit)
+        return self.memory
+
+    @property
+    def policy(self) -> Policy:
+        """`shed` as a value."""
+        assert isinstance(self.shed, Policy)
+        return self.shed
 
     @property
     def aliases(self) -> tuple[str, ...]:

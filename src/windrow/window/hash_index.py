@@ -36,6 +36,11 @@ class HashIndex:
         mixed = 0 if self._mixed is None else self._mixed.nbytes
         return int(self.head.nbytes + self.back.nbytes + mixed)
 
+    @property
+    def row_bytes(self) -> int:
+        """Of each position, beside the heads of the chains."""
+        return int(self.back.itemsize) + (0 if self._mixed is None else int(self._mixed.itemsize))
+
     def build(self, columns: Sequence[Array], first: int, end: int) -> None:
         capacity = len(columns[0])
         self.back = np.empty(capacity, np.int32)

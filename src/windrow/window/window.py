@@ -9,6 +9,7 @@ positions uses them before the next of these.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -84,6 +85,13 @@ class Window:
             int(arrays) + sum(i.nbytes for i in self.indexes.values()) + sum(s.nbytes for s in self.segments)
         )
 
+    @property
+    def nbytes_shrunk(self) -> int:
+        """What it would take without room for more rows."""
+        spare = len(self.ts) - len(self)
+        per_row = sum(c.itemsize for c in self._columns) + sum(i.row_bytes for i in self.indexes.values())
+        return self.nbytes - spare * per_row
+
     def offset_of(self, segment: Segment) -> int:
         """Position of a segment's first row; below `first` if some of it has expired."""
         return segment.start - self._moved
@@ -156,20 +164,32 @@ class Window:
         self._forget_segments()
 
     def keep(self, alive: Array) -> None:
-        """Rewrites the window with only those live rows whose entry in the mask `alive` is true."""
-        chosen = np.flatnonzero(alive) + self.first
-        payload = self.live_payload().filter(pa.array(alive)).combine_chunks()
-        columns = [c[chosen] for c in self._columns]
+        """Lets go of the live rows whose entry in the mask `alive` is false, wherever they stand, and of room
+        that was kept for more. Segments that lose nothing are left as they are."""
+        ordered, live = self.ordered, slice(self.first, self.end)
+        segments: list[Segment] = []
+        fresh = self._moved + self.end
+        at = fresh
+        for s in self._trimmed():
+            begin = self.offset_of(s) - self.first
+            mask = alive[begin : begin + s.rows]
+            if mask.all():
+                segments.append(replace(s, start=at, payload=owned(s.payload)))
+            elif mask.any():
+                segments.append(Segment(at, s.payload.filter(pa.array(mask)), s.oldest, s.newest))
+            at += int(mask.sum())
         by_hash = {words: index.fixed_buckets for words, index in self.indexes.items()}
-        ascending = self.ordered
-        self.indexes, self.segments = {}, []
-        self._moved += self.end
-        self.first = self.end = 0
-        self._columns = [np.empty(_SMALLEST, c.dtype) for c in columns]
-        batches = payload.to_batches()
-        if len(chosen):
-            self.append(columns[0], columns[1:], batches[0], ascending)
+        self._columns = [c[live][alive] for c in self._columns]
+        self._moved, self.first, self.end = fresh, 0, at - fresh
+        self._disordered_until = 0 if ordered else at
+        self.segments = [s if s.runs or not self.sorted_words else self._sorted(s) for s in segments]
+        self.indexes = {}
         self.index(by_hash, self.sorted_words)
+
+    def shrink(self) -> None:
+        """Gives up the room that was kept for more rows."""
+        if len(self.ts) > len(self):
+            self._move(len(self))
 
     # -- inside -------------------------------------------------------------------------------------
 
@@ -178,6 +198,11 @@ class Window:
         ts = self.ts[a : a + payload.num_rows]
         runs = {w: Run.of(self.column(w)[a : a + payload.num_rows]) for w in self.sorted_words}
         return Segment(start, payload, int(ts.min()), int(ts.max()), runs)
+
+    def _sorted(self, s: Segment) -> Segment:
+        """The segment with the order of its rows by each word that is searched by range."""
+        a = self.offset_of(s)
+        return replace(s, runs={w: Run.of(self.column(w)[a : a + s.rows]) for w in self.sorted_words})
 
     def _trimmed(self) -> list[Segment]:
         """The segments without rows whose numbers are no longer held."""

@@ -1,0 +1,238 @@
+"""Keeping the windows inside the memory they are given.
+
+Between append and probe the policy gets to see new rows, after each probe the results, and at the end of a
+quantum, if the windows hold more than the limit, the rows that rank lowest go. So the limit holds whenever
+no quantum is under way; while one is, its own rows come on top, with the room arrays keep for growing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.model.limit import MemoryLimit
+from windrow.model.measurements import Quality
+from windrow.model.policy import Policy
+from windrow.shed.context import Context
+from windrow.shed.monitor import WATCH, Monitor
+from windrow.shed.ranking import Ranking, Selection
+from windrow.shed.registry import make_ranking
+from windrow.shed.view import Found, View
+
+if TYPE_CHECKING:
+    from windrow.engine.join import Join
+    from windrow.engine.partials import Partials
+
+Array = np.ndarray
+_TRIES = 4
+
+
+class Shedder:
+    """
+    Parameters
+    ----------
+    limit
+        May be changed between calls; on Spark each partition's share of the whole.
+    """
+
+    def __init__(self, policy: Policy, limit: MemoryLimit, context: Context) -> None:
+        self.policy = policy
+        self.limit = limit
+        self.ranking: Ranking = make_ranking(policy, context)
+        self.monitor = Monitor() if policy.monitor > 0 and not self.ranking.samples else None
+        self.notes = (*((WATCH,) if self.monitor else ()), *self.ranking.notes)
+        self.shed = [0] * len(context.schemas)
+        """Rows evicted so far, per stream."""
+        self._seed = context.query.seed
+        self._aliases = context.query.aliases
+        self._quanta = 0
+        self._starts = [0] * len(context.schemas)
+        self._now = 0
+        self._rng = np.random.default_rng(0)
+
+    # -- the data flow ------------------------------------------------------------------------------
+
+    def begin(self, join: Join, now: int) -> None:
+        """A quantum begins. Its chances depend on its number alone, so a replay takes the same."""
+        self._quanta += 1
+        self._rng = np.random.default_rng((self._seed, self._quanta))
+        self._now = now
+        self._starts = [window.end for window in join.windows]
+
+    def arrived(self, join: Join, stream: int, start: int) -> None:
+        """Rows from position `start` on were appended."""
+        self._starts[stream] = start
+        view = self._view(join, stream)
+        if self.monitor:
+            self.monitor.arrive(view, self._rng)
+        self.ranking.arrive(view, self._rng)
+
+    def found(self, join: Join, partials: Partials) -> Selection | None:
+        """Results were found; tells which of them are given out, if not all."""
+        if self.monitor is None and not self.ranking.learns and not self.ranking.samples:
+            return None
+        streams = range(len(join.windows))
+        times = [join.windows[s].ts[partials.rows[s]] for s in streams]
+        newest = np.max(times, axis=0)
+        last = len(times) - 1 - np.argmax(times[::-1], axis=0)
+        found = Found(
+            tuple(partials.rows[s] - join.windows[s].first for s in streams),
+            newest,
+            tuple(last != s for s in streams),
+        )
+        views = [self._view(join, s) for s in streams]
+        chosen = self.ranking.select(views, found, self._rng)
+        if self.ranking.learns:
+            self.ranking.found(views, found)
+        if self.monitor:
+            self.monitor.found(views, found)
+        return chosen
+
+    def settle(self, join: Join) -> None:
+        """A quantum was evaluated: the policy learns, and what does not fit goes."""
+        self.ranking.settle([self._view(join, s) for s in range(len(join.windows))])
+        for _ in range(_TRIES):
+            wanted = self._excess(join)
+            if max(wanted) <= 0:
+                break
+            self._evict(join, wanted)
+        if self.limit.kind == "bytes":
+            for window in join.windows:
+                window.shrink()
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _view(self, join: Join, stream: int) -> View:
+        window = join.windows[stream]
+        live = slice(window.first, window.end)
+        first = window.columns - len(self.notes)
+        notes = {name: window.column(first + k)[live] for k, name in enumerate(self.notes)}
+        return View(
+            stream=stream,
+            ts=window.ts[live],
+            words=[window.column(k)[live] for k in range(len(join.words[stream]))],
+            notes=notes,
+            watched=notes[WATCH] > 0 if self.monitor else np.zeros(len(window), bool),
+            fresh=self._starts[stream] - window.first,
+            span=window.span if window.span is not None else self._held_for(window.ts[live]),
+            now=self._now,
+        )
+
+    @staticmethod
+    def _held_for(ts: Array) -> int:
+        return max(1, int(ts.max() - ts.min())) if len(ts) else 1
+
+    def _sizes(self, join: Join) -> list[float]:
+        """What each window holds, in the limit's unit."""
+        if self.limit.kind == "rows":
+            return [float(len(window)) for window in join.windows]
+        return [float(window.nbytes_shrunk) for window in join.windows]
+
+    def _excess(self, join: Join) -> list[float]:
+        """How much must go: in all, or per stream where each has its own share."""
+        sizes = self._sizes(join)
+        split = self.policy.split
+        if split == "together":
+            return [sum(sizes) - self.limit.size]
+        shares = [1.0 if isinstance(split, str) else float(split[a]) for a in self._aliases]
+        return [size - self.limit.size * s / sum(shares) for size, s in zip(sizes, shares, strict=True)]
+
+    def _evict(self, join: Join, wanted: Sequence[float]) -> None:
+        """Lets the lowest ranks go, until so much of the limit's unit is free."""
+        views = [self._view(join, s) for s in range(len(join.windows))]
+        sizes = self._sizes(join)
+        costs = [size / max(len(view), 1) for size, view in zip(sizes, views, strict=True)]
+        gone = self._watching(views, costs)
+        together = len(wanted) == 1
+        for group in [range(len(views))] if together else [[s] for s in range(len(views))]:
+            needed = wanted[0] if together else wanted[group[0]]
+            needed -= sum(costs[s] * float(gone[s].sum()) for s in group)
+            if needed > 0:
+                for stream, leaving in zip(
+                    group, self._lowest(views, group, costs, needed, gone), strict=True
+                ):
+                    gone[stream] |= leaving
+        for stream, (window, leaving) in enumerate(zip(join.windows, gone, strict=True)):
+            if leaving.any():
+                self.ranking.evicted(views[stream], leaving)
+                self.shed[stream] += int(leaving.sum())
+                window.keep(~leaving)
+                self._starts[stream] = window.end
+
+    def _watching(self, views: Sequence[View], costs: Sequence[float]) -> list[Array]:
+        """Sees to the number of watched rows; returns masks of ghosts that must go now."""
+        if self.monitor is None:
+            return [np.zeros(len(view), bool) for view in views]
+        rows = sum(map(len, views))
+        cost = sum(c * len(v) for c, v in zip(costs, views, strict=True)) / max(rows, 1)
+        cap = self.policy.monitor * self.limit.size / max(cost, 1e-9)
+        if not self.monitor.watching:
+            self.monitor.begin(views, cap, self._rng)
+        return self.monitor.adjust(views, cap, self._rng)
+
+    def _lowest(
+        self,
+        views: Sequence[View],
+        group: Sequence[int],
+        costs: Sequence[float],
+        needed: float,
+        gone: list[Array],
+    ) -> list[Array]:
+        """Masks of the rows of a group of streams that rank lowest and together free what is needed. Watched
+        rows among them stay, as ghosts."""
+        members = [views[s] for s in group]
+        ranks, spared, cost = [], [], []
+        for stream, view in zip(group, members, strict=True):
+            rank = np.asarray(self.ranking.rank(view, self._rng), np.float64)
+            if self.ranking.per_byte and len(group) > 1 and self.limit.kind == "bytes":
+                rank = rank / costs[stream]
+            out = gone[stream] if self.monitor is None else gone[stream] | self.monitor.ghosts(view)
+            ranks.append(np.where(out, np.inf, rank))
+            spared.append(view.notes[WATCH] > 0 if self.monitor else np.zeros(len(view), bool))
+            cost.append(np.full(len(view), costs[stream]))
+        rank, kept, frees = (np.concatenate(parts) for parts in (ranks, spared, cost))
+        least = min(len(rank), int(np.ceil(needed / max(frees.min(), 1e-9))) + int(kept.sum()))
+        order = np.argpartition(rank, least - 1)[:least] if least < len(rank) else np.arange(len(rank))
+        order = order[np.argsort(rank[order], kind="stable")]
+        order = order[np.isfinite(rank[order]) | (rank[order] < 0)]
+        freed = np.cumsum(np.where(kept[order], 0.0, frees[order]))
+        order = order[: int(np.searchsorted(freed, needed)) + 1]
+        leaving = np.zeros(len(rank), bool)
+        leaving[order] = True
+        ends = np.cumsum([len(view) for view in members])
+        found = []
+        for view, low, spare in zip(members, np.split(leaving, ends[:-1]), spared, strict=True):
+            if self.monitor:
+                self.monitor.haunt(view, np.flatnonzero(low & spare))
+            found.append(low & ~spare)
+        return found
+
+    # -- what it tells ------------------------------------------------------------------------------
+
+    def quality(self) -> Quality:
+        if self.monitor is None:
+            lost = sum(self.shed) > 0 or self.ranking.samples
+            known = Quality(float("nan"), 0.0, 1.0) if lost else Quality(1.0, 1.0, 1.0)
+        else:
+            known = Quality(*self.monitor.recall(), self.monitor.count)
+        return self.ranking.judge(known)
+
+    # -- over a restart -----------------------------------------------------------------------------
+
+    def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
+        learned, parts = self.ranking.save()
+        plain: dict[str, Any] = {"quanta": self._quanta, "shed": self.shed, "ranking": learned}
+        if self.monitor:
+            plain["monitor"], slots = self.monitor.save()
+            parts = [slots, *parts]
+        return plain, parts
+
+    def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
+        self._quanta, self.shed = plain["quanta"], list(plain["shed"])
+        parts = list(parts)
+        if self.monitor:
+            self.monitor.load(plain["monitor"], parts.pop(0))
+        self.ranking.load(plain["ranking"], parts)

@@ -1,0 +1,107 @@
+"""Policies that keep the most results, from what was learned of the streams (Memory, section 3).
+
+Parameters that are not given are learned while the query runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from windrow.errors import QueryError, unknown
+from windrow.model.policy import Policy
+
+METHODS = ("envelope", "priority")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Age(Policy):
+    """Keeps rows at the ages at which they find most (Memory, section 3.2), for any age curve.
+
+    Parameters
+    ----------
+    buckets
+        How finely ages are told apart: parts of the window.
+    curves
+        Alias to results per row in each of equally long parts of its window, youngest first, where they are
+        known; a stream that is not named finds nothing when stored. None: learned.
+    method
+        "envelope" gives each row one of two retention times, which is optimal for any curve; "priority" is
+        the paper's heuristic.
+    half_life
+        Of what was learned, in windows.
+    """
+
+    name = "age"
+    buckets: int = 40
+    curves: Mapping[str, tuple[float, ...]] | None = None
+    method: str = "envelope"
+    half_life: float = 4.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.buckets < 1:
+            raise QueryError(f"shed age: buckets must be a number from 1, got {self.buckets}")
+        if self.method not in METHODS:
+            raise QueryError(f"shed age: {unknown('method', self.method, METHODS)}")
+        _check_half_life(self.name, self.half_life)
+        if self.curves is None and self.monitor == 0:
+            raise QueryError(
+                "shed age: without monitored rows nothing can be learned; give curves, or monitor"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frequency(Policy):
+    """Keeps rows whose key comes often on the other streams (PROB; Memory, section 3.3).
+
+    Parameters
+    ----------
+    width
+        Counters per stream and key; values beyond that share them.
+    half_life
+        Of the counts, in windows.
+    """
+
+    name = "frequency"
+    width: int = 8192
+    half_life: float = 4.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.width < 16:
+            raise QueryError(f"shed {self.name}: width must be a number from 16, got {self.width}")
+        _check_half_life(self.name, self.half_life)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Auto(Policy):
+    """Keeps the rows that are expected to find most per byte, from age, key and importance together.
+
+    Parameters
+    ----------
+    by
+        What makes a result important, as in `Importance`; None: all results count the same.
+    buckets, width, half_life
+        As in `Age` and `Frequency`.
+    """
+
+    name = "auto"
+    by: str | Mapping[str, str] | None = None
+    buckets: int = 40
+    width: int = 8192
+    half_life: float = 4.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.buckets < 1 or self.width < 16:
+            raise QueryError(f"shed auto: buckets from 1 and width from 16, got {self.buckets}, {self.width}")
+        _check_half_life(self.name, self.half_life)
+
+
+def _check_half_life(name: str, half_life: float) -> None:
+    if not half_life > 0:
+        raise QueryError(f"shed {name}: half_life must be above 0 windows, got {half_life}")
+
+
+POLICIES: tuple[type[Policy], ...] = (Age, Frequency, Auto)

@@ -1,0 +1,71 @@
+"""What to give up under a memory limit: policies as frozen descriptions.
+
+A description says which rows matter and what is known beforehand; the ranking it stands for is built from it
+in shed/. All parameters have defaults, so a name is enough: shed="age" is shed=Age().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from windrow.errors import QueryError, unknown
+
+SPLITS = ("together", "equal")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """
+    Parameters
+    ----------
+    split
+        How the streams share the memory: "together" ranks the rows of all streams against each other,
+        "equal" gives each stream the same, and a mapping from alias to a share gives each its own.
+    monitor
+        The part of the memory that may hold rows which are kept until they expire whatever their rank: what
+        they join with tells the recall, and models learn from them. 0 for none.
+    """
+
+    name: ClassVar[str] = ""
+    samples: ClassVar[bool] = False
+    """Whether results come as a sample, with weights."""
+    split: str | Mapping[str, float] = "together"
+    monitor: float = 0.05
+
+    def __post_init__(self) -> None:
+        where = f"shed {self.name}"
+        if isinstance(self.split, str):
+            if self.split not in SPLITS:
+                raise QueryError(f"{where}: {unknown('split', self.split, SPLITS)}")
+        elif not self.split or any(not share > 0 for share in self.split.values()):
+            raise QueryError(f"{where}: split must give each stream a share above 0, got {dict(self.split)}")
+        else:
+            object.__setattr__(self, "split", MappingProxyType(dict(self.split)))
+        if not 0 <= self.monitor <= 0.5:
+            raise QueryError(f"{where}: monitor is a part of the memory from 0 to 0.5, got {self.monitor}")
+
+    def described(self) -> dict[str, Any]:
+        """As plain values: what must be the same for a stored state to be used again."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain = {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
+        return {"policy": self.name, **{k: repr(v) for k, v in plain.items() if k != "monitor"}}
+
+    def __str__(self) -> str:
+        given = [
+            f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default
+        ]
+        return f"{self.name}({', '.join(given)})"
+
+
+def parse_policy(value: str | Policy, known: Mapping[str, type[Policy]]) -> Policy:
+    """A policy by name, or as it is."""
+    if isinstance(value, Policy):
+        return value
+    if not isinstance(value, str):
+        raise QueryError(f"shed: expected one policy, such as 'age' or wr.Age(), got {value!r}")
+    if value not in known:
+        raise QueryError(f"shed: {unknown('policy', value, known)}")
+    return known[value]()

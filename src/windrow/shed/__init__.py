@@ -1,0 +1,1 @@
+"""What to give up when the windows may not hold everything."""

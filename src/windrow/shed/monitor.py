@@ -1,0 +1,192 @@
+"""Watched rows: a few that stay until they expire, whatever the policy thinks of them.
+
+When the policy would evict a watched row it becomes a *ghost*: from then on its results are ones that would
+have been lost. A ghost stands for `weight` rows, the inverse of the chance it had to be watched. A result
+none of whose rows the policy has given up is always found; one with ghosts is found just if each row that
+was given up is watched. So the number of true results is estimated without bias by
+
+    results without a ghost  +  sum over results with ghosts of the product of their ghosts' weights
+
+and its variance (Horvitz-Thompson, of rows drawn independently) by  sum over ghosts of (1 - 1/w) y^2,  with y
+the part of the sum that the ghost takes part in. Where a result has several ghosts this counts first-order
+terms only.
+
+The number of watched rows is held between a quarter and the whole of what the policy's `monitor` allows: when
+there are more, each stays watched with chance 1/2 and counts double; when there are few, more of the new rows
+are watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.shed.view import Found, View
+
+Array = np.ndarray
+WATCH = "watch"
+"""The note: 0, or a watched row's slot plus one."""
+Z95 = 1.959963984540054
+
+
+class Monitor:
+    def __init__(self) -> None:
+        self.chance = 1.0
+        """That a new row is watched."""
+        self.watching = False
+        """Nothing needs watching until the limit is first reached: until then nothing is lost."""
+        self.found_ = 0.0
+        self.true_ = 0.0
+        self.variance = 0.0
+        self._weight = np.ones(0)
+        self._ghost = np.zeros(0, bool)
+        self._seen = np.zeros(0)
+        self._free = np.empty(0, np.int64)
+
+    # -- what it tells ------------------------------------------------------------------------------
+
+    def recall(self, z: float = Z95) -> tuple[float, float, float]:
+        """Estimate, low and high."""
+        return recall_interval(self.found_, self.true_, self.variance, z)
+
+    @property
+    def count(self) -> int:
+        """Rows watched at present."""
+        return len(self._weight) - len(self._free)
+
+    # -- the data flow ------------------------------------------------------------------------------
+
+    def arrive(self, view: View, rng: np.random.Generator) -> None:
+        if self.watching:
+            fresh = view.notes[WATCH][view.fresh :]
+            self._watch(fresh, rng.random(len(fresh)) < self.chance)
+
+    def found(self, views: Sequence[View], found: Found, worth: Array | None = None) -> None:
+        """Counts results; `worth` is what each counts for, 1 if None."""
+        values = np.ones(len(found)) if worth is None else worth
+        self.found_ += float(values.sum())
+        if not self.watching:
+            self.true_ += float(values.sum())
+            return
+        weights = np.ones(len(found))
+        ghosts: list[tuple[Array, Array]] = []
+        for view, rows in zip(views, found.rows, strict=True):
+            slots = view.notes[WATCH][rows].astype(np.int64) - 1
+            which = np.flatnonzero(slots >= 0)
+            which = which[self._ghost[slots[which]]]
+            if len(which):
+                weights[which] *= self._weight[slots[which]]
+                ghosts.append((which, slots[which]))
+        counted = values * weights
+        self.true_ += float(counted.sum())
+        for which, slots in ghosts:
+            mine, at = np.unique(slots, return_inverse=True)
+            more = np.bincount(at, counted[which], len(mine))
+            before = self._seen[mine]
+            self._seen[mine] = before + more
+            spread = (1 - 1 / self._weight[mine]) * ((before + more) ** 2 - before**2)
+            self.variance += float(spread.sum())
+
+    def begin(self, views: Sequence[View], cap: float, rng: np.random.Generator) -> None:
+        """The limit is reached for the first time: any row may be the one to watch."""
+        rows = sum(map(len, views))
+        self.watching, self.chance = True, 1.0
+        while self.chance * rows > cap and self.chance > 1e-9:
+            self.chance /= 2
+        for view in views:
+            self._watch(view.notes[WATCH], rng.random(len(view)) < self.chance)
+
+    def adjust(self, views: Sequence[View], cap: float, rng: np.random.Generator) -> list[Array]:
+        """Holds the number of watched rows near `cap`; returns per stream a mask of ghosts that are no longer
+        watched, and so must go."""
+        self._collect(views)
+        gone = [np.zeros(len(view), bool) for view in views]
+        while (count := sum(int((v.notes[WATCH] > 0).sum()) for v in views)) > max(cap, 1):
+            self.chance = max(self.chance / 2, 1e-12)
+            for view, leaving in zip(views, gone, strict=True):
+                column = view.notes[WATCH]
+                rows = np.flatnonzero(column > 0)
+                slots = column[rows].astype(np.int64) - 1
+                stays = rng.random(len(rows)) < 0.5
+                self._weight[slots[stays]] *= 2
+                leaving[rows[~stays]] |= self._ghost[slots[~stays]]
+                self._release(slots[~stays])
+                column[rows[~stays]] = 0
+        if count < cap / 4:
+            self.chance = min(1.0, self.chance * 2)
+        return gone
+
+    def haunt(self, view: View, rows: Array) -> None:
+        """The policy gives up these watched rows."""
+        self._ghost[view.notes[WATCH][rows].astype(np.int64) - 1] = True
+
+    def ghosts(self, view: View) -> Array:
+        """Mask of the rows that are here only because they are watched."""
+        column = view.notes[WATCH]
+        found = np.zeros(len(view), bool)
+        rows = np.flatnonzero(column > 0)
+        found[rows] = self._ghost[column[rows].astype(np.int64) - 1]
+        return found
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _watch(self, column: Array, chosen: Array) -> None:
+        rows = np.flatnonzero(chosen)
+        if len(rows) > len(self._free):
+            size, more = len(self._weight), max(64, len(self._weight), len(rows))
+            self._weight = np.concatenate([self._weight, np.ones(more)])
+            self._ghost = np.concatenate([self._ghost, np.zeros(more, bool)])
+            self._seen = np.concatenate([self._seen, np.zeros(more)])
+            self._free = np.concatenate([self._free, np.arange(size, size + more)])
+        slots, self._free = self._free[: len(rows)], self._free[len(rows) :]
+        self._weight[slots] = 1 / self.chance
+        self._ghost[slots] = False
+        self._seen[slots] = 0.0
+        column[rows] = slots + 1
+
+    def _release(self, slots: Array) -> None:
+        self._free = np.concatenate([self._free, slots])
+
+    def _collect(self, views: Sequence[View]) -> None:
+        """Slots of rows that have expired are free again."""
+        held = np.zeros(len(self._weight) + 1, bool)
+        for view in views:
+            held[view.notes[WATCH].astype(np.int64)] = True
+        self._free = np.flatnonzero(~held[1:])
+
+    # -- over a restart -----------------------------------------------------------------------------
+
+    def save(self) -> tuple[dict[str, Any], pa.RecordBatch]:
+        plain = {
+            "chance": self.chance,
+            "watching": self.watching,
+            "found": self.found_,
+            "true": self.true_,
+            "variance": self.variance,
+        }
+        slots = pa.record_batch({"weight": self._weight, "ghost": self._ghost, "seen": self._seen})
+        return plain, slots
+
+    def load(self, plain: dict[str, Any], slots: pa.RecordBatch) -> None:
+        self.chance, self.watching = plain["chance"], plain["watching"]
+        self.found_, self.true_, self.variance = plain["found"], plain["true"], plain["variance"]
+        self._weight = slots.column("weight").to_numpy().copy()
+        self._ghost = slots.column("ghost").to_numpy(zero_copy_only=False).copy()
+        self._seen = slots.column("seen").to_numpy().copy()
+        self._free = np.empty(0, np.int64)
+
+
+def recall_interval(found: float, true: float, variance: float, z: float = Z95) -> tuple[float, float, float]:
+    """Estimate, low and high of found / true, where `true` was estimated with this variance.
+
+    The interval is symmetric in the logarithm of the number of missed results, which is positive and skewed;
+    what was found is certain.
+    """
+    missed = max(0.0, true - found)
+    if missed == 0.0 or true == 0.0:
+        return 1.0, 1.0, 1.0
+    factor = float(np.exp(z * np.sqrt(variance) / missed)) if variance < (50 * missed) ** 2 else float("inf")
+    return found / true, found / (found + missed * factor), found / (found + missed / factor)

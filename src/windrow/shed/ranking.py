@@ -1,0 +1,84 @@
+"""A policy at work: it ranks rows, and the engine evicts those that rank lowest.
+
+Each quantum the engine calls, for each stream in turn, `arrive` for the new rows and `found` for the results
+they completed; then `settle` once, and, if the limit is exceeded, `rank` for each stream. Ranks of different
+streams are compared with each other unless the memory is divided beforehand: the natural rank is the value
+of keeping the row, in results per second and row.
+
+Whatever a ranking learns is part of the operator's state: `save` and `load` carry it over a restart. Chance
+comes from the generator that is passed in, so that a replay does the same.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.model.measurements import Quality
+from windrow.shed.view import Found, View
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which results are given out, where a policy samples them."""
+
+    chosen: Array
+    """Mask over the results."""
+    weight: Array
+    """Of each chosen result: the inverse of the chance it had."""
+    cluster: Array
+    """Of each chosen result: a number shared by results that were sampled together; -1 for none."""
+
+
+class Ranking(ABC):
+    notes: tuple[str, ...] = ()
+    """Names of the columns it keeps with each row (float64, 0 to begin with)."""
+    learns: bool = False
+    """Whether it wants to be told of results."""
+    per_byte: bool = False
+    """Whether ranks are values of rows, so that larger rows must be worth more to stay."""
+    samples: bool = False
+    """Whether results come as a sample, with weights."""
+
+    def arrive(self, view: View, rng: np.random.Generator) -> None:
+        """Rows from `view.fresh` on are new."""
+        return None
+
+    def found(self, views: Sequence[View], found: Found) -> None:
+        """Results of a probe."""
+        return None
+
+    def select(self, views: Sequence[View], found: Found, rng: np.random.Generator) -> Selection | None:
+        """Which of these results to give out; None: all."""
+        return None
+
+    def settle(self, views: Sequence[View]) -> None:
+        """A quantum has been evaluated."""
+        return None
+
+    @abstractmethod
+    def rank(self, view: View, rng: np.random.Generator) -> Array:
+        """A rank for each row of the view; the lowest go first."""
+
+    def evicted(self, view: View, gone: Array) -> None:
+        """These rows (a mask) are about to go for lack of memory."""
+        return None
+
+    def judge(self, known: Quality) -> Quality:
+        """Adds what the policy knows of the answer's quality."""
+        return known
+
+    def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
+        """What was learned: plain values, and arrays as record batches."""
+        return {}, []
+
+    def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
+        """Goes on from what `save` gave."""
+        return None

@@ -1,0 +1,52 @@
+"""What policies see: the live rows of each window, and the results of a probe. Never the operator itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class View:
+    """The live rows of one stream's window, in the order they came."""
+
+    stream: int
+    ts: Array
+    words: Sequence[Array]
+    """The predicate's words, in the order of `Join.words[stream]`."""
+    notes: Mapping[str, Array]
+    """What the policy keeps with each row; to be written as well."""
+    watched: Array
+    """Mask of the rows that are kept until they expire, so that what they join with is known in full."""
+    fresh: int
+    """Rows from here on came in this quantum."""
+    span: int
+    """Window length in microseconds; for a window counted in rows, how long rows stay in it lately."""
+    now: int
+    """The newest event time."""
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    @property
+    def ages(self) -> Array:
+        """Seconds since each row's event time."""
+        return (self.now - self.ts) / 1e6
+
+
+@dataclass(frozen=True)
+class Found:
+    """Results of one probe, a row number per stream and result (as in the views)."""
+
+    rows: Sequence[Array]
+    newest: Array
+    """Event time of the newest row of each result."""
+    stored: Sequence[Array]
+    """Per stream, a mask: the row is not the newest of its result, and so had to be held for it."""
+
+    def __len__(self) -> int:
+        return len(self.newest)
