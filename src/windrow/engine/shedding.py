@@ -18,7 +18,7 @@ from windrow.model.measurements import Quality
 from windrow.model.policy import Policy
 from windrow.shed.context import Context
 from windrow.shed.monitor import WATCH, Monitor
-from windrow.shed.ranking import Ranking, Selection
+from windrow.shed.ranking import Ranking, Room, Selection
 from windrow.shed.registry import make_ranking
 from windrow.shed.view import Found, View
 
@@ -93,7 +93,8 @@ class Shedder:
 
     def settle(self, join: Join) -> None:
         """A quantum was evaluated: the policy learns, and what does not fit goes."""
-        self.ranking.settle([self._view(join, s) for s in range(len(join.windows))])
+        views = [self._view(join, s) for s in range(len(join.windows))]
+        self.ranking.settle(views, Room(float(self.limit.size), self._costs(join)))
         for _ in range(_TRIES):
             wanted = self._excess(join)
             if max(wanted) <= 0:
@@ -115,7 +116,7 @@ class Shedder:
             ts=window.ts[live],
             words=[window.column(k)[live] for k in range(len(join.words[stream]))],
             notes=notes,
-            watched=notes[WATCH] > 0 if self.monitor else np.zeros(len(window), bool),
+            weight=self.monitor.weights(notes[WATCH]) if self.monitor else np.zeros(len(window)),
             fresh=self._starts[stream] - window.first,
             span=window.span if window.span is not None else self._held_for(window.ts[live]),
             now=self._now,
@@ -131,6 +132,11 @@ class Shedder:
             return [float(len(window)) for window in join.windows]
         return [float(window.nbytes_shrunk) for window in join.windows]
 
+    def _costs(self, join: Join) -> list[float]:
+        """What a row of each stream takes of the limit."""
+        sizes = self._sizes(join)
+        return [size / max(len(w), 1) for size, w in zip(sizes, join.windows, strict=True)]
+
     def _excess(self, join: Join) -> list[float]:
         """How much must go: in all, or per stream where each has its own share."""
         sizes = self._sizes(join)
@@ -143,8 +149,7 @@ class Shedder:
     def _evict(self, join: Join, wanted: Sequence[float]) -> None:
         """Lets the lowest ranks go, until so much of the limit's unit is free."""
         views = [self._view(join, s) for s in range(len(join.windows))]
-        sizes = self._sizes(join)
-        costs = [size / max(len(view), 1) for size, view in zip(sizes, views, strict=True)]
+        costs = self._costs(join)
         gone = self._watching(views, costs)
         together = len(wanted) == 1
         for group in [range(len(views))] if together else [[s] for s in range(len(views))]:

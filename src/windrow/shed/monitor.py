@@ -123,6 +123,15 @@ class Monitor:
         """The policy gives up these watched rows."""
         self._ghost[view.notes[WATCH][rows].astype(np.int64) - 1] = True
 
+    def weights(self, column: Array) -> Array:
+        """How many rows each watched row stands for; 0 for the others. `column` is their note."""
+        if not self.watching:
+            return np.ones(len(column))
+        found = np.zeros(len(column))
+        rows = np.flatnonzero(column > 0)
+        found[rows] = self._weight[column[rows].astype(np.int64) - 1]
+        return found
+
     def ghosts(self, view: View) -> Array:
         """Mask of the rows that are here only because they are watched."""
         column = view.notes[WATCH]

@@ -37,6 +37,14 @@ class Selection:
     """Of each chosen result: a number shared by results that were sampled together; -1 for none."""
 
 
+@dataclass(frozen=True)
+class Room:
+    """How much there is: the limit, and what a row of each stream takes of it (in rows or bytes alike)."""
+
+    size: float
+    costs: Sequence[float]
+
+
 class Ranking(ABC):
     notes: tuple[str, ...] = ()
     """Names of the columns it keeps with each row (float64, 0 to begin with)."""
@@ -59,7 +67,7 @@ class Ranking(ABC):
         """Which of these results to give out; None: all."""
         return None
 
-    def settle(self, views: Sequence[View]) -> None:
+    def settle(self, views: Sequence[View], room: Room) -> None:
         """A quantum has been evaluated."""
         return None
 

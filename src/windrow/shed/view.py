@@ -20,8 +20,9 @@ class View:
     """The predicate's words, in the order of `Join.words[stream]`."""
     notes: Mapping[str, Array]
     """What the policy keeps with each row; to be written as well."""
-    watched: Array
-    """Mask of the rows that are kept until they expire, so that what they join with is known in full."""
+    weight: Array
+    """How many rows each row stands for, of those that are kept until they expire so that what they join with
+    is known in full; 0 for all others."""
     fresh: int
     """Rows from here on came in this quantum."""
     span: int
@@ -31,6 +32,11 @@ class View:
 
     def __len__(self) -> int:
         return len(self.ts)
+
+    @property
+    def watched(self) -> Array:
+        """Mask of the rows whose results are known in full."""
+        return self.weight > 0
 
     @property
     def ages(self) -> Array:

@@ -1,0 +1,54 @@
+"""A count-min sketch: counters of keys in bounded memory, `depth` rows of `width` cells.
+
+A key has one cell in each row; collisions only add. What other keys add to a cell is the same on average for
+all cells of a row, so it can be taken off again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_MIX1 = np.uint64(0xFF51AFD7ED558CCD)
+_MIX2 = np.uint64(0xC4CEB9FE1A85EC53)
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+_R33 = np.uint64(33)
+
+
+@njit(cache=True, inline="always")
+def _cell(key: np.int64, row: int, width: int) -> int:
+    h = np.uint64(key) + _STEP * np.uint64(row + 1)
+    h ^= h >> _R33
+    h *= _MIX1
+    h ^= h >> _R33
+    h *= _MIX2
+    h ^= h >> _R33
+    return int(h % np.uint64(width))
+
+
+@njit(cache=True)
+def add(cells: Any, keys: Any, amount: float) -> None:
+    """Counts each key once, as `amount`."""
+    depth, width = cells.shape
+    for k in range(len(keys)):
+        for row in range(depth):
+            cells[row, _cell(keys[k], row, width)] += amount
+
+
+@njit(cache=True)
+def estimate(cells: Any, total: float, keys: Any, out: Any) -> None:
+    """The count of each key: the middle of its cells less the others' share, but never more than the least
+    of its cells nor less than 0. `total` is what all counts add up to."""
+    depth, width = cells.shape
+    corrected = np.empty(depth)
+    for k in range(len(keys)):
+        least = np.inf
+        for row in range(depth):
+            count = cells[row, _cell(keys[k], row, width)]
+            least = min(least, count)
+            corrected[row] = count - (total - count) / (width - 1)
+        corrected.sort()
+        middle = (corrected[(depth - 1) // 2] + corrected[depth // 2]) / 2
+        out[k] = max(0.0, min(least, middle))

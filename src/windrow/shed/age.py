@@ -1,0 +1,113 @@
+"""AGE: keep rows at the ages at which they find most (Memory, section 3.2; any curve, claim B1).
+
+A new row is given one of two retention times, the ends of an edge of its curve's concave envelope, in turns
+such that the mean retention fills the memory its stream has. The lowest ranks are rows past their time; if
+that is not enough, rows with the least to find per second of being kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.model.learned import Age
+from windrow.planning.age import AgeCurve, Retention, split
+from windrow.shed.context import Context
+from windrow.shed.curve import LearnedCurve
+from windrow.shed.ranking import Ranking, Room
+from windrow.shed.view import Found, View
+
+Array = np.ndarray
+RETENTION = "retention"
+"""Note: seconds the row is to be kept for."""
+
+
+class AgeRanking(Ranking):
+    per_byte = True
+
+    def __init__(self, policy: Age, context: Context) -> None:
+        self._policy = policy
+        self._aliases = context.query.aliases
+        self._learned = [LearnedCurve(policy.buckets, policy.half_life) for _ in self._aliases]
+        self._curves: list[AgeCurve] = []
+        self._retention = [Retention(0.0, float("inf"), 1.0) for _ in self._aliases]
+        self._turn = [0.0] * len(self._aliases)
+        self._until: int | None = None
+        self.learns = policy.curves is None
+        self.notes = (RETENTION,) if policy.method == "envelope" else ()
+
+    def arrive(self, view: View, rng: np.random.Generator) -> None:
+        count = len(view) - view.fresh
+        self._learned[view.stream].came(count)
+        if self.notes:
+            view.notes[RETENTION][view.fresh :] = self._deal(view.stream, count)
+
+    def found(self, views: Sequence[View], found: Found) -> None:
+        tell(self._learned, views, found)
+
+    def settle(self, views: Sequence[View], room: Room) -> None:
+        self._until = age_all(self._learned, views, self._until)
+        self._curves = [self._curve(view) for view in views]
+        if self.notes:
+            rates = [learned.rate for learned in self._learned]
+            best = split(self._curves, rates, room.size, room.costs)
+            self._retention = [c.retention(r) for c, r in zip(self._curves, best.retention, strict=True)]
+
+    def rank(self, view: View, rng: np.random.Generator) -> Array:
+        ages = view.ages
+        rank = self._curves[view.stream].priority(ages)
+        if self.notes:
+            overdue = ages - view.notes[RETENTION]
+            rank = np.where(overdue >= 0, -1.0 - overdue, rank)
+        return rank
+
+    def _deal(self, stream: int, count: int) -> Array:
+        """Retention times of the next rows: the longer one in its share of turns, evenly spread."""
+        planned = self._retention[stream]
+        turns = self._turn[stream] + planned.share * np.arange(1, count + 1)
+        before = np.concatenate(([self._turn[stream]], turns[:-1]))
+        self._turn[stream] = float(turns[-1] % 1.0) if count else self._turn[stream]
+        return np.where(np.floor(turns + 1e-9) > np.floor(before + 1e-9), planned.long, planned.short)
+
+    def _curve(self, view: View) -> AgeCurve:
+        if self._policy.curves is None:
+            return self._learned[view.stream].curve()
+        given = self._policy.curves.get(self._aliases[view.stream], (0.0,))
+        return AgeCurve(tuple(given), view.span / 1e6 / len(given))
+
+    def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
+        saved = [learned.save() for learned in self._learned]
+        plain = {
+            "learned": [p for p, _ in saved],
+            "retention": [[r.short, r.long, r.share] for r in self._retention],
+            "turn": self._turn,
+            "until": self._until,
+        }
+        return plain, [part for _, part in saved]
+
+    def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
+        for learned, saved, part in zip(self._learned, plain["learned"], parts, strict=True):
+            learned.load(saved, part)
+        self._retention = [Retention(*r) for r in plain["retention"]]
+        self._turn, self._until = list(plain["turn"]), plain["until"]
+
+
+def tell(learned: Sequence[LearnedCurve], views: Sequence[View], found: Found) -> None:
+    """Counts the results of watched rows by the age at which they came."""
+    for curve, view, rows, stored in zip(learned, views, found.rows, found.stored, strict=True):
+        weights = np.where(stored, view.weight[rows], 0.0)
+        known = weights > 0
+        if known.any():
+            curve.found((found.newest[known] - view.ts[rows[known]]) / 1e6, weights[known])
+
+
+def age_all(learned: Sequence[LearnedCurve], views: Sequence[View], until: int | None) -> int:
+    """Event time has come to the views' `now`: watched rows are older by what has passed since `until`."""
+    now = views[0].now
+    seconds = 0.0 if until is None else max(0, now - until) / 1e6
+    for curve, view in zip(learned, views, strict=True):
+        curve.lived(view.ages[view.watched], view.weight[view.watched], seconds, view.span / 1e6)
+    return now if until is None else max(now, until)

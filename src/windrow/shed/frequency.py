@@ -1,0 +1,128 @@
+"""PROB: keep the rows whose key comes often on the other streams (Memory, section 3.3).
+
+A stored row u of stream i finds, per second,  sum over j of r_j f_j(v)  rows of the other streams with its
+value v. With m streams sharing a key a result also needs a row of each further stream l in its window, of
+which there are about r_l f_l(v) T_l: so the rate is  sum over j of r_j f_j(v) prod over l of r_l f_l(v) T_l.
+Where a row takes part in several equalities the factors of each are multiplied; streams it is not compared
+with directly count the same for all its rows and are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.errors import QueryError
+from windrow.model.learned import Frequency
+from windrow.shed.context import Context
+from windrow.shed.ranking import Ranking, Room
+from windrow.shed.sketch import CountSketch, Passed
+from windrow.shed.view import View
+
+Array = np.ndarray
+
+
+class KeyRates:
+    """How often the values of each equality come on each stream, lately."""
+
+    def __init__(self, context: Context, width: int, half_life: float) -> None:
+        self._at = [
+            [(c, words.index(w)) for c, members in enumerate(context.classes) for w in members if w in words]
+            for words in context.words
+        ]
+        """Per stream: (class, number of the word); a stream may have several words of a class."""
+        self._streams = [sorted({w.stream for w in members}) for members in context.classes]
+        self._sketches = {
+            (c, s): CountSketch(width) for c, streams in enumerate(self._streams) for s in streams
+        }
+        self._half_life = half_life
+        self._passed: Passed | None = None
+        self._until: int | None = None
+        self._spans = [0.0] * len(context.words)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is anything to go by."""
+        return bool(self._sketches)
+
+    def arrive(self, view: View) -> None:
+        self._spans[view.stream] = view.span / 1e6
+        for c, word in self._first_words(view.stream):
+            self._sketches[c, view.stream].add(view.words[word][view.fresh :])
+
+    def settle(self, now: int) -> None:
+        """Event time has come to `now`."""
+        if self._passed is None:
+            self._passed = Passed(self._half_life * max(self._spans))
+        if self._until is not None and now > self._until:
+            by = self._passed.go((now - self._until) / 1e6)
+            for counted in self._sketches.values():
+                counted.fade(by)
+        self._until = now if self._until is None else max(now, self._until)
+
+    def rates(self, view: View, rows: Array | None = None) -> Array:
+        """Rows per second that each row of the view (or some of them) can expect to meet, times what they
+        meet in turn."""
+        found = np.ones(len(view) if rows is None else len(rows))
+        seconds = max(self._passed.seconds if self._passed else 0.0, 1e-6)
+        for c, word in self._first_words(view.stream):
+            others = [s for s in self._streams[c] if s != view.stream]
+            words = view.words[word] if rows is None else view.words[word][rows]
+            coming = [self._sketches[c, s].estimate(words) / seconds for s in others]
+            held = [rate * self._spans[s] for rate, s in zip(coming, others, strict=True)]
+            found *= sum(
+                rate * np.prod([h for k, h in enumerate(held) if k != j], axis=0)
+                for j, rate in enumerate(coming)
+            )
+        return found
+
+    def _first_words(self, stream: int) -> list[tuple[int, int]]:
+        """One word per class: words of one class are equal in any row of a result."""
+        return list({c: (c, w) for c, w in reversed(self._at[stream])}.values())
+
+    def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
+        saved = [s.save() for s in self._sketches.values()]
+        plain = {
+            "sketches": [p for p, _ in saved],
+            "until": self._until,
+            "spans": self._spans,
+            "passed": None if self._passed is None else [self._passed.half_life, self._passed.seconds],
+        }
+        return plain, [part for _, part in saved]
+
+    def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
+        for key, saved, part in zip(self._sketches, plain["sketches"], parts, strict=True):
+            self._sketches[key] = CountSketch.load(saved, part)
+        self._until, self._spans = plain["until"], list(plain["spans"])
+        if plain["passed"] is not None:
+            self._passed = Passed(plain["passed"][0])
+            self._passed.seconds = plain["passed"][1]
+
+
+class FrequencyRanking(Ranking):
+    per_byte = True
+
+    def __init__(self, policy: Frequency, context: Context) -> None:
+        if not context.classes:
+            raise QueryError(
+                "shed: 'frequency' needs an equality in the predicate, such as a.k = b.k; use 'age' or 'auto'"
+            )
+        self._keys = KeyRates(context, policy.width, policy.half_life)
+
+    def arrive(self, view: View, rng: np.random.Generator) -> None:
+        self._keys.arrive(view)
+
+    def settle(self, views: Sequence[View], room: Room) -> None:
+        self._keys.settle(views[0].now)
+
+    def rank(self, view: View, rng: np.random.Generator) -> Array:
+        return self._keys.rates(view)
+
+    def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
+        return self._keys.save()
+
+    def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
+        self._keys.load(plain, parts)

@@ -1,0 +1,63 @@
+"""How often values come, per second of event time, in bounded memory and with older rows counting less."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.kernels import sketch
+
+Array = np.ndarray
+DEPTH = 4
+
+
+class Passed:
+    """Event time that passed, with older time counting less: the measure rates are taken over."""
+
+    def __init__(self, half_life: float) -> None:
+        self.half_life = half_life
+        """Seconds."""
+        self.seconds = 0.0
+
+    def go(self, seconds: float) -> float:
+        """So much time passes; returns by how much everything counted so far shrinks."""
+        fade = 0.5 ** (seconds / self.half_life)
+        # The integral of the fading weight over the time that passed.
+        self.seconds = self.seconds * fade + (1 - fade) * self.half_life / np.log(2)
+        return float(fade)
+
+
+class CountSketch:
+    """Counts of values of any kind, as words."""
+
+    def __init__(self, width: int, depth: int = DEPTH) -> None:
+        self._cells = np.zeros((depth, width))
+        self.total = 0.0
+
+    def add(self, words: Array, amount: float = 1.0) -> None:
+        sketch.add(self._cells, words.view(np.int64), amount)
+        self.total += amount * len(words)
+
+    def estimate(self, words: Array) -> Array:
+        """The count of each word."""
+        out = np.empty(len(words))
+        sketch.estimate(self._cells, self.total, words.view(np.int64), out)
+        return out
+
+    def fade(self, by: float) -> None:
+        self._cells *= by
+        self.total *= by
+
+    def save(self) -> tuple[dict[str, Any], pa.RecordBatch]:
+        cells = pa.record_batch({"cells": self._cells.ravel()})
+        return {"total": self.total, "shape": list(self._cells.shape)}, cells
+
+    @classmethod
+    def load(cls, plain: dict[str, Any], part: pa.RecordBatch) -> CountSketch:
+        depth, width = plain["shape"]
+        made = cls(width, depth)
+        made._cells[:] = part.column(0).to_numpy().reshape(depth, width)
+        made.total = plain["total"]
+        return made
