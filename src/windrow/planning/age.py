@@ -5,8 +5,11 @@ Inside a span they come evenly, so the results up to an age are a line bent at t
 
 Which ages to keep rows for is a linear program: choose a distribution of retention times with a given mean
 (the memory, by Little's law) that has the most results. Its optimum is the upper concave envelope of the
-cumulative curve, met by mixing the two retention times at the ends of one edge of the envelope. Where the
-paper has an optimum (curves without minima) this is the same; its greedy priorities are here to compare.
+cumulative curve, met by mixing the two retention times at the ends of one edge. It holds for any curve.
+
+The paper's priority, offered there as a heuristic, comes to the same where rows arrive evenly. Before the
+edge, and on the way along it, every row has a priority above the edge's slope; where the edge begins it is
+that slope, where it ends it is less. So rows are discarded at the two ends alone.
 """
 
 from __future__ import annotations
@@ -216,8 +219,8 @@ def split(
     by results per byte is the optimum. With more, a result completed by stream k needs a stored row of every
     other stream. We take their presence as independent, so that its chance is the product of the streams'
     own recalls. How many results each stream completes follows from the curves: rows of stream i take part
-    in all results but those that i completes. Each round takes the edges by what they add to this recall as
-    things stand, goes the best part of the way there, and ends where nothing is gained.
+    in all results but those that i completes. From several divisions streams then give memory to each other,
+    as long as that raises the recall.
 
     Parameters
     ----------
@@ -243,8 +246,8 @@ def _costs(rates: Sequence[float], bytes_per_row: Sequence[float] | None) -> Arr
     return costs
 
 
-_ROUNDS, _GAIN = 60, 1e-5
-_STEPS = np.linspace(0.0, 1.0, 41)[:, np.newaxis]
+_ROUNDS, _GAIN = 200, 1e-5
+_PARTS = 0.5 ** np.arange(13)
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,33 +259,41 @@ class _Sharing:
     costs: Array
 
     def split(self, memory: float) -> Split:
-        whole = self.costs * np.array([curve.window for curve in self.curves])
-        even = whole * min(1.0, memory / whole.sum()) if whole.sum() > 0 else whole
-        starts = [self._by_density(memory, self._worth(np.ones((1, len(whole)))))]
-        if len(whole) > 2:
-            starts.append(even)
-        held = max((self._climbed(start, memory) for start in starts), key=self._recall_of)
+        held = self._by_density(memory, np.ones(len(self.costs), dtype=bool))
+        if len(held) > 2:
+            others = ~np.eye(len(held), dtype=bool)
+            starts = [held, self._even(memory), *(self._by_density(memory, each) for each in others)]
+            held = max(map(self._exchanged, starts), key=self._recall_of)
         retention = np.where(self.costs > 0, held / np.where(self.costs > 0, self.costs, 1.0), np.inf)
         kept = (min(float(r), curve.window) for r, curve in zip(retention, self.curves, strict=True))
-        return Split(tuple(map(float, held)), tuple(kept), float(self._recall_of(held)))
+        return Split(tuple(map(float, held)), tuple(kept), self._recall_of(held))
 
-    def _climbed(self, held: Array, memory: float) -> Array:
-        for _ in range(_ROUNDS if len(held) > 2 else 0):
-            better = self._by_density(memory, self._worth(self._shares(held)))
-            way = held + _STEPS * (better - held)
-            recalls = self._recall(self._shares(way))
+    def _even(self, memory: float) -> Array:
+        """The same part of every window."""
+        whole = self.costs * np.array([curve.window for curve in self.curves])
+        return whole * min(1.0, memory / whole.sum()) if whole.sum() > 0 else whole
+
+    def _exchanged(self, held: Array) -> Array:
+        """Let one stream give a part of its memory to another, the best such pair and part each time."""
+        gives, takes = np.nonzero(~np.eye(len(held), dtype=bool))
+        moves = (np.eye(len(held))[takes] - np.eye(len(held))[gives])[:, np.newaxis]
+        for _ in range(_ROUNDS):
+            moved = (held + moves * (held[gives][:, np.newaxis] * _PARTS)[..., np.newaxis]).reshape(
+                -1, len(held)
+            )
+            recalls = self._recall(self._shares(moved))
             best = int(np.argmax(recalls))
-            if recalls[best] <= recalls[0] + _GAIN:
+            if recalls[best] <= self._recall_of(held) * (1 + _GAIN):
                 break
-            held = way[best]
+            held = moved[best]
         return held
 
-    def _by_density(self, memory: float, worth: Array) -> Array:
-        """Memory by stream when the edges of all envelopes are taken in order of worth per byte."""
+    def _by_density(self, memory: float, among: Array) -> Array:
+        """Memory by stream when the edges of the envelopes of some streams are taken by results per byte."""
         edges = [curve.envelope() for curve in self.curves]
         owner = np.repeat(np.arange(len(edges)), [len(ages) - 1 for ages, _ in edges])
-        sizes = self.costs[owner] * np.concatenate([np.diff(ages) for ages, _ in edges])
-        gains = worth[owner] * np.concatenate([np.diff(values) for _, values in edges])
+        sizes = (self.costs * among)[owner] * np.concatenate([np.diff(ages) for ages, _ in edges])
+        gains = (self.rates * among)[owner] * np.concatenate([np.diff(values) for _, values in edges])
         return np.bincount(owner, Knapsack(sizes, gains).take(memory), minlength=len(edges))
 
     def _shares(self, held: Array) -> Array:
@@ -314,17 +325,6 @@ class _Sharing:
 
     def _recall_of(self, held: Array) -> float:
         return float(self._recall(self._shares(held))[0])
-
-    def _worth(self, shares: Array) -> Array:
-        """What one result per row of a stream adds to the recall, where the streams have these shares."""
-        n = np.array([curve.n for curve in self.curves])
-        slopes = np.ones(len(n))
-        if len(n) > 1:
-            for i in range(len(n)):
-                with_row, without = shares.copy(), shares.copy()
-                with_row[:, i], without[:, i] = 1.0, 0.0
-                slopes[i] = (self._recall(with_row) - self._recall(without))[0]
-        return np.divide(slopes, n, out=np.zeros(len(n)), where=n > 0)
 
 
 def _fixed(values: Array) -> Array:
