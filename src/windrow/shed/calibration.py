@@ -53,9 +53,8 @@ class Calibration:
         self._weight *= by
 
     def _scale(self, scores: Array) -> Array:
-        mean = self._score / self._weight if self._weight > 0 else 1.0
-        with np.errstate(divide="ignore"):
-            halvings = np.log2(scores / max(mean, 1e-300))
+        mean = self._score / self._weight if self._score > 0 else 1.0
+        halvings = np.log2(np.maximum(scores / mean, 0.5**REACH))
         return (np.clip(halvings, -REACH, REACH) + REACH) * STEPS_PER_HALVING
 
     def _steps(self, scores: Array) -> Array:

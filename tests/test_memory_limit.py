@@ -1,0 +1,217 @@
+"""Under a memory limit: every policy keeps the contract, whatever it thinks of rows."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import oracle
+import windrow as wr
+from queries import Case, cases, examples
+from windrow.errors import QueryError
+from windrow.model.limit import MemoryLimit
+from windrow.model.policies import POLICIES
+from windrow.model.policy import Policy
+
+SECOND = 1_000_000
+UNSAMPLED = [name for name, policy in POLICIES.items() if not policy.samples]
+
+
+def applies(policy: str, case: Case) -> bool:
+    """Some policies need an equality, or two streams."""
+    if policy == "frequency":
+        return any(term.kind == "equality" for term in case.terms)
+    return policy != "uniform" or len(case.tables) == 2
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@examples(12)
+@given(case=cases(most_streams=4, counted=None), limit=st.integers(5, 60))
+def test_results_are_some_of_the_exact_ones(policy: str, case: Case, limit: int) -> None:
+    assume(applies(policy, case))
+    output, measured = case.run(memory=f"{limit} rows", shed=policy)
+    surplus = oracle.ids(output.select(list(case.tables))) - case.answer()
+    assert not surplus
+    oracle.assert_payload(output.select(list(case.tables)), case.tables)
+    assert measured.window_rows <= limit
+    assert measured.rows_in == sum(table.num_rows for table in case.tables.values())
+
+
+@pytest.mark.parametrize("policy", UNSAMPLED)
+@examples(6)
+@given(case=cases(most_streams=3, counted=None))
+def test_an_ample_limit_changes_nothing(policy: str, case: Case) -> None:
+    assume(applies(policy, case))
+    output, measured = case.run(memory="1 GiB", shed=policy)
+    assert oracle.ids(output) == case.answer()
+    assert (measured.recall, measured.recall_low, measured.recall_high) == (1.0, 1.0, 1.0)
+    assert measured.rows_shed == 0
+
+
+# --- One stream of calls for what follows ----------------------------------------------------------------
+
+
+def calls(count: int, rows: int = 200, keys: int = 20, seed: int = 0) -> list[dict[str, pa.Table]]:
+    """Each brings ten seconds of both streams; small keys come more often."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for call in range(count):
+        tables = {}
+        for alias in "ab":
+            ts = call * 10 * SECOND + np.sort(rng.integers(0, 10 * SECOND, rows))
+            k = (keys * rng.random(rows) ** 2).astype(np.int64)
+            payload = [f"payload {number}" for number in range(rows)]
+            tables[alias] = pa.table(
+                {
+                    "id": np.arange(rows) + call * rows,
+                    "ts": pa.array(ts, pa.timestamp("us")),
+                    "k": k,
+                    "p": payload,
+                }
+            )
+        made.append(tables)
+    return made
+
+
+def two(memory: str | None, shed: str | Policy = "fifo", **more: object) -> wr.Query:
+    streams = {alias: wr.Stream("ts", "20 seconds") for alias in "ab"}
+    return wr.Query(streams, on="a.k = b.k", memory=memory, shed=shed, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_restored_operator_goes_on_the_same(policy: str) -> None:
+    query = two("150 rows", policy, seed=7)
+    data = calls(8)
+    whole, parts = wr.Operator(query), wr.Operator(query)
+    for tables in data:
+        parts = wr.Operator.restore(query, parts.snapshot())
+        assert parts.process(tables).equals(whole.process(tables))
+        assert str(parts.measure()) == str(whole.measure())
+        assert parts.measure().quality == whole.measure().quality or math.isnan(parts.measure().recall)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_bytes_are_bytes(policy: str) -> None:
+    limit = 24 * 1024
+    operator = wr.Operator(two(f"{limit} B", policy))
+    for tables in calls(8):
+        operator.process(tables)
+        measured = operator.measure()
+        assert measured.memory_bytes <= limit
+        assert measured.window_rows > 0
+    assert measured.rows_shed > 0
+    assert measured.rows_shed == sum(s.rows_shed for s in measured.streams.values())
+
+
+@pytest.mark.parametrize("policy", UNSAMPLED)
+def test_the_recall_is_known(policy: str) -> None:
+    """The estimate against the truth; how often the interval holds it is for the lab to tell."""
+    data = calls(20, rows=400)
+    exact, limited = wr.Operator(two(None)), wr.Operator(two("250 rows", policy))
+    true = sum(exact.process(tables).num_rows for tables in data)
+    found = sum(limited.process(tables).num_rows for tables in data)
+    measured = limited.measure()
+    assert found < 0.9 * true
+    assert measured.results == found
+    assert measured.recall_low < measured.recall < measured.recall_high
+    assert abs(measured.recall - found / true) < 0.25 * found / true
+    assert measured.quality.watched_rows > 0
+
+
+def test_without_monitored_rows_the_recall_is_not_known() -> None:
+    limited = wr.Operator(two("250 rows", POLICIES["random"](monitor=0.0)))
+    for tables in calls(4):
+        limited.process(tables)
+    measured = limited.measure()
+    assert math.isnan(measured.recall)
+    assert (measured.recall_low, measured.recall_high) == (0.0, 1.0)
+
+
+def test_eager_the_limit_holds_after_every_row() -> None:
+    operator = wr.Operator(two("10 rows", evaluate="eager"))
+    held = Counter[int]()
+    for tables in calls(2, rows=30):
+        for number in range(30):
+            operator.process({alias: table.slice(number, 1) for alias, table in tables.items()})
+            held[operator.measure().window_rows] += 1
+    assert max(held) == 10
+
+
+def test_memory_is_divided_as_asked() -> None:
+    for split, wanted in (("equal", (50, 50)), ({"a": 3.0, "b": 1.0}, (75, 25))):
+        operator = wr.Operator(two("100 rows", POLICIES["fifo"](split=split, monitor=0.0)))
+        for tables in calls(3):
+            operator.process(tables)
+        assert tuple(s.window_rows for s in operator.measure().streams.values()) == wanted
+
+
+# --- Bad input -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"memory": "many"}, "expected '256 MiB', '100000 rows' or a number of bytes, got 'many'"),
+        ({"memory": "0 rows"}, "the limit must be positive"),
+        ({"memory": -5}, "the limit must be positive"),
+        ({"memory": "1 row"}, "less than one row for each of 2 streams"),
+        ({"memory": "9 rows", "shed": "frequncy"}, "Did you mean 'frequency'"),
+        ({"memory": "9 rows", "shed": ["importance", "uniform"]}, "expected one policy"),
+        ({"memory": "9 rows", "shed": 3}, "expected one policy"),
+    ],
+)
+def test_limits_that_make_no_sense(options: dict[str, object], message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        two(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if policy.samples])
+def test_a_sample_needs_a_limit(name: str) -> None:
+    with pytest.raises(QueryError, match="samples to stay inside a limit; give memory="):
+        two(None, name)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"split": "fair"}, "(?i)unknown split 'fair'"),
+        ({"split": {"a": 0.0}}, "a share above 0"),
+        ({"monitor": 0.9}, "from 0 to 0.5, got 0.9"),
+    ],
+)
+def test_policies_that_make_no_sense(options: dict[str, object], message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        POLICIES["fifo"](**options)  # type: ignore[arg-type]
+
+
+def test_shares_are_for_the_streams_there_are() -> None:
+    with pytest.raises(QueryError, match=r"share to each of \['a', 'b'\]"):
+        two("9 rows", POLICIES["fifo"](split={"a": 1.0, "x": 2.0}))
+
+
+def test_frequency_needs_an_equality() -> None:
+    streams = {alias: wr.Stream("ts", "20 seconds") for alias in "ab"}
+    query = wr.Query(streams, on="a.k < b.k", memory="9 rows", shed="frequency")
+    with pytest.raises(QueryError, match="needs an equality"):
+        wr.Operator(query, {alias: calls(1)[0]["a"].schema for alias in "ab"})
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "shown"),
+    [
+        ("64 KiB", 65536, "64 KiB"),
+        ("1.5 GB", 1_500_000_000, "1.397 GiB"),
+        (512, 512, "512 bytes"),
+        ("2m", 2_000_000, "1.907 MiB"),
+    ],
+)
+def test_limits_as_people_write_them(text: str | int, size: int, shown: str) -> None:
+    limit = MemoryLimit.parse(text, "memory")
+    assert limit == MemoryLimit("bytes", size)
+    assert str(limit) == shown
