@@ -9,8 +9,8 @@ given the arrivals the variance is that of coins, r ∫ S(1 - S); the arrivals t
 is the variance of the number of arrivals in a long span over its mean (0 for rows at fixed distances, 1 for
 a Poisson stream). Together r ∫ S - (1 - D) r ∫ S²: for D = 1 the variance is the mean.
 
-The theorems take results as evenly spaced. Where they come at random with the same mean, a row waits
-for its last result, but never past its window, so the memory is less on average: the limit still holds.
+The theorems take results as evenly spaced. Where they come at random, equally often at every age, a row
+waits for its last one but never past its window, so the memory is less on average: the limit still holds.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from windrow.planning.age import AgeCurve
 
 Array = np.ndarray
 
-_AGES = 512
-"""Ages at which the square of a mixed survival is summed up."""
+_AGES = 256
+"""Ages at which the survival of rows of many values is summed up."""
 
 
 class Sampled(Protocol):
@@ -91,13 +91,12 @@ class FrequencySample:
 
     def variance(self, fraction: float, dispersion: float = 1.0) -> float:
         """Of the rows held, around `memory`."""
-        mean = self.memory(fraction)
-        if dispersion == 1 or mean == 0:
-            return dispersion * mean
-        n, q = self.results, 1 - fraction
+        if dispersion == 1:
+            return self.memory(fraction)
+        n, q = self.results, 1 - _checked(fraction)
         ages = (np.arange(_AGES) + 0.5) / _AGES
-        survival = np.array([(self.shares * (1 - np.power(q, n - np.floor(n * age)))).sum() for age in ages])
-        return max(mean - (1 - dispersion) * self.rate * self.window * float((survival**2).mean()), 0.0)
+        S = np.array([(self.shares * (1 - np.power(q, n - np.floor(n * age)))).sum() for age in ages])
+        return float(self.rate * self.window * (S - (1 - dispersion) * S**2).mean())
 
 
 @dataclass(frozen=True)
