@@ -8,6 +8,7 @@ no quantum is under way; while one is, its own rows come on top, with the room a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,9 @@ import pyarrow as pa
 from windrow.model.limit import MemoryLimit
 from windrow.model.measurements import Quality
 from windrow.model.policy import Policy
+from windrow.planning.allocation import RecallCurve
 from windrow.shed.context import Context
+from windrow.shed.fairness import Fairness
 from windrow.shed.monitor import WATCH, Monitor
 from windrow.shed.ranking import Ranking, Room, Selection
 from windrow.shed.registry import make_ranking
@@ -44,6 +47,7 @@ class Shedder:
         self.ranking: Ranking = make_ranking(policy, context)
         self.monitor = Monitor() if policy.monitor > 0 and not self.ranking.samples else None
         self.notes = (*((WATCH,) if self.monitor else ()), *self.ranking.notes)
+        self.fairness = Fairness(len(context.schemas))
         self.shed = [0] * len(context.schemas)
         """Rows evicted so far, per stream."""
         self._seed = context.query.seed
@@ -66,6 +70,7 @@ class Shedder:
         """Rows from position `start` on were appended."""
         self._starts[stream] = start
         view = self._view(join, stream)
+        self.fairness.came(stream, len(view) - view.fresh)
         if self.monitor:
             self.monitor.arrive(view, self._rng)
         self.ranking.arrive(view, self._rng)
@@ -85,10 +90,9 @@ class Shedder:
         )
         views = [self._view(join, s) for s in streams]
         chosen = self.ranking.select(views, found, self._rng)
-        if self.ranking.learns:
-            self.ranking.found(views, found)
+        worth = self.ranking.found(views, found) if self.ranking.learns else None
         if self.monitor:
-            self.monitor.found(views, found)
+            self.monitor.found(views, found, worth)
         return chosen
 
     def settle(self, join: Join) -> None:
@@ -100,6 +104,10 @@ class Shedder:
             if max(wanted) <= 0:
                 break
             self._evict(join, wanted)
+        for stream in range(len(join.windows)):
+            view = self._view(join, stream)
+            ghosts = int(self.monitor.ghosts(view).sum()) if self.monitor else 0
+            self.fairness.settle(stream, len(view) - ghosts, view.span / 1e6)
         if self.limit.kind == "bytes":
             for window in join.windows:
                 window.shrink()
@@ -120,6 +128,7 @@ class Shedder:
             fresh=self._starts[stream] - window.first,
             span=window.span if window.span is not None else self._held_for(window.ts[live]),
             now=self._now,
+            payload=lambda names, start: window.gather(np.arange(window.first + start, window.end), names),
         )
 
     @staticmethod
@@ -210,6 +219,7 @@ class Shedder:
         ends = np.cumsum([len(view) for view in members])
         found = []
         for view, low, spare in zip(members, np.split(leaving, ends[:-1]), spared, strict=True):
+            self.fairness.give_up(view.stream, view.ages[low])
             if self.monitor:
                 self.monitor.haunt(view, np.flatnonzero(low & spare))
             found.append(low & ~spare)
@@ -223,13 +233,26 @@ class Shedder:
             known = Quality(float("nan"), 0.0, 1.0) if lost else Quality(1.0, 1.0, 1.0)
         else:
             known = Quality(*self.monitor.recall(), self.monitor.count)
-        return self.ranking.judge(known)
+            if self.monitor.worth is not None:
+                recall, low, high = self.monitor.worth.recall()
+                known = replace(known, importance_recall=recall, importance_low=low, importance_high=high)
+        return self.ranking.judge(replace(known, fairness=self.fairness.index()))
+
+    def forecast(self, join: Join) -> RecallCurve | None:
+        """The recall to expect of how much memory, from what has been learned so far."""
+        views = [self._view(join, s) for s in range(len(join.windows))]
+        return self.ranking.forecast(views, Room(float(self.limit.size), self._costs(join)), self.limit.kind)
 
     # -- over a restart -----------------------------------------------------------------------------
 
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
         learned, parts = self.ranking.save()
-        plain: dict[str, Any] = {"quanta": self._quanta, "shed": self.shed, "ranking": learned}
+        plain: dict[str, Any] = {
+            "quanta": self._quanta,
+            "shed": self.shed,
+            "fairness": self.fairness.save(),
+            "ranking": learned,
+        }
         if self.monitor:
             plain["monitor"], slots = self.monitor.save()
             parts = [slots, *parts]
@@ -237,6 +260,7 @@ class Shedder:
 
     def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
         self._quanta, self.shed = plain["quanta"], list(plain["shed"])
+        self.fairness.load(plain["fairness"])
         parts = list(parts)
         if self.monitor:
             self.monitor.load(plain["monitor"], parts.pop(0))

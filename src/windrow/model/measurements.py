@@ -44,6 +44,10 @@ class Quality:
     importance_high: float | None = None
     fairness: float | None = None
     """Jain's index of the time rows stayed: 1 if all stayed equally long."""
+    importance_missing: int | None = None
+    """Rows without an importance, which were taken for unimportant."""
+    recomputations: int | None = None
+    """How often the priorities of a stream's rows were computed."""
     sampling: float | None = None
     """Part of the results that is sampled at present."""
 

@@ -32,25 +32,54 @@ WATCH = "watch"
 Z95 = 1.959963984540054
 
 
+class Account:
+    """A sum over results: what was found of it, and what it would be without a limit."""
+
+    def __init__(self, slots: int = 0) -> None:
+        self.found = 0.0
+        self.true = 0.0
+        self.variance = 0.0
+        self.seen = np.zeros(slots)
+        """By slot: the part that the watched row took part in as a ghost."""
+
+    def recall(self, z: float = Z95) -> tuple[float, float, float]:
+        """Estimate, low and high."""
+        return recall_interval(self.found, self.true, self.variance, z)
+
+    def add(
+        self, values: Array, counted: Array, ghosts: Sequence[tuple[Array, Array]], weight: Array
+    ) -> None:
+        """Results worth `values`, `counted` with the weights of their ghosts; which results have a ghost and
+        in which slot; and what each slot weighs."""
+        self.found += float(values.sum())
+        self.true += float(counted.sum())
+        for which, slots in ghosts:
+            mine, at = np.unique(slots, return_inverse=True)
+            more = np.bincount(at, counted[which], len(mine))
+            before = self.seen[mine]
+            self.seen[mine] = before + more
+            spread = (1 - 1 / weight[mine]) * ((before + more) ** 2 - before**2)
+            self.variance += float(spread.sum())
+
+
 class Monitor:
     def __init__(self) -> None:
         self.chance = 1.0
         """That a new row is watched."""
         self.watching = False
         """Nothing needs watching until the limit is first reached: until then nothing is lost."""
-        self.found_ = 0.0
-        self.true_ = 0.0
-        self.variance = 0.0
+        self.results = Account()
+        self.worth: Account | None = None
+        """Where results are not all worth the same: the sum of their worth."""
         self._weight = np.ones(0)
         self._ghost = np.zeros(0, bool)
-        self._seen = np.zeros(0)
         self._free = np.empty(0, np.int64)
 
     # -- what it tells ------------------------------------------------------------------------------
 
     def recall(self, z: float = Z95) -> tuple[float, float, float]:
         """Estimate, low and high."""
-        return recall_interval(self.found_, self.true_, self.variance, z)
+        return self.results.recall(z)
 
     @property
     def count(self) -> int:
@@ -65,12 +94,16 @@ class Monitor:
             self._watch(fresh, rng.random(len(fresh)) < self.chance)
 
     def found(self, views: Sequence[View], found: Found, worth: Array | None = None) -> None:
-        """Counts results; `worth` is what each counts for, 1 if None."""
-        values = np.ones(len(found)) if worth is None else worth
-        self.found_ += float(values.sum())
-        if not self.watching:
-            self.true_ += float(values.sum())
-            return
+        """Counts results; `worth` is what each is worth, where that is not the same for all."""
+        ones = np.ones(len(found))
+        weights, ghosts = self._haunted(views, found) if self.watching else (ones, [])
+        self.results.add(ones, weights, ghosts, self._weight)
+        if worth is not None:
+            self.worth = self.worth or Account(len(self._weight))
+            self.worth.add(worth, worth * weights, ghosts, self._weight)
+
+    def _haunted(self, views: Sequence[View], found: Found) -> tuple[Array, list[tuple[Array, Array]]]:
+        """What each result counts for, and for each stream which results have a ghost, and its slot."""
         weights = np.ones(len(found))
         ghosts: list[tuple[Array, Array]] = []
         for view, rows in zip(views, found.rows, strict=True):
@@ -80,15 +113,7 @@ class Monitor:
             if len(which):
                 weights[which] *= self._weight[slots[which]]
                 ghosts.append((which, slots[which]))
-        counted = values * weights
-        self.true_ += float(counted.sum())
-        for which, slots in ghosts:
-            mine, at = np.unique(slots, return_inverse=True)
-            more = np.bincount(at, counted[which], len(mine))
-            before = self._seen[mine]
-            self._seen[mine] = before + more
-            spread = (1 - 1 / self._weight[mine]) * ((before + more) ** 2 - before**2)
-            self.variance += float(spread.sum())
+        return weights, ghosts
 
     def begin(self, views: Sequence[View], cap: float, rng: np.random.Generator) -> None:
         """The limit is reached for the first time: any row may be the one to watch."""
@@ -142,18 +167,24 @@ class Monitor:
 
     # -- inside -------------------------------------------------------------------------------------
 
+    @property
+    def _accounts(self) -> list[Account]:
+        return [self.results] if self.worth is None else [self.results, self.worth]
+
     def _watch(self, column: Array, chosen: Array) -> None:
         rows = np.flatnonzero(chosen)
         if len(rows) > len(self._free):
             size, more = len(self._weight), max(64, len(self._weight), len(rows))
             self._weight = np.concatenate([self._weight, np.ones(more)])
             self._ghost = np.concatenate([self._ghost, np.zeros(more, bool)])
-            self._seen = np.concatenate([self._seen, np.zeros(more)])
+            for account in self._accounts:
+                account.seen = np.concatenate([account.seen, np.zeros(more)])
             self._free = np.concatenate([self._free, np.arange(size, size + more)])
         slots, self._free = self._free[: len(rows)], self._free[len(rows) :]
         self._weight[slots] = 1 / self.chance
         self._ghost[slots] = False
-        self._seen[slots] = 0.0
+        for account in self._accounts:
+            account.seen[slots] = 0.0
         column[rows] = slots + 1
 
     def _release(self, slots: Array) -> None:
@@ -172,19 +203,19 @@ class Monitor:
         plain = {
             "chance": self.chance,
             "watching": self.watching,
-            "found": self.found_,
-            "true": self.true_,
-            "variance": self.variance,
+            "accounts": [[a.found, a.true, a.variance] for a in self._accounts],
         }
-        slots = pa.record_batch({"weight": self._weight, "ghost": self._ghost, "seen": self._seen})
-        return plain, slots
+        seen = {f"seen {k}": account.seen for k, account in enumerate(self._accounts)}
+        return plain, pa.record_batch({"weight": self._weight, "ghost": self._ghost, **seen})
 
     def load(self, plain: dict[str, Any], slots: pa.RecordBatch) -> None:
         self.chance, self.watching = plain["chance"], plain["watching"]
-        self.found_, self.true_, self.variance = plain["found"], plain["true"], plain["variance"]
         self._weight = slots.column("weight").to_numpy().copy()
         self._ghost = slots.column("ghost").to_numpy(zero_copy_only=False).copy()
-        self._seen = slots.column("seen").to_numpy().copy()
+        self.worth = Account() if len(plain["accounts"]) > 1 else None
+        for k, (account, sums) in enumerate(zip(self._accounts, plain["accounts"], strict=True)):
+            account.found, account.true, account.variance = sums
+            account.seen = slots.column(f"seen {k}").to_numpy().copy()
         self._free = np.empty(0, np.int64)
 
 

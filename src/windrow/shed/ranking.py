@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.model.measurements import Quality
+from windrow.planning.allocation import RecallCurve, Unit
 from windrow.shed.view import Found, View
 
 Array = np.ndarray
@@ -59,8 +60,8 @@ class Ranking(ABC):
         """Rows from `view.fresh` on are new."""
         return None
 
-    def found(self, views: Sequence[View], found: Found) -> None:
-        """Results of a probe."""
+    def found(self, views: Sequence[View], found: Found) -> Array | None:
+        """Results of a probe; returns what each is worth, None if all are worth the same."""
         return None
 
     def select(self, views: Sequence[View], found: Found, rng: np.random.Generator) -> Selection | None:
@@ -77,6 +78,10 @@ class Ranking(ABC):
 
     def evicted(self, view: View, gone: Array) -> None:
         """These rows (a mask) are about to go for lack of memory."""
+        return None
+
+    def forecast(self, views: Sequence[View], room: Room, unit: Unit) -> RecallCurve | None:
+        """The recall to expect of how much memory; None if the policy has no model of it."""
         return None
 
     def judge(self, known: Quality) -> Quality:

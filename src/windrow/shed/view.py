@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 Array = np.ndarray
 
@@ -29,6 +30,8 @@ class View:
     """Window length in microseconds; for a window counted in rows, how long rows stay in it lately."""
     now: int
     """The newest event time."""
+    payload: Callable[[Sequence[str], int], list[pa.Array]]
+    """Columns by name, of the rows from a place on."""
 
     def __len__(self) -> int:
         return len(self.ts)

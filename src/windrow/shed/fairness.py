@@ -1,0 +1,64 @@
+"""How equal the times are for which rows were kept: Jain's index (iJoin, eq. 4).
+
+A row's lifetime runs from its own time to the moment the policy gives it up, or to the end of its window.
+Rows still held do not count yet; a watched row that was given up counts as gone, though it stays to be
+watched. What has expired is not reported by anyone: it is what came, less what was given up and is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+
+
+class Fairness:
+    def __init__(self, streams: int) -> None:
+        self._came = [0] * streams
+        self._given_up = [0] * streams
+        self._held = [0] * streams
+        self._spans = [0.0] * streams
+        self._sum = 0.0
+        self._squares = 0.0
+
+    def came(self, stream: int, rows: int) -> None:
+        self._came[stream] += rows
+
+    def give_up(self, stream: int, lifetimes: Array) -> None:
+        """Rows go for lack of memory after so many seconds."""
+        self._given_up[stream] += len(lifetimes)
+        self._sum += float(lifetimes.sum())
+        self._squares += float(np.square(lifetimes).sum())
+
+    def settle(self, stream: int, held: int, span: float) -> None:
+        """So many rows are held now, and may be for `span` seconds."""
+        self._held[stream], self._spans[stream] = held, span
+
+    def index(self) -> float:
+        """From 1/n (one row was kept, n were not) to 1 (all were kept equally long)."""
+        counts = zip(self._came, self._given_up, self._held, strict=True)
+        expired = np.array([came - given_up - held for came, given_up, held in counts], np.float64)
+        spans = np.array(self._spans)
+        n = float(expired.sum()) + sum(self._given_up)
+        squares = self._squares + float((expired * spans**2).sum())
+        if squares == 0.0:
+            return 1.0
+        return (self._sum + float((expired * spans).sum())) ** 2 / (n * squares)
+
+    def save(self) -> dict[str, Any]:
+        return {
+            "came": self._came,
+            "given_up": self._given_up,
+            "held": self._held,
+            "spans": self._spans,
+            "sums": [self._sum, self._squares],
+        }
+
+    def load(self, plain: dict[str, Any]) -> None:
+        rows: Sequence[str] = ("came", "given_up", "held")
+        self._came, self._given_up, self._held = (list(plain[name]) for name in rows)
+        self._spans = list(plain["spans"])
+        self._sum, self._squares = plain["sums"]
