@@ -99,6 +99,7 @@ class Shedder:
         """A quantum was evaluated: the policy learns, and what does not fit goes."""
         views = [self._view(join, s) for s in range(len(join.windows))]
         self.ranking.settle(views, Room(float(self.limit.size), self._costs(join)))
+        self._drop_spent(join)
         for _ in range(_TRIES):
             wanted = self._excess(join)
             if max(wanted) <= 0:
@@ -169,12 +170,24 @@ class Shedder:
                     group, self._lowest(views, group, costs, needed, gone), strict=True
                 ):
                     gone[stream] |= leaving
-        for stream, (window, leaving) in enumerate(zip(join.windows, gone, strict=True)):
+        self.ranking.thinned(views, gone)
+        for stream, leaving in enumerate(gone):
             if leaving.any():
                 self.ranking.evicted(views[stream], leaving)
-                self.shed[stream] += int(leaving.sum())
-                window.keep(~leaving)
-                self._starts[stream] = window.end
+                self._drop(join, stream, leaving)
+
+    def _drop_spent(self, join: Join) -> None:
+        """Rows that are of no more use to the policy go, whether there is room or not."""
+        for stream in range(len(join.windows)):
+            spent = self.ranking.spent(self._view(join, stream))
+            if spent is not None and spent.any():
+                self._drop(join, stream, spent)
+
+    def _drop(self, join: Join, stream: int, leaving: Array) -> None:
+        window = join.windows[stream]
+        self.shed[stream] += int(leaving.sum())
+        window.keep(~leaving)
+        self._starts[stream] = window.end
 
     def _watching(self, views: Sequence[View], costs: Sequence[float]) -> list[Array]:
         """Sees to the number of watched rows; returns masks of ghosts that must go now."""

@@ -6,7 +6,7 @@ in shed/. All parameters have defaults, so a name is enough: shed="age" is shed=
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -46,6 +46,10 @@ class Policy:
             object.__setattr__(self, "split", MappingProxyType(dict(self.split)))
         if not 0 <= self.monitor <= 0.5:
             raise QueryError(f"{where}: monitor is a part of the memory from 0 to 0.5, got {self.monitor}")
+
+    def check(self, aliases: Sequence[str]) -> None:
+        """Refuses a join it cannot serve."""
+        return None
 
     def described(self) -> dict[str, Any]:
         """As plain values: what must be the same for a stored state to be used again."""

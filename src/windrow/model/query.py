@@ -278,6 +278,7 @@ class Query:
             raise QueryError(
                 f"shed: '{self.policy.name}' samples to stay inside a limit; give memory='64 MiB' or so"
             )
+        self.policy.check(self.aliases)
         if self.limit is not None and self.limit.kind == "rows" and self.limit.size < len(self.streams):
             raise QueryError(
                 f"memory: {self.limit} is less than one row for each of {len(self.streams)} streams"

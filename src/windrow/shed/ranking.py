@@ -72,6 +72,10 @@ class Ranking(ABC):
         """A quantum has been evaluated."""
         return None
 
+    def spent(self, view: View) -> Array | None:
+        """Mask of the rows that are of no more use, at the end of a quantum: they go at once. None: none."""
+        return None
+
     @abstractmethod
     def rank(self, view: View, rng: np.random.Generator) -> Array:
         """A rank for each row of the view; the lowest go first."""
@@ -82,6 +86,10 @@ class Ranking(ABC):
 
     def forecast(self, views: Sequence[View], room: Room, unit: Unit) -> RecallCurve | None:
         """The recall to expect of how much memory; None if the policy has no model of it."""
+        return None
+
+    def thinned(self, views: Sequence[View], gone: Sequence[Array]) -> None:
+        """These rows (a mask per stream) are about to go: those that stay may have to stand for them."""
         return None
 
     def judge(self, known: Quality) -> Quality:

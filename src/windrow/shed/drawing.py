@@ -1,0 +1,130 @@
+"""What rankings that sample have in common: chances by row, recent sizes, and what the sample tells.
+
+Which row of a result was *not* stored: the last to arrive. Of rows that came in one quantum that is the
+newest (at equal times the one whose stream takes its turn last), and rows of earlier quanta come before them;
+so a result counts its rows the same whatever the quantum. All other rows had to be held for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.kernels.chance import identify
+from windrow.model.measurements import Quality
+from windrow.shed.monitor import recall_interval
+from windrow.shed.view import Found, View
+
+Array = np.ndarray
+ROW = "row"
+"""Note: the row's number among all rows that came."""
+_LONG_AGO = np.iinfo(np.int64).min
+RECENT = 1024
+"""Rows of a stream whose sizes are remembered."""
+FILLING = 1 / 8
+"""Until this part of the memory is used for the first time every row is taken: rates are not known yet."""
+REVISIONS = 32
+"""How often chances are looked at anew while as many rows come as the memory holds."""
+
+
+def last_to_arrive(views: Sequence[View], found: Found) -> Array:
+    """The stream of the row that each result was found with, and that need not have been stored."""
+    arrived = [
+        np.where(rows >= view.fresh, view.ts[rows], _LONG_AGO)
+        for view, rows in zip(views, found.rows, strict=True)
+    ]
+    return len(arrived) - 1 - np.argmax(arrived[::-1], axis=0)
+
+
+class Identities:
+    """Numbers rows as they come; what is drawn for a row depends on the row alone."""
+
+    def __init__(self, streams: int) -> None:
+        self._key: int | None = None
+        self._count = [0] * streams
+
+    def number(self, view: View, rng: np.random.Generator) -> None:
+        """Writes the note of the new rows."""
+        if self._key is None:
+            self._key = int(rng.integers(1 << 62))
+        fresh, streams = len(view) - view.fresh, len(self._count)
+        numbers = self._count[view.stream] + np.arange(fresh)
+        view.notes[ROW][view.fresh :] = numbers * streams + view.stream
+        self._count[view.stream] += fresh
+
+    def of(self, view: View, rows: Array | slice) -> Array:
+        """Who these rows are."""
+        ts = view.ts[rows]
+        word = view.words[0][rows].view(np.int64) if view.words else ts
+        return identify(self._key or 0, view.notes[ROW][rows], ts, word)
+
+    def save(self) -> dict[str, Any]:
+        return {"key": self._key, "count": self._count}
+
+    def load(self, plain: dict[str, Any]) -> None:
+        self._key, self._count = plain["key"], list(plain["count"])
+
+
+class Recent:
+    """Sizes of the rows that came lately, per stream."""
+
+    def __init__(self, streams: int) -> None:
+        self._sizes = [np.empty(0) for _ in range(streams)]
+
+    def add(self, stream: int, sizes: Array) -> None:
+        step = max(1, len(sizes) // RECENT)
+        self._sizes[stream] = np.concatenate([self._sizes[stream], sizes[::step]])[-RECENT:]
+
+    def of(self, stream: int) -> Array:
+        return self._sizes[stream]
+
+    def save(self) -> list[pa.RecordBatch]:
+        return [pa.record_batch({"sizes": sizes}) for sizes in self._sizes]
+
+    def load(self, parts: Sequence[pa.RecordBatch]) -> None:
+        self._sizes = [part.column(0).to_numpy().copy() for part in parts]
+
+
+@dataclass
+class Tally:
+    """What the sample tells of the whole."""
+
+    sampled: float = 0.0
+    weights: float = 0.0
+    """An estimate of the number of all results, without bias."""
+    variance: float = 0.0
+    """Of that estimate."""
+
+    def add(self, weights: Array, variance: float) -> None:
+        self.sampled += len(weights)
+        self.weights += float(weights.sum())
+        self.variance += variance
+
+    def judge(self, known: Quality, sampling: float) -> Quality:
+        recall, low, high = recall_interval(self.sampled, self.weights, self.variance)
+        return replace(known, recall=recall, low=low, high=high, sampling=sampling)
+
+    def save(self) -> list[float]:
+        return [self.sampled, self.weights, self.variance]
+
+    def load(self, plain: Sequence[float]) -> None:
+        self.sampled, self.weights, self.variance = plain
+
+
+def limits(split: object, size: float, aliases: Sequence[str]) -> list[tuple[list[int], float]]:
+    """Groups of streams that share memory, with what each group has."""
+    streams = list(range(len(aliases)))
+    if split == "together":
+        return [(streams, size)]
+    shares = [1.0 if isinstance(split, str) else float(split[a]) for a in aliases]  # type: ignore[index]
+    return [([s], size * shares[s] / sum(shares)) for s in streams]
+
+
+def usable(costs: Sequence[float]) -> list[float]:
+    """What a row takes, with the mean of the others for streams that hold none yet."""
+    known = [cost for cost in costs if cost > 0] or [1.0]
+    return [cost if cost > 0 else sum(known) / len(known) for cost in costs]

@@ -1,0 +1,108 @@
+"""How many results a stored row is expected to bring, from its key (Memory, eq. 1): given, or learned.
+
+For two streams it is r_2 W_1 f_2(v); with more, and with several keys, it is what `KeyRates` makes of it. As
+learned it is one result more than was seen, so that no row is expected to bring nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.errors import QueryError, unknown
+from windrow.expr.encode import encode
+from windrow.model.samples import Expected
+from windrow.shed.context import Context
+from windrow.shed.frequency import KeyRates
+from windrow.shed.sketch import Passed
+from windrow.shed.view import View
+
+Array = np.ndarray
+
+
+class Sizes:
+    """
+    Parameters
+    ----------
+    given
+        Alias to results by value of the key; None: learned.
+    width, half_life
+        Of the sketches; half-life in windows.
+    """
+
+    def __init__(self, context: Context, given: Expected | None, width: int, half_life: float) -> None:
+        self.known = bool(context.classes)
+        """Whether rows can be told apart: whether the streams share a key."""
+        self._given = None if given is None else _encoded(context, given)
+        self._rates = KeyRates(context, width, half_life)
+        self._half_life = half_life
+        self._passed = Passed()
+        self._until: int | None = None
+
+    def arrive(self, view: View) -> None:
+        """Rows came."""
+        if self._given is None:
+            self._rates.arrive(view)
+
+    def settle(self, now: int, span: float) -> None:
+        """Event time has come to `now`; `span` is the longest window in seconds."""
+        if self._given is not None:
+            return
+        self._rates.settle(now)
+        if self._until is not None and now > self._until:
+            self._passed.go((now - self._until) / 1e6, max(self._half_life * span, 1e-6))
+        self._until = now if self._until is None else max(now, self._until)
+
+    def of(self, view: View, rows: Array | slice, span: float) -> Array:
+        """Results each of these rows is expected to bring in `span` seconds."""
+        which = np.arange(len(view))[rows]
+        if self._given is not None:
+            number, words, results = self._given[view.stream]
+            own = view.words[number][which]
+            at = np.minimum(np.searchsorted(words, own), len(words) - 1)
+            return np.where(words[at] == own, results[at], 0.0)
+        if not self.known:
+            return np.ones(len(which))
+        return span * (self._rates.rates(view, which) + 1 / max(self._passed.seconds, 1e-6))
+
+    def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
+        if self._given is not None:
+            return {}, []
+        rates, parts = self._rates.save()
+        return {"rates": rates, "until": self._until, "passed": self._passed.seconds}, parts
+
+    def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
+        if self._given is None:
+            self._rates.load(plain["rates"], parts)
+            self._until, self._passed.seconds = plain["until"], plain["passed"]
+
+
+def _encoded(context: Context, given: Expected) -> list[tuple[int, Array, Array]]:
+    """Per stream: the number of the key's word, its values as words in order, and their results."""
+    aliases = context.query.aliases
+    for alias in given:
+        if alias not in aliases:
+            raise QueryError(f"shed: expected: {unknown('stream', alias, aliases)}")
+    if len(context.classes) != 1:
+        raise QueryError(
+            f"shed: expected results by value need one equality in the predicate, got {len(context.classes)}"
+        )
+    found = []
+    for stream, alias in enumerate(aliases):
+        word = next((w for w in context.classes[0] if w.stream == stream), None)
+        if word is None:
+            raise QueryError(f"shed: expected results by value: stream '{alias}' has no part in the equality")
+        results: Mapping[object, float] = given.get(alias) or {}
+        kind = pa.array([], word.type).type
+        try:
+            values = pa.array(list(results), kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise QueryError(f"shed: expected results of '{alias}': {error}; give values of {word}") from None
+        numbers = encode(values)[0] if len(values) else np.zeros(1, np.int64)
+        order = np.argsort(numbers)
+        counted = np.array([*results.values()] or [0.0], np.float64)
+        found.append((context.words[stream].index(word), numbers[order], counted[order]))
+    return found

@@ -1,0 +1,216 @@
+"""UNIFORM: every result of two streams is chosen with the same chance p, independently (Memory, section 4.2).
+
+A stored row counts its results, `num`, and knows the number of the next chosen one, `next`, by geometric
+skips; once that is beyond the results it is expected to bring, the row is of no more use and goes. The chance
+may change with the streams: a result weighs 1 / p with the p its skip was drawn with.
+
+The paper discards by the expected number itself, and what rows bring beyond it is lost. Here a row is
+followed `reach` standard deviations further, and some rows are monitored: drawn with chance rho when they
+come, they are followed until they expire, and what they bring beyond their bound weighs 1 / (p rho). So a sum
+is unbiased whatever the model; a bad model makes it vary more. Age curves are learned from the same rows.
+
+If windows are too large all the same, the rows with the greatest numbers v in (0, 1), one per row for life,
+are evicted. The least of these becomes the chance of those that stay, and divides into their weights; that is
+exact for the reason given in cluster.py, since v has no part in anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.kernels.chance import follow, skips, uniforms
+from windrow.model.measurements import Quality
+from windrow.model.samples import Uniform
+from windrow.planning.sampling import mean_within, uniform_fraction
+from windrow.shed.context import Context
+from windrow.shed.drawing import (
+    FILLING,
+    REVISIONS,
+    ROW,
+    Identities,
+    Tally,
+    last_to_arrive,
+    limits,
+    usable,
+)
+from windrow.shed.expectation import Expectation, beyond, expectation
+from windrow.shed.need import Need
+from windrow.shed.ranking import Ranking, Room, Selection
+from windrow.shed.view import Found, View
+
+Array = np.ndarray
+NUM, NEXT, BOUND, CHANCE, EXTRA, THIN = "num", "next", "bound", "chance", "extra", "thin"
+"""Notes: results so far; number of the next chosen one, 0 for none; how many are followed; the chance the
+next one is chosen with; 1 / rho for monitored rows, else 0; the chance to have stayed."""
+MONITORED, STAYING, ROUNDED = -1, -2, -3
+"""Numbers of draws."""
+LEAST = 1e-9
+
+
+@dataclass(frozen=True)
+class Followed:
+    """Memory of a stream whose rows stay as a model says, but for monitored ones."""
+
+    rows: float
+    """Of a whole window."""
+    model: Expectation
+    stream: int
+    monitored: float
+
+    def memory(self, fraction: float) -> float:
+        stay = self.model.stay(self.stream, fraction) if fraction > 0 else 0.0
+        return self.rows * ((1 - self.monitored) * stay + self.monitored)
+
+    def variance(self, fraction: float, dispersion: float = 1.0) -> float:
+        return dispersion * self.memory(fraction)
+
+
+class UniformRanking(Ranking):
+    samples = True
+    notes = (ROW, NUM, NEXT, BOUND, CHANCE, EXTRA, THIN)
+
+    def __init__(self, policy: Uniform, context: Context) -> None:
+        self._policy = policy
+        self._aliases = context.query.aliases
+        self._model = expectation(policy, context)
+        self._identities = Identities(2)
+        self._need = Need(context)
+        self._tally = Tally()
+        self._p = 1.0 if policy.p is None else policy.p
+        self._monitored = 1.0 if policy.monitor > 0 else 0.0
+        self._filling = True
+        self._since = 0
+
+    # -- the data flow ------------------------------------------------------------------------------
+
+    def arrive(self, view: View, rng: np.random.Generator) -> None:
+        fresh = slice(view.fresh, len(view))
+        self._identities.number(view, rng)
+        self._need.arrive(view)
+        self._since += len(view) - view.fresh
+        results = self._model.arrive(view, self._need)
+        who = self._identities.of(view, fresh)
+        bound = np.floor(results + beyond(results, self._policy.reach) + uniforms(who, ROUNDED))
+        extra = np.where(uniforms(who, MONITORED) < self._monitored, 1 / max(self._monitored, LEAST), 0.0)
+        first = skips(who, self._p)
+        notes = view.notes
+        notes[NEXT][fresh] = np.where((first <= bound) | (extra > 0), first, 0.0)
+        notes[BOUND][fresh], notes[EXTRA][fresh] = bound, extra
+        notes[CHANCE][fresh], notes[THIN][fresh] = self._p, 1.0
+
+    def select(self, views: Sequence[View], found: Found, rng: np.random.Generator) -> Selection:
+        last = last_to_arrive(views, found)
+        weight = np.zeros(len(found))
+        cluster = np.full(len(found), -1, np.int64)
+        for s, view in enumerate(views):
+            which = np.flatnonzero(last != s)
+            if not len(which):
+                continue
+            stored, other = found.rows[s][which], found.rows[1 - s][which]
+            times = views[1 - s].ts[other]
+            self._learn(view, stored, times)
+            order = np.lexsort((other, times, stored))
+            rows = stored[order]
+            notes = (view.notes[name] for name in (NUM, NEXT, BOUND, CHANCE, EXTRA, THIN))
+            given = follow(rows, self._identities.of(view, rows), self._p, *notes)
+            weight[which[order]], cluster[which[order]] = given
+        chosen = weight > 0
+        weight, cluster = weight[chosen], cluster[chosen]
+        self._tally.add(weight, float((weight * (weight - 1)).sum()))
+        return Selection(chosen, weight, cluster)
+
+    def settle(self, views: Sequence[View], room: Room) -> None:
+        self._need.settle(views[0].now)
+        if not self._need.known:
+            return
+        self._model.settle(views, [self._standing(view, slice(None)) for view in views], self._need)
+        held = sum(cost * len(view) for cost, view in zip(room.costs, views, strict=True))
+        self._filling = self._filling and held < FILLING * room.size
+        if self._filling or not held:
+            return
+        if self._since * REVISIONS >= room.size / (held / sum(map(len, views))):
+            self._since = 0
+            self._revise(views, room)
+
+    def spent(self, view: View) -> Array:
+        return view.notes[NEXT] == 0
+
+    def rank(self, view: View, rng: np.random.Generator) -> Array:
+        return -self._drawn(view)
+
+    def thinned(self, views: Sequence[View], gone: Sequence[Array]) -> None:
+        for streams, _ in limits(self._policy.split, 1.0, self._aliases):
+            drawn = [self._drawn(views[s])[gone[s]] for s in streams]
+            level = min((float(each.min()) for each in drawn if len(each)), default=1.0)
+            for s in streams:
+                np.minimum(views[s].notes[THIN], level, out=views[s].notes[THIN])
+
+    def judge(self, known: Quality) -> Quality:
+        return self._tally.judge(known, self._p)
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _learn(self, view: View, stored: Array, times: Array) -> None:
+        weights = self._standing(view, stored)
+        mine = weights > 0
+        if mine.any():
+            ages = np.maximum(times[mine] - view.ts[stored[mine]], 0) / 1e6
+            self._model.found(view, ages, weights[mine])
+
+    @staticmethod
+    def _standing(view: View, rows: Array | slice) -> Array:
+        """How many rows each monitored row stands for; 0 for others."""
+        return view.notes[EXTRA][rows] / np.maximum(view.notes[THIN][rows], LEAST)
+
+    def _revise(self, views: Sequence[View], room: Room) -> None:
+        """The chance, and the monitored part, that fill the memory in the long run."""
+        costs = usable(room.costs)
+        rows = [self._need.rows(s, float(self._standing(v, slice(None)).sum())) for s, v in enumerate(views)]
+        groups = limits(self._policy.split, room.size, self._aliases)
+        margin, monitor = self._policy.margin, self._policy.monitor
+        fractions, parts = [], []
+        for streams, memory in groups:
+            whole = sum(rows[s] * costs[s] for s in streams)
+            mean = mean_within(memory, margin, fmean(costs))
+            fits = mean >= whole
+            part = 1.0 if fits and monitor > 0 else min(1.0, monitor * mean / max(whole, LEAST))
+            held = [Followed(rows[s], self._model, s, part) for s in streams]
+            sizes = [costs[s] for s in streams]
+            fractions.append(1.0 if fits else uniform_fraction(held, memory, margin, 1.0, sizes))
+            parts.append(part)
+        self._monitored = min(parts)
+        if self._policy.p is None:
+            self._p = max(LEAST, min(fractions))
+
+    def _drawn(self, view: View) -> Array:
+        return uniforms(self._identities.of(view, slice(None)), STAYING)
+
+    # -- over a restart -----------------------------------------------------------------------------
+
+    def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
+        model, parts = self._model.save()
+        plain = {
+            "identities": self._identities.save(),
+            "need": self._need.save(),
+            "tally": self._tally.save(),
+            "model": model,
+            "p": self._p,
+            "monitored": self._monitored,
+            "filling": self._filling,
+            "since": self._since,
+        }
+        return plain, parts
+
+    def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
+        self._identities.load(plain["identities"])
+        self._need.load(plain["need"])
+        self._tally.load(plain["tally"])
+        self._model.load(plain["model"], parts)
+        self._p, self._monitored = plain["p"], plain["monitored"]
+        self._filling, self._since = plain["filling"], plain["since"]
