@@ -12,7 +12,7 @@ import pyarrow as pa
 import windrow as wr
 from oracle import ids
 from windrow.engine.state import State, capture, fingerprint, revive
-from windrow.state import Manifest, Scope, StateStore
+from windrow.state import Ledger, Manifest, Scope, StateStore
 
 SCOPE = Scope("query", "join")
 QUERY = wr.Query({alias: wr.Stream("ts", "5 seconds") for alias in "ab"}, "a.k = b.k", late="1 second")
@@ -41,8 +41,22 @@ def schemas() -> dict[str, pa.Schema]:
     return {alias: table.schema for alias, table in batches(1, 1)[0].items()}
 
 
-def store(root: object, partition: int = 0, partitions: int = 1, **more) -> StateStore:
-    return StateStore(root if not isinstance(root, Path) else str(root), SCOPE, partition, partitions, **more)
+def ledger(root: object, partitions: int = 1, **more) -> Ledger:
+    return Ledger(root if not isinstance(root, Path) else str(root), SCOPE, partitions, **more)
+
+
+def store(
+    root: object, partition: int = 0, partitions: int = 1, cache: Path | None = None, **more
+) -> StateStore:
+    return StateStore(ledger(root, partitions, **more), partition, cache)
+
+
+def required(held: StateStore, below: int) -> Manifest | None:
+    return held.require(below, held.ledger.look())
+
+
+def collect(held: StateStore, committed: int) -> None:
+    held.collect(committed, held.ledger.look())
 
 
 def publish(into: StateStore, batch: int, op: wr.Operator) -> Manifest:
@@ -63,13 +77,13 @@ def run(
     """All results, with the state published after every batch and, where told, taken up by a fresh store as
     another process would."""
     held, op, answer = opened(), wr.Operator(query), Counter()
-    held.pin(fingerprint(query), {}, first=True)
-    assert held.require(0, first=True) is None
+    held.ledger.pin(fingerprint(query), {}, first=True)
+    assert required(held, 0) is None
     for batch, call in enumerate(calls):
         if batch and reload(batch):
             held = opened()
-            held.pin(fingerprint(query), {}, first=False)
-            found = held.require(batch, first=False)
+            held.ledger.pin(fingerprint(query), {}, first=False)
+            found = required(held, batch)
             assert found is not None and found.batch == batch - 1
             op = revived(query, held.load(found))
         answer.update(ids(op.process(call)))
@@ -97,7 +111,7 @@ def files(root: Path, pattern: str = "*") -> list[Path]:
 def started(root: Path, count: int = 3, rows: int = 300) -> StateStore:
     """A pinned store with the versions 0 .. count - 1."""
     held, op = store(root), wr.Operator(QUERY)
-    held.pin(fingerprint(QUERY), schemas(), first=True)
+    held.ledger.pin(fingerprint(QUERY), schemas(), first=True)
     for batch, call in enumerate(batches(count, rows)):
         op.process(call)
         publish(held, batch, op)
@@ -109,14 +123,14 @@ def publish_again_and_again(root: str, batch: int, times: int) -> None:
     call = batches(batch + 1, 300)[batch]
     for _ in range(times):
         held = store(root)
-        op = revived(QUERY, held.load(held.require(batch, first=False)))
+        op = revived(QUERY, held.load(required(held, batch)))
         op.process(call)
         publish(held, batch, op)
 
 
 def publish_until_killed(root: str) -> None:
     held, op = store(root), wr.Operator(QUERY)
-    held.pin(fingerprint(QUERY), {}, first=True)
+    held.ledger.pin(fingerprint(QUERY), {}, first=True)
     for batch, call in enumerate(batches(2000, 50)):
         op.process(call)
         publish(held, batch, op)

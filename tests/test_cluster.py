@@ -12,7 +12,9 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from faults import Driver, Faults, Place, descendants, differences, kill, wait_until
+from driver import Driver
+from faults import Faults, descendants, kill, wait_until
+from places import Place, differences
 from windrow.spark.java import find_java
 from windrow.state.inspect import verify
 

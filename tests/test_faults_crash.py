@@ -11,7 +11,9 @@ from random import Random
 
 import pytest
 
-from faults import Driver, Faults, Place, differences, kill
+from driver import Driver
+from faults import Faults, kill
+from places import Place, differences
 from windrow.state.inspect import verify
 
 pytestmark = pytest.mark.faults

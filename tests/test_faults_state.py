@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from faults import FILES, Driver, Faults, Place, differences, last_batch
+from driver import Driver
+from faults import Faults
+from places import FILES, Place, differences, last_batch
 from windrow.state.inspect import verify
 
 pytestmark = pytest.mark.faults
@@ -104,22 +106,24 @@ def test_damage_is_told_and_once_mended_nothing_is_lost(driver: Driver, begun: P
     assert not differences(begun.found(), begun.expected())
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=pytest.fail.Exception,
-    reason="without marks, a lost partition looks like one that had no rows yet",
+@pytest.mark.parametrize(
+    ("lost", "scheme"),
+    [("one partition", ""), ("all partitions", ""), ("one partition", "local://")],
+    ids=["one partition", "all partitions", "one partition in an object store"],
 )
-@pytest.mark.parametrize("lost", ["one partition", "all partitions"])
-def test_a_partition_lost_with_its_marks_does_not_begin_anew(driver: Driver, at: Place, lost: str) -> None:
-    driver.run("pairs", at.arrive(2))
+def test_a_partition_lost_with_its_marks_does_not_begin_anew(
+    driver: Driver, at: Place, lost: str, scheme: str
+) -> None:
+    state = f"{scheme}{at / 'state'}"
+    driver.run("pairs", at.arrive(2), state=state)
     pattern = "1" if lost == "one partition" else "[01]"
     gone = [*at.state_files(f"p{pattern}/*"), *at.state_files(f"frontier/p{pattern}.*")]
     undo = _lose(lambda _: gone)(at)
     at.arrive()
-    with pytest.raises(RuntimeError, match=r"(missing|there is no state).*put"):
-        driver.run("pairs", at)
+    with pytest.raises(RuntimeError, match=r"left no trace in [12] of 2 partitions.*put it back"):
+        driver.run("pairs", at, state=state)
     undo()
-    driver.run("pairs", at)
+    driver.run("pairs", at, state=state)
     assert not differences(at.found(), at.expected())
 
 
@@ -146,24 +150,25 @@ def test_two_queries_share_a_state_path(driver: Driver, at: Place) -> None:
 # --- Readers that stop early -----------------------------------------------------------------------------
 
 
-UNREAD = pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="tasks that foreachBatch never runs go unnoticed"
-)
-
-
-@pytest.mark.parametrize(
-    "how", ["limit", pytest.param("take", marks=UNREAD), pytest.param("nothing", marks=UNREAD)]
-)
+@pytest.mark.parametrize("how", ["limit", "isEmpty", "take and write"])
 def test_a_batch_read_in_part_still_enters_the_windows(driver: Driver, at: Place, how: str) -> None:
-    """Batch 1 is the one: later results with its rows must be there, or the query must say they cannot."""
-    at.arrive()
-    try:
-        driver.run("partly", at, how=how, batch=1)
-    except RuntimeError as error:
-        assert "foreachBatch" in str(error)
-        return
-    expected = Counter({pair: n for pair, n in at.expected().items() if last_batch(pair) != 1})
+    """Batch 1 is the one: later results with its rows must be there."""
+    driver.run("partly", at.arrive(), how=how, batch=1)
+    written = "write" in how
+    expected = Counter({pair: n for pair, n in at.expected().items() if written or last_batch(pair) != 1})
     assert not differences(at.found(), expected)
+
+
+@pytest.mark.parametrize("how", ["take", "nothing"])
+def test_a_batch_that_was_not_run_to_its_end_is_told(driver: Driver, at: Place, how: str) -> None:
+    with pytest.raises(RuntimeError, match=r"batch 1 left no trace in \d of 2 partitions.*foreachBatch"):
+        driver.run("partly", at.arrive(), how=how, batch=1)
+    assert verify(str(at / "state")).damage == (), "batch 2 left no marks"
+
+
+def test_a_plain_thread_in_foreach_batch_is_told(driver: Driver, at: Place) -> None:
+    with pytest.raises(RuntimeError, match=r"plain thread: use pyspark\.InheritableThread"):
+        driver.run("threaded", at.arrive())
 
 
 def test_a_limit_on_the_stream(driver: Driver, at: Place) -> None:

@@ -21,10 +21,8 @@ import pyarrow.parquet as pq
 from windrow.spark import session
 from windrow.spark.join import join
 from windrow.spark.metrics import metrics
-from windrow.spark.worker import WORKERS
 
 path = Path(sys.argv[1])
-session.SETTINGS |= WORKERS
 builder = session.SparkSession.builder
 spark = builder.master("local[2,3]").config("spark.sql.shuffle.partitions", "2")
 for key, value in session.SETTINGS.items():

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import stored
 import windrow as wr
-from stored import QUERY, batches, publish, revived, run, started, store, uninterrupted
+from stored import QUERY, batches, collect, publish, required, revived, run, started, store, uninterrupted
 from windrow.engine.state import State
 from windrow.state import StateStore
 from windrow.state.inspect import verify
@@ -21,10 +21,10 @@ LATER = 10_000
 
 def test_three_committed_versions_and_all_later_ones_stay(tmp_path: Path) -> None:
     held = started(tmp_path, 10)
-    held.collect(committed=7)
+    collect(held, 7)
     for batch in range(5, 10):
         fresh = store(tmp_path)
-        assert fresh.require(batch + 1, first=False).batch == batch
+        assert required(fresh, batch + 1).batch == batch
         fresh.load(fresh.newest(batch + 1))
     assert store(tmp_path).newest(5) is None
     assert len(stored.files(tmp_path / "query" / "join" / "frontier")) == 5
@@ -34,8 +34,8 @@ def test_three_committed_versions_and_all_later_ones_stay(tmp_path: Path) -> Non
 
 def test_the_last_version_stays_however_old(tmp_path: Path) -> None:
     held = started(tmp_path, 4)
-    held.collect(committed=50)
-    assert held.require(51, first=False).batch == 3
+    collect(held, 50)
+    assert required(held, 51).batch == 3
     held.load(held.newest(51))
     assert len(stored.files(tmp_path, "batch-*")) == 1
 
@@ -45,7 +45,7 @@ def test_size_stays_bounded(tmp_path: Path) -> None:
     sizes, rng = [], Random(3)
 
     def committed(held: StateStore, batch: int) -> None:
-        held.collect(batch - 1)
+        collect(held, batch - 1)
         live = held.newest(batch + 1).live_bytes
         sizes.append((live, sum(f.stat().st_size for f in stored.files(tmp_path, "*.arrows"))))
 
@@ -65,7 +65,7 @@ def test_dead_parts_do_not_pile_up_behind_a_living_one(tmp_path: Path) -> None:
         keep.append(pa.record_batch({"x": [batch] * 100}))
         passing = pa.record_batch({"x": list(range(100_000))})
         manifest = held.publish(batch, State({}, (*keep, passing)), ())
-        held.collect(batch)
+        collect(held, batch)
     disk = sum(f.stat().st_size for f in stored.files(tmp_path, "*.arrows"))
     assert disk < 6 * manifest.live_bytes
     loaded = store(tmp_path).load(manifest).parts
@@ -81,9 +81,9 @@ def test_what_nobody_names_goes_only_when_it_is_old(tmp_path: Path) -> None:
     foreign = directory / "notes.txt"
     for file in (orphan, *asides, foreign):
         file.write_text("")
-    held.collect(2)
+    collect(held, 2)
     assert all(file.exists() for file in (orphan, *asides, foreign))
-    store(tmp_path, clock=lambda: time.time() + LATER).collect(2)
+    collect(store(tmp_path, clock=lambda: time.time() + LATER), 2)
     assert [file.exists() for file in (orphan, *asides, foreign)] == [False, False, False, True]
     assert not verify(str(tmp_path)).damage
 
@@ -97,7 +97,7 @@ def test_the_content_of_a_replaced_attempt_goes_when_it_is_old(tmp_path: Path) -
         op.process(call)
         publish(held, 3, op)
     before = len(stored.files(tmp_path, "*.arrows"))
-    store(tmp_path, clock=lambda: time.time() + LATER).collect(3)
+    collect(store(tmp_path, clock=lambda: time.time() + LATER), 3)
     assert len(stored.files(tmp_path, "*.arrows")) < before
     assert not verify(str(tmp_path)).damage
 
@@ -106,7 +106,7 @@ def test_nothing_goes_while_a_manifest_cannot_be_read(tmp_path: Path) -> None:
     held = started(tmp_path, 10)
     stored.files(tmp_path, "batch-*9.json")[0].write_text("torn")
     before = stored.files(tmp_path)
-    held.collect(9)
+    collect(held, 9)
     assert stored.files(tmp_path) == before
 
 
@@ -117,7 +117,7 @@ def test_partitions_collect_only_their_own(tmp_path: Path) -> None:
         for batch, call in enumerate(batches(6, 50)):
             op.process(call)
             publish(held, batch, op)
-    stores[0].collect(5)
+    collect(stores[0], 5)
     assert stores[0].newest(3) is None
     assert stores[1].newest(1).batch == 0
     assert len(stored.files(tmp_path / "query" / "join" / "frontier")) == 9

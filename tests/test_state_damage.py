@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import stored
 import windrow as wr
-from stored import QUERY, batches, publish, revived, started, store
+from stored import QUERY, batches, publish, required, revived, started, store
 from windrow.engine.state import fingerprint
 from windrow.state.cli import app
 from windrow.state.inspect import show, verify
@@ -28,8 +28,8 @@ def _manifest(root: Path, batch: int) -> Path:
 
 def _go_on(root: Path) -> None:
     held = store(root)
-    held.pin(fingerprint(QUERY), stored.schemas(), first=False)
-    held.load(held.require(3, first=False))
+    held.ledger.pin(fingerprint(QUERY), stored.schemas(), first=False)
+    held.load(required(held, 3))
 
 
 def _newest_parts(root: Path) -> Path:
@@ -202,7 +202,7 @@ def test_a_file_that_may_not_grow_loses_nothing(tmp_path: Path, most: int) -> No
 def test_a_root_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(wr.StateError, match=r"cannot write .*Nothing is lost"):
-        store(tmp_path / "file").pin(fingerprint(QUERY), stored.schemas(), first=True)
+        store(tmp_path / "file").ledger.pin(fingerprint(QUERY), stored.schemas(), first=True)
 
 
 # --- The command line -----------------------------------------------------------------------------------

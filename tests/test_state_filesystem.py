@@ -13,7 +13,7 @@ from pyarrow import fs
 
 import stored
 import windrow as wr
-from stored import batches, run, store, uninterrupted
+from stored import batches, collect, run, store, uninterrupted
 from windrow.state import StateStore
 from windrow.state.cache import Cache
 from windrow.state.filesystem import ArrowRoot, Root, open_root
@@ -54,7 +54,7 @@ def test_any_place_will_do(tmp_path: Path, root: Callable[[Path], object], cache
         lambda: store(place, cache=cache),
         CALLS,
         reload=lambda batch: batch % 3 == 0,
-        committed=lambda held, batch: held.collect(batch - 1),
+        committed=lambda held, batch: collect(held, batch - 1),
     )
     assert answer == uninterrupted(CALLS)
     verdict = verify(place)
@@ -151,7 +151,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     held = store(root, cache=tmp_path / "file")
     assert held.load(held.newest(4)).parts
-    held.collect(3)
+    collect(held, 3)
 
 
 def test_copies_nobody_uses_go(tmp_path: Path) -> None:

@@ -19,9 +19,21 @@ import stored
 import windrow as wr
 from oracle import ids
 from queries import Case, cases
-from stored import QUERY, SCOPE, batches, publish, revived, run, started, store, uninterrupted
+from stored import (
+    QUERY,
+    SCOPE,
+    batches,
+    collect,
+    publish,
+    required,
+    revived,
+    run,
+    started,
+    store,
+    uninterrupted,
+)
 from windrow.engine.state import State, capture, fingerprint
-from windrow.state import Scope, StateStore
+from windrow.state import Ledger, Scope, StateStore
 from windrow.state.inspect import verify
 from windrow.state.manifest import Manifest
 from windrow.state.parts import Part
@@ -36,9 +48,7 @@ SPAWN = multiprocessing.get_context("spawn")
 @pytest.mark.parametrize("often", [0.0, 0.5, 1.0])
 def test_results_are_those_of_an_uninterrupted_run(tmp_path: Path, often: float) -> None:
     calls, rng = batches(30, 100), Random(1)
-    answer = run(
-        lambda: store(tmp_path), calls, reload=lambda _: rng.random() < often, committed=StateStore.collect
-    )
+    answer = run(lambda: store(tmp_path), calls, reload=lambda _: rng.random() < often, committed=collect)
     assert answer == uninterrupted(calls)
     assert len(answer) > 100
 
@@ -55,7 +65,7 @@ def test_any_query_survives(timed: Case, counted: Case) -> None:
 
 def test_a_batch_may_leave_a_partition_out(tmp_path: Path) -> None:
     held = started(tmp_path, 3)
-    assert held.require(9, first=False).batch == 2
+    assert required(held, 9).batch == 2
     assert held.newest(2).batch == 1
     assert held.newest(0) is None
 
@@ -136,7 +146,7 @@ def test_a_retry_replaces_what_a_failed_attempt_published(tmp_path: Path) -> Non
     contents = set()
     for _ in range(3):
         held = store(tmp_path)
-        op = revived(QUERY, held.load(held.require(3, first=False)))
+        op = revived(QUERY, held.load(required(held, 3)))
         answer = ids(op.process(calls[3]))
         contents.add(publish(held, 3, op).content)
     assert len(contents) == 3
@@ -162,7 +172,7 @@ def test_twins_may_publish_at_the_same_time(tmp_path: Path) -> None:
     assert len(seen) > 1
     assert not verify(str(tmp_path)).damage
     late = store(tmp_path, clock=lambda: time.time() + 10_000)
-    late.collect(3)
+    collect(late, 3)
     assert {p.name for p in stored.files(tmp_path, "*.arrows")} == {
         file for batch in (1, 2, 3) for file in store(tmp_path).newest(batch + 1).files
     }
@@ -182,7 +192,7 @@ def test_a_killed_process_leaves_whole_versions(tmp_path: Path) -> None:
     os.kill(child.pid, signal.SIGKILL)
     child.join()
     assert not verify(str(tmp_path)).damage
-    last = store(tmp_path).require(2001, first=False).batch
+    last = required(store(tmp_path), 2001).batch
     held = store(tmp_path)
     op = revived(QUERY, held.load(held.newest(last + 1)))
     calls = batches(last + 5, 50)
@@ -199,41 +209,34 @@ def test_a_killed_process_leaves_whole_versions(tmp_path: Path) -> None:
 def test_frontiers_are_the_newest_of_all_partitions(tmp_path: Path) -> None:
     state = State({"streams": []}, ())
     stores = [store(tmp_path, p, 3) for p in range(3)]
-    assert stores[0].frontiers(5) == []
+    shared = stores[0].ledger
+    assert shared.look().newest_times(5) == []
     stores[0].publish(0, state, (10, None))
     stores[1].publish(0, state, (-7, None))
     stores[0].publish(1, state, (20, -5))
     stores[1].publish(2, state, (90, 1))
-    assert stores[2].frontiers(0) == []
-    assert stores[2].frontiers(1) == [10, None]
-    assert stores[2].frontiers(2) == [20, -5]
-    assert stores[2].frontiers(3) == [90, 1]
+    assert shared.look().newest_times(0) == []
+    assert shared.look().newest_times(1) == [10, None]
+    assert shared.look().newest_times(2) == [20, -5]
+    assert shared.look().newest_times(3) == [90, 1]
     for held in stores:
-        held.collect(4)
-    assert stores[2].frontiers(3) == [90, 1]
+        collect(held, 4)
+    assert shared.look().newest_times(3) == [90, 1]
 
 
 def test_the_frontier_of_a_replaced_version_does_not_count(tmp_path: Path) -> None:
     state = State({"streams": []}, ())
     store(tmp_path).publish(0, state, (100, 100))
     store(tmp_path).publish(0, state, (5, 7))
-    assert store(tmp_path).frontiers(1) == [5, 7]
-
-
-def test_frontiers_of_a_pinned_join_have_a_place_for_each_stream(tmp_path: Path) -> None:
-    held = store(tmp_path)
-    held.pin(fingerprint(QUERY), stored.schemas(), first=True)
-    assert held.frontiers(1) == [None, None]
+    assert store(tmp_path).ledger.look().newest_times(1) == [5, 7]
 
 
 # --- What is refused ------------------------------------------------------------------------------------
 
 
 def test_state_that_must_be_there_and_is_not_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(wr.StateError, match=r"no state of partition 0.*new checkpoint"):
-        store(tmp_path).require(5, first=False)
-    with pytest.raises(wr.StateError, match="no state of partition 0"):
-        store(tmp_path).pin(fingerprint(QUERY), stored.schemas(), first=False)
+    with pytest.raises(wr.StateError, match=r"there is no state in .*new checkpoint"):
+        store(tmp_path).ledger.pin(fingerprint(QUERY), stored.schemas(), first=False)
     assert not stored.files(tmp_path)
 
 
@@ -241,7 +244,7 @@ def test_another_number_of_partitions_is_refused(tmp_path: Path) -> None:
     started(tmp_path)
     other = store(tmp_path, partitions=2)
     with pytest.raises(wr.StateError, match=r"has 1 partitions.*asks for 2; set partitions=1"):
-        other.pin(fingerprint(QUERY), stored.schemas(), first=False)
+        other.ledger.pin(fingerprint(QUERY), stored.schemas(), first=False)
     with pytest.raises(wr.StateError, match="set partitions=1"):
         other.newest(3)
 
@@ -259,7 +262,7 @@ def test_another_query_is_refused(tmp_path: Path, change: dict, told: str, first
     """At the first batch, it is another join of the same name."""
     started(tmp_path)
     with pytest.raises(wr.StateError, match=r"another join.*own name") as refused:
-        store(tmp_path).pin(fingerprint(replace(QUERY, **change)), stored.schemas(), first=first)
+        store(tmp_path).ledger.pin(fingerprint(replace(QUERY, **change)), stored.schemas(), first=first)
     assert told in str(refused.value)
 
 
@@ -268,21 +271,21 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
     changed = stored.schemas()
     changed["b"] = changed["b"].append(pa.field("extra", pa.int8()))
     with pytest.raises(wr.StateError, match=r"other columns: b was .*'extra', 'int8'"):
-        store(tmp_path).pin(fingerprint(QUERY), changed, first=False)
+        store(tmp_path).ledger.pin(fingerprint(QUERY), changed, first=False)
 
 
 def test_the_same_join_may_be_pinned_by_every_partition(tmp_path: Path) -> None:
     for first in (True, True, False):
         for partition in range(3):
-            store(tmp_path, partition, 3).pin(fingerprint(QUERY), stored.schemas(), first)
+            store(tmp_path, partition, 3).ledger.pin(fingerprint(QUERY), stored.schemas(), first)
     assert len(stored.files(tmp_path)) == 1
 
 
 def test_queries_and_joins_with_one_path_do_not_meet(tmp_path: Path) -> None:
     started(tmp_path)
     for scope in (Scope("other", "join"), Scope("query", "other"), Scope("query", "../query/join")):
-        held = StateStore(str(tmp_path), scope, 0, 4)
-        held.pin({"streams": [], "on": "other"}, {}, first=True)
+        held = StateStore(Ledger(str(tmp_path), scope, 4), 0)
+        held.ledger.pin({"streams": [], "on": "other"}, {}, first=True)
         assert held.newest(10) is None
         held.publish(0, State({}, ()), ())
     assert store(tmp_path).newest(10).batch == 2
@@ -297,7 +300,7 @@ def test_names_that_are_no_names_are_refused(name: str) -> None:
 
 def test_a_partition_out_of_range_is_refused(tmp_path: Path) -> None:
     with pytest.raises(wr.StateError, match="0 to 1, got 2"):
-        StateStore(str(tmp_path), SCOPE, 2, 2)
+        StateStore(Ledger(str(tmp_path), SCOPE, 2), 2)
 
 
 def test_a_manifest_survives_being_written(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 """`wr.join`: streaming or batch DataFrames in, a DataFrame of the same kind out.
 
-each stream: slots, stream number, partitions -> union -> repartition -> the join's task -> observe -> results
+    each stream: slots, stream number, partitions
+        -> union -> observe -> repartition -> the join's task -> observe -> results
+
+Every partition's task runs in every batch, rows or not: see `_barrier`.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from windrow.errors import QueryError, unknown
 from windrow.model.query import Access, Function, Interval, Query, Stream, Window
 from windrow.spark.arrivals import CONTENT, COPY, ROUTE, STREAM_BITS
 from windrow.spark.frames import Frame, Slots, check, read_frames, result_type
-from windrow.spark.metrics import COLUMN, DOCUMENTS, observation_name
+from windrow.spark.metrics import COLUMN, DOCUMENTS, ROUTED, observation_name, routed_name
 from windrow.spark.partitioning import Layout, Spread, choose_layout
 from windrow.spark.routing import Router
 from windrow.spark.task import Task
@@ -55,7 +58,9 @@ class Prepared:
         )
         rows = reduce(DataFrame.union, [self._rows(slots, s) for s in range(len(self.frames))])
         # The number is stated, so adaptive execution leaves it alone; the partition stands in the row.
-        dealt = rows.repartitionById(self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS))
+        dealt = _barrier(rows, self.name).repartitionById(
+            self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS)
+        )
         joined = dealt.mapInArrow(task.run, result_type(self.frames, COLUMN))
         observed = joined.observe(observation_name(self.name), sf.collect_list(COLUMN).alias(DOCUMENTS))
         return observed.where(sf.col(COLUMN).isNull()).drop(COLUMN)
@@ -202,6 +207,12 @@ def join(
         seed=seed,
     )
     return prepare(frames, query, partitions, state, name, partitioning, spread).frame()
+
+
+def _barrier(rows: DataFrame, join: str) -> DataFrame:
+    """Keeps Spark from planning the join away. In a batch without rows it replaces everything above the
+    sources by an empty table, repartition included; but not past a node that observes."""
+    return rows.observe(routed_name(join), sf.count(sf.lit(1)).alias(ROUTED))
 
 
 def _route(partition: sf.Column, stream: int) -> sf.Column:

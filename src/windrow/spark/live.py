@@ -18,7 +18,6 @@ from windrow.spark.complaints import sentence
 from windrow.spark.java import cache_directory, find_java
 from windrow.spark.metrics import BatchMetrics, read_progress
 from windrow.spark.session import SETTINGS, _logging
-from windrow.spark.worker import WORKERS
 
 LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
@@ -69,7 +68,6 @@ def open_session(
 def _defaults(master: str | None, check: bool) -> dict[str, str]:
     local = LOCAL.fullmatch(master) if master is not None else None
     found = {key: value for key, value in SETTINGS.items() if local or check or "driver" not in key}
-    found |= WORKERS
     if local is not None:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         cores = os.cpu_count() or 1 if local[1] == "*" else int(local[1] or 1)

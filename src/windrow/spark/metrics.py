@@ -19,11 +19,17 @@ COLUMN = "_windrow"
 """The helper column that carries the documents."""
 PREFIX = "windrow."
 DOCUMENTS = "partitions"
+ROUTED = "rows"
 
 
 def observation_name(join: str) -> str:
     """Under this name the documents of a join stand in `observedMetrics`."""
     return PREFIX + join
+
+
+def routed_name(join: str) -> str:
+    """Under this name stands how many rows were sent to partitions, copies included."""
+    return f"rows to {PREFIX}{join}"
 
 
 @dataclass(frozen=True)

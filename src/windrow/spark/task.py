@@ -5,6 +5,9 @@
 The windows are found as batch b-1 left them, and published as those of batch b before the first result is
 handed on. So a reader that stops early loses nothing of the windows; and an attempt that fails after
 publishing does no harm, since the next starts again below b and does the same work.
+
+A task without rows has nothing to do, yet leaves a mark that it ran: batch b goes on only if every partition
+has one of b-1.
 """
 
 from __future__ import annotations
@@ -21,12 +24,10 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
 
 from windrow.engine.operator import Operator
 from windrow.engine.rows import event_times
 from windrow.engine.state import capture, fingerprint, revive
-from windrow.errors import StateError
 from windrow.expr.parse import references
 from windrow.expr.words import word_array
 from windrow.model.measurements import Measurements
@@ -34,34 +35,17 @@ from windrow.model.predicate import Word
 from windrow.model.query import Function, Query
 from windrow.spark.arrivals import Arrived, gather
 from windrow.spark.metrics import COLUMN, PartitionMetrics, between
-from windrow.state.store import Scope, StateStore
+from windrow.spark.microbatch import MicroBatch, micro_batch
+from windrow.state.layout import Scope
+from windrow.state.ledger import Ledger
+from windrow.state.marks import Marks
+from windrow.state.store import StateStore
 
 ROWS_PER_BATCH = 32_768
 BYTES_PER_BATCH = 16 << 20
 OPERATORS_HELD = 4
+LEDGERS_HELD = 16
 SAMPLE = 1024
-
-
-@dataclass(frozen=True)
-class MicroBatch:
-    """Where in a streaming query a task runs."""
-
-    query: str
-    batch: int
-
-
-def micro_batch() -> MicroBatch:
-    """The only place that reads Spark's undocumented local properties."""
-    context = TaskContext.get()
-    query = context.getLocalProperty("sql.streaming.queryId") if context else None
-    batch = context.getLocalProperty("streaming.sql.batchId") if context else None
-    if query is None or batch is None:
-        raise StateError(
-            "this version of Spark does not tell a task its streaming query and batch (local properties "
-            f"sql.streaming.queryId = {query!r}, streaming.sql.batchId = {batch!r}), and without them "
-            "results would not be exactly once; use PySpark 4.3"
-        )
-    return MicroBatch(query, int(batch))
 
 
 @cache
@@ -83,6 +67,7 @@ class _Held:
 
 _held: OrderedDict[tuple[str, Scope, int], _Held] = OrderedDict()
 """Of this worker, by join as it was called, scope and partition; the last used last."""
+_ledgers: OrderedDict[tuple[str, Scope], Ledger] = OrderedDict()
 
 
 @dataclass(frozen=True)
@@ -135,20 +120,21 @@ class Task:
     def _batch(
         self, root: str, now: MicroBatch, arrived: Arrived, reading: float
     ) -> Iterator[pa.RecordBatch]:
-        first = now.batch == 0
-        scope = Scope(now.query, self.name)
-        if arrived.partition is None:
-            # Nothing to do, except that the state begins with the first batch, rows or not.
-            if first:
-                self._pin(StateStore(root, scope, 0, self.partitions), first)
-            return
         began = time.perf_counter()
-        held = self._take(root, scope, arrived.partition)
-        self._pin(held.store, first)
+        scope = Scope(now.query, self.name)
+        ledger = self._ledger(root, scope)
+        self._pin(ledger, first=now.batch == 0)
+        marks = ledger.look()
+        ledger.check(now.batch, marks)
+        if arrived.partition is None:
+            ledger.leave_empty(now.batch, marks, now.task, f"{self.token}-{now.attempt}")
+            ledger.collect(now.batch - 1, marks)
+            return
+        held = self._take(ledger, arrived.partition)
         kept = held.content
-        operator = self._find(held, now.batch)
+        operator = self._find(held, now.batch, marks)
         before = operator.measure()
-        reached = held.store.frontiers(now.batch)
+        reached = marks.newest_times(now.batch)
         operator.advance(dict(zip(self.query.aliases, reached, strict=False)))
         counted = self._counted(operator, arrived)
         found = time.perf_counter()
@@ -158,7 +144,7 @@ class Task:
         newest = [after.streams[alias].newest for alias in self.query.aliases]
         from_memory = held.content is not None and held.content == kept
         held.content = held.store.publish(now.batch, capture(operator), newest).content
-        held.store.collect(now.batch - 1)
+        held.store.collect(now.batch - 1, marks)
         self._keep(scope, arrived.partition, held)
         seconds = (reading, found - began, processed - found, time.perf_counter() - processed)
         yield self._report(arrived, before, after, counted, now.batch, from_memory, seconds)
@@ -166,23 +152,31 @@ class Task:
 
     # -- finding the windows ----------------------------------------------------------------------------
 
-    def _pin(self, store: StateStore, first: bool) -> None:
-        store.pin(fingerprint(self.query), dict(zip(self.query.aliases, self.schemas, strict=True)), first)
+    def _ledger(self, root: str, scope: Scope) -> Ledger:
+        key = (self.token, scope)
+        if key not in _ledgers:
+            _ledgers[key] = Ledger(root, scope, self.partitions)
+            while len(_ledgers) > LEDGERS_HELD:
+                _ledgers.popitem(last=False)
+        return _ledgers[key]
 
-    def _take(self, root: str, scope: Scope, partition: int) -> _Held:
+    def _pin(self, ledger: Ledger, first: bool) -> None:
+        ledger.pin(fingerprint(self.query), dict(zip(self.query.aliases, self.schemas, strict=True)), first)
+
+    def _take(self, ledger: Ledger, partition: int) -> _Held:
         """Taken out while in use: if the task fails halfway, the operator is not used again."""
-        held = _held.pop((self.token, scope, partition), None)
+        held = _held.pop((self.token, ledger.scope, partition), None)
         cache = Path(tempfile.gettempdir()) / "windrow-parts"
-        return held or _Held(StateStore(root, scope, partition, self.partitions, cache))
+        return held or _Held(StateStore(ledger, partition, cache))
 
     def _keep(self, scope: Scope, partition: int, held: _Held) -> None:
         _held[(self.token, scope, partition)] = held
         while len(_held) > OPERATORS_HELD:
             _held.popitem(last=False)
 
-    def _find(self, held: _Held, batch: int) -> Operator:
-        # A partition begins with its first row, in whatever batch; that nothing is lost, the store knows.
-        manifest = held.store.require(batch, first=True)
+    def _find(self, held: _Held, batch: int, marks: Marks) -> Operator:
+        # A partition begins with its first row, in whatever batch; that nothing is lost, the marks tell.
+        manifest = held.store.require(batch, marks)
         wanted = None if manifest is None else manifest.content
         if held.operator is None or held.content != wanted or wanted is None:
             held.content = wanted

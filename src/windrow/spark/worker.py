@@ -1,8 +1,8 @@
 """The process that Spark forks its Python workers from, with the engine already loaded and compiled.
 
-Set `spark.python.daemon.module` to `windrow.spark.worker` when the session is built (`WORKERS` says so for
-the builder): a new worker then starts joining at once, instead of first importing the engine and fetching
-its kernels. Without it everything works the same, only each worker's first task takes longer.
+Set `spark.python.daemon.module` to `windrow.spark.worker` when the session is built, as `session.SETTINGS`
+does: a new worker then starts joining at once, instead of first importing the engine and fetching its
+kernels. Without it everything works the same, only each worker's first task takes longer.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from pyspark import daemon
 from windrow.engine.operator import Operator
 from windrow.model.query import Query, Stream
 from windrow.spark.task import settle
-
-WORKERS = {"spark.python.daemon.module": "windrow.spark.worker"}
 
 
 def warm() -> None:

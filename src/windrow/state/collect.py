@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from windrow.errors import StateError
 from windrow.state.filesystem import Root
-from windrow.state.layout import FRONTIERS, holds_parts, marks, partition_directory
+from windrow.state.layout import FRONTIERS, holds_parts, partition_directory
 from windrow.state.local import ASIDE
 from windrow.state.manifest import Manifest, batch_of
+from windrow.state.marks import Marks
 
 KEPT_BEHIND = 2
 ORPHAN_AGE = 900.0
 """Seconds; no publication takes that long."""
 
 
-def collect(root: Root, join: str, partition: int, committed: int, now: float) -> None:
+def collect(root: Root, join: str, partition: int, marks: Marks, committed: int, now: float) -> None:
     """Cleans up after one partition of the join in directory `join`."""
     directory = f"{join}/{partition_directory(partition)}"
     entries = root.entries(directory)
@@ -39,17 +40,19 @@ def collect(root: Root, join: str, partition: int, committed: int, now: float) -
         orphan = holds_parts(entry.name) and entry.name not in kept
         if (orphan and (old or entry.name in released)) or (entry.name.startswith(ASIDE) and old):
             root.delete(f"{directory}/{entry.name}")
-    _collect_marks(root, f"{join}/{FRONTIERS}", partition, committed, now)
-
-
-def _collect_marks(root: Root, directory: str, partition: int, committed: int, now: float) -> None:
-    names = root.names(directory)
-    own = [m for m in marks(names) if m.partition == partition]
+    own = [m for m in marks.published if m.partition == partition]
     gone = outdated([m.batch for m in own], committed)
     for mark in own:
         if mark.batch in gone:
+            root.delete(f"{join}/{FRONTIERS}/{mark.name}")
+
+
+def collect_empty(root: Root, directory: str, marks: Marks, committed: int, now: float) -> None:
+    """Cleans up marks that belong to no partition. Any task may, and a mark that is gone is no error."""
+    for mark in marks.empty:
+        if mark.batch < committed - KEPT_BEHIND:
             root.delete(f"{directory}/{mark.name}")
-    if any(name.startswith(ASIDE) for name in names):
+    if any(name.startswith(ASIDE) for name in marks.names):
         for entry in root.entries(directory):
             if entry.name.startswith(ASIDE) and now - entry.modified > ORPHAN_AGE:
                 root.delete(f"{directory}/{entry.name}")

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from windrow.errors import StateError
 from windrow.state.filesystem import Root, open_root
-from windrow.state.layout import FRONTIERS, PINNED, marks, partition_directory, partition_of, plain
+from windrow.state.layout import FRONTIERS, PINNED, partition_directory, partition_of, plain
 from windrow.state.manifest import Manifest, batch_of, manifest_name
+from windrow.state.marks import Marks
 from windrow.state.parts import check_size, damaged, read_part
 from windrow.state.pinned import Pinned
 
@@ -99,20 +100,31 @@ class _Check:
         self.damage: list[Damage] = []
 
     def join(self, directory: str) -> None:
+        marks = Marks(self.root.names(f"{directory}/{FRONTIERS}"))
         try:
-            if Pinned.read(self.root, f"{directory}/{PINNED}") is None:
+            pinned = Pinned.read(self.root, f"{directory}/{PINNED}")
+            if pinned is None:
                 self._found(f"{directory}/{PINNED}", "it is missing")
+            else:
+                self.traces(directory, marks, pinned.partitions)
         except StateError as error:
             self._found(f"{directory}/{PINNED}", str(error))
-        published = marks(self.root.names(f"{directory}/{FRONTIERS}"))
-        for partition in sorted({*_partitions(self.root, directory), *(m.partition for m in published)}):
+        known = {mark.partition for mark in marks.published}
+        for partition in sorted({*_partitions(self.root, directory), *known}):
             held = f"{directory}/{partition_directory(partition)}"
             batches = _batches(self.root, held)
             for batch in batches:
                 self.version(f"{held}/{manifest_name(batch)}", partition, batch)
-            last = max((m.batch for m in published if m.partition == partition), default=-1)
+            last = max((m.batch for m in marks.published if m.partition == partition), default=-1)
             if last > max(batches, default=-1):
                 self._found(f"{held}/{manifest_name(last)}", "it is missing, though it was published")
+
+    def traces(self, directory: str, marks: Marks, partitions: int) -> None:
+        """The newest batch may be under way; the one before it is over."""
+        over = marks.newest - 1
+        wrong = marks.wrong(over, partitions) if over >= 0 else None
+        if wrong is not None:
+            self._found(f"{directory}/{FRONTIERS}", wrong)
 
     def version(self, path: str, partition: int, batch: int) -> None:
         try:

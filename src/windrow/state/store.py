@@ -7,10 +7,8 @@ written once and named by as many versions as hold them.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import pyarrow as pa
@@ -19,23 +17,14 @@ from windrow.engine.state import State
 from windrow.errors import StateError
 from windrow.state.cache import Cache
 from windrow.state.collect import collect
-from windrow.state.filesystem import Commit, Root, open_root
-from windrow.state.layout import (
-    FRONTIERS,
-    PINNED,
-    Mark,
-    Scope,
-    marks,
-    newest_times,
-    partition_directory,
-    parts_name,
-)
+from windrow.state.filesystem import Commit
+from windrow.state.layout import FRONTIERS, partition_directory, parts_name
+from windrow.state.ledger import Ledger
 from windrow.state.manifest import Manifest, batch_of, manifest_name
+from windrow.state.marks import Mark, Marks
 from windrow.state.parts import Part, PartWriter, check_size, damaged, read_part
-from windrow.state.pinned import Pinned
 from windrow.state.shelf import Key, Shelf, key_of
 
-__all__ = ["Scope", "StateStore"]
 _LISTINGS = 5
 
 
@@ -43,59 +32,30 @@ class StateStore:
     """
     Parameters
     ----------
-    root
-        A local path, or a URL that pyarrow or fsspec understands.
-    scope
-        Whose state it is.
-    partition, partitions
-        Which partition of how many.
+    ledger
+        Of the join.
+    partition
+        Which of its partitions.
     cache
-        A local directory for copies, shared by the workers of a machine; of use only if `root` is not local.
-    clock
-        Seconds since 1970.
+        A local directory for copies, shared by the workers of a machine; of use only if the state is not
+        local.
 
     It holds on to the batches of the version it loaded or published last, to know them again.
     """
 
-    def __init__(
-        self,
-        root: str | Root,
-        scope: Scope,
-        partition: int,
-        partitions: int,
-        cache: Path | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        if not 0 <= partition < partitions:
-            raise StateError(f"partition must be 0 to {partitions - 1}, got {partition}")
-        self.root = open_root(root)
-        self.scope = scope
+    def __init__(self, ledger: Ledger, partition: int, cache: Path | None = None) -> None:
+        if not 0 <= partition < ledger.partitions:
+            raise StateError(f"partition must be 0 to {ledger.partitions - 1}, got {partition}")
+        self.ledger = ledger
+        self.root = ledger.root
         self.partition = partition
-        self.partitions = partitions
-        self._clock = clock
-        self._cache = None if cache is None or self.root.local else Cache(cache, clock)
-        self._join = scope.directory
+        self.partitions = ledger.partitions
+        self._cache = None if cache is None or self.root.local else Cache(cache, ledger.clock)
+        self._join = ledger.directory
         self._directory = f"{self._join}/{partition_directory(partition)}"
         self._shelf = Shelf()
-        self._pinned: Pinned | None = None
 
-    # -- opening ------------------------------------------------------------------------------------
-
-    def pin(self, query: Mapping[str, Any], schemas: Mapping[str, pa.Schema], first: bool) -> None:
-        """Sees to it that the state belongs to this join; at the `first` batch, writes down what does."""
-        now = Pinned.of(self.partitions, query, schemas)
-        if self._pinned == now:
-            return
-        path = f"{self._join}/{PINNED}"
-        before = Pinned.read(self.root, path)
-        if before is None and not first:
-            raise StateError(self._nothing_there())
-        if before is None:
-            self.root.create(path, now.to_bytes(), "the description of the join")
-            # Another partition, or another join of that name, may have come first.
-            before = Pinned.read(self.root, path) or now
-        before.check(now, self.root.at(self._join))
-        self._pinned = now
+    # -- versions -----------------------------------------------------------------------------------
 
     def newest(self, below: int) -> Manifest | None:
         """The last version before batch `below`."""
@@ -113,28 +73,16 @@ class StateStore:
             return self._checked(Manifest.from_bytes(data, self.root.at(path)))
         raise StateError(damaged(self.root.at(path), "it is listed, but cannot be found"))
 
-    def require(self, below: int, first: bool) -> Manifest | None:
-        """As `newest`; but what should be there and is not is an error. Only the `first` batch, which no
-        other can have come before, may find nothing."""
-        found = self.newest(below)
-        known = [m.batch for m in self._marks() if m.partition == self.partition and m.batch < below]
-        last = max(known, default=None)
+    def require(self, below: int, marks: Marks) -> Manifest | None:
+        """As `newest`; but if the marks tell of a later one, that is an error."""
+        found, last = self.newest(below), marks.last(self.partition, below)
         if last is not None and (found is None or found.batch < last):
             where = self.root.at(f"{self._directory}/{manifest_name(last)}")
             raise StateError(
                 f"the manifest {where} of batch {last} is missing, though it was published; put it back from "
                 "a copy of the state directory, or start the query anew with a new checkpoint"
             )
-        if found is None and not first:
-            raise StateError(self._nothing_there())
         return found
-
-    def frontiers(self, below: int) -> list[int | None]:
-        """Per stream, the newest event time in any partition's last version before batch `below`."""
-        found = newest_times(self._marks(), below)
-        return found or [None] * (len(self._pinned.aliases) if self._pinned else 0)
-
-    # -- versions -----------------------------------------------------------------------------------
 
     def load(self, manifest: Manifest) -> State:
         """The state of a version, its parts mapped and checked.
@@ -169,7 +117,7 @@ class StateStore:
                 parts=parts,
                 files={file: sizes[file] for file in dict.fromkeys(p.file for p in parts)},
                 frontier=tuple(frontier),
-                created=self._clock(),
+                created=self.ledger.clock(),
             )
             commit.open(f"{self._directory}/{manifest_name(batch)}").write(manifest.to_bytes())
             mark = Mark(self.partition, batch, manifest.frontier)
@@ -180,17 +128,15 @@ class StateStore:
         self._shelf = Shelf(state.parts, parts, manifest.files)
         return manifest
 
-    def collect(self, committed: int) -> None:
+    def collect(self, committed: int, marks: Marks) -> None:
         """Removes this partition's versions that are more than two behind the `committed` batch, files that
         only they need, and what failed attempts left."""
-        collect(self.root, self._join, self.partition, committed, self._clock())
+        collect(self.root, self._join, self.partition, marks, committed, self.ledger.clock())
+        self.ledger.collect(committed, marks)
         if self._cache:
             self._cache.trim()
 
     # -- inside -------------------------------------------------------------------------------------
-
-    def _marks(self) -> list[Mark]:
-        return marks(self.root.names(f"{self._join}/{FRONTIERS}"))
 
     def _mark_of(self, batch: int) -> Mark | None:
         """The mark of the version of `batch` that is about to be replaced, if there is one to be read."""
@@ -252,10 +198,3 @@ class StateStore:
             raise StateError(damaged(where, needed)) from None
         check_size(found, file, manifest.files, where)
         return found
-
-    def _nothing_there(self) -> str:
-        return (
-            f"there is no state of partition {self.partition} in {self.root.at(self._join)}, though earlier "
-            "batches of the query must have left one; set `state` to the path the query was begun with, put "
-            "the directory back from a copy, or start the query anew with a new checkpoint"
-        )
