@@ -62,6 +62,7 @@ def bench(
     names: Annotated[list[str] | None, typer.Argument(help="Benchmarks; all when none is named.")] = None,
     rows: Annotated[int, typer.Option(min=10_000, help="Rows of the large benchmarks.")] = 7_200_000,
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the rows.")] = False,
+    case: Annotated[str | None, typer.Option(help="Of spark: only cases with this in their name.")] = None,
     out: Annotated[Path, typer.Option(help="Where the figures go, as JSON.")] = Path("bench-results"),
 ) -> None:
     """Measure speed and memory as ratios to what they are compared with, in one run.
@@ -70,7 +71,7 @@ def bench(
     """
     from windrow.bench import run_benchmarks
 
-    run_benchmarks(names or [], rows // 10 if quick else rows, out)
+    run_benchmarks(names or [], rows // 10 if quick else rows, out, case)
 
 
 def main() -> None:

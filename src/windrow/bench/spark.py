@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
 from windrow.bench.data import batches, streams, with_numbers
-from windrow.errors import WindrowError
+from windrow.errors import QueryError, WindrowError, unknown
 
 CORES = 2
 PARTITIONS = 4
@@ -26,48 +29,78 @@ ALONE = ("source", "hand-over")
 """What Spark does before any join: reading; and reading, shuffling and handing rows to Python."""
 BATCH_SECONDS = 20
 """Event time in a batch: windows of 60 seconds hold three batches."""
+WINDOW_BATCHES = 3
+MATCHES = 20
+"""In a triangle, about how many rows of each other stream a row matches."""
+LOOK = 0.5
+"""Seconds between two looks at the memory."""
 
 
-def run(rows: int, console: Console) -> list[dict[str, Any]]:
-    per_stream = max(2_000, rows // 36)
-    cases = [
-        (
-            "2-way, few matches",
-            2,
-            per_stream,
-            50 * per_stream,
-            ("source", "hand-over", "spark", "spark-rocksdb", "windrow"),
-        ),
-        ("2-way, dense", 2, per_stream, max(1, 3 * per_stream // 4), ("spark", "windrow")),
-        ("3-way", 3, per_stream // 4, max(1, per_stream // 2), ("spark", "windrow")),
-        ("2-way band", 2, per_stream // 4, 50 * per_stream, ("windrow-band",)),
-        ("3-way theta", 3, 2_000, 50 * per_stream, ("windrow-theta",)),
-        ("almost empty batches", 2, 10, 100, ("spark", "windrow")),
+@dataclass(frozen=True)
+class Case:
+    """
+    Parameters
+    ----------
+    join
+        As `windrow.spark.benchmark` knows it.
+    rows
+        Of each stream, in a batch.
+    keys
+        Values of each key column.
+    """
+
+    name: str
+    join: str
+    streams: int
+    rows: int
+    keys: int
+    sides: tuple[str, ...] = ("spark", "windrow")
+
+
+def cases(rows: int) -> list[Case]:
+    full = max(2_000, rows // 36)
+    some = full // 4
+    every = ("source", "hand-over", "spark", "spark-rocksdb", "windrow")
+    return [
+        Case("2-way, few matches", "key", 2, full, 50 * full, every),
+        Case("2-way, dense", "key", 2, full, max(1, 3 * full // 4)),
+        Case("3-way, one key", "key", 3, some, max(1, full // 2)),
+        # Whatever two streams are joined first, their results are many and those of all three few.
+        Case("3-way, triangle", "triangle", 3, some, max(1, WINDOW_BATCHES * some // MATCHES)),
+        Case("2-way band", "band", 2, some, 50 * full, ("windrow",)),
+        Case("3-way theta", "theta", 3, 2_000, 50 * full, ("windrow",)),
+        Case("almost empty batches", "key", 2, 10, 100),
     ]
-    return [_case(*case, console) for case in cases]
 
 
-def _case(
-    name: str, count: int, per_stream: int, keys: int, sides: tuple[str, ...], console: Console
-) -> dict[str, Any]:
+def run(rows: int, console: Console, case: str | None = None) -> list[dict[str, Any]]:
+    """Every case, or those whose names hold the words of `case`."""
+    known = cases(rows)
+    chosen = [c for c in known if case is None or case in c.name]
+    if not chosen:
+        raise QueryError(unknown("case", str(case), [c.name for c in known]))
+    return [_compare(c, console) for c in chosen]
+
+
+def _compare(case: Case, console: Console) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp(prefix="windrow-bench-"))
     try:
-        _write(folder, count, per_stream, keys)
+        _write(folder, case)
         measured = {}
-        for side in sides:
-            with console.status(f"{name}: {side}"):
-                measured[side] = _measure(side, folder, count)
+        for side in case.sides:
+            with console.status(f"{case.name}: {side}"):
+                measured[side] = _measure(side, case, folder)
         compared = {s: m for s, m in measured.items() if s not in ALONE}
         answers = {(m["results"], m["hashes"]) for m in compared.values()}
         if len(answers) > 1:
-            raise WindrowError(f"{name}: the sides differ: {compared}")
-        return _figures(name, measured)
+            raise WindrowError(f"{case.name}: the sides differ: {compared}")
+        return _figures(case.name, measured)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _figures(name: str, measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    ours = next(m for side, m in measured.items() if side.startswith("windrow"))
+    ours = measured["windrow"]
     rate = {side: m["rows"] / m["seconds"] for side, m in measured.items()}
     own = rate.get("spark")
     found: dict[str, Any] = {"join": name, "results": ours["results"]}
@@ -90,25 +123,38 @@ def _figures(name: str, measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _write(folder: Path, count: int, per_stream: int, keys: int, files: int = BATCHES) -> None:
-    seconds = files * BATCH_SECONDS
-    tables = with_numbers(streams(per_stream * count * files, keys, count, seconds), 50.0 * per_stream)
+def _write(folder: Path, case: Case) -> None:
+    seconds = BATCHES * BATCH_SECONDS
+    made = streams(case.rows * case.streams * BATCHES, case.keys, case.streams, seconds)
+    tables = _with_keys(with_numbers(made, 50.0 * case.rows), case.keys)
     for alias in tables:
         (folder / alias).mkdir()
-    for k, part in enumerate(batches(tables, per_stream * count, seconds)):
+    for k, part in enumerate(batches(tables, case.rows * case.streams, seconds)):
         for alias, table in part.items():
             pq.write_table(_utc(table), folder / alias / f"{k:04d}.parquet")
             time.sleep(0.01)  # files are taken in the order of their times
+
+
+def _with_keys(tables: dict[str, pa.Table], keys: int, seed: int = 2) -> dict[str, pa.Table]:
+    """Two more keys beside `k`, of as many values."""
+    random = np.random.default_rng(seed)
+    for name in ("i", "j"):
+        tables = {
+            a: t.append_column(name, pa.array(random.integers(0, keys, t.num_rows)))
+            for a, t in tables.items()
+        }
+    return tables
 
 
 def _utc(table: pa.Table) -> pa.Table:
     return table.set_column(0, "ts", table["ts"].cast(pa.timestamp("us", "UTC")))
 
 
-def _measure(side: str, folder: Path, count: int) -> dict[str, Any]:
-    command = [sys.executable, "-m", "windrow.spark.benchmark", side, str(folder), str(count)]
+def _measure(side: str, case: Case, folder: Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "windrow.spark.benchmark", side, case.join, str(folder)]
+    numbers = (case.streams, CORES, PARTITIONS)
     process = subprocess.Popen(
-        [*command, str(CORES), str(PARTITIONS)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, *map(str, numbers)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     peak = [0]
     watcher = threading.Thread(target=_watch, args=(process, peak), daemon=True)
@@ -122,8 +168,8 @@ def _measure(side: str, folder: Path, count: int) -> dict[str, Any]:
 def _watch(process: subprocess.Popen[str], peak: list[int]) -> None:
     """The most memory the process and all below it held at once."""
     while process.poll() is None:
-        peak[0] = max(peak[0], sum(_resident(pid) for pid in _tree(process.pid)))
-        time.sleep(1.0)
+        peak[0] = max(peak[0], _held(_tree(process.pid)))
+        time.sleep(LOOK)
 
 
 def _tree(root: int) -> list[int]:
@@ -143,12 +189,19 @@ def _tree(root: int) -> list[int]:
     return found
 
 
-def _resident(pid: int) -> int:
-    """Proportional set size: memory shared by forked workers counts once."""
-    try:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return 0
+def _held(pids: list[int]) -> int:
+    """Bytes in memory: each process's own, and once what the one with most of it maps from files.
+
+    A page that a forked worker still has in common with its parent counts for both, so workers seem larger
+    than they are. Read from `statm`, which the kernel keeps; exact shares it would have to count page by
+    page, halting the process meanwhile.
+    """
+    own, files = 0, 0
+    for pid in pids:
+        try:
+            resident, shared = map(int, Path(f"/proc/{pid}/statm").read_text().split()[1:3])
+        except (OSError, ValueError):
+            continue
+        own += resident - shared
+        files = max(files, shared)
+    return (own + files) * os.sysconf("SC_PAGE_SIZE")

@@ -1,6 +1,6 @@
 """One side of the benchmark against Spark's own joins: run as a process of its own, print its figures.
 
-    python -m windrow.spark.benchmark SIDE FOLDER STREAMS CORES PARTITIONS
+    python -m windrow.spark.benchmark SIDE JOIN FOLDER STREAMS CORES PARTITIONS
 
 reads the files below FOLDER as streams, one file of each per batch, joins them and throws the results away,
 counting them and adding up their hashes on the way.
@@ -27,95 +27,114 @@ SPAN = 60
 WARM_UP = 4
 """Batches that do not count: the windows are filling, and every side is still compiling."""
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-EXTRA = {
+STORES = {
     "spark": {},
     "spark-rocksdb": {
         "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     },
-    "windrow": {},
-    "windrow-band": {},
-    "windrow-theta": {},
-    "source": {},
-    "hand-over": {},
 }
-ON = {
-    "windrow": lambda names: " and ".join(f"a.k = {n}.k" for n in names[1:]),
-    "windrow-band": lambda names: " and ".join(f"abs(a.x - {n}.x) <= 0.5" for n in names[1:]),
-    "windrow-theta": lambda names: " and ".join(
-        f"a.k < {n}.k and {n}.k - a.k < 40 and a.x <> {n}.x" for n in names[1:]
-    ),
+Equalities = dict[tuple[str, str], str]
+EQUALITIES: dict[str, Equalities] = {
+    "key": {("a", "b"): "k", ("b", "c"): "k"},
+    "triangle": {("a", "b"): "i", ("b", "c"): "j", ("a", "c"): "k"},
 }
+"""Joins that Spark knows too: which column two streams have in common."""
+OTHERS = {
+    "band": "abs(a.x - {n}.x) <= 0.5",
+    "theta": "a.k < {n}.k and {n}.k - a.k < 40 and a.x <> {n}.x",
+}
+"""Joins that it does not: a with each other stream."""
+COLUMNS = {"key": ("k",), "triangle": ("i", "j", "k"), "band": ("k", "x"), "theta": ("k", "x")}
 
 
 def main() -> None:
-    side, folder, count, cores, partitions = sys.argv[1], Path(sys.argv[2]), *map(int, sys.argv[3:6])
+    side, name, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    count, cores, partitions = map(int, sys.argv[4:7])
     # Spark's own join holds its windows on the heap, and with Spark's default of 1 GB does little but collect
     # garbage; so every side gets what that one needs.
     spark = local_session(cores, f"windrow benchmark: {side}", heap="8g")
     spark.conf.set("spark.sql.shuffle.partitions", partitions)
-    for key, value in EXTRA[side].items():
+    for key, value in STORES.get(side, {}).items():
         spark.conf.set(key, value)
-    names = list("abcdefgh"[:count])
+    aliases = list("abc"[:count])
     schema = spark.read.parquet(str(folder / "a")).schema
     # Spark reads only the columns that are used; so the same ones on every side.
-    used = ("ts", "k", "p") if side not in ("windrow-band", "windrow-theta") else ("ts", "k", "p", "x")
-    frames = {n: _stream(spark, folder / n, schema).select(*used) for n in names}
-    if side in ("source", "hand-over"):
-        joined = reduce(DataFrame.union, frames.values())
-        if side == "hand-over":
-            dealt = joined.repartition(partitions, "k")
-            joined = dealt.mapInArrow(_only_read, dealt.schema)
-        joined = joined.select(sf.struct("k").alias("a"))
-        names = names[:1]
-    elif side.startswith("windrow"):
-        state = str(folder / f"state-{side}")
-        joined = join(frames, ON[side](names), "ts", f"{SPAN} seconds", partitions=partitions, state=state)
+    used = ("ts", *COLUMNS[name], "p")
+    frames = {n: _stream(spark, folder / n, schema).select(*used) for n in aliases}
+    if side in STORES:
+        joined = _own_chain(frames, EQUALITIES[name], used)
+    elif side == "windrow":
+        state, within = str(folder / "state"), f"{SPAN} seconds"
+        joined = join(frames, predicate(name, aliases), "ts", within, partitions=partitions, state=state)
     else:
-        joined = _own_chain(frames)
-    print(json.dumps(_run(joined, names, folder / f"checkpoint-{side}")))
+        joined, aliases = _no_join(side, frames, partitions), ["a"]
+    print(json.dumps(_run(joined, aliases, COLUMNS[name], folder / f"checkpoint-{side}")))
+
+
+def predicate(name: str, aliases: list[str]) -> str:
+    """
+    >>> predicate("triangle", ["a", "b", "c"])
+    'a.i = b.i and b.j = c.j and a.k = c.k'
+    """
+    if name in OTHERS:
+        return " and ".join(OTHERS[name].format(n=n) for n in aliases[1:])
+    pairs = {pair: column for pair, column in EQUALITIES[name].items() if {*pair} <= {*aliases}}
+    return " and ".join(f"{x}.{column} = {y}.{column}" for (x, y), column in pairs.items())
 
 
 def _stream(spark: SparkSession, folder: Path, schema: Any) -> DataFrame:
     return spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder))
 
 
+def _no_join(side: str, frames: dict[str, DataFrame], partitions: int) -> DataFrame:
+    """What comes before any join: reading, and for "hand-over" shuffling and handing rows to Python."""
+    rows = reduce(DataFrame.union, frames.values())
+    if side == "hand-over":
+        dealt = rows.repartition(partitions, "k")
+        rows = dealt.mapInArrow(_only_read, dealt.schema)
+    return rows.select(sf.struct("*").alias("a"))
+
+
 def _only_read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What any operator in Python must wait for."""
     for _ in batches:
         pass
     return iter(())
 
 
-def _own_chain(frames: dict[str, DataFrame]) -> DataFrame:
+def _own_chain(frames: dict[str, DataFrame], equal: Equalities, used: tuple[str, ...]) -> DataFrame:
     """Spark's stream-stream join; for three streams a chain of two, which wants one event time re-made."""
-    sides = {n: _own_side(f, n) for n, f in frames.items()}
-    joined = _own_join(sides["a"], sides["b"], "a", "b")
+    sides = {n: _own_side(f, n, used) for n, f in frames.items()}
+    joined = sides["a"].join(sides["b"], _equal("a", "b", equal) & _near("a", "b"))
     if "c" in sides:
         # Two event times in one frame are refused; re-made, one of them is an ordinary column.
         joined = joined.withColumn("a_ts", sf.timestamp_micros(sf.unix_micros("a_ts")))
-        joined = _own_join(joined, sides["c"], "b", "c")
+        on = _equal("b", "c", equal) & _near("b", "c")
+        joined = joined.join(sides["c"], on & _equal("a", "c", equal) if ("a", "c") in equal else on)
         joined = joined.where(sf.abs(sf.unix_micros("a_ts") - sf.unix_micros("c_ts")) <= SPAN * 1_000_000)
-    kept = {n: sf.struct(sf.col(f"{n}_k").alias("k"), f"{n}_ts", f"{n}_p").alias(n) for n in frames}
-    return joined.select(*kept.values())
+    return joined.select(*(sf.struct(*(sf.col(f"{n}_{c}").alias(c) for c in used)).alias(n) for n in frames))
 
 
-def _own_side(frame: DataFrame, name: str) -> DataFrame:
-    renamed = frame.select(*(sf.col(c).alias(f"{name}_{c}") for c in ("ts", "k", "p")))
-    return renamed.withColumn(f"{name}_ts", sf.col(f"{name}_ts").cast("timestamp")).withWatermark(
-        f"{name}_ts", "0 seconds"
-    )
+def _own_side(frame: DataFrame, name: str, used: tuple[str, ...]) -> DataFrame:
+    renamed = frame.select(*(sf.col(c).alias(f"{name}_{c}") for c in used))
+    return renamed.withWatermark(f"{name}_ts", "0 seconds")
 
 
-def _own_join(left: DataFrame, right: DataFrame, x: str, y: str) -> DataFrame:
+def _equal(x: str, y: str, equal: Equalities) -> sf.Column:
+    column = equal[x, y]
+    return sf.col(f"{x}_{column}") == sf.col(f"{y}_{column}")
+
+
+def _near(x: str, y: str) -> sf.Column:
     span = sf.expr(f"interval {SPAN} seconds")
-    near = sf.col(f"{y}_ts").between(sf.col(f"{x}_ts") - span, sf.col(f"{x}_ts") + span)
-    return left.join(right, (sf.col(f"{x}_k") == sf.col(f"{y}_k")) & near)
+    return sf.col(f"{y}_ts").between(sf.col(f"{x}_ts") - span, sf.col(f"{x}_ts") + span)
 
 
-def _run(joined: DataFrame, names: list[str], checkpoint: Path) -> dict[str, Any]:
-    keys = sf.xxhash64(*(sf.col(f"{n}.k") for n in names)).cast("decimal(38,0)")
-    watched = joined.observe("check", sf.count("*").alias("results"), sf.sum(keys).alias("hashes"))
+def _run(joined: DataFrame, aliases: list[str], keys: tuple[str, ...], checkpoint: Path) -> dict[str, Any]:
+    # A row is known by its time and its keys: all of them together say which rows a result is made of.
+    known = [sf.col(f"{n}.{column}") for n in aliases for column in ("ts", *keys)]
+    hashes = sf.xxhash64(*known).cast("decimal(38,0)")
+    watched = joined.observe("check", sf.count("*").alias("results"), sf.sum(hashes).alias("hashes"))
     query = (
         watched.writeStream.format("noop")
         .option("checkpointLocation", str(checkpoint))
