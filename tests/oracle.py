@@ -121,10 +121,17 @@ def _standing(
         return past[-size:]
     groups: dict[tuple, list[Row]] = {}
     for row in past:
-        values = tuple(row[column] for column in key)
+        values = tuple(COMPUTED[column](row) if column in COMPUTED else row[column] for column in key)
         if not any(value is None or value != value for value in values):
             groups.setdefault(values, []).append(row)
     return [row for group in groups.values() for row in group[-size:]]
+
+
+COMPUTED: dict[str, Callable[[Row], Any]] = {
+    "lower(s)": lambda row: None if row["s"] is None else row["s"].lower(),
+    "i + 1": lambda row: None if row["i"] is None else row["i"] + 1,
+}
+"""Key columns that are not columns of the table: an equality may compare expressions."""
 
 
 def _key_columns(alias: str, terms: Sequence[Term]) -> list[str]:

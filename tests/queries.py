@@ -13,7 +13,7 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -289,8 +289,14 @@ def residuals(draw: st.DrawFn, a: str, b: str) -> list[Term]:
         pair("{l} * 2 - {r} >= 0.1", a, b, "f", "i", known(lambda x, y: x * 2 - y >= 0.1)),
         pair("alike({l}, {r})", a, b, "i", "j", alike),
         Term(f"not ({a}.i = {b}.j)", (a, b), lambda r: negated(equal(r[a]["i"], r[b]["j"]))),
-        pair("lower({l}) = lower({r})", a, b, "s", "s", known(lambda x, y: x.lower() == y.lower())),
-        pair("{l} + 1 = {r}", a, b, "i", "j", known(lambda x, y: x + 1 == y)),
+        replace(
+            pair("lower({l}) = lower({r})", a, b, "s", "s", known(lambda x, y: x.lower() == y.lower())),
+            columns=((a, "lower(s)"), (b, "lower(s)")),
+        ),
+        replace(
+            pair("{l} + 1 = {r}", a, b, "i", "j", known(lambda x, y: x + 1 == y)),
+            columns=((a, "i + 1"), (b, "j")),
+        ),
     ]
     return [draw(st.sampled_from(options))]
 

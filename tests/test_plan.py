@@ -13,7 +13,7 @@ SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("x", pa.floa
 def plan(on: str, access=None, **options) -> wr.Plan:
     aliases = sorted({part[0] for part in on.replace("(", " ").split() if part[1:2] == "."})
     streams = {a: wr.Stream("ts", "10 s", (access or {}).get(a)) for a in aliases}
-    return wr.explain(wr.Query(streams, on=on, **options), dict.fromkeys(aliases, SCHEMA), rates={"a": 10.0})
+    return wr.explain(wr.Query(streams, on=on, **options), dict.fromkeys(aliases, SCHEMA), rates={"a": 10.0}).plan
 
 
 def steps(plan: wr.Plan) -> list[str]:
@@ -76,7 +76,7 @@ def test_expectations_follow_the_cost_model():
         {"a": SCHEMA, "b": SCHEMA},
         rates={"a": 10.0, "b": 10.0},
         distinct={"a.k": 10.0, "b.k": 10.0},
-    )
+    ).plan
     assert found.results == pytest.approx(20.0)
     assert found.comparisons == pytest.approx(20.0)
 

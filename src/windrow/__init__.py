@@ -2,12 +2,18 @@
 
 from typing import TYPE_CHECKING, Any
 
-from windrow.engine.explain import explain
+from windrow.engine.allocate import Allotted, allocate
+from windrow.engine.estimate import estimate
+from windrow.engine.explain import Explanation, explain
 from windrow.engine.operator import Operator
 from windrow.errors import DataError, QueryError, StateError, WindrowError
-from windrow.model.measurements import Measurements, StreamMeasurements
+from windrow.model.learned import Age, Auto, Frequency
+from windrow.model.limit import MemoryLimit
+from windrow.model.measurements import Measurements, Quality, StreamMeasurements
 from windrow.model.plan import Plan
+from windrow.model.policies import Fifo, Random, UntilExpiry
 from windrow.model.query import Access, Function, Interval, Query, Stream, Window
+from windrow.planning.allocation import RecallCurve
 
 if TYPE_CHECKING:
     from windrow.spark.join import join
@@ -17,19 +23,32 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Access",
+    "Age",
+    "Allotted",
+    "Auto",
     "DataError",
+    "Explanation",
+    "Fifo",
+    "Frequency",
     "Function",
     "Interval",
     "Measurements",
+    "MemoryLimit",
     "Operator",
     "Plan",
+    "Quality",
     "Query",
     "QueryError",
+    "Random",
+    "RecallCurve",
     "StateError",
     "Stream",
     "StreamMeasurements",
+    "UntilExpiry",
     "Window",
     "WindrowError",
+    "allocate",
+    "estimate",
     "explain",
     "join",
     "metrics",

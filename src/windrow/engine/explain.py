@@ -1,45 +1,91 @@
-"""The plan without the data: what a query will do at stated rates."""
+"""The plan without the data: what a query will do at stated rates, and what memory it takes.
+
+An operator that has run knows its streams; asked about one, `explain` tells what it has learned.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from windrow.engine.join import Join
 from windrow.engine.observe import statistics
+from windrow.engine.operator import Operator
 from windrow.engine.planner import make_plan
 from windrow.engine.rows import check_time_column, plain_schema
 from windrow.errors import QueryError, unknown
+from windrow.model.limit import MemoryLimit
 from windrow.model.plan import Plan
 from windrow.model.query import Query
+from windrow.planning.age import AgeCurve
+from windrow.planning.allocation import RecallCurve
+from windrow.shed.forecast import Known, forecast
+
+TEXT_BYTES = 24
+"""Taken for a value whose length the schema does not tell."""
+INDEX_BYTES = 12
+"""Of a row in a hash index, with room for growing."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A plan, the memory it takes to be exact, and the recall to expect of less; prints itself."""
+
+    plan: Plan
+    exact: MemoryLimit
+    """What whole windows take."""
+    recall: RecallCurve | None
+    """Against memory."""
+    limit: MemoryLimit | None = None
+    """The query's own."""
+
+    def __str__(self) -> str:
+        lines = [str(self.plan), f"Memory for an exact answer: about {self.exact}"]
+        if self.recall is not None:
+            lines += ["Recall against memory:", *(f"  {line}" for line in str(self.recall).splitlines())]
+            if self.limit is not None and self.limit.kind == self.recall.unit:
+                lines.append(f"  {self.limit} give about {100 * self.recall.at(self.limit.size):.3g} %")
+        return "\n".join(lines)
 
 
 def explain(
-    query: Query,
-    schemas: Mapping[str, pa.Schema],
+    query: Query | Operator,
+    schemas: Mapping[str, pa.Schema] | None = None,
     rates: Mapping[str, float] | None = None,
     distinct: Mapping[str, float] | None = None,
-) -> Plan:
-    """The plan for a query whose streams have these schemas.
+    curves: Mapping[str, Sequence[float]] | None = None,
+) -> Explanation:
+    """What a query will do, and what it needs.
 
     Parameters
     ----------
+    query
+        The query; or an operator that has run, which needs nothing else.
+    schemas
+        Alias to schema.
     rates
         Rows per second by alias; one each where not given.
     distinct
         Number of distinct values by column, such as {"a.id": 1000}; otherwise taken to be the rows in the
-        window. An operator that runs measures both itself: see its `plan`.
+        window. An operator that runs measures both itself.
+    curves
+        Alias to the results of a row in each of equally long parts of its window, youngest first, for the
+        recall against memory; even where not given.
     """
+    if isinstance(query, Operator):
+        return _learned(query)
+    schemas = schemas or {}
     for alias, stream in query.streams.items():
         if alias not in schemas:
             raise QueryError(f"explain: the schema of stream '{alias}' is missing")
         check_time_column(alias, schemas[alias], stream.time)
-    for alias in rates or {}:
-        if alias not in query.streams:
-            raise QueryError(f"rates: {unknown('stream', alias, query.streams)}")
+    for what, given in (("rates", rates), ("curves", curves)):
+        for alias in given or {}:
+            if alias not in query.streams:
+                raise QueryError(f"{what}: {unknown('stream', alias, query.streams)}")
     join = Join(query, [plain_schema(schemas[alias]) for alias in query.aliases])
     known = [float((rates or {}).get(alias, 1.0)) for alias in query.aliases]
     samples = [{w: np.empty(0) for w in words} for words in join.words]
@@ -49,4 +95,53 @@ def explain(
         {w.stream: told.get(w.sql, max(1.0, stats.streams[w.stream].rows)) for w in members}
         for members in join.classes
     )
-    return make_plan(query, join.predicate, join.classes, replace(stats, classes=classes))
+    plan = make_plan(query, join.predicate, join.classes, replace(stats, classes=classes))
+    costs = [_row_bytes(join, s) for s in range(len(known))]
+    exact = MemoryLimit("bytes", max(1, round(sum(r * c for r, c in zip(plan.rows, costs, strict=True)))))
+    in_rows = query.limit is not None and query.limit.kind == "rows"
+    streams = [
+        _assumed(query, alias, rate, rows, 1.0 if in_rows else cost, (curves or {}).get(alias), curves)
+        for alias, rate, rows, cost in zip(query.aliases, known, plan.rows, costs, strict=True)
+    ]
+    return Explanation(plan, exact, forecast(streams, "rows" if in_rows else "bytes"), query.limit)
+
+
+def _learned(operator: Operator) -> Explanation:
+    if operator.plan is None:
+        raise QueryError("explain: this operator has not seen all its streams yet; process some rows first")
+    measured, recall = operator.measure(), operator.forecast()
+    held = max(1, measured.window_rows)
+    exact = MemoryLimit("bytes", max(1, round(sum(operator.plan.rows) * measured.memory_bytes / held)))
+    if recall is not None and recall.unit == "bytes":
+        exact = MemoryLimit("bytes", max(1, round(recall.memory[-1])))
+    return Explanation(operator.plan, exact, recall, operator.query.limit)
+
+
+def _assumed(
+    query: Query,
+    alias: str,
+    rate: float,
+    rows: float,
+    cost: float,
+    curve: Sequence[float] | None,
+    curves: Mapping[str, Sequence[float]] | None,
+) -> Known:
+    """A stream as it was described. Where some curves are given, the streams without one find nothing."""
+    window = query.streams[alias].window
+    span = window.size / 1e6 if window.is_time else max(rows / max(rate, 1e-9), 1e-9)
+    given = tuple(curve) if curve is not None else ((1.0,) if curves is None else (0.0,))
+    one = np.ones(1)
+    return Known(AgeCurve(given, span / len(given)), rate, cost, one, one)
+
+
+def _row_bytes(join: Join, stream: int) -> float:
+    """A row in its window: payload, time, words and index."""
+    payload = sum(_width(field.type) for field in join.schemas[stream])
+    return payload + 8 * (1 + len(join.words[stream]) + len(join.notes)) + INDEX_BYTES
+
+
+def _width(kind: pa.DataType) -> float:
+    try:
+        return kind.bit_width / 8
+    except ValueError:
+        return TEXT_BYTES

@@ -27,6 +27,7 @@ from windrow.kernels.notice import announce_compilation
 from windrow.model.measurements import Measurements
 from windrow.model.plan import Plan
 from windrow.model.query import Interval, Query
+from windrow.planning.allocation import RecallCurve
 
 Array = np.ndarray
 QUANTA_PER_LIMIT = 8
@@ -126,6 +127,16 @@ class Operator:
             self._controller,
             self._expiry.passes,
         )
+
+    def forecast(self) -> RecallCurve | None:
+        """The recall to expect of how much memory, from what was learned so far.
+
+        None without a memory limit, and of policies that have no model of it.
+        """
+        self._check_whole()
+        if self._join is None or self._join.shedder is None or self._tally.evaluations == 0:
+            return None
+        return self._join.shedder.forecast(self._join)
 
     def snapshot(self) -> bytes:
         """Everything the operator knows, as bytes for `restore`."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from windrow.errors import QueryError, unknown
 from windrow.model.policy import Policy
 
-METHODS = ("envelope", "priority")
+METHODS = ("priority", "envelope")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +26,9 @@ class Age(Policy):
         Alias to results per row in each of equally long parts of its window, youngest first, where they are
         known; a stream that is not named finds nothing when stored. None: learned.
     method
-        "envelope" gives each row one of two retention times, which is optimal for any curve; "priority" is
-        the paper's heuristic.
+        "priority" lets those rows go that find least per second of being kept from now on, which adapts to
+        bursts; "envelope" gives each row one of two retention times beforehand, which is the optimum for
+        rows that come evenly.
     half_life
         Of what was learned, in windows.
     """
@@ -35,7 +36,7 @@ class Age(Policy):
     name = "age"
     buckets: int = 40
     curves: Mapping[str, tuple[float, ...]] | None = None
-    method: str = "envelope"
+    method: str = "priority"
     half_life: float = 4.0
 
     def __post_init__(self) -> None:

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windrow.engine.explain import explain
+from windrow.engine.explain import Explanation, explain
 from windrow.errors import QueryError
-from windrow.model.plan import Plan
 from windrow.pipeline.description import Pipeline, Trigger
 from windrow.spark.complaints import telling
 from windrow.spark.join import Prepared, prepare
@@ -26,7 +25,7 @@ class Built:
     """The DataFrame that goes to the sink."""
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> Explanation:
         """At one row a second of each stream; a running join measures the rates itself."""
         return explain(self.pipeline.query, {f.alias: f.arrow for f in self.prepared.frames})
 

@@ -1,8 +1,9 @@
 """AGE: keep rows at the ages at which they find most (Memory, section 3.2; any curve, claim B1).
 
-A new row is given one of two retention times, the ends of an edge of its curve's concave envelope, in turns
-such that the mean retention fills the memory its stream has. The lowest ranks are rows past their time; if
-that is not enough, rows with the least to find per second of being kept.
+By priority the rows go that have the least to find per second of being kept from now on. By envelope a new
+row is given one of two retention times, the ends of an edge of its curve's concave envelope, in turns such
+that the mean retention fills the memory its stream has; rows past their time go first. On rows that come
+evenly both find the optimum; priorities follow bursts.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import pyarrow as pa
 
 from windrow.model.learned import Age
 from windrow.planning.age import AgeCurve, Retention, split
+from windrow.planning.allocation import RecallCurve, Unit
 from windrow.shed.context import Context
 from windrow.shed.curve import LearnedCurve
+from windrow.shed.forecast import Known, forecast
 from windrow.shed.ranking import Ranking, Room
 from windrow.shed.view import Found, View
 
@@ -36,6 +39,7 @@ class AgeRanking(Ranking):
         self._retention = [Retention(0.0, float("inf"), 1.0) for _ in self._aliases]
         self._turn = [0.0] * len(self._aliases)
         self._until: int | None = None
+        self._next_plan = -(1 << 62)
         self.learns = policy.curves is None
         self.notes = (RETENTION,) if policy.method == "envelope" else ()
 
@@ -51,7 +55,8 @@ class AgeRanking(Ranking):
     def settle(self, views: Sequence[View], room: Room) -> None:
         self._until = age_all(self._learned, views, self._until)
         self._curves = [self._curve(view) for view in views]
-        if self.notes:
+        if self.notes and self._until >= self._next_plan:
+            self._next_plan = self._until + max(view.span for view in views) // self._policy.buckets
             rates = [learned.rate for learned in self._learned]
             best = split(self._curves, rates, room.size, room.costs)
             self._retention = [c.retention(r) for c, r in zip(self._curves, best.retention, strict=True)]
@@ -63,6 +68,14 @@ class AgeRanking(Ranking):
             overdue = ages - view.notes[RETENTION]
             rank = np.where(overdue >= 0, -1.0 - overdue, rank)
         return rank
+
+    def forecast(self, views: Sequence[View], room: Room, unit: Unit) -> RecallCurve | None:
+        one = np.ones(1)
+        known = [
+            Known(self._curve(view), self._learned[view.stream].rate, room.costs[view.stream], one, one)
+            for view in views
+        ]
+        return forecast(known, unit)
 
     def _deal(self, stream: int, count: int) -> Array:
         """Retention times of the next rows: the longer one in its share of turns, evenly spread."""
@@ -85,6 +98,7 @@ class AgeRanking(Ranking):
             "retention": [[r.short, r.long, r.share] for r in self._retention],
             "turn": self._turn,
             "until": self._until,
+            "next": self._next_plan,
         }
         return plain, [part for _, part in saved]
 
@@ -92,7 +106,7 @@ class AgeRanking(Ranking):
         for learned, saved, part in zip(self._learned, plain["learned"], parts, strict=True):
             learned.load(saved, part)
         self._retention = [Retention(*r) for r in plain["retention"]]
-        self._turn, self._until = list(plain["turn"]), plain["until"]
+        self._turn, self._until, self._next_plan = list(plain["turn"]), plain["until"], plain["next"]
 
 
 def tell(learned: Sequence[LearnedCurve], views: Sequence[View], found: Found) -> None:

@@ -17,10 +17,12 @@ import pyarrow as pa
 
 from windrow.model.learned import Auto
 from windrow.planning.age import AgeCurve
+from windrow.planning.allocation import RecallCurve, Unit
 from windrow.shed.age import age_all, tell
 from windrow.shed.calibration import Calibration
 from windrow.shed.context import Context
 from windrow.shed.curve import LearnedCurve
+from windrow.shed.forecast import Known, forecast, groups
 from windrow.shed.frequency import KeyRates
 from windrow.shed.ranking import Ranking, Room
 from windrow.shed.view import Found, View
@@ -77,6 +79,17 @@ class AutoRanking(Ranking):
         if self._keys.known:
             rank = rank * self._calibrated[view.stream].ratios(self._keys.rates(view))
         return rank
+
+    def forecast(self, views: Sequence[View], room: Room, unit: Unit) -> RecallCurve | None:
+        known = []
+        for view, learned in zip(views, self._learned, strict=True):
+            mine = np.flatnonzero(view.watched)
+            ratios = np.ones(len(mine))
+            if self._keys.known:
+                ratios = self._calibrated[view.stream].ratios(self._keys.rates(view, mine))
+            found, shares = groups(ratios, view.weight[mine])
+            known.append(Known(learned.curve(), learned.rate, room.costs[view.stream], found, shares))
+        return forecast(known, unit)
 
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
         curves = [learned.save() for learned in self._learned]

@@ -17,7 +17,10 @@ import pyarrow as pa
 
 from windrow.errors import QueryError
 from windrow.model.learned import Frequency
+from windrow.planning.age import AgeCurve
+from windrow.planning.allocation import RecallCurve, Unit
 from windrow.shed.context import Context
+from windrow.shed.forecast import Known, forecast, groups
 from windrow.shed.ranking import Ranking, Room
 from windrow.shed.sketch import CountSketch, Passed
 from windrow.shed.view import View
@@ -39,7 +42,7 @@ class KeyRates:
             (c, s): CountSketch(width) for c, streams in enumerate(self._streams) for s in streams
         }
         self._half_life = half_life
-        self._passed: Passed | None = None
+        self._passed = Passed()
         self._until: int | None = None
         self._spans = [0.0] * len(context.words)
 
@@ -55,10 +58,9 @@ class KeyRates:
 
     def settle(self, now: int) -> None:
         """Event time has come to `now`."""
-        if self._passed is None:
-            self._passed = Passed(self._half_life * max(self._spans))
-        if self._until is not None and now > self._until:
-            by = self._passed.go((now - self._until) / 1e6)
+        longest = max(self._spans)
+        if self._until is not None and now > self._until and longest > 0:
+            by = self._passed.go((now - self._until) / 1e6, self._half_life * longest)
             for counted in self._sketches.values():
                 counted.fade(by)
         self._until = now if self._until is None else max(now, self._until)
@@ -67,7 +69,7 @@ class KeyRates:
         """Rows per second that each row of the view (or some of them) can expect to meet, times what they
         meet in turn."""
         found = np.ones(len(view) if rows is None else len(rows))
-        seconds = max(self._passed.seconds if self._passed else 0.0, 1e-6)
+        seconds = max(self._passed.seconds, 1e-6)
         for c, word in self._first_words(view.stream):
             others = [s for s in self._streams[c] if s != view.stream]
             words = view.words[word] if rows is None else view.words[word][rows]
@@ -79,6 +81,13 @@ class KeyRates:
             )
         return found
 
+    def rows_per_second(self, stream: int) -> float:
+        """Of a stream that is compared by an equality; 0 of others."""
+        seconds = max(self._passed.seconds, 1e-6)
+        return max(
+            (s.total / seconds for (_, who), s in self._sketches.items() if who == stream), default=0.0
+        )
+
     def _first_words(self, stream: int) -> list[tuple[int, int]]:
         """One word per class: words of one class are equal in any row of a result."""
         return list({c: (c, w) for c, w in reversed(self._at[stream])}.values())
@@ -89,7 +98,7 @@ class KeyRates:
             "sketches": [p for p, _ in saved],
             "until": self._until,
             "spans": self._spans,
-            "passed": None if self._passed is None else [self._passed.half_life, self._passed.seconds],
+            "passed": self._passed.seconds,
         }
         return plain, [part for _, part in saved]
 
@@ -97,9 +106,7 @@ class KeyRates:
         for key, saved, part in zip(self._sketches, plain["sketches"], parts, strict=True):
             self._sketches[key] = CountSketch.load(saved, part)
         self._until, self._spans = plain["until"], list(plain["spans"])
-        if plain["passed"] is not None:
-            self._passed = Passed(plain["passed"][0])
-            self._passed.seconds = plain["passed"][1]
+        self._passed.seconds = plain["passed"]
 
 
 class FrequencyRanking(Ranking):
@@ -120,6 +127,16 @@ class FrequencyRanking(Ranking):
 
     def rank(self, view: View, rng: np.random.Generator) -> Array:
         return self._keys.rates(view)
+
+    def forecast(self, views: Sequence[View], room: Room, unit: Unit) -> RecallCurve | None:
+        known = []
+        for view in views:
+            mine = np.flatnonzero(view.watched)
+            found, shares = groups(self._keys.rates(view, mine), view.weight[mine])
+            span = view.span / 1e6
+            rate = self._keys.rows_per_second(view.stream)
+            known.append(Known(AgeCurve((span,), span), rate, room.costs[view.stream], found, shares))
+        return forecast(known, unit)
 
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
         return self._keys.save()

@@ -16,16 +16,14 @@ DEPTH = 4
 class Passed:
     """Event time that passed, with older time counting less: the measure rates are taken over."""
 
-    def __init__(self, half_life: float) -> None:
-        self.half_life = half_life
-        """Seconds."""
+    def __init__(self) -> None:
         self.seconds = 0.0
 
-    def go(self, seconds: float) -> float:
+    def go(self, seconds: float, half_life: float) -> float:
         """So much time passes; returns by how much everything counted so far shrinks."""
-        fade = 0.5 ** (seconds / self.half_life)
+        fade = 0.5 ** (seconds / half_life)
         # The integral of the fading weight over the time that passed.
-        self.seconds = self.seconds * fade + (1 - fade) * self.half_life / np.log(2)
+        self.seconds = self.seconds * fade + (1 - fade) * half_life / np.log(2)
         return float(fade)
 
 

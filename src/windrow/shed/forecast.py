@@ -1,0 +1,79 @@
+"""What recall to expect of how much memory, from what a policy has learned.
+
+Rows of a stream fall into groups that find more or less than others (by their key), and every group has its
+curve's shape. Keeping a group's rows for an edge of the curve's concave envelope is an item: it takes memory
+(rows per second x length of the edge) and brings results. The items that bring most per unit of memory come
+first. With two streams results add up; with more, a result completed by one stream needs a row of each other
+stream, taken as independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from windrow.planning.age import AgeCurve
+from windrow.planning.allocation import POINTS, RecallCurve, Unit
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Known:
+    """Of one stream."""
+
+    curve: AgeCurve
+    rate: float
+    """Rows per second."""
+    cost: float
+    """Of a row, in the unit of memory."""
+    ratios: Array
+    """How much more than others each group of rows finds."""
+    shares: Array
+    """The part of the rows in each group."""
+
+
+def forecast(streams: Sequence[Known], unit: Unit) -> RecallCurve:
+    """Recall against memory, from nothing to whole windows."""
+    sizes, gains, owner = [], [], []
+    for stream, known in enumerate(streams):
+        ages, values = known.curve.envelope()
+        for ratio, share in zip(known.ratios, known.shares, strict=True):
+            rows = known.rate * share
+            sizes.append(rows * known.cost * np.diff(ages))
+            gains.append(rows * ratio * np.diff(values))
+            owner.append(np.full(len(ages) - 1, stream))
+    size, gain, who = np.concatenate(sizes), np.concatenate(gains), np.concatenate(owner)
+    order = np.argsort(-gain / np.maximum(size, 1e-12), kind="stable")
+    taken = np.concatenate(([0.0], np.cumsum(size[order])))
+    found = np.zeros((len(streams), len(order) + 1))
+    for stream in range(len(streams)):
+        found[stream, 1:] = np.cumsum(np.where(who[order] == stream, gain[order], 0.0))
+    recall = _recall(found)
+    amounts = np.linspace(0.0, max(taken[-1], 1e-9), POINTS)
+    at = np.interp(amounts, taken, recall)
+    return RecallCurve(amounts, np.clip(np.maximum.accumulate(at), 0.0, 1.0), unit)
+
+
+def _recall(found: Array) -> Array:
+    """Recall from the results each stream's rows bring (rows: streams), whole windows being all of them."""
+    whole = found[:, -1]
+    if whole.sum() <= 0:
+        return np.ones(found.shape[1])
+    if len(found) == 2:
+        return found.sum(axis=0) / whole.sum()
+    shares = np.where(whole[:, None] > 0, found / np.maximum(whole, 1e-300)[:, None], 1.0)
+    others = [np.prod(np.delete(shares, k, axis=0), axis=0) for k in range(len(shares))]
+    return np.mean(others, axis=0)
+
+
+def groups(ratios: Array, weights: Array) -> tuple[Array, Array]:
+    """Ratios gathered into at most some dozens of groups, and the part of the rows in each."""
+    if not len(ratios) or weights.sum() <= 0:
+        return np.ones(1), np.ones(1)
+    steps, at = np.unique(np.rint(4 * np.log2(np.maximum(ratios, 2.0**-20))), return_inverse=True)
+    rows = np.bincount(at, weights, len(steps))
+    mean = np.bincount(at, weights * ratios, len(steps)) / rows
+    return mean, rows / rows.sum()
