@@ -13,7 +13,8 @@ SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("x", pa.floa
 def plan(on: str, access=None, **options) -> wr.Plan:
     aliases = sorted({part[0] for part in on.replace("(", " ").split() if part[1:2] == "."})
     streams = {a: wr.Stream("ts", "10 s", (access or {}).get(a)) for a in aliases}
-    return wr.explain(wr.Query(streams, on=on, **options), dict.fromkeys(aliases, SCHEMA), rates={"a": 10.0}).plan
+    query = wr.Query(streams, on=on, **options)
+    return wr.explain(query, dict.fromkeys(aliases, SCHEMA), rates={"a": 10.0}).plan
 
 
 def steps(plan: wr.Plan) -> list[str]:
