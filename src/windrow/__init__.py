@@ -7,12 +7,14 @@ from windrow.engine.estimate import estimate
 from windrow.engine.explain import Explanation, explain
 from windrow.engine.operator import Operator
 from windrow.errors import DataError, QueryError, StateError, WindrowError
+from windrow.model.importance import Greedy, Importance, Lookup, Size
 from windrow.model.learned import Age, Auto, Frequency
 from windrow.model.limit import MemoryLimit
 from windrow.model.measurements import Measurements, Quality, StreamMeasurements
 from windrow.model.plan import Plan
 from windrow.model.policies import Fifo, Random, UntilExpiry
 from windrow.model.query import Access, Function, Interval, Query, Stream, Window
+from windrow.model.samples import Cluster, PpsCluster, Sample, Uniform
 from windrow.planning.allocation import RecallCurve
 
 if TYPE_CHECKING:
@@ -26,24 +28,32 @@ __all__ = [
     "Age",
     "Allotted",
     "Auto",
+    "Cluster",
     "DataError",
     "Explanation",
     "Fifo",
     "Frequency",
     "Function",
+    "Greedy",
+    "Importance",
     "Interval",
+    "Lookup",
     "Measurements",
     "MemoryLimit",
     "Operator",
     "Plan",
+    "PpsCluster",
     "Quality",
     "Query",
     "QueryError",
     "Random",
     "RecallCurve",
+    "Sample",
+    "Size",
     "StateError",
     "Stream",
     "StreamMeasurements",
+    "Uniform",
     "UntilExpiry",
     "Window",
     "WindrowError",

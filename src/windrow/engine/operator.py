@@ -8,10 +8,12 @@ rows and rows may be late, until their place in the order is certain.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.control import read_control
 from windrow.engine.controller import Controller
 from windrow.engine.expiry import Expiry
 from windrow.engine.frontier import Frontier, horizons
@@ -22,8 +24,9 @@ from windrow.engine.snapshot import pack, unpack
 from windrow.engine.state import capture, revive
 from windrow.engine.tally import Tally
 from windrow.engine.waiting import Waiting
-from windrow.errors import DataError, StateError, unknown
+from windrow.errors import DataError, QueryError, StateError, unknown
 from windrow.kernels.notice import announce_compilation
+from windrow.model.limit import MemoryLimit
 from windrow.model.measurements import Measurements
 from windrow.model.plan import Plan
 from windrow.model.query import Interval, Query
@@ -137,6 +140,39 @@ class Operator:
         if self._join is None or self._join.shedder is None or self._tally.evaluations == 0:
             return None
         return self._join.shedder.forecast(self._join)
+
+    def resize(self, limit: MemoryLimit) -> None:
+        """Another memory limit from now on; the query must have one. What no longer fits goes with the next
+        rows."""
+        self._check_whole()
+        if self.query.limit is None:
+            raise QueryError("resize: this query has no memory limit; give Query(memory=...) one")
+        if limit.kind != self.query.limit.kind:
+            raise QueryError(f"resize: the query's limit counts {self.query.limit.kind}, got {limit}")
+        if self._join is not None and self._join.shedder is not None:
+            self._join.shedder.limit = limit
+
+    def need(self) -> float | None:
+        """What whole windows would take lately, in the unit of the memory limit; None without a limit."""
+        if self._join is None or self._join.shedder is None:
+            return None
+        return self._join.shedder.need(self._join)
+
+    def control(self, document: str | Mapping[str, Any]) -> None:
+        """Changes how the query runs, from a stated event time on.
+
+        Parameters
+        ----------
+        document
+            A mapping, or JSON: {"at": "2026-01-31T12:00:00Z", "importance": {"b": "b.price * 2"}}. `at` is an
+            event time, as text or in microseconds since 1970; `importance` is as in `Importance(by=...)`.
+        """
+        self._check_whole()
+        change = read_control(document)
+        shedder = self._join.shedder if self._join else None
+        if shedder is None:
+            raise QueryError("control: importance matters under a memory limit; this query has none")
+        shedder.ranking.change(change.at, change.importance)
 
     def snapshot(self) -> bytes:
         """Everything the operator knows, as bytes for `restore`."""

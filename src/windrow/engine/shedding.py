@@ -56,12 +56,17 @@ class Shedder:
         self._starts = [0] * len(context.schemas)
         self._now = 0
         self._rng = np.random.default_rng(0)
+        self._came = [0.0] * len(context.schemas)
+        """Rows per stream lately: those of a window ago count half."""
+        self._passed = 0.0
+        """Seconds they came in, faded alike."""
 
     # -- the data flow ------------------------------------------------------------------------------
 
     def begin(self, join: Join, now: int) -> None:
         """A quantum begins. Its chances depend on its number alone, so a replay takes the same."""
         self._quanta += 1
+        self._pass(join, now)
         self._rng = np.random.default_rng((self._seed, self._quanta))
         self._now = now
         self._starts = [window.end for window in join.windows]
@@ -71,6 +76,7 @@ class Shedder:
         self._starts[stream] = start
         view = self._view(join, stream)
         self.fairness.came(stream, len(view) - view.fresh)
+        self._came[stream] += len(view) - view.fresh
         if self.monitor:
             self.monitor.arrive(view, self._rng)
         self.ranking.arrive(view, self._rng)
@@ -238,6 +244,14 @@ class Shedder:
             found.append(low & ~spare)
         return found
 
+    def _pass(self, join: Join, now: int) -> None:
+        """Event time goes on."""
+        longest = max((w.span or 0 for w in join.windows), default=0) / 1e6
+        seconds = max(0, now - self._now) / 1e6 if self._quanta > 1 else 0.0
+        fade = 0.5 ** (seconds / longest) if longest else 0.5
+        self._came = [count * fade for count in self._came]
+        self._passed = self._passed * fade + seconds
+
     # -- what it tells ------------------------------------------------------------------------------
 
     def quality(self) -> Quality:
@@ -245,11 +259,21 @@ class Shedder:
             lost = sum(self.shed) > 0 or self.ranking.samples
             known = Quality(float("nan"), 0.0, 1.0) if lost else Quality(1.0, 1.0, 1.0)
         else:
-            known = Quality(*self.monitor.recall(), self.monitor.count)
+            sums = self.monitor.results
+            known = Quality(*self.monitor.recall(), self.monitor.count, sums.found, sums.true, sums.variance)
             if self.monitor.worth is not None:
                 recall, low, high = self.monitor.worth.recall()
                 known = replace(known, importance_recall=recall, importance_low=low, importance_high=high)
         return self.ranking.judge(replace(known, fairness=self.fairness.index()))
+
+    def need(self, join: Join) -> float:
+        """What whole windows would take, in the limit's unit."""
+        costs, held = self._costs(join), self._sizes(join)
+        found = 0.0
+        for stream, window in enumerate(join.windows):
+            whole = self._came[stream] / max(self._passed, 1e-9) * (window.span or 0) / 1e6
+            found += max(held[stream], whole * costs[stream] if self._passed else 0.0)
+        return found
 
     def forecast(self, join: Join) -> RecallCurve | None:
         """The recall to expect of how much memory, from what has been learned so far."""
@@ -263,6 +287,9 @@ class Shedder:
         plain: dict[str, Any] = {
             "quanta": self._quanta,
             "shed": self.shed,
+            "came": self._came,
+            "passed": self._passed,
+            "now": self._now,
             "fairness": self.fairness.save(),
             "ranking": learned,
         }
@@ -273,6 +300,7 @@ class Shedder:
 
     def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
         self._quanta, self.shed = plain["quanta"], list(plain["shed"])
+        self._came, self._passed, self._now = list(plain["came"]), plain["passed"], plain["now"]
         self.fairness.load(plain["fairness"])
         parts = list(parts)
         if self.monitor:

@@ -36,6 +36,11 @@ class Quality:
     high: float
     watched_rows: int = 0
     """Rows that are kept to know the recall, whatever the policy thinks of them: what the estimate costs."""
+    found: float = 0.0
+    """Results the estimate knows of, the true number it comes to, and the variance of that: sums, so that
+    those of several operators, or the change between two moments, can be had."""
+    true: float = 0.0
+    variance: float = 0.0
     importance: float | None = None
     """Total importance of the results."""
     importance_recall: float | None = None

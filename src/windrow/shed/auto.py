@@ -1,10 +1,11 @@
 """AUTO: the results a row is expected to bring per second of being kept, from its age and its key together.
 
-    expected rate  =  (best rate its age allows)  x  (how much more rows of its key find than others)
-
-The first factor is the priority on the learned age curve, the second the calibrated frequency of its key on
-the other streams. Where ages do not matter the curve is flat, where keys do not matter the ratio is 1; so the
-ranking turns into AGE, into PROB or into both without being told. Without an equality only ages count.
+How often a row's key came on the other streams so far is its score, as in PROB; the rows of the quantum under
+way do not count, so that what a row finds is never part of what foretells it. Results per second are learned
+by score and age (calibration.py), and rows rank by the fastest rate at which they can still bring results, as
+in AGE; where results differ in importance, times the row's own. Where ages do not matter this is PROB, where
+keys do not matter AGE, and where some keys follow the one and some the other it tells them apart, without
+being told. Without an equality only ages count.
 """
 
 from __future__ import annotations
@@ -15,98 +16,105 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.errors import QueryError
+from windrow.model.importance import check_by
 from windrow.model.learned import Auto
-from windrow.planning.age import AgeCurve
+from windrow.model.measurements import Quality
 from windrow.planning.allocation import RecallCurve, Unit
-from windrow.shed.age import age_all, tell
 from windrow.shed.calibration import Calibration
 from windrow.shed.context import Context
-from windrow.shed.curve import LearnedCurve
-from windrow.shed.forecast import Known, forecast, groups
+from windrow.shed.forecast import Known, forecast
 from windrow.shed.frequency import KeyRates
-from windrow.shed.ranking import Ranking, Room
+from windrow.shed.ranking import Room
 from windrow.shed.view import Found, View
+from windrow.shed.worth import IMPORTANCE, ValuedRanking
 
 Array = np.ndarray
+SCORE = "score"
+"""Note: rows per second of the other streams with the row's key, as of the end of the last quantum."""
 
 
-class AutoRanking(Ranking):
+class AutoRanking(ValuedRanking):
     per_byte = True
-    learns = True
 
     def __init__(self, policy: Auto, context: Context) -> None:
-        streams = range(len(context.words))
-        self._half_life = policy.half_life
-        self._learned = [LearnedCurve(policy.buckets, policy.half_life) for _ in streams]
-        self._calibrated = [Calibration() for _ in streams]
+        super().__init__(policy.name, check_by(policy.by, "shed auto: by"), "min", context)
         self._keys = KeyRates(context, policy.width, policy.half_life)
-        self._curves: list[AgeCurve] = []
+        self._scored, self._valued = self._keys.known, policy.by is not None
+        self.notes = (*((SCORE,) if self._scored else ()), *((IMPORTANCE,) if self._valued else ()))
+        self._learned = [Calibration(policy.buckets, policy.half_life, self._scored) for _ in context.words]
         self._until: int | None = None
 
-    def arrive(self, view: View, rng: np.random.Generator) -> None:
-        self._learned[view.stream].came(len(view) - view.fresh)
-        self._keys.arrive(view)
+    # -- the data flow ------------------------------------------------------------------------------
 
-    def found(self, views: Sequence[View], found: Found) -> None:
-        tell(self._learned, views, found)
-        if not self._keys.known:
-            return
-        for view, rows, stored in zip(views, found.rows, found.stored, strict=True):
-            weights = np.where(stored, view.weight[rows], 0.0)
-            known = np.flatnonzero(weights > 0)
-            if len(known):
-                mine, at = np.unique(rows[known], return_inverse=True)
-                counted = np.bincount(at, weights[known], len(mine))
-                self._calibrated[view.stream].found(self._keys.rates(view, mine), counted)
+    def arrive(self, view: View, rng: np.random.Generator) -> None:
+        super().arrive(view, rng)
+        if self._scored:
+            fresh = np.arange(view.fresh, len(view))
+            view.notes[SCORE][view.fresh :] = self._keys.rates(view, fresh)
+        self._learned[view.stream].came(self._scores(view)[view.fresh :])
+
+    def found(self, views: Sequence[View], found: Found) -> Array | None:
+        for learned, view, rows, stored in zip(self._learned, views, found.rows, found.stored, strict=True):
+            held = rows[stored]
+            learned.found(self._scores(view)[held], (found.newest[stored] - view.ts[held]) / 1e6)
+        return super().found(views, found) if self._valued else None
 
     def settle(self, views: Sequence[View], room: Room) -> None:
-        before = self._until
-        self._until = age_all(self._learned, views, before)
-        self._curves = [learned.curve() for learned in self._learned]
-        self._keys.settle(self._until)
-        if not self._keys.known or before is None:
-            return
-        seconds = (self._until - before) / 1e6
-        for view, curve, calibrated in zip(views, self._curves, self._calibrated, strict=True):
-            calibrated.fade(0.5 ** (seconds / (self._half_life * view.span / 1e6)))
-            mine = np.flatnonzero(view.watched)
-            ages = view.ages[mine]
-            results = curve.by(ages) - curve.by(np.maximum(ages - seconds, 0.0))
-            calibrated.expected(self._keys.rates(view, mine), view.weight[mine], results)
+        super().settle(views, room)
+        now = views[0].now
+        if self._until is None:
+            self._until = min((int(view.ts.min()) for view in views if len(view)), default=now)
+        seconds = max(0, now - self._until) / 1e6
+        self._until = max(now, self._until)
+        for learned, view in zip(self._learned, views, strict=True):
+            learned.lived(self._scores(view), view.ages, seconds, view.span / 1e6)
+        if self._scored:
+            for view in views:
+                self._keys.arrive(view)
+            self._keys.settle(self._until)
+            for view in views:
+                view.notes[SCORE][:] = self._keys.rates(view)
 
     def rank(self, view: View, rng: np.random.Generator) -> Array:
-        rank = self._curves[view.stream].priority(view.ages)
-        if self._keys.known:
-            rank = rank * self._calibrated[view.stream].ratios(self._keys.rates(view))
-        return rank
+        rank = self._learned[view.stream].priority(self._scores(view), view.ages)
+        return rank * self.importance(view) if self._valued else rank
+
+    def change(self, at: int, by: object) -> None:
+        if not self._valued:
+            raise QueryError(
+                "control: importance can be changed where there is one from the start: Auto(by=...)"
+            )
+        super().change(at, by)
+
+    def _scores(self, view: View) -> Array:
+        return view.notes[SCORE] if self._scored else np.zeros(len(view))
+
+    # -- what it tells ------------------------------------------------------------------------------
+
+    def judge(self, known: Quality) -> Quality:
+        return super().judge(known) if self._valued else known
 
     def forecast(self, views: Sequence[View], room: Room, unit: Unit) -> RecallCurve | None:
-        known = []
-        for view, learned in zip(views, self._learned, strict=True):
-            mine = np.flatnonzero(view.watched)
-            ratios = np.ones(len(mine))
-            if self._keys.known:
-                ratios = self._calibrated[view.stream].ratios(self._keys.rates(view, mine))
-            found, shares = groups(ratios, view.weight[mine])
-            known.append(Known(learned.curve(), learned.rate, room.costs[view.stream], found, shares))
+        known = [
+            Known(learned.curve(), learned.rate, cost, *learned.groups())
+            for learned, cost in zip(self._learned, room.costs, strict=True)
+        ]
         return forecast(known, unit)
 
+    # -- over a restart -----------------------------------------------------------------------------
+
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
-        curves = [learned.save() for learned in self._learned]
-        calibrated = [c.save() for c in self._calibrated]
+        saved = [learned.save() for learned in self._learned]
         keys, sketches = self._keys.save()
-        plain = {
-            "curves": [p for p, _ in curves],
-            "calibrated": [p for p, _ in calibrated],
-            "keys": keys,
-            "until": self._until,
-        }
-        return plain, [*(part for _, part in curves), *(part for _, part in calibrated), *sketches]
+        valued, _ = super().save()
+        plain = {"valued": valued, "learned": [p for p, _ in saved], "keys": keys, "until": self._until}
+        return plain, [*(part for _, part in saved), *sketches]
 
     def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
+        super().load(plain["valued"], ())
         count = len(self._learned)
-        for k in range(count):
-            self._learned[k].load(plain["curves"][k], parts[k])
-            self._calibrated[k].load(plain["calibrated"][k], parts[count + k])
-        self._keys.load(plain["keys"], parts[2 * count :])
+        for learned, saved, part in zip(self._learned, plain["learned"], parts[:count], strict=True):
+            learned.load(saved, part)
+        self._keys.load(plain["keys"], parts[count:])
         self._until = plain["until"]

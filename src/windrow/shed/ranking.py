@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.errors import QueryError
 from windrow.model.measurements import Quality
 from windrow.planning.allocation import RecallCurve, Unit
 from windrow.shed.view import Found, View
@@ -83,6 +84,13 @@ class Ranking(ABC):
     def evicted(self, view: View, gone: Array) -> None:
         """These rows (a mask) are about to go for lack of memory."""
         return None
+
+    def change(self, at: int, by: object) -> None:
+        """Judges importance by another function from event time `at` on."""
+        raise QueryError(
+            "control: importance is for the policies 'importance', 'greedy' and 'auto'; this query's policy "
+            "does not know any"
+        )
 
     def forecast(self, views: Sequence[View], room: Room, unit: Unit) -> RecallCurve | None:
         """The recall to expect of how much memory; None if the policy has no model of it."""

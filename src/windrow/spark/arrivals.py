@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 ROUTE = "route"
-"""Where a row goes and where it came from: partition x 8 + stream. One column, since every column of every
+"""Where a row goes and where it came from: partition x 16 + stream. One column, since every column of every
 row costs on its way to Python."""
-STREAM_BITS = 3
+STREAM_BITS = 4
 COPY = "copy"
 """Which copy of the row this is, from 0. Only where rows are copied."""
 CONTENT = "content"
@@ -32,12 +32,18 @@ class Arrived:
     rows: dict[int, pa.RecordBatch] = field(default_factory=dict)
     firsts: dict[int, np.ndarray] = field(default_factory=dict)
     """Which rows are first copies, where rows are copied."""
+    documents: tuple[str, ...] = ()
+    """For control."""
 
 
 def gather(
-    batches: Iterator[pa.RecordBatch], schemas: Sequence[pa.Schema], slots: Sequence[Sequence[int]]
+    batches: Iterator[pa.RecordBatch],
+    schemas: Sequence[pa.Schema],
+    slots: Sequence[Sequence[int]],
+    text: int = -1,
 ) -> Arrived:
-    """Reads all input. `slots` says for each stream which columns of the union are its own."""
+    """Reads all input. `slots` says for each stream which columns of the union are its own, `text` which
+    column holds control documents, in rows of a stream after all others."""
     partition: int | None = None
     pieces: dict[int, list[pa.RecordBatch]] = {}
     for batch in batches:
@@ -47,7 +53,9 @@ def gather(
             partition = batch.column(ROUTE)[0].as_py() >> STREAM_BITS
         for stream, rows in _by_stream(batch):
             pieces.setdefault(stream, []).append(rows)
-    arrived = Arrived(partition)
+    documents = [rows.column(text) for rows in pieces.pop(len(schemas), [])]
+    # In an order of their own, since rows come in any.
+    arrived = Arrived(partition, documents=tuple(sorted(d for c in documents for d in c.to_pylist() if d)))
     for stream in sorted(pieces):
         rows = pa.concat_batches(pieces.pop(stream))
         if CONTENT in rows.schema.names:

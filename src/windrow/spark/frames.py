@@ -16,10 +16,13 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from windrow.engine.join import Join
+from windrow.engine.output import CLUSTER, WEIGHT
 from windrow.engine.rows import check_time_column, plain_schema
 from windrow.errors import DataError, QueryError
 from windrow.model.query import Query
 
+DOCUMENT = "document"
+"""The column of control documents."""
 WATERMARK = "spark.watermarkDelayMs"
 
 
@@ -68,6 +71,18 @@ def read_frames(frames: Mapping[str, DataFrame]) -> tuple[tuple[Frame, ...], boo
     return tuple(Frame.of(alias, data, str(zones[alias])) for alias, data in frames.items()), bool(streaming)
 
 
+def control_documents(control: DataFrame, streaming: bool) -> DataFrame:
+    """The frame of control documents, checked."""
+    if not hasattr(control, "mapInArrow"):
+        raise QueryError(f"control: expected a Spark DataFrame, got {type(control).__name__}")
+    if control.isStreaming != streaming:
+        raise QueryError("control: must be a stream if the frames are, and none if they are not")
+    kinds = {field.name: field.dataType for field in control.schema.fields}
+    if not isinstance(kinds.get(DOCUMENT), st.StringType):
+        raise QueryError(f"control: expected a text column '{DOCUMENT}', got {list(kinds)}")
+    return control.select(sf.col(DOCUMENT))
+
+
 def check(query: Query, frames: Sequence[Frame]) -> Join:
     """The query's join over these frames; whatever is wrong with the query is found here."""
     for frame in frames:
@@ -85,9 +100,11 @@ class Slots:
     types: tuple[st.DataType, ...]
     taken: tuple[tuple[int, ...], ...]
     """Per stream and column: the slot."""
+    text: int = -1
+    """A slot for texts, where one was asked for."""
 
     @classmethod
-    def of(cls, frames: Sequence[Frame]) -> Slots:
+    def of(cls, frames: Sequence[Frame], with_text: bool = False) -> Slots:
         types: list[st.DataType] = []
         taken = []
         for frame in frames:
@@ -102,7 +119,12 @@ class Slots:
                     free.remove(slot)
                 own.append(slot)
             taken.append(tuple(own))
-        return cls(tuple(types), tuple(taken))
+        if not with_text:
+            return cls(tuple(types), tuple(taken))
+        text = next((s for s, kind in enumerate(types) if kind == st.StringType()), len(types))
+        if text == len(types):
+            types.append(st.StringType())
+        return cls(tuple(types), tuple(taken), text)
 
     def columns(self, frame: Frame, stream: int) -> list[sf.Column]:
         """A stream's row in the slots, the others null."""
@@ -113,10 +135,13 @@ class Slots:
         ]
 
 
-def result_type(frames: Sequence[Frame], extra: str) -> st.StructType:
-    """A struct per stream; null in the rows that carry `extra`."""
+def result_type(frames: Sequence[Frame], samples: bool, extra: str) -> st.StructType:
+    """A struct per stream, and of a sample each result's weight; null in the rows that carry `extra`."""
     structs = [st.StructField(f.alias, st.StructType(list(f.fields)), True) for f in frames]
-    return st.StructType([*structs, st.StructField(extra, st.StringType(), True)])
+    weights = [st.StructField(WEIGHT, st.DoubleType(), True), st.StructField(CLUSTER, st.LongType(), True)]
+    return st.StructType(
+        [*structs, *(weights if samples else []), st.StructField(extra, st.StringType(), True)]
+    )
 
 
 def quoted(name: str) -> str:

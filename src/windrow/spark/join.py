@@ -19,9 +19,18 @@ from pyspark.sql import functions as sf
 
 from windrow.engine.join import Join
 from windrow.errors import QueryError, unknown
+from windrow.model.policy import Policy
 from windrow.model.query import Access, Function, Interval, Query, Stream, Window
 from windrow.spark.arrivals import CONTENT, COPY, ROUTE, STREAM_BITS
-from windrow.spark.frames import Frame, Slots, check, read_frames, result_type
+from windrow.spark.frames import (
+    DOCUMENT,
+    Frame,
+    Slots,
+    check,
+    control_documents,
+    read_frames,
+    result_type,
+)
 from windrow.spark.metrics import COLUMN, DOCUMENTS, ROUTED, observation_name, routed_name
 from windrow.spark.partitioning import Layout, Spread, choose_layout
 from windrow.spark.routing import Router
@@ -41,29 +50,48 @@ class Prepared:
     layout: Layout
     name: str
     state: str | None
+    control: DataFrame | None = None
 
     def __str__(self) -> str:
         return f"{self.name}: {self.join.predicate.sql}\n{self.layout}"
 
     def frame(self) -> DataFrame:
-        slots = Slots.of(self.frames)
+        slots = Slots.of(self.frames, with_text=self.control is not None)
         task = Task(
             query=self.query,
             schemas=tuple(frame.arrow for frame in self.frames),
             slots=slots.taken,
+            text=slots.text,
             keys=self._keys(),
             partitions=self.layout.partitions,
             name=self.name,
             state=self.state,
         )
-        rows = reduce(DataFrame.union, [self._rows(slots, s) for s in range(len(self.frames))])
+        rows = reduce(DataFrame.union, self._sources(slots))
+        if self.streaming:
+            rows = _barrier(rows, self.name)
         # The number is stated, so adaptive execution leaves it alone; the partition stands in the row.
-        dealt = _barrier(rows, self.name).repartitionById(
-            self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS)
-        )
-        joined = dealt.mapInArrow(task.run, result_type(self.frames, COLUMN))
+        dealt = rows.repartitionById(self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS))
+        joined = dealt.mapInArrow(task.run, result_type(self.frames, self.query.policy.samples, COLUMN))
         observed = joined.observe(observation_name(self.name), sf.collect_list(COLUMN).alias(DOCUMENTS))
         return observed.where(sf.col(COLUMN).isNull()).drop(COLUMN)
+
+    def _sources(self, slots: Slots) -> list[DataFrame]:
+        found = [self._rows(slots, s) for s in range(len(self.frames))]
+        if self.control is not None:
+            found.append(self._documents(slots))
+        return found
+
+    def _documents(self, slots: Slots) -> DataFrame:
+        """Control documents as the union has them, a copy for every partition."""
+        assert self.control is not None
+        columns = [sf.lit(None).cast(kind).alias(f"slot{slot}") for slot, kind in enumerate(slots.types)]
+        columns[slots.text] = sf.col(DOCUMENT).alias(f"slot{slots.text}")
+        extra = [sf.lit(0).cast("bigint").alias(CONTENT)] if self.query.counts_rows else []
+        routes = [_route(sf.lit(p), len(self.frames)) for p in range(self.layout.partitions)]
+        if self.layout.replicates:
+            return self.control.select(*columns, *extra, sf.posexplode(sf.array(*routes)).alias(COPY, ROUTE))
+        return self.control.select(*columns, *extra, sf.explode(sf.array(*routes)).alias(ROUTE))
 
     def _rows(self, slots: Slots, stream: int) -> DataFrame:
         """One stream's rows as the union has them, each as often as partitions need it."""
@@ -91,12 +119,15 @@ def prepare(
     name: str | None = None,
     partitioning: str | None = None,
     spread: Mapping[str, Any] | Spread | None = None,
+    control: DataFrame | None = None,
 ) -> Prepared:
     """Checks a query against the frames' schemas and decides how rows are partitioned."""
     missing = [alias for alias in query.aliases if alias not in frames]
     if missing or len(frames) != len(query.aliases):
         raise QueryError(f"frames: expected {list(query.aliases)}, got {list(frames)}")
     described, streaming = read_frames({alias: frames[alias] for alias in query.aliases})
+    if control is not None:
+        control = control_documents(control, streaming)
     join = check(query, described)
     if streaming and not state:
         raise QueryError(
@@ -118,6 +149,7 @@ def prepare(
         layout,
         name or "_".join(query.aliases),
         state if streaming else None,
+        control,
     )
 
 
@@ -130,7 +162,7 @@ def join(
     idle: str | timedelta | int | None = None,
     memory: str | int | None = None,
     deadline: str | timedelta | None = None,
-    shed: str = "auto",
+    shed: str | Policy = "auto",
     partitions: int | None = None,
     state: str | None = None,
     name: str | None = None,
@@ -144,6 +176,7 @@ def join(
     partitioning: str | None = None,
     spread: Mapping[str, Any] | Spread | None = None,
     seed: int = 0,
+    control: DataFrame | None = None,
 ) -> DataFrame:
     """Joins Spark DataFrames over sliding windows: a DataFrame with a struct column per stream.
 
@@ -175,6 +208,9 @@ def join(
         "key", "range", "range(width of a cell)", "grid" or "one"; None leaves it to the planner.
     spread
         {"key": [values], "ways": n}: these values of the key are spread over n partitions each.
+    control
+        A DataFrame of the frames' kind with a text column `document`: changes to the running query, as in
+        `Operator.control`. One that is not understood is left out, with the reason in the metrics.
 
     Examples
     --------
@@ -206,7 +242,7 @@ def join(
         functions=functions or {},
         seed=seed,
     )
-    return prepare(frames, query, partitions, state, name, partitioning, spread).frame()
+    return prepare(frames, query, partitions, state, name, partitioning, spread, control).frame()
 
 
 def _barrier(rows: DataFrame, join: str) -> DataFrame:

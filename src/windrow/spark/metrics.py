@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql.streaming import StreamingQuery
 
 from windrow.model.measurements import Measurements
+from windrow.shed.monitor import recall_interval
 
 COLUMN = "_windrow"
 """The helper column that carries the documents."""
@@ -43,6 +44,7 @@ class StreamMetrics:
     rows_late: int
     rows_null_time: int
     rows_filtered: int
+    rows_shed: int
     window_rows: int
     memory_bytes: int
     newest: int | None
@@ -61,9 +63,25 @@ class PartitionMetrics:
     rows_late: int
     rows_null_time: int
     rows_filtered: int
+    rows_shed: int
+    """Rows that went before they expired, for lack of memory."""
     results: int
     window_rows: int
     memory_bytes: int
+    memory_limit: str | None
+    """The partition's share of the join's limit."""
+    results_found: float
+    """Results of this batch that the estimate of the recall knows of, the true number it comes to, and the
+    variance of that."""
+    results_true: float
+    results_variance: float
+    watched_rows: int
+    """Rows kept to know the recall: what the estimate costs."""
+    importance: float | None
+    fairness: float | None
+    sampling: float | None
+    rejected: tuple[str, ...]
+    """Why control documents of this batch were not followed."""
     comparisons: int
     from_memory: bool
     """Whether the worker still had the windows from the batch before."""
@@ -83,7 +101,7 @@ class PartitionMetrics:
     def from_json(cls, text: str) -> PartitionMetrics:
         saved = json.loads(text)
         streams = {alias: StreamMetrics(**counts) for alias, counts in saved.pop("streams").items()}
-        return cls(**saved, streams=streams)
+        return cls(**saved | {"rejected": tuple(saved["rejected"])}, streams=streams)
 
 
 @dataclass(frozen=True)
@@ -125,6 +143,23 @@ class BatchMetrics:
         return int(self.total("memory_bytes"))
 
     @property
+    def rows_shed(self) -> int:
+        return int(self.total("rows_shed"))
+
+    @property
+    def recall(self) -> tuple[float, float, float]:
+        """Of this batch: estimate and 95 % interval; 1 where nothing was lost, NaN where nothing tells."""
+        sums = [self.total(f"results_{name}") for name in ("found", "true", "variance")]
+        if sums[1] == 0 and self.results:
+            return (1.0, 1.0, 1.0) if not self.limited else (float("nan"), 0.0, 1.0)
+        return recall_interval(*sums)
+
+    @property
+    def limited(self) -> bool:
+        """Whether the windows have a limit."""
+        return any(p.memory_limit for p in self.partitions)
+
+    @property
     def comparisons(self) -> int:
         return int(self.total("comparisons"))
 
@@ -140,12 +175,13 @@ class BatchMetrics:
         return max(self.partitions, key=lambda p: p.hot_share * p.rows_in, default=None)
 
     def __str__(self) -> str:
-        lost = {"late": self.rows_late, "without time": self.rows_null_time}
+        lost = {"late": self.rows_late, "without time": self.rows_null_time, "shed": self.rows_shed}
         told = "".join(f", {count:,} {name}" for name, count in lost.items() if count)
         return (
             f"{self.join} batch {self.batch}: {self.rows_in:,} rows in{told}, {self.results:,} results in "
             f"{self.seconds:.2f} s; windows hold {self.window_rows:,} rows in "
             f"{self.memory_bytes / 2**20:.1f} MiB; {len(self.partitions)} partitions, skew {self.skew:.2f}"
+            + ("; recall {:.3f} [{:.3f}, {:.3f}]".format(*self.recall) if self.limited else "")
         )
 
 
@@ -193,7 +229,7 @@ def between(
     found = {}
     for alias, now in after.streams.items():
         then = before.streams[alias]
-        names = ("rows_in", "rows_late", "rows_null_time", "rows_filtered")
+        names = ("rows_in", "rows_late", "rows_null_time", "rows_filtered", "rows_shed")
         counts = {name: getattr(now, name) - getattr(then, name) for name in names}
         arrived = counts["rows_in"]
         counts |= counted.get(alias, {})

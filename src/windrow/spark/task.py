@@ -13,6 +13,7 @@ has one of b-1.
 from __future__ import annotations
 
 import gc
+import math
 import tempfile
 import time
 from collections import OrderedDict
@@ -26,10 +27,13 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.operator import Operator
+from windrow.engine.output import CLUSTER, WEIGHT
 from windrow.engine.rows import event_times
 from windrow.engine.state import capture, fingerprint, revive
+from windrow.errors import WindrowError
 from windrow.expr.parse import references
 from windrow.expr.words import word_array
+from windrow.model.limit import MemoryLimit
 from windrow.model.measurements import Measurements
 from windrow.model.predicate import Word
 from windrow.model.query import Function, Query
@@ -91,13 +95,15 @@ class Task:
     partitions: int
     name: str
     state: str | None
+    text: int = -1
+    """The slot of control documents, if there are any."""
     token: str = field(default_factory=lambda: uuid4().hex)
     """Of this call of `join`: what a worker holds of another call may be of another query."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         settle()
         began = time.perf_counter()
-        arrived = gather(batches, self.schemas, self.slots)
+        arrived = gather(batches, self.schemas, self.slots, self.text)
         read = time.perf_counter()
         if self.state is None:
             yield from self._once(arrived, read - began)
@@ -109,11 +115,14 @@ class Task:
         if arrived.partition is None:
             return
         operator = Operator(self.query, dict(zip(self.query.aliases, self.schemas, strict=True)))
+        limit = self._share(operator, arrived.partition, {})
+        rejected = _follow(operator, arrived.documents)
         before, counted = operator.measure(), self._counted(operator, arrived)
         began = time.perf_counter()
         results = [operator.process(self._named(arrived)), operator.finish()]
         seconds = (reading, 0.0, time.perf_counter() - began, 0.0)
-        yield self._report(arrived, before, operator.measure(), counted, None, False, seconds)
+        told = (before, operator.measure(), counted)
+        yield self._report(arrived, *told, None, False, seconds, limit, rejected)
         for table in results:
             yield from _results(table)
 
@@ -136,6 +145,8 @@ class Task:
         before = operator.measure()
         reached = marks.newest_times(now.batch)
         operator.advance(dict(zip(self.query.aliases, reached, strict=False)))
+        limit = self._share(operator, arrived.partition, marks.needs(now.batch))
+        rejected = _follow(operator, arrived.documents)
         counted = self._counted(operator, arrived)
         found = time.perf_counter()
         results = operator.process(self._named(arrived))
@@ -143,11 +154,14 @@ class Task:
         after = operator.measure()
         newest = [after.streams[alias].newest for alias in self.query.aliases]
         from_memory = held.content is not None and held.content == kept
-        held.content = held.store.publish(now.batch, capture(operator), newest).content
+        need = operator.need()
+        wanted = None if need is None else math.ceil(need)
+        held.content = held.store.publish(now.batch, capture(operator), newest, wanted).content
         held.store.collect(now.batch - 1, marks)
         self._keep(scope, arrived.partition, held)
         seconds = (reading, found - began, processed - found, time.perf_counter() - processed)
-        yield self._report(arrived, before, after, counted, now.batch, from_memory, seconds)
+        told = (before, after, counted)
+        yield self._report(arrived, *told, now.batch, from_memory, seconds, limit, rejected)
         yield from _results(results)
 
     # -- finding the windows ----------------------------------------------------------------------------
@@ -186,6 +200,22 @@ class Task:
                 held.operator = revive(Operator, self.query, held.store.load(manifest))
         return held.operator
 
+    def _share(self, operator: Operator, partition: int, needs: dict[int, int]) -> MemoryLimit | None:
+        """The partition's part of the limit, by what each needed when it last published. The parts of
+        partitions that are not known yet are even, so that all parts together are never more than the limit.
+
+        What others needed is read off marks below this batch, so a replay finds the same.
+        """
+        limit = self.query.limit
+        if limit is None:
+            return None
+        even = limit.size / self.partitions
+        if partition in needs:
+            even *= len(needs) * needs[partition] / sum(needs.values())
+        share = MemoryLimit(limit.kind, max(len(self.query.aliases), int(even)))
+        operator.resize(share)
+        return share
+
     # -- counting ---------------------------------------------------------------------------------------
 
     def _named(self, arrived: Arrived) -> dict[str, pa.RecordBatch]:
@@ -216,10 +246,13 @@ class Task:
         batch: int | None,
         from_memory: bool,
         seconds: tuple[float, float, float, float],
+        limit: MemoryLimit | None,
+        rejected: tuple[str, ...],
     ) -> pa.RecordBatch:
         assert arrived.partition is not None
         streams = between(before, after, counted)
-        names = ("rows_in", "rows_copied", "rows_late", "rows_null_time", "rows_filtered")
+        names = ("rows_in", "rows_copied", "rows_late", "rows_null_time", "rows_filtered", "rows_shed")
+        then, now = before.quality, after.quality
         hot_key, hot_share = self._hottest(arrived)
         told = PartitionMetrics(
             batch=batch,
@@ -228,6 +261,15 @@ class Task:
             results=after.results - before.results,
             window_rows=after.window_rows,
             memory_bytes=after.memory_bytes,
+            memory_limit=None if limit is None else str(limit),
+            results_found=now.found - then.found,
+            results_true=now.true - then.true,
+            results_variance=now.variance - then.variance,
+            watched_rows=now.watched_rows,
+            importance=None if now.importance is None else now.importance - (then.importance or 0.0),
+            fairness=now.fairness,
+            sampling=now.sampling,
+            rejected=rejected,
             comparisons=after.comparisons - before.comparisons,
             from_memory=from_memory,
             hot_key=hot_key,
@@ -239,8 +281,12 @@ class Task:
             streams=streams,
         )
         columns = [pa.nulls(1, pa.struct(list(schema))) for schema in self.schemas]
+        titles = list(self.query.aliases)
+        if self.query.policy.samples:
+            columns += [pa.nulls(1, pa.float64()), pa.nulls(1, pa.int64())]
+            titles += [WEIGHT, CLUSTER]
         return pa.RecordBatch.from_arrays(
-            [*columns, pa.array([told.to_json()], pa.string())], [*self.query.aliases, COLUMN]
+            [*columns, pa.array([told.to_json()], pa.string())], [*titles, COLUMN]
         )
 
     def _hottest(self, arrived: Arrived) -> tuple[str | None, float]:
@@ -262,6 +308,17 @@ class Task:
             if share > best[1]:
                 best = (str(counts.field("values")[most].as_py()), share)
         return best
+
+
+def _follow(operator: Operator, documents: tuple[str, ...]) -> tuple[str, ...]:
+    """Hands on control documents; returns why some were not followed."""
+    rejected = []
+    for document in documents:
+        try:
+            operator.control(document)
+        except WindrowError as error:
+            rejected.append(str(error))
+    return tuple(rejected)
 
 
 def _results(table: pa.Table) -> Iterator[pa.RecordBatch]:

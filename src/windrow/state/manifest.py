@@ -40,6 +40,8 @@ class Manifest:
     """Newest event time of each stream, in microseconds; None before its first row."""
     created: float
     """Seconds since 1970."""
+    need: int | None = None
+    """What whole windows would take, where memory is limited."""
 
     @cached_property
     def live_bytes(self) -> int:
@@ -73,6 +75,7 @@ class Manifest:
                 "partitions": self.partitions,
                 "created": self.created,
                 "frontier": self.frontier,
+                "need": self.need,
                 "files": self.files,
                 "parts": [part.to_json() for part in self.parts],
                 "head": self.head,
@@ -102,6 +105,7 @@ class Manifest:
             files=saved["files"],
             frontier=tuple(saved["frontier"]),
             created=saved["created"],
+            need=saved["need"],
         )
 
 

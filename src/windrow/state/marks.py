@@ -1,6 +1,7 @@
 """What tasks leave in `frontier/`: files without contents, whose names say all.
 
     p3.b17.<time>_<time>                   partition 3 published batch 17, its streams having come this far
+    p3.b17.<time>_<time>.n<need>           the same, with what its windows would take without a limit
     e2.b17.<versions>.<attempt>.<unique>   a task of batch 17 had no rows
 
 Names, so that one listing tells the marks of all partitions. A task without rows does not know its partition,
@@ -16,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from uuid import uuid4
 
-_MARK = re.compile(r"p(\d+)\.b(\d+)\.(.*)")
+_MARK = re.compile(r"p(\d+)\.b(\d+)\.([^.]*)(?:\.n(\d+))?")
 _EMPTY = re.compile(r"e(\d+)\.b(\d+)\.(\d+)\.([0-9a-f-]+)\.([0-9a-f]+)")
 _UNKNOWN = "x"
 
@@ -28,11 +29,14 @@ class Mark:
     partition: int
     batch: int
     times: tuple[int | None, ...]
+    need: int | None = None
+    """What its windows would take if they were whole, where memory is limited."""
 
     @property
     def name(self) -> str:
         times = "_".join(_UNKNOWN if t is None else str(t) for t in self.times)
-        return f"p{self.partition}.b{self.batch}.{times}"
+        need = "" if self.need is None else f".n{self.need}"
+        return f"p{self.partition}.b{self.batch}.{times}{need}"
 
     @classmethod
     def parse(cls, name: str) -> Mark | None:
@@ -40,7 +44,7 @@ class Mark:
         if match is None:
             return None
         times = tuple(None if t == _UNKNOWN else int(t) for t in match[3].split("_") if t)
-        return cls(int(match[1]), int(match[2]), times)
+        return cls(int(match[1]), int(match[2]), times, None if match[4] is None else int(match[4]))
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,11 @@ class Marks:
         return [
             max((t for t in times if t is not None), default=None) for times in zip(*counted, strict=True)
         ]
+
+    def needs(self, below: int) -> dict[int, int]:
+        """Per partition, what it needed at its last batch below `below`."""
+        last = self._last(below)
+        return {m.partition: m.need for m in self.published if last.get(m.partition) == m.batch and m.need}
 
     def versions(self, below: int) -> int:
         """A number that falls if any partition's last version below `below` is lost, and rises only as

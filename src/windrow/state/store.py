@@ -98,7 +98,9 @@ class StateStore:
         self._shelf = Shelf(batches, manifest.parts, manifest.files)
         return State(manifest.head, tuple(batches))
 
-    def publish(self, batch: int, state: State, frontier: Sequence[int | None]) -> Manifest:
+    def publish(
+        self, batch: int, state: State, frontier: Sequence[int | None], need: int | None = None
+    ) -> Manifest:
         """Makes `state` the version of `batch`. On return it lasts; if this fails, the one before stands."""
         content, replaced = uuid4().hex, self._mark_of(batch)
         placed = self._shelf.stored(state.parts)
@@ -118,9 +120,10 @@ class StateStore:
                 files={file: sizes[file] for file in dict.fromkeys(p.file for p in parts)},
                 frontier=tuple(frontier),
                 created=self.ledger.clock(),
+                need=need,
             )
             commit.open(f"{self._directory}/{manifest_name(batch)}").write(manifest.to_bytes())
-            mark = Mark(self.partition, batch, manifest.frontier)
+            mark = Mark(self.partition, batch, manifest.frontier, need)
             commit.open(f"{self._join}/{FRONTIERS}/{mark.name}")
         if replaced is not None and replaced != mark:
             # An earlier attempt had other rows: the query was set back. Its frontier must not count.
@@ -145,7 +148,7 @@ class StateStore:
             manifest = Manifest.from_bytes(self.root.read(path).to_pybytes(), self.root.at(path))
         except (FileNotFoundError, StateError):
             return None
-        return Mark(self.partition, batch, manifest.frontier)
+        return Mark(self.partition, batch, manifest.frontier, manifest.need)
 
     def _checked(self, manifest: Manifest) -> Manifest:
         if manifest.partitions != self.partitions:
