@@ -166,7 +166,7 @@ class Importance(Policy):
     initial: float | By = None
     recompute: str = "successive"
     k: int = 10
-    tolerance: float = 0.1
+    tolerance: float = 0.05
 
     def __post_init__(self) -> None:
         super().__post_init__()

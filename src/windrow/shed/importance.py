@@ -34,9 +34,9 @@ IMMATURE = 1e200
 """Above every priority."""
 MATURITY, UNPRODUCTIVE = 0.4, 0.6
 """Parts of the time rows can stay, as in the paper's Table 5: 2 and 3 of 5 seconds."""
-DECAY = 1.0
-"""A match counts 1/e after the time rows can stay."""
-PENALTY = 0.5
+DECAY = 0.5
+"""A match counts 1/e after twice the time rows can stay."""
+PENALTY = 5.0
 """What a row loses that had no match for as long as rows can stay, where 1 is the priority of a row of mean
 importance with one match in that time."""
 

@@ -90,15 +90,16 @@ class ImportanceFunction:
         term = self._terms[view.stream]
         rows = len(view) - start
         found = term.values(view.payload(term.columns, start), rows).cast(pa.float64())
-        missing = pc.or_kleene(found.is_null(), pc.is_nan(found))
-        values = pc.if_else(missing, 0.0, found).to_numpy(zero_copy_only=False)
+        values = found.to_numpy(zero_copy_only=False)
+        missing = np.isnan(values)
+        values = np.where(missing, 0.0, values)
         wrong = np.flatnonzero((values < 0) | np.isinf(values))
         if len(wrong):
             raise DataError(
                 f"stream '{term.alias}': importance must be a number from 0, got {values[wrong[0]]:g} of "
                 f"{term.text}; bound it in the expression, for example greatest({term.text}, 0)"
             )
-        return values, pc.sum(missing).as_py() or 0
+        return values, int(missing.sum())
 
 
 def combined(how: str, parts: Sequence[Array]) -> Array:

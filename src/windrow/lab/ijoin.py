@@ -1,0 +1,225 @@
+"""iJoin's experiments (s. 5): the streams, the schemes that are compared, and one run of one of them.
+
+The paper describes its data as categorical and close to real settings, no more, so two news feeds are made
+here: stories break on one feed, are taken up by the other after a lag, and are reported for a while. The lag
+decides which scheme does well, so it is swept.
+
+Its units are read as follows. With two seconds to mature nothing would ever be mature at 100 rows a second
+and five rows of memory, and s. 5 compares seconds with rows (maturity, unproductivity, M, w in ascending
+order); so each stream brings one row a second, as in the worked example. M is divided equally (s. 3.4). The
+decay and the penalty's constant are not given; here they are 0.1 and 10, with which nearly every unproductive
+row goes before all that are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from matplotlib.figure import Figure
+
+import windrow as wr
+from windrow.lab.averages import average
+from windrow.lab.experiment import Row
+from windrow.model.importance import Greedy, Importance, Lookup, Size
+from windrow.model.policies import Fifo, Random
+from windrow.model.policy import Policy
+from windrow.model.units import SECOND
+
+Array = np.ndarray
+SCHEMES = ("FIFO", "RAND", "SIZE", "GREEDY", "IJOIN")
+NEAR, FAR = (0, 8), 16
+"""Seconds from one feed to the other: at once, or soon enough for a row that found something to find more; and
+so late that FIFO, and mostly IJOIN, let it go."""
+LAGS = (*NEAR, FAR)
+COLOURS = dict(zip((*SCHEMES, "EXACT"), ("C0", "C7", "C1", "C2", "C3", "black"), strict=True))
+
+
+@dataclass(frozen=True)
+class News:
+    """Two feeds of one row a second.
+
+    Parameters
+    ----------
+    seconds
+        How long.
+    lag
+        After how many seconds the other feed takes up a story.
+    domain
+        Keywords.
+    stories
+        How many are reported at a time on a feed, on average; each for 20 seconds, more or less.
+    share
+        The part of the rows that belongs to stories; the others' keywords are uniform.
+    equal
+        Whether all keywords are equally important; else their importance is uniform from 1 to 100.
+    """
+
+    seconds: int
+    lag: float
+    domain: int = 100
+    stories: float = 3.0
+    lasts: float = 20.0
+    share: float = 0.8
+    equal: bool = False
+
+    def draw(self, seed: int) -> Feeds:
+        rng = np.random.default_rng(seed)
+        importance = np.ones(self.domain) if self.equal else rng.uniform(1, 100, self.domain)
+        before = 4 * self.lasts + self.lag
+        count = rng.poisson((self.seconds + before) * self.stories / self.lasts)
+        breaks = rng.uniform(-before, self.seconds, count)
+        keyword = rng.integers(self.domain, size=count)
+        leads = rng.integers(2, size=count)
+        lasts = rng.gamma(4, self.lasts / 4, count)
+        values = []
+        for feed in range(2):
+            begin = breaks + np.where(leads == feed, 0.0, self.lag)
+            seconds = np.arange(self.seconds)[:, None]
+            reported = (begin <= seconds) & (seconds < begin + lasts)
+            # Any of the stories that are reported at the time: the one with the highest lot.
+            lots = np.where(reported, rng.random(reported.shape), -1.0)
+            story = rng.random(self.seconds) < self.share
+            story &= reported.any(axis=1)
+            values.append(
+                np.where(story, keyword[lots.argmax(axis=1)], rng.integers(self.domain, size=self.seconds))
+            )
+        return Feeds(values[0], values[1], importance)
+
+
+@dataclass(frozen=True, eq=False)
+class Feeds:
+    """The keywords of both feeds by second, and the importance of each keyword."""
+
+    r: Array
+    s: Array
+    importance: Array
+
+    def tables(self) -> dict[str, pa.Table]:
+        ts = pa.array(np.arange(len(self.r)) * SECOND, pa.timestamp("us"))
+        return {"r": pa.table({"ts": ts, "keyword": self.r}), "s": pa.table({"ts": ts, "keyword": self.s})}
+
+    @property
+    def by(self) -> dict[str, Lookup]:
+        table = Lookup("keyword", dict(enumerate(self.importance.tolist())))
+        return {"r": table, "s": table}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a scheme runs with (Table 5): rows of memory in all, and seconds."""
+
+    memory: int = 10
+    window: int = 25
+    maturity: float = 2.0
+    unproductive: float = 3.0
+    recompute: str = "successive"
+
+    def scaled(self, memory: int) -> Setting:
+        """Another memory, with thresholds in proportion to it (s. 4.5)."""
+        by = memory / self.memory
+        return replace(self, memory=memory, maturity=self.maturity * by, unproductive=self.unproductive * by)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One draw of the feeds, and the schemes that meet it."""
+
+    news: News
+    setting: Setting
+    seed: int
+    schemes: tuple[str, ...] = SCHEMES
+
+
+def run_trial(trial: Trial) -> list[Row]:
+    """A row for each scheme, with what the experiments vary."""
+    feeds = trial.news.draw(trial.seed)
+    varied = {
+        "lag": trial.news.lag,
+        "domain": trial.news.domain,
+        "memory": trial.setting.memory,
+        "window": trial.setting.window,
+        "unproductive": trial.setting.unproductive,
+        "recompute": trial.setting.recompute,
+        "seed": trial.seed,
+    }
+    return [varied | run_scheme(scheme, feeds, trial.setting, trial.seed) for scheme in trial.schemes]
+
+
+def run_scheme(scheme: str, feeds: Feeds, setting: Setting, seed: int) -> Row:
+    """One run; EXACT has no limit."""
+    exact = scheme == "EXACT"
+    query = wr.Query(
+        streams={alias: wr.Stream("ts", f"{setting.window} seconds") for alias in "rs"},
+        on="r.keyword = s.keyword",
+        memory=None if exact else f"{setting.memory} rows",
+        shed="fifo" if exact else _policy(scheme, feeds, setting),
+        evaluate=None if exact else "eager",
+        seed=seed,
+    )
+    operator = wr.Operator(query)
+    found = operator.process(feeds.tables())
+    # Both rows of a result have one keyword, so its importance is the least of both.
+    importance = feeds.importance[found["r"].combine_chunks().field("keyword").to_numpy()]
+    quality = operator.measure().quality
+    return {
+        "scheme": scheme,
+        "importance": float(importance.sum()),
+        "results": len(importance),
+        "fairness": 1.0 if quality.fairness is None else quality.fairness,
+        "recomputations": quality.recomputations or 0,
+    }
+
+
+def _policy(scheme: str, feeds: Feeds, setting: Setting) -> Policy:
+    if scheme == "IJOIN":
+        return Importance(
+            by=feeds.by,
+            maturity=f"{setting.maturity} seconds",
+            unproductive=f"{setting.unproductive} seconds",
+            penalty=10.0,
+            decay=0.1,
+            recompute=setting.recompute,
+            split="equal",
+            monitor=0.0,
+        )
+    if scheme == "GREEDY":
+        return Greedy(by=feeds.by, split="equal", monitor=0.0)
+    plain: Mapping[str, type[Policy]] = {"FIFO": Fifo, "RAND": Random, "SIZE": Size}
+    return plain[scheme](split="equal", monitor=0.0)
+
+
+def means(rows: Sequence[Row], *by: str) -> dict[tuple[Any, ...], Row]:
+    """Averages over the seeds, by the columns `by` and the scheme."""
+    keys = (*by, "scheme")
+    averaged = average(rows, by=keys, of=("importance", "results", "fairness", "recomputations"))
+    return {tuple(row[key] for key in keys): row for row in averaged}
+
+
+def best_other(averaged: Mapping[tuple[Any, ...], Row], *at: Any) -> float:
+    """The highest importance of the approximate schemes except IJOIN."""
+    return max(float(averaged[*at, scheme]["importance"]) for scheme in SCHEMES if scheme != "IJOIN")
+
+
+def draw_sweep(rows: Sequence[Row], figure: Figure, x: str, label: str) -> None:
+    """Importance and fairness of every scheme, a column for each lag."""
+    averaged = means(rows, "lag", x)
+    lags = sorted({row["lag"] for row in rows})
+    places = sorted({row[x] for row in rows})
+    grid = figure.subplots(2, len(lags), sharex=True, squeeze=False)
+    for lag, (above, below) in zip(lags, grid.T, strict=True):
+        for scheme in sorted({row["scheme"] for row in rows}, key=list(COLOURS).index):
+            curve = [averaged[lag, place, scheme] for place in places]
+            for axes, name in ((above, "importance"), (below, "fairness")):
+                axes.plot(
+                    places, [row[name] for row in curve], "o-", ms=3, color=COLOURS[scheme], label=scheme
+                )
+        above.set(title=f"lag {lag} s")
+        above.set_ylim(bottom=0)
+        below.set(xlabel=label, ylim=(0, 1.05))
+    grid[0, 0].set_ylabel("total importance")
+    grid[1, 0].set_ylabel("fairness")
+    grid[0, 0].legend(fontsize=7)
