@@ -26,6 +26,7 @@ from windrow.shed.view import Found, View
 Array = np.ndarray
 RETENTION = "retention"
 """Note: seconds the row is to be kept for."""
+TINY = 1e-9
 
 
 class AgeRanking(Ranking):
@@ -63,7 +64,8 @@ class AgeRanking(Ranking):
 
     def rank(self, view: View, rng: np.random.Generator) -> Array:
         ages = view.ages
-        rank = self._curves[view.stream].priority(ages)
+        # Of equals the oldest stay: where little is known yet, all ages are seen that way.
+        rank = self._curves[view.stream].priority(ages) * (1 + TINY * ages / (view.span / 1e6))
         if self.notes:
             overdue = ages - view.notes[RETENTION]
             rank = np.where(overdue >= 0, -1.0 - overdue, rank)
@@ -110,18 +112,17 @@ class AgeRanking(Ranking):
 
 
 def tell(learned: Sequence[LearnedCurve], views: Sequence[View], found: Found) -> None:
-    """Counts the results of watched rows by the age at which they came."""
+    """Counts the results of stored rows by the age at which they came. Which rows are held depends on their
+    age alone, so at any age those the policy kept are like those it would not have kept."""
     for curve, view, rows, stored in zip(learned, views, found.rows, found.stored, strict=True):
-        weights = np.where(stored, view.weight[rows], 0.0)
-        known = weights > 0
-        if known.any():
-            curve.found((found.newest[known] - view.ts[rows[known]]) / 1e6, weights[known])
+        held = rows[stored]
+        curve.found((found.newest[stored] - view.ts[held]) / 1e6, np.ones(len(held)))
 
 
 def age_all(learned: Sequence[LearnedCurve], views: Sequence[View], until: int | None) -> int:
-    """Event time has come to the views' `now`: watched rows are older by what has passed since `until`."""
+    """Event time has come to the views' `now`: rows are older by what has passed since `until`."""
     now = views[0].now
     seconds = 0.0 if until is None else max(0, now - until) / 1e6
     for curve, view in zip(learned, views, strict=True):
-        curve.lived(view.ages[view.watched], view.weight[view.watched], seconds, view.span / 1e6)
+        curve.lived(view.ages, np.ones(len(view)), seconds, view.span / 1e6)
     return now if until is None else max(now, until)
