@@ -42,8 +42,8 @@ lab: $(READY) ## every experiment of the papers at full size, into lab-results/
 	@$(BIN)/windrow lab run --all --out lab-results
 
 soak: $(READY) ## every fault on Spark, then a long run of random queries against the oracle
-	@$(BIN)/python -m pytest --faults tests/test_faults_crash.py tests/test_faults_state.py tests/test_cluster.py \
-		tests/test_pipeline_examples.py
+	@$(BIN)/python -m pytest --faults --soak tests/test_faults_crash.py tests/test_faults_state.py \
+		tests/test_cluster.py tests/test_pipeline_examples.py
 	@$(BIN)/python -m pytest -n $(JOBS) tests/test_random_queries.py --soak
 
 clean: ## remove .venv and caches
