@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from windrow.bench import band, equality, memory, scan, spark, startup
+from windrow.bench import band, equality, memory, scan, shed, spark, startup
 from windrow.errors import QueryError, unknown
 
 Figures = list[dict[str, Any]]
@@ -20,6 +20,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "band": ("Band joins by sorted index: cost per probe as the window grows", band.run),
     "scan": ("Scans against the bare loop", scan.run),
     "memory": ("Memory per window row, and cost per row over 1,000 small batches", memory.run),
+    "shed": ("What a memory limit costs, by policy", shed.run),
     "spark": ("On Spark, against Spark's own stream-stream join, on the same files", spark.run),
     "startup": ("First use compiles, later processes load from disk", startup.run),
 }
@@ -43,8 +44,13 @@ def run_benchmarks(names: list[str], rows: int, out: Path, case: str | None = No
 
 
 def _table(figures: Figures) -> Table:
-    """A line per figure, a column per case."""
+    """A line per figure, a column per case; or the other way round where there are more cases."""
     head, *lines = figures[0]
+    if len(figures) > len(lines):
+        wide = Table(head, *lines)
+        for case in figures:
+            wide.add_row(*(_text(case[line]) for line in (head, *lines)))
+        return wide
     table = Table(head, *(_text(case[head]) for case in figures))
     for column in table.columns[1:]:
         column.justify = "right"

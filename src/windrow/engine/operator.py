@@ -33,7 +33,7 @@ from windrow.model.query import Interval, Query
 from windrow.planning.allocation import RecallCurve
 
 Array = np.ndarray
-QUANTA_PER_LIMIT = 8
+QUANTA_PER_LIMIT = 4
 
 
 class Operator:

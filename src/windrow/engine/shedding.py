@@ -56,6 +56,7 @@ class Shedder:
         self._starts = [0] * len(context.schemas)
         self._now = 0
         self._rng = np.random.default_rng(0)
+        self._views: dict[int, tuple[Array, int, int, View]] = {}
         self._came = [0.0] * len(context.schemas)
         """Rows per stream lately: those of a window ago count half."""
         self._passed = 0.0
@@ -70,6 +71,7 @@ class Shedder:
         self._rng = np.random.default_rng((self._seed, self._quanta))
         self._now = now
         self._starts = [window.end for window in join.windows]
+        self._views.clear()
 
     def arrived(self, join: Join, stream: int, start: int) -> None:
         """Rows from position `start` on were appended."""
@@ -80,6 +82,7 @@ class Shedder:
         if self.monitor:
             self.monitor.arrive(view, self._rng)
         self.ranking.arrive(view, self._rng)
+        self._views.clear()
 
     def found(self, join: Join, partials: Partials) -> Selection | None:
         """Results were found; tells which of them are given out, if not all."""
@@ -122,16 +125,27 @@ class Shedder:
     # -- inside -------------------------------------------------------------------------------------
 
     def _view(self, join: Join, stream: int) -> View:
+        """The window as policies see it; made anew when rows have come or gone."""
         window = join.windows[stream]
+        known = self._views.get(stream)
+        if known is not None and known[0] is window.ts and known[1:3] == (window.first, window.end):
+            return known[3]
+        view = self._look(join, stream)
+        self._views[stream] = (window.ts, window.first, window.end, view)
+        return view
+
+    def _look(self, join: Join, stream: int) -> View:
+        window, monitor = join.windows[stream], self.monitor
+        ts = window.ts[window.first : window.end]
         live = slice(window.first, window.end)
         first = window.columns - len(self.notes)
         notes = {name: window.column(first + k)[live] for k, name in enumerate(self.notes)}
         return View(
             stream=stream,
-            ts=window.ts[live],
+            ts=ts,
             words=[window.column(k)[live] for k in range(len(join.words[stream]))],
             notes=notes,
-            weight=self.monitor.weights(notes[WATCH]) if self.monitor else np.zeros(len(window)),
+            weights=lambda: monitor.weights(notes[WATCH], ts) if monitor else np.zeros(len(ts)),
             fresh=self._starts[stream] - window.first,
             span=window.span if window.span is not None else self._held_for(window.ts[live]),
             now=self._now,

@@ -29,6 +29,8 @@ from windrow.shed.view import Found, View
 Array = np.ndarray
 WATCH = "watch"
 """The note: 0, or a watched row's slot plus one."""
+ENOUGH = 4096
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 Z95 = 1.959963984540054
 
 
@@ -148,10 +150,18 @@ class Monitor:
         """The policy gives up these watched rows."""
         self._ghost[view.notes[WATCH][rows].astype(np.int64) - 1] = True
 
-    def weights(self, column: Array) -> Array:
-        """How many rows each watched row stands for; 0 for the others. `column` is their note."""
+    def weights(self, column: Array, ts: Array) -> Array:
+        """How many rows each watched row stands for; 0 for the others. `column` is their note.
+
+        Until the limit is reached nothing goes before its time, and some thousand rows are enough to learn
+        from: those whose time has a hash with zeros in front.
+        """
         if not self.watching:
-            return np.ones(len(column))
+            bits = max(0, int(len(ts) // ENOUGH).bit_length())
+            if bits == 0:
+                return np.ones(len(ts))
+            hashes = (ts.view(np.uint64) * _ODD) >> np.uint64(64 - bits)
+            return np.where(hashes == 0, float(1 << bits), 0.0)
         found = np.zeros(len(column))
         rows = np.flatnonzero(column > 0)
         found[rows] = self._weight[column[rows].astype(np.int64) - 1]

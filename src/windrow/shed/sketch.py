@@ -10,7 +10,7 @@ import pyarrow as pa
 from windrow.kernels import sketch
 
 Array = np.ndarray
-DEPTH = 4
+ROWS = 4
 
 
 class Passed:
@@ -30,8 +30,8 @@ class Passed:
 class CountSketch:
     """Counts of values of any kind, as words."""
 
-    def __init__(self, width: int, depth: int = DEPTH) -> None:
-        self._cells = np.zeros((depth, width))
+    def __init__(self, width: int) -> None:
+        self._cells = np.zeros((ROWS, width))
         self.total = 0.0
 
     def add(self, words: Array, amount: float = 1.0) -> None:
@@ -50,12 +50,11 @@ class CountSketch:
 
     def save(self) -> tuple[dict[str, Any], pa.RecordBatch]:
         cells = pa.record_batch({"cells": self._cells.ravel()})
-        return {"total": self.total, "shape": list(self._cells.shape)}, cells
+        return {"total": self.total, "width": self._cells.shape[1]}, cells
 
     @classmethod
     def load(cls, plain: dict[str, Any], part: pa.RecordBatch) -> CountSketch:
-        depth, width = plain["shape"]
-        made = cls(width, depth)
-        made._cells[:] = part.column(0).to_numpy().reshape(depth, width)
+        made = cls(plain["width"])
+        made._cells[:] = part.column(0).to_numpy().reshape(made._cells.shape)
         made.total = plain["total"]
         return made

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +22,8 @@ class View:
     """The predicate's words, in the order of `Join.words[stream]`."""
     notes: Mapping[str, Array]
     """What the policy keeps with each row; to be written as well."""
-    weight: Array
-    """How many rows each row stands for, of those that are kept until they expire so that what they join with
-    is known in full; 0 for all others."""
+    weights: Callable[[], Array]
+    """See `weight`."""
     fresh: int
     """Rows from here on came in this quantum."""
     span: int
@@ -35,6 +35,12 @@ class View:
 
     def __len__(self) -> int:
         return len(self.ts)
+
+    @cached_property
+    def weight(self) -> Array:
+        """How many rows each row stands for, of those that are kept until they expire so that what they join
+        with is known in full; 0 for all others."""
+        return self.weights()
 
     @property
     def watched(self) -> Array:
