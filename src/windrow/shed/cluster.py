@@ -30,10 +30,9 @@ from windrow.model.samples import Cluster, PpsCluster, Sampled
 from windrow.planning.sampling import mean_within, pps_constant
 from windrow.shed.context import Context
 from windrow.shed.drawing import (
-    FILLING,
-    REVISIONS,
     ROW,
     Identities,
+    Pace,
     Recent,
     Tally,
     last_to_arrive,
@@ -72,8 +71,7 @@ class ClusterRanking(Ranking):
         self._recent = Recent(streams)
         self._tally = Tally()
         self._level = [np.inf if policy.p is None or sizes else policy.p] * streams
-        self._filling = True
-        self._since = 0
+        self._pace = Pace()
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -81,7 +79,7 @@ class ClusterRanking(Ranking):
         fresh = slice(view.fresh, len(view))
         self._identities.number(view, rng)
         self._need.arrive(view)
-        self._since += len(view) - view.fresh
+        self._pace.arrive(len(view) - view.fresh)
         chance = self._chances(self._measured(view, fresh), view.stream)
         drawn = uniforms(self._identities.of(view, fresh), 0)
         weight = np.divide(1.0, chance, out=np.zeros(len(chance)), where=drawn < chance)
@@ -110,15 +108,12 @@ class ClusterRanking(Ranking):
 
     def settle(self, views: Sequence[View], room: Room) -> None:
         self._need.settle(views[0].now)
-        held = sum(cost * len(view) for cost, view in zip(room.costs, views, strict=True))
-        self._filling = self._filling and held < FILLING * room.size
-        if self._sizes and self._need.known:
-            self._sizes.settle(views[0].now, max(map(self._need.span, range(len(views)))))
-        given = self._policy.p is not None and self._sizes is None
-        if given or self._filling or not self._need.known:
+        if not self._need.known:
             return
-        if self._since * REVISIONS >= room.size / (held / max(1, sum(map(len, views)))):
-            self._since = 0
+        if self._sizes:
+            self._sizes.settle(views[0].now, max(map(self._need.span, range(len(views)))))
+        fixed = self._policy.p is not None and self._sizes is None
+        if not fixed and self._pace.due(views, room):
             self._revise(views, room)
 
     def spent(self, view: View) -> Array:
@@ -145,7 +140,9 @@ class ClusterRanking(Ranking):
         if self._sizes is None:
             return np.ones(len(view) - view.fresh)
         self._sizes.arrive(view)
-        sizes = self._sizes.of(view, fresh, self._need.span(view.stream))
+        results = self._sizes.of(view, fresh, self._need.span(view.stream))
+        # Against what rows bring at present, so that learning better does not set new rows against old ones.
+        sizes = results / self._sizes.mean(results)
         self._recent.add(view.stream, sizes)
         view.notes[SIZE][fresh] = sizes
         return sizes
@@ -216,8 +213,7 @@ class ClusterRanking(Ranking):
             "need": self._need.save(),
             "tally": self._tally.save(),
             "level": [None if level == np.inf else level for level in self._level],
-            "filling": self._filling,
-            "since": self._since,
+            "pace": self._pace.save(),
         }
         if self._sizes is None:
             return plain, []
@@ -229,7 +225,7 @@ class ClusterRanking(Ranking):
         self._need.load(plain["need"])
         self._tally.load(plain["tally"])
         self._level = [np.inf if level is None else level for level in plain["level"]]
-        self._filling, self._since = plain["filling"], plain["since"]
+        self._pace.load(plain["pace"])
         if self._sizes:
             streams = len(self._aliases)
             self._recent.load(parts[:streams])

@@ -17,6 +17,7 @@ import pyarrow as pa
 from windrow.kernels.chance import identify
 from windrow.model.measurements import Quality
 from windrow.shed.monitor import recall_interval
+from windrow.shed.ranking import Room
 from windrow.shed.view import Found, View
 
 Array = np.ndarray
@@ -27,8 +28,12 @@ RECENT = 1024
 """Rows of a stream whose sizes are remembered."""
 FILLING = 1 / 8
 """Until this part of the memory is used for the first time every row is taken: rates are not known yet."""
+OUTLINE = 64
+"""Sizes that stand for all of them where many steps are needed."""
 REVISIONS = 32
 """How often chances are looked at anew while as many rows come as the memory holds."""
+LEAST_ROWS = 16
+"""That come between two such looks."""
 
 
 def last_to_arrive(views: Sequence[View], found: Found) -> Array:
@@ -82,11 +87,46 @@ class Recent:
     def of(self, stream: int) -> Array:
         return self._sizes[stream]
 
+    def outline(self, stream: int) -> Array:
+        """A few sizes that stand for all."""
+        sizes = self._sizes[stream]
+        step = max(1, len(sizes) // OUTLINE)
+        return np.sort(sizes)[step // 2 :: step]
+
     def save(self) -> list[pa.RecordBatch]:
         return [pa.record_batch({"sizes": sizes}) for sizes in self._sizes]
 
     def load(self, parts: Sequence[pa.RecordBatch]) -> None:
         self._sizes = [part.column(0).to_numpy().copy() for part in parts]
+
+
+class Pace:
+    """When chances are looked at anew."""
+
+    def __init__(self) -> None:
+        self._filling = True
+        self._rows = 0
+
+    def arrive(self, rows: int) -> None:
+        self._rows += rows
+
+    def due(self, views: Sequence[View], room: Room) -> bool:
+        """At the end of a quantum."""
+        held = sum(cost * len(view) for cost, view in zip(room.costs, views, strict=True))
+        self._filling = self._filling and held < FILLING * room.size
+        if self._filling or not held:
+            return False
+        fit = room.size * sum(map(len, views)) / held
+        if self._rows < max(LEAST_ROWS, fit / REVISIONS):
+            return False
+        self._rows = 0
+        return True
+
+    def save(self) -> list[Any]:
+        return [self._filling, self._rows]
+
+    def load(self, plain: Sequence[Any]) -> None:
+        self._filling, self._rows = plain
 
 
 @dataclass

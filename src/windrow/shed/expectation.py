@@ -22,7 +22,7 @@ from windrow.shed.context import Context
 from windrow.shed.curve import LearnedCurve
 from windrow.shed.drawing import Recent
 from windrow.shed.need import Need
-from windrow.shed.sizes import Sizes
+from windrow.shed.sizes import LEARNING, Sizes
 from windrow.shed.view import View
 
 Array = np.ndarray
@@ -76,7 +76,7 @@ class ByKey:
         self._sizes.settle(views[0].now, max(map(need.span, range(len(views)))))
 
     def stay(self, stream: int, p: float) -> float:
-        n = self._recent.of(stream)
+        n = self._recent.outline(stream)
         if not len(n):
             return 0.0
         within = (1 - p) ** beyond(n, self._reach)
@@ -136,8 +136,7 @@ class ByAge:
         """As learned, with one result more than was seen."""
         if self._given is not None:
             return float(sum(self._given.get(self._aliases[stream], ())))
-        lived = self._lived[stream]
-        return self._curves[stream].n + span / lived if lived > 0 else np.inf
+        return self._curves[stream].n + span / max(self._lived[stream], span * LEARNING)
 
     def _curve(self, stream: int, span: float) -> AgeCurve:
         if self._given is None:

@@ -21,6 +21,10 @@ from windrow.shed.sketch import Passed
 from windrow.shed.view import View
 
 Array = np.ndarray
+LEARNING = 1 / 16
+"""Rates are taken over this part of the window at least."""
+MEMORY = 1 - 1 / 256
+"""How much of a mean over rows is kept when another row comes."""
 
 
 class Sizes:
@@ -41,6 +45,8 @@ class Sizes:
         self._half_life = half_life
         self._passed = Passed()
         self._until: int | None = None
+        self._total, self._rows = 0.0, 0.0
+        """Results expected of rows that came lately, and how many these were."""
 
     def arrive(self, view: View) -> None:
         """Rows came."""
@@ -66,18 +72,32 @@ class Sizes:
             return np.where(words[at] == own, results[at], 0.0)
         if not self.known:
             return np.ones(len(which))
-        return span * (self._rates.rates(view, which) + 1 / max(self._passed.seconds, 1e-6))
+        # In the beginning little time has passed, and rates taken over it would be anything.
+        seconds, least = self._passed.seconds, span * LEARNING
+        return span * (self._rates.rates(view, which) * min(1.0, seconds / least) + 1 / max(seconds, least))
+
+    def mean(self, results: Array) -> float:
+        """What a row of any stream is expected to bring lately, these rows among them; 1 where it is given."""
+        if self._given is not None or not self.known:
+            return 1.0
+        self._total *= MEMORY ** len(results)
+        self._rows = self._rows * MEMORY ** len(results) + len(results)
+        self._total += float(results.sum())
+        return self._total / self._rows
 
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
         if self._given is not None:
             return {}, []
         rates, parts = self._rates.save()
-        return {"rates": rates, "until": self._until, "passed": self._passed.seconds}, parts
+        lately = [self._total, self._rows]
+        plain = {"rates": rates, "until": self._until, "passed": self._passed.seconds, "lately": lately}
+        return plain, parts
 
     def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
         if self._given is None:
             self._rates.load(plain["rates"], parts)
             self._until, self._passed.seconds = plain["until"], plain["passed"]
+            self._total, self._rows = plain["lately"]
 
 
 def _encoded(context: Context, given: Expected) -> list[tuple[int, Array, Array]]:

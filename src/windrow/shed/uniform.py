@@ -30,10 +30,9 @@ from windrow.model.samples import Uniform
 from windrow.planning.sampling import mean_within, uniform_fraction
 from windrow.shed.context import Context
 from windrow.shed.drawing import (
-    FILLING,
-    REVISIONS,
     ROW,
     Identities,
+    Pace,
     Tally,
     last_to_arrive,
     limits,
@@ -84,8 +83,7 @@ class UniformRanking(Ranking):
         self._tally = Tally()
         self._p = 1.0 if policy.p is None else policy.p
         self._monitored = 1.0 if policy.monitor > 0 else 0.0
-        self._filling = True
-        self._since = 0
+        self._pace = Pace()
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -93,7 +91,7 @@ class UniformRanking(Ranking):
         fresh = slice(view.fresh, len(view))
         self._identities.number(view, rng)
         self._need.arrive(view)
-        self._since += len(view) - view.fresh
+        self._pace.arrive(len(view) - view.fresh)
         results = self._model.arrive(view, self._need)
         who = self._identities.of(view, fresh)
         bound = np.floor(results + beyond(results, self._policy.reach) + uniforms(who, ROUNDED))
@@ -130,12 +128,7 @@ class UniformRanking(Ranking):
         if not self._need.known:
             return
         self._model.settle(views, [self._standing(view, slice(None)) for view in views], self._need)
-        held = sum(cost * len(view) for cost, view in zip(room.costs, views, strict=True))
-        self._filling = self._filling and held < FILLING * room.size
-        if self._filling or not held:
-            return
-        if self._since * REVISIONS >= room.size / (held / sum(map(len, views))):
-            self._since = 0
+        if self._pace.due(views, room):
             self._revise(views, room)
 
     def spent(self, view: View) -> Array:
@@ -202,8 +195,7 @@ class UniformRanking(Ranking):
             "model": model,
             "p": self._p,
             "monitored": self._monitored,
-            "filling": self._filling,
-            "since": self._since,
+            "pace": self._pace.save(),
         }
         return plain, parts
 
@@ -213,4 +205,4 @@ class UniformRanking(Ranking):
         self._tally.load(plain["tally"])
         self._model.load(plain["model"], parts)
         self._p, self._monitored = plain["p"], plain["monitored"]
-        self._filling, self._since = plain["filling"], plain["since"]
+        self._pace.load(plain["pace"])
