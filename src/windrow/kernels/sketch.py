@@ -26,7 +26,7 @@ def _cell(key: np.int64, row: int, width: int) -> int:
     h ^= h >> _R33
     h *= _MIX2
     h ^= h >> _R33
-    # The upper half as a fraction of the width: a multiplication where a division would take ten times longer.
+    # The upper half as a fraction of the width: a multiplication, since a division takes much longer.
     return int(((h >> _R32) * np.uint64(width)) >> _R32)
 
 
@@ -41,8 +41,8 @@ def add(cells: Any, keys: Any, amount: float) -> None:
 
 @njit(cache=True)
 def estimate(cells: Any, total: float, keys: Any, out: Any) -> None:
-    """The count of each key: the middle of its four cells less the others' share, but never more than the least
-    of them nor less than 0. `total` is what all counts add up to."""
+    """The count of each key: the middle of its four cells less the others' share, but never more than the
+    least of them nor less than 0. `total` is what all counts add up to."""
     width = cells.shape[1]
     for k in range(len(keys)):
         least, most, together = np.inf, -np.inf, 0.0

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from windrow.errors import QueryError
+from windrow.errors import QueryError, unknown
+from windrow.model.policies import POLICIES
+from windrow.model.policy import Policy
 from windrow.model.query import Access, Query, Stream, Window
 from windrow.pipeline.description import STATIC, Aggregation, Pipeline, Run, Sink, Source, Trigger
 from windrow.pipeline.section import Section
@@ -173,9 +176,10 @@ def _query(tables: Sequence[Section], join: Section) -> Query:
     cross = join.truth("cross")
     order = join.any("order", "heuristic")
     given = {key: join.any(key) for key in ("idle", "evaluate", "expire", *LIMITS) if key in join}
-    for key in ("late", "idle", "evaluate", "expire", "algorithm", "deadline", "shed"):
+    for key in ("late", "idle", "evaluate", "expire", "algorithm", "deadline"):
         join.text(key)
     try:
+        given |= {"shed": _policy(join)} if "shed" in join else {}
         return Query(
             streams=streams,
             on=on,
@@ -189,6 +193,19 @@ def _query(tables: Sequence[Section], join: Section) -> Query:
     except QueryError as error:
         told = str(error)
         raise QueryError(told if told.startswith("stream") else f"join: {told}") from None
+
+
+def _policy(join: Section) -> str | Policy | None:
+    """A policy's name, or a table with its name under 'policy' and what else it takes."""
+    given = join.any("shed")
+    if not isinstance(given, Mapping):
+        return join.text("shed")
+    name = str(given.get("policy", ""))
+    if name not in POLICIES:
+        raise QueryError(f"shed: {unknown('policy', name, POLICIES)}")
+    known = [field.name for field in fields(POLICIES[name])]
+    table = Section("join.shed", given, ["policy", *known])
+    return POLICIES[name](**{key: table.any(key) for key in given if key != "policy"})
 
 
 def _partitions(join: Section) -> int | None:

@@ -73,6 +73,7 @@ class Totals:
     rows_in: int = 0
     rows_late: int = 0
     rows_null_time: int = 0
+    rows_shed: int = 0
     results: int = 0
     results_late: int = 0
     last: Progress | None = None
@@ -87,6 +88,7 @@ class Totals:
             self.rows_in += join.rows_in
             self.rows_late += join.rows_late
             self.rows_null_time += join.rows_null_time
+            self.rows_shed += join.rows_shed
             self.results += join.results
             self.partitions |= {(join.join, p.partition): p for p in join.partitions}
 
@@ -102,6 +104,7 @@ class Totals:
         counts = {
             "late": self.rows_late,
             "without time": self.rows_null_time,
+            "shed for lack of memory": self.rows_shed,
             "results too late for the aggregation": self.results_late,
         }
         return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none"
@@ -174,6 +177,11 @@ class View:
             "left out": t.lost(),
             "windows": f"{t.window_rows:,} rows, {t.memory_bytes / MIB:.1f} MiB",
         }
+        for join in last.joins:
+            if join.limited:
+                told["recall"] = "{:.3f} [{:.3f}, {:.3f}] in the last batch".format(*join.recall)
+            for reason in sorted({r for p in join.partitions for r in p.rejected}):
+                told["not followed"] = reason
         parts: list[RenderableType] = [head, _pairs(told), self._streams()]
         return Group(*parts, self._partitions()) if self._per_partition else Group(*parts)
 

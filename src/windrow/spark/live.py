@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import sys
@@ -94,7 +95,9 @@ class Progress:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: totals of each join, and all of each partition."""
-        totals = ("rows_in", "rows_late", "rows_null_time", "results", "window_rows", "memory_bytes")
+        totals = (
+            "rows_in", "rows_late", "rows_null_time", "rows_shed", "results", "window_rows", "memory_bytes",
+        )  # fmt: skip
         return {
             "batch": self.batch,
             "began": self.began,
@@ -103,6 +106,7 @@ class Progress:
             "results_late": self.results_late,
             "joins": {
                 join.join: {name: getattr(join, name) for name in totals}
+                | {"recall": [None if math.isnan(r) else r for r in join.recall]}
                 | {"skew": join.skew, "partitions": [asdict(p) for p in join.partitions]}
                 for join in self.joins
             },
