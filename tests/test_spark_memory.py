@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -13,6 +14,7 @@ from spark_tools import START, Stream, failing, frame, in_process, rows, run, sp
 from windrow.shed.monitor import recall_interval
 from windrow.spark.join import join
 from windrow.spark.metrics import metrics
+from windrow.state.layout import Scope
 
 FILES, SIZE, LIMIT = 6, 900, 300
 ON = "a.k = b.k"
@@ -114,6 +116,51 @@ def test_importance_changes_while_the_query_runs(two):
         by_file[number // 100_000 - 10].append(k)
     means = [sum(by_file[n]) / len(by_file[n]) for n in (1, FILES - 1)]
     assert means[0] < 30 < means[1]
+
+
+def test_joins_share_a_pool_and_follow_their_streams(tmp_path):
+    """The join whose rows find little needs more for the same recall; when it ends the other gets all."""
+    pool = wr.Pool("600 rows", str(tmp_path / "pool"))
+    told = {}
+    for name, keys in (("few", 6), ("many", 200), ("few", 6)):
+        path = tmp_path / name
+        again = path.exists()
+        streams = {alias: Stream(path / alias / str(again)) for alias in "ab"}
+        for seed, stream in enumerate(streams.values(), 1):
+            start = 36 if again else 0
+            stream.put(*(rows(10 * seed + n, 300, start=start + 9 * n, span=9, keys=keys) for n in range(4)))
+        path = path / str(again)
+        out = join(
+            {alias: s.read() for alias, s in streams.items()},
+            *(ON, "ts", "9 seconds"),
+            partitions=2,
+            state=str(path / "state"),
+            memory=pool,
+            shed="age",
+            name=f"{name}{again}",
+        )
+        told[name, again] = metrics(run(out, path))
+    shares = {key: sum(int(p.memory_limit.split()[0]) for p in m[-1].partitions) for key, m in told.items()}
+    assert shares["few", False] == pytest.approx(600, abs=5)
+    assert 100 < shares["many", False] < 500
+    assert all(m.window_rows <= 600 for ms in told.values() for m in ms)
+
+
+def test_a_pool_is_divided_by_forecasts(tmp_path):
+    now = [1000.0]
+    pool = wr.Pool("300 rows", str(tmp_path), clock=lambda: now[0])
+    one, two = Scope("q", "one"), Scope("q", "two")
+    assert pool.part(one).size == 300
+    easy, hard = (wr.RecallCurve(np.array([0.0, size]), np.array([0.0, 1.0]), "rows") for size in (100, 300))
+    pool.say(one, easy, 1.0)
+    assert pool.part(two).size == 150
+    pool.say(two, hard, 1.0)
+    assert (pool.part(one).size, pool.part(two).size) == (75, 225)
+    pool.say(two, hard, 3.0)
+    assert pool.part(one).size == 30
+    now[0] += 700
+    pool.say(one, easy, 1.0)
+    assert pool.part(one).size == 300, "the other has ended"
 
 
 def test_what_is_wrong_is_told_before_any_data_is_read(two):

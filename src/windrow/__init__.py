@@ -20,6 +20,7 @@ from windrow.planning.allocation import RecallCurve
 if TYPE_CHECKING:
     from windrow.spark.join import join
     from windrow.spark.metrics import metrics
+    from windrow.spark.pool import Pool
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "MemoryLimit",
     "Operator",
     "Plan",
+    "Pool",
     "PpsCluster",
     "Quality",
     "Query",
@@ -71,6 +73,10 @@ def __getattr__(name: str) -> Any:
         from windrow.spark.join import join
 
         return join
+    if name == "Pool":
+        from windrow.spark.pool import Pool
+
+        return Pool
     if name == "metrics":
         from windrow.spark.metrics import metrics
 

@@ -19,6 +19,7 @@ from pyspark.sql import functions as sf
 
 from windrow.engine.join import Join
 from windrow.errors import QueryError, unknown
+from windrow.model.limit import MemoryLimit
 from windrow.model.policy import Policy
 from windrow.model.query import Access, Function, Interval, Query, Stream, Window
 from windrow.spark.arrivals import CONTENT, COPY, ROUTE, STREAM_BITS
@@ -33,6 +34,7 @@ from windrow.spark.frames import (
 )
 from windrow.spark.metrics import COLUMN, DOCUMENTS, ROUTED, observation_name, routed_name
 from windrow.spark.partitioning import Layout, Spread, choose_layout
+from windrow.spark.pool import Pool
 from windrow.spark.routing import Router
 from windrow.spark.task import Task
 
@@ -51,6 +53,7 @@ class Prepared:
     name: str
     state: str | None
     control: DataFrame | None = None
+    pool: Pool | None = None
 
     def __str__(self) -> str:
         return f"{self.name}: {self.join.predicate.sql}\n{self.layout}"
@@ -62,6 +65,7 @@ class Prepared:
             schemas=tuple(frame.arrow for frame in self.frames),
             slots=slots.taken,
             text=slots.text,
+            pool=self.pool,
             keys=self._keys(),
             partitions=self.layout.partitions,
             name=self.name,
@@ -120,6 +124,7 @@ def prepare(
     partitioning: str | None = None,
     spread: Mapping[str, Any] | Spread | None = None,
     control: DataFrame | None = None,
+    memory: object = None,
 ) -> Prepared:
     """Checks a query against the frames' schemas and decides how rows are partitioned."""
     missing = [alias for alias in query.aliases if alias not in frames]
@@ -150,6 +155,7 @@ def prepare(
         name or "_".join(query.aliases),
         state if streaming else None,
         control,
+        memory if isinstance(memory, Pool) else None,
     )
 
 
@@ -160,7 +166,7 @@ def join(
     within: str | timedelta | Window | Mapping[str, str | timedelta | Window],
     late: str | timedelta | int = "0 seconds",
     idle: str | timedelta | int | None = None,
-    memory: str | int | None = None,
+    memory: str | int | MemoryLimit | Pool | None = None,
     deadline: str | timedelta | None = None,
     shed: str | Policy = "auto",
     partitions: int | None = None,
@@ -194,7 +200,9 @@ def join(
         A SQL predicate over the aliases.
     time, within, access
         As in `Stream`: one for all streams, or a mapping by alias.
-    late, idle, memory, deadline, shed, evaluate, expire, order, algorithm, cross, functions, seed
+    memory
+        As in `Query`, for all partitions together; or a `Pool` that several joins share.
+    late, idle, deadline, shed, evaluate, expire, order, algorithm, cross, functions, seed
         As in `Query`.
     partitions
         How many tasks share the work; by default Spark's `spark.sql.shuffle.partitions`. A running query
@@ -231,7 +239,7 @@ def join(
         on=on,
         late=late,
         idle=idle,
-        memory=memory,
+        memory=memory.limit if isinstance(memory, Pool) else memory,
         deadline=deadline,
         shed=shed,
         evaluate=evaluate,
@@ -242,7 +250,7 @@ def join(
         functions=functions or {},
         seed=seed,
     )
-    return prepare(frames, query, partitions, state, name, partitioning, spread, control).frame()
+    return prepare(frames, query, partitions, state, name, partitioning, spread, control, memory).frame()
 
 
 def _barrier(rows: DataFrame, join: str) -> DataFrame:

@@ -40,6 +40,7 @@ from windrow.model.query import Function, Query
 from windrow.spark.arrivals import Arrived, gather
 from windrow.spark.metrics import COLUMN, PartitionMetrics, between
 from windrow.spark.microbatch import MicroBatch, micro_batch
+from windrow.spark.pool import Pool
 from windrow.state.layout import Scope
 from windrow.state.ledger import Ledger
 from windrow.state.marks import Marks
@@ -95,6 +96,8 @@ class Task:
     partitions: int
     name: str
     state: str | None
+    pool: Pool | None = None
+    """Memory it shares with other joins."""
     text: int = -1
     """The slot of control documents, if there are any."""
     token: str = field(default_factory=lambda: uuid4().hex)
@@ -115,7 +118,7 @@ class Task:
         if arrived.partition is None:
             return
         operator = Operator(self.query, dict(zip(self.query.aliases, self.schemas, strict=True)))
-        limit = self._share(operator, arrived.partition, {})
+        limit = self._share(operator, arrived.partition, {}, self.query.limit)
         rejected = _follow(operator, arrived.documents)
         before, counted = operator.measure(), self._counted(operator, arrived)
         began = time.perf_counter()
@@ -145,7 +148,8 @@ class Task:
         before = operator.measure()
         reached = marks.newest_times(now.batch)
         operator.advance(dict(zip(self.query.aliases, reached, strict=False)))
-        limit = self._share(operator, arrived.partition, marks.needs(now.batch))
+        needs = marks.needs(now.batch)
+        limit = self._share(operator, arrived.partition, needs, self._pooled(scope))
         rejected = _follow(operator, arrived.documents)
         counted = self._counted(operator, arrived)
         found = time.perf_counter()
@@ -158,6 +162,8 @@ class Task:
         wanted = None if need is None else math.ceil(need)
         held.content = held.store.publish(now.batch, capture(operator), newest, wanted).content
         held.store.collect(now.batch - 1, marks)
+        if wanted is not None:
+            self._say(scope, operator, needs, arrived.partition, wanted)
         self._keep(scope, arrived.partition, held)
         seconds = (reading, found - began, processed - found, time.perf_counter() - processed)
         told = (before, after, counted)
@@ -200,13 +206,28 @@ class Task:
                 held.operator = revive(Operator, self.query, held.store.load(manifest))
         return held.operator
 
-    def _share(self, operator: Operator, partition: int, needs: dict[int, int]) -> MemoryLimit | None:
+    def _pooled(self, scope: Scope) -> MemoryLimit | None:
+        return self.query.limit if self.pool is None else self.pool.part(scope)
+
+    def _say(
+        self, scope: Scope, operator: Operator, needs: dict[int, int], partition: int, need: int
+    ) -> None:
+        """One partition speaks for all: they hold rows of the same streams."""
+        if self.pool is None or partition != min([*needs, partition]):
+            return
+        forecast = operator.forecast()
+        if forecast is not None and forecast.memory[-1] > 0:
+            whole = sum({**needs, partition: need}.values())
+            self.pool.say(scope, forecast, whole / forecast.memory[-1])
+
+    def _share(
+        self, operator: Operator, partition: int, needs: dict[int, int], limit: MemoryLimit | None
+    ) -> MemoryLimit | None:
         """The partition's part of the limit, by what each needed when it last published. The parts of
         partitions that are not known yet are even, so that all parts together are never more than the limit.
 
         What others needed is read off marks below this batch, so a replay finds the same.
         """
-        limit = self.query.limit
         if limit is None:
             return None
         even = limit.size / self.partitions

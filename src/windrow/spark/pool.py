@@ -1,0 +1,112 @@
+"""Memory that several joins share: each says what recall it expects of how much, and takes its part.
+
+A join writes its forecast to the pool's directory with every batch; at the start of a batch it reads those of
+all joins and divides the pool so that the worst recall, each over its weight, is as high as it can be. So
+parts follow the streams. A join that has said nothing for a while has ended and gives its part back.
+
+Parts may differ when a batch is run again, since other joins have gone on: what is shed then differs too, and
+every answer given is still a part of the exact one, each result once.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+import numpy as np
+
+from windrow.errors import QueryError
+from windrow.model.limit import MemoryLimit
+from windrow.model.units import SECOND, parse_duration
+from windrow.planning.allocation import RecallCurve, allocate
+from windrow.state.filesystem import open_root
+from windrow.state.layout import Scope
+
+POINTS = 33
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Memory for several joins of an application: `wr.join(..., memory=pool)`.
+
+    Parameters
+    ----------
+    memory
+        For all of them, such as "512 MiB".
+    path
+        A directory or URL that every executor reaches; the joins find each other there.
+    weight
+        Of the join it is given to: twice the weight is worth twice the recall.
+    forget
+        A join that has said nothing for so long no longer counts.
+    """
+
+    memory: str | int | MemoryLimit
+    path: str
+    weight: float = 1.0
+    forget: str = "10 minutes"
+    clock: Callable[[], float] = field(default=time.time, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "memory", MemoryLimit.parse(self.memory, "pool: memory"))
+        if not self.weight > 0:
+            raise QueryError(f"pool: weight must be above 0, got {self.weight}")
+        if parse_duration(self.forget, "pool: forget") <= 0:
+            raise QueryError(f"pool: forget must be positive, got {self.forget}")
+
+    @property
+    def limit(self) -> MemoryLimit:
+        assert isinstance(self.memory, MemoryLimit)
+        return self.memory
+
+    def part(self, scope: Scope) -> MemoryLimit:
+        """What the join may take now."""
+        known = self._read()
+        mine = _name(scope)
+        if mine not in known:
+            # Nothing is known of it yet: as much as of any other.
+            return MemoryLimit(self.limit.kind, max(1, self.limit.size // (len(known) + 1)))
+        curves = [curve for curve, _ in known.values()]
+        found = allocate(curves, self.limit.size, [weight for _, weight in known.values()])
+        part = dict(zip(known, found.memory, strict=True))[mine]
+        # What nobody can use is shared by all.
+        spare = max(0.0, self.limit.size - sum(found.memory)) / len(known)
+        return MemoryLimit(self.limit.kind, max(1, int(part + spare)))
+
+    def say(self, scope: Scope, forecast: RecallCurve, scale: float) -> None:
+        """Writes down what a join expects of how much memory; `scale` is how many times more than the
+        forecast speaks of the whole join takes."""
+        memory = np.linspace(0.0, forecast.memory[-1], POINTS)
+        said = {
+            "memory": (memory * scale).tolist(),
+            "recall": [forecast.at(float(m)) for m in memory],
+            "weight": self.weight,
+            "at": self.clock(),
+        }
+        root = open_root(self.path)
+        with root.commit("a join's forecast", _name(scope)) as commit:
+            commit.open(_name(scope)).write(json.dumps(said).encode())
+
+    def _read(self) -> dict[str, tuple[RecallCurve, float]]:
+        """Forecasts and weights of the joins that are running."""
+        root = open_root(self.path)
+        oldest = self.clock() - parse_duration(self.forget, "pool: forget") / SECOND
+        found = {}
+        for name in sorted(root.names("")):
+            if not name.endswith(".forecast"):
+                continue
+            try:
+                said = json.loads(root.read(name).to_pybytes())
+            except (FileNotFoundError, json.JSONDecodeError):
+                continue
+            if said["at"] >= oldest and said["memory"][-1] > 0:
+                curve = RecallCurve(np.array(said["memory"]), np.array(said["recall"]), self.limit.kind)
+                found[name] = (curve, float(said["weight"]))
+        return found
+
+
+def _name(scope: Scope) -> str:
+    return f"{quote(scope.query, safe='')}.{quote(scope.join, safe='')}.forecast"
