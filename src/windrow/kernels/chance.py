@@ -80,10 +80,10 @@ def follow(
 ) -> Any:
     """Counts the results of stored rows and chooses among them (Memory, Fig. 4).
 
-    `rows` are the stored rows of the results, each row's results in order. `num` is how many results a row
-    has had, `nexts` the number of its next chosen one (0: none), `bound` how many are followed, `chance` the
-    chance its next one is chosen with. Rows with `extra` > 0 are followed beyond their bound, and stand
-    for so many there; rows stand for 1 / `thin` of those that had to go.
+    `rows` are the stored rows of the results, in the order in which the results came. `num` is how many
+    results a row has had, `nexts` the number of its next chosen one (0: none), `bound` how many are followed,
+    `chance` the chance its next one is chosen with. Rows with `extra` > 0 are followed beyond their bound,
+    and stand for so many there; rows stand for 1 / `thin` of those that had to go.
 
     Returns weight (0: not chosen) and cluster of each result. Invariant: nexts[r] is 0 or above num[r].
     """

@@ -30,7 +30,7 @@ FILLING = 1 / 8
 """Until this part of the memory is used for the first time every row is taken: rates are not known yet."""
 OUTLINE = 64
 """Sizes that stand for all of them where many steps are needed."""
-REVISIONS = 32
+REVISIONS = 4
 """How often chances are looked at anew while as many rows come as the memory holds."""
 LEAST_ROWS = 16
 """That come between two such looks."""
@@ -38,11 +38,13 @@ LEAST_ROWS = 16
 
 def last_to_arrive(views: Sequence[View], found: Found) -> Array:
     """The stream of the row that each result was found with, and that need not have been stored."""
-    arrived = [
-        np.where(rows >= view.fresh, view.ts[rows], _LONG_AGO)
-        for view, rows in zip(views, found.rows, strict=True)
-    ]
-    return len(arrived) - 1 - np.argmax(arrived[::-1], axis=0)
+    last = np.zeros(len(found), np.int64)
+    latest = np.full(len(found), _LONG_AGO)
+    for view, rows in zip(views, found.rows, strict=True):
+        arrived = np.where(rows >= view.fresh, view.ts[rows], _LONG_AGO)
+        last[arrived >= latest] = view.stream
+        np.maximum(latest, arrived, out=latest)
+    return last
 
 
 class Identities:
@@ -146,6 +148,7 @@ class Tally:
 
     def judge(self, known: Quality, sampling: float) -> Quality:
         recall, low, high = recall_interval(self.sampled, self.weights, self.variance)
+        known = replace(known, found=self.sampled, true=self.weights, variance=self.variance)
         return replace(known, recall=recall, low=low, high=high, sampling=sampling)
 
     def save(self) -> list[float]:

@@ -26,6 +26,8 @@ from windrow.shed.sizes import LEARNING, Sizes
 from windrow.shed.view import View
 
 Array = np.ndarray
+MANY = 1000.0
+"""Results of a row beyond which their number need not be told exactly."""
 
 
 class Expectation(Protocol):
@@ -117,8 +119,9 @@ class ByAge:
 
     def settle(self, views: Sequence[View], weights: Sequence[Array], need: Need) -> None:
         now = views[0].now
-        seconds = 0.0 if self._until is None else max(0, now - self._until) / 1e6
-        self._until = now if self._until is None else max(now, self._until)
+        if self._until is None:
+            self._until = min(int(view.ts.min()) for view in views if len(view))
+        seconds, self._until = max(0, now - self._until) / 1e6, max(now, self._until)
         for s, (view, weight) in enumerate(zip(views, weights, strict=True)):
             span, kept = need.span(s), weight > 0
             if self._given is None and span > 0:
@@ -129,8 +132,14 @@ class ByAge:
 
     def stay(self, stream: int, p: float) -> float:
         curve = self._curves[stream]
+        if curve.n <= 0:
+            return 0.0
         within = float((1 - p) ** beyond(curve.n, self._reach))
-        return within * AgeSample(curve, 1 / curve.window).memory(p) + 1 - within if curve.n > 0 else 0.0
+        if curve.n > MANY:
+            # Only q^n matters then: n results of chance p are as good as MANY that are likelier.
+            p, few = -np.expm1(np.log1p(-min(p, 1 - 1e-12)) * curve.n / MANY), MANY / curve.n
+            curve = AgeCurve(tuple(rate * few for rate in curve.rates), curve.width)
+        return within * AgeSample(curve, 1 / curve.window).memory(p) + 1 - within
 
     def _results(self, stream: int, span: float) -> float:
         """As learned, with one result more than was seen."""
@@ -140,7 +149,8 @@ class ByAge:
 
     def _curve(self, stream: int, span: float) -> AgeCurve:
         if self._given is None:
-            return self._learned[stream].curve()
+            learned = self._lived[stream] >= span * LEARNING
+            return self._learned[stream].curve() if learned else AgeCurve((0.0,), max(span, 1e-6))
         given = self._given.get(self._aliases[stream], (0.0,))
         return AgeCurve(tuple(given), max(span, 1e-6) / len(given))
 

@@ -77,7 +77,7 @@ class Sizes:
         return span * (self._rates.rates(view, which) * min(1.0, seconds / least) + 1 / max(seconds, least))
 
     def mean(self, results: Array) -> float:
-        """What a row of any stream is expected to bring lately, these rows among them; 1 where it is given."""
+        """What rows that came lately, these among them, are expected to bring; 1 where that is given."""
         if self._given is not None or not self.known:
             return 1.0
         self._total *= MEMORY ** len(results)

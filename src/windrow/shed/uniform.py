@@ -113,7 +113,7 @@ class UniformRanking(Ranking):
             stored, other = found.rows[s][which], found.rows[1 - s][which]
             times = views[1 - s].ts[other]
             self._learn(view, stored, times)
-            order = np.lexsort((other, times, stored))
+            order = slice(None) if (times[1:] >= times[:-1]).all() else np.lexsort((other, times))
             rows = stored[order]
             notes = (view.notes[name] for name in (NUM, NEXT, BOUND, CHANCE, EXTRA, THIN))
             given = follow(rows, self._identities.of(view, rows), self._p, *notes)
