@@ -32,7 +32,7 @@ from windrow.model.units import SECOND
 Array = np.ndarray
 SCHEMES = ("FIFO", "RAND", "SIZE", "GREEDY", "IJOIN")
 NEAR, FAR = (0, 8), 16
-"""Seconds from one feed to the other: at once, or soon enough for a row that found something to find more; and
+"""Seconds from one feed to the other: at once or soon enough for a row that found something to find more, and
 so late that FIFO, and mostly IJOIN, let it go."""
 LAGS = (*NEAR, FAR)
 COLOURS = dict(zip((*SCHEMES, "EXACT"), ("C0", "C7", "C1", "C2", "C3", "black"), strict=True))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.kernels import priority
 from windrow.model.importance import Greedy, Importance, Size
 from windrow.model.measurements import Quality
 from windrow.shed.context import Context
@@ -101,16 +102,15 @@ class ImportanceRanking(ValuedRanking):
 
     def rank(self, view: View, rng: np.random.Generator) -> Array:
         if self._schedule.due(view.stream):
-            priority = self._priority(view)
+            rank = self._priority(view)
             if self._keeps_priorities:
-                view.notes[PRIORITY][:] = priority
+                view.notes[PRIORITY][:] = rank
         else:
-            priority = view.notes[PRIORITY]
-        maturity = self._maturity(view)
-        ages = self._ages(view)
+            rank = view.notes[PRIORITY]
         # Where too few are mature, the oldest of the others go.
-        young = IMMATURE * (2 - ages / maturity) if maturity else priority
-        return np.where(ages > maturity, np.minimum(priority, IMMATURE), young)
+        out = np.empty(len(view))
+        priority.spare_young(view.ts, rank, self.now, self._maturity(view) * 1e6, IMMATURE, out)
+        return out
 
     def judge(self, known: Quality) -> Quality:
         return replace(super().judge(known), recomputations=self._schedule.recomputed)
@@ -119,24 +119,18 @@ class ImportanceRanking(ValuedRanking):
 
     def _match(self, view: View, rows: Array, times: Array) -> None:
         """Counts results of these rows at these times (eq. 7; Algorithm 1)."""
-        mine, at = np.unique(rows, return_inverse=True)
-        before = view.notes[MATCHED][mine]
-        last = before.copy()
-        np.maximum.at(last, at, times)
-        d = self._decay(view) / 1e6
-        more = np.bincount(at, np.exp(-d * (last[at] - times)), len(mine))
-        view.notes[MATCHES][mine] = view.notes[MATCHES][mine] * np.exp(-d * (last - before)) + more
-        view.notes[MATCHED][mine] = last
+        d = self._decay(view)
+        priority.match(rows, times, d / 1e6, view.notes[MATCHES], view.notes[MATCHED])
 
     def _priority(self, view: View) -> Array:
         """Residence priority: P = imp x matches' / age, less the penalty c (t' - prevmatch) for a row
         unproductive for at least Delta (eq. 5 to 8; Algorithm 2)."""
-        age = np.maximum(self._ages(view), 1e-6)
-        idle = np.maximum(self.now - view.notes[MATCHED], 0.0) / 1e6
-        matches = view.notes[MATCHES] * np.exp(-self._decay(view) * idle)
-        c, delta = self._penalty(view), self._unproductive(view)
-        priority = self.importance(view) * matches / age - np.where(idle >= delta, c * idle, 0.0)
-        return priority - TINY * self.mean * _part_of_window(view, self.now)
+        c, d, delta = self._penalty(view), self._decay(view), self._unproductive(view)
+        imp, matches, matched = self.importance(view), view.notes[MATCHES], view.notes[MATCHED]
+        out = np.empty(len(view))
+        tie = TINY * self.mean / view.span
+        priority.per_second(view.ts, imp, matches, matched, self.now, d / 1e6, delta * 1e6, c, tie, out)
+        return out
 
     # -- parameters: as given, or from how long rows can stay -----------------------------------------
 
@@ -163,9 +157,6 @@ class ImportanceRanking(ValuedRanking):
         if self._initial is not None and view.stream in self._initial.streams:
             return self._initial.of(view, view.fresh)[0]
         return self.importance(view)[view.fresh :]
-
-    def _ages(self, view: View) -> Array:
-        return (self.now - view.ts) / 1e6
 
     # -- over a restart -----------------------------------------------------------------------------
 
