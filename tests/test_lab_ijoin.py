@@ -49,7 +49,8 @@ def test_importance_is_as_asked() -> None:
 
 def test_thresholds_scale_with_memory() -> None:
     assert Setting().scaled(10) == Setting()
-    assert Setting().scaled(5) == Setting(memory=5, maturity=1.0, unproductive=1.5)
+    assert Setting().scaled(20) == Setting(memory=20, maturity=4.0, unproductive=6.0)
+    assert Setting().scaled(5).maturity == pytest.approx(0.8)  # two of five rows a stream
 
 
 def test_exact_is_every_match_in_the_window() -> None:
@@ -121,10 +122,10 @@ def spoilt(rows: list[Row], scheme: str, column: str, value: float) -> list[Row]
 @pytest.mark.parametrize(
     ("name", "x", "places", "spoils"),
     [
-        ("fig2", "memory", (5, 10), [("IJOIN", "importance", 65.0), ("IJOIN", "fairness", 0.7)]),
+        ("fig2", "memory", (5, 10), [("IJOIN", "importance", 65.0), ("IJOIN", "fairness", 0.69)]),
         ("fig2", "memory", (5, 10), [("FIFO", "fairness", 0.9), ("FIFO", "importance", 61.0)]),
         ("fig3", "window", (10, 25), [("IJOIN", "importance", 90.0), ("GREEDY", "importance", 70.0)]),
-        ("fig3", "window", (10, 25), [("IJOIN", "fairness", 0.7), ("SIZE", "fairness", 0.9)]),
+        ("fig3", "window", (10, 25), [("IJOIN", "fairness", 0.69), ("SIZE", "fairness", 0.9)]),
         ("fig4", "domain", (10, 20), [("IJOIN", "importance", 65.0), ("GREEDY", "fairness", 0.5)]),
         ("fig4", "domain", (10, 20), [("RAND", "results", 65.0), ("IJOIN", "fairness", 0.7)]),
         ("fig5", "unproductive", (2.0, 5.0), [("IJOIN", "importance", 65.0)]),

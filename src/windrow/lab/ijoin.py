@@ -119,8 +119,8 @@ class Setting:
     recompute: str = "successive"
 
     def scaled(self, memory: int) -> Setting:
-        """Another memory, with thresholds in proportion to it (s. 4.5)."""
-        by = memory / self.memory
+        """Another memory, with thresholds in proportion to the rows that each stream then holds (s. 4.5)."""
+        by = (memory // 2) / (self.memory // 2)
         return replace(self, memory=memory, maturity=self.maturity * by, unproductive=self.unproductive * by)
 
 
