@@ -112,6 +112,27 @@ def test_kill_9_of_the_driver_again_and_again(drivers: Drivers, at: Place) -> No
     assert_exact(at)
 
 
+def test_kill_9_of_the_driver_under_a_memory_limit(drivers: Drivers, tmp_path: Path) -> None:
+    """Shed results are those of a run that nobody killed, each once."""
+    places = [tmp_path / name for name in ("undisturbed", "killed")]
+    for place in places:
+        place.mkdir()
+    undisturbed, killed = (Place(place).write().arrive() for place in places)
+    options = {"memory": "60 rows", "shed": "auto"}
+    drivers.driver.run("pairs", undisturbed, **options)
+    for batch, point in ((1, "mark"), (2, "results")):
+        drivers.faults.plant(point, "pause", batch)
+        drivers.driver.order("pairs", killed, **options)
+        drivers.prepare()
+        drivers.faults.wait()
+        drivers.driver.kill()
+        drivers.faults.clear()
+    drivers.driver.run("pairs", killed, **options)
+    assert not differences(killed.found(), undisturbed.found())
+    assert 0 < killed.found().total() < killed.expected().total()
+    assert not killed.found() - killed.expected()
+
+
 def test_twins_publish_the_same_batch_at_the_same_time(drivers: Drivers, at: Place) -> None:
     drivers.driver.run("twins", at.arrive())
     assert_exact(at)
