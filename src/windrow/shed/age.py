@@ -58,9 +58,8 @@ class AgeRanking(Ranking):
         self._curves = [self._curve(view) for view in views]
         if self.notes and self._until >= self._next_plan:
             self._next_plan = self._until + max(view.span for view in views) // self._policy.buckets
-            rates = [learned.rate for learned in self._learned]
-            best = split(self._curves, rates, room.size, room.costs)
-            self._retention = [c.retention(r) for c, r in zip(self._curves, best.retention, strict=True)]
+            means = self._means(room)
+            self._retention = [c.retention(mean) for c, mean in zip(self._curves, means, strict=True)]
 
     def rank(self, view: View, rng: np.random.Generator) -> Array:
         ages = view.ages
@@ -78,6 +77,18 @@ class AgeRanking(Ranking):
             for view in views
         ]
         return forecast(known, unit)
+
+    def _means(self, room: Room) -> Sequence[float]:
+        """How long rows of each stream can be kept on average, in the memory it has."""
+        rates = [learned.rate for learned in self._learned]
+        divided = self._policy.split
+        if divided == "together":
+            return split(self._curves, rates, room.size, room.costs).retention
+        shares = [1.0 if isinstance(divided, str) else divided[alias] for alias in self._aliases]
+        return [
+            room.size * share / sum(shares) / max(rate * cost, 1e-9)
+            for share, rate, cost in zip(shares, rates, room.costs, strict=True)
+        ]
 
     def _deal(self, stream: int, count: int) -> Array:
         """Retention times of the next rows: the longer one in its share of turns, evenly spread."""

@@ -27,7 +27,7 @@ from windrow.lab.ijoin import (
 SWEPT = {"full": NEAR, "quick": (8,)}
 DOMAINS = {"full": (10, 12, 14, 16, 18, 20), "quick": (10, 20)}
 SECONDS = {"full": 300, "quick": 150}
-SEEDS = {"full": 5, "quick": 2}
+SEEDS = {"full": 10, "quick": 2}
 
 
 def parameters(size: Size) -> Mapping[str, Any]:
