@@ -2,7 +2,8 @@
 
 The paper describes its data as categorical and close to real settings, no more, so two news feeds are made
 here: stories break on one feed, are taken up by the other after a lag, and are reported for a while. The lag
-decides which scheme does well, so it is swept.
+decides which scheme does well, so it is swept; the other figures were chosen after trying some. None that was
+tried shows all of the paper's orderings at once.
 
 Its units are read as follows. With two seconds to mature nothing would ever be mature at 100 rows a second
 and five rows of memory, and s. 5 compares seconds with rows (maturity, unproductivity, M, w in ascending
