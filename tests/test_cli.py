@@ -10,6 +10,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import windrow
+from spark_tools import spark
 from windrow.bench.run import BENCHMARKS
 from windrow.cli import app
 
@@ -27,11 +28,13 @@ def test_version():
     assert run("--version").output.strip() == f"windrow {windrow.__version__}"
 
 
-def test_demo_is_exact_and_leaves_its_results(tmp_path):
+def test_demo_is_exact_and_leaves_its_results_and_the_session_it_found(tmp_path):
+    session = spark()
     found = run("demo", "--seconds", "30", "--rate", "200", "--out", str(tmp_path))
     assert found.exit_code == 0, found.output
     assert "exact" in found.output and "hottest auctions" in found.output
     assert pq.read_table(tmp_path / "hot_bids").num_rows > 100
+    assert session.range(1).count() == 1
 
 
 @pytest.mark.parametrize("name", ["equality", "band", "scan", "memory"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -53,17 +54,15 @@ def run_demo(seconds: int, rate: float, seed: int, out: Path, cores: int) -> Non
         shutil.rmtree(out)
     for name in NAMES.values():
         (out / "arriving" / name).mkdir(parents=True)
-    with console.status("starting Spark"):
-        from windrow.spark.session import local_session
+    with ExitStack() as ended:
+        with console.status("starting Spark"):
+            from windrow.spark.live import open_session
 
-        spark = local_session(cores, "windrow demo")
-    try:
+            spark = ended.enter_context(open_session(f"local[{cores}]", "windrow demo", {}))
         began = time.perf_counter()
         _join_live(console, spark, streams, out, cores)
         elapsed = time.perf_counter() - began
         results = spark.read.parquet(str(out / "hot_bids")).toArrow()
-    finally:
-        spark.stop()
     with console.status("checking against a recomputation from scratch"):
         same = _recompute(streams) == (results.num_rows, _sum_of(results["auction"], results["bid_at"]))
     _summary(console, results, same, elapsed, sum(t.num_rows for t in streams.values()), out)

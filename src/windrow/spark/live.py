@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -42,9 +43,9 @@ def open_session(
     """
     # PySpark logs every refused expression with its Java stack; `telling` tells it in a sentence.
     logging.getLogger("SQLQueryContextLogger").disabled = True
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        yield active
+    running = _running_session()
+    if running is not None:
+        yield running
         return
     if master is None and SUBMITTED not in os.environ:
         master = "local[*]"
@@ -64,6 +65,14 @@ def open_session(
         yield session
     finally:
         session.stop()
+
+
+def _running_session() -> SparkSession | None:
+    """The session of this process: this thread's own, or else what another thread began."""
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
 
 
 def _defaults(master: str | None, check: bool) -> dict[str, str]:
