@@ -18,7 +18,7 @@ def ages_worth_keeping(harvest: Harvest) -> tuple[float, ...]:
     """
     oldest = [0.0] * len(harvest.directions)
     for direction in harvest.directions:
-        # A direction with a window it does not look at finds nothing: what its other hops look at is not needed.
+        # With a window it does not look at a direction finds nothing, whatever its other hops look at.
         if direction.idle:
             continue
         for hop in direction.hops:

@@ -19,7 +19,7 @@ Three choices where the paper leaves it open:
   differs from the selectivity of S_l's rows in W_i: the row that comes first finds nothing. Selectivities
   learned from probes are of this kind; `directional` in `selectivity.py` turns symmetric ones into it.
 - Selectivities are given by hop, not by pair, so that those of later hops can be conditional on earlier ones.
-- Work that no harvest avoids can be added (`base`); the throttle fraction applies to all of it, as measured.
+- Work that no harvest avoids, for each arriving row, can be added; the throttle fraction is one of all work.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ class Charges:
         Entering a hash table once, or one step of a search in a sorted index.
     match
         Building a partial result or result from a match; the paper leaves it out.
-    base
-        Per second, whatever is looked at: rows taken in and let go; the paper leaves it out.
+    arrival
+        Taking in an arriving row and letting it go, whatever is looked at; the paper leaves it out.
     """
 
     lookup: float = 1.0
     match: float = 0.0
-    base: float = 0.0
+    arrival: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (self.lookup >= 0 and self.match >= 0 and self.base >= 0):
+        if not (self.lookup >= 0 and self.match >= 0 and self.arrival >= 0):
             raise QueryError(f"harvest: charges must not be negative, got {self}")
 
 
@@ -159,22 +159,27 @@ class HarvestModel:
         )
         return found, work, fan
 
+    @property
+    def base(self) -> float:
+        """Cost per second that no harvest avoids."""
+        return self.charges.arrival * float(self.rates.sum())
+
     @cached_property
     def full(self) -> tuple[float, float]:
-        """Cost and output per second when everything is looked at: C(1), base included, and O(1)."""
+        """Cost and output per second when everything is looked at: C(1) and O(1)."""
         return self.at(self.counts)
 
     def at(self, chosen: Array) -> tuple[float, float]:
-        """Cost (base included) and output per second when so many basic windows are looked at (m, m-1)."""
+        """Cost (`base` included) and output per second when so many basic windows are looked at (m, m-1)."""
         _, work, fan = self.tables
         cost, output = harvesting.total(self.rates, work, fan, np.asarray(chosen, dtype=np.int64))
-        return self.charges.base + cost, output
+        return self.base + cost, output
 
     def budget(self, z: float) -> float:
         """Cost per second that a throttle fraction leaves for looking at windows."""
         if not 0 <= z <= 1:
             raise QueryError(f"harvest: a throttle fraction lies in 0..1, got {z}")
-        return z * self.full[0] - self.charges.base
+        return z * self.full[0] - self.base
 
     def thinned(self, keep: Sequence[float]) -> HarvestModel:
         """The same join when only such parts of the streams' rows are let in."""
@@ -194,7 +199,7 @@ class HarvestModel:
                 hops.append(HarvestHop(stream, tuple(ranked.tolist()), u, between(found[i, j], u)))
             directions.append(HarvestDirection(i, tuple(hops), cost, partial))
         cost, output = self.full
-        return Harvest(self.windows, tuple(directions), z, cost, output, self.charges.base, method)
+        return Harvest(self.windows, tuple(directions), z, cost, output, self.base, method)
 
 
 def between(table: Array, used: float) -> float:

@@ -15,7 +15,9 @@ import numpy as np
 from windrow.errors import QueryError, unknown
 from windrow.model.harvest import Harvest
 from windrow.planning.harvest_double_sided import double_sided
+from windrow.planning.harvest_exhaustive import exhaustive
 from windrow.planning.harvest_greedy import greedy
+from windrow.planning.harvest_knapsack import knapsack
 from windrow.planning.harvest_model import HarvestModel
 from windrow.planning.harvest_reverse import reverse
 
@@ -24,6 +26,8 @@ Method = Callable[[HarvestModel, float], Array]
 
 METHODS: Mapping[str, Method] = MappingProxyType(
     {
+        "knapsack": knapsack,
+        "exhaustive": exhaustive,
         "greedy": greedy,
         "greedy-output": partial(greedy, metric="BestOutput"),
         "greedy-output-per-cost": partial(greedy, metric="BestOutputPerCost"),
@@ -31,7 +35,7 @@ METHODS: Mapping[str, Method] = MappingProxyType(
         "double-sided": double_sided,
     }
 )
-DEFAULT = "double-sided"
+DEFAULT = "knapsack"
 
 
 def solve(model: HarvestModel, z: float, method: str = DEFAULT, parts: bool = False) -> Harvest:
