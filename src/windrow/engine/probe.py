@@ -37,6 +37,9 @@ class Look:
     """Gets the number of partial results that enter each step added, and at the end of results."""
 
 
+EVERYTHING = Look()
+
+
 class Probe:
     """Carries out one direction of a plan."""
 
@@ -58,13 +61,13 @@ class Probe:
         """Rows compared so far."""
         return sum(search.compared for search in self._searches)
 
-    def run(self, windows: list[Window], arrived: int) -> Iterator[Partials]:
+    def run(self, windows: list[Window], arrived: int, look: Look = EVERYTHING) -> Iterator[Partials]:
         """Results that contain a row of the arriving stream at position `arrived` or later."""
         stream = self.direction.order[0]
         window = windows[stream]
         first = arrived if stream == self.direction.arriving else window.first
         start = Partials.start(stream, window, first, window.end)
-        yield from self._expand(start, 0, windows, arrived, Look())
+        yield from self._expand(start, 0, windows, arrived, look)
 
     def look(self, windows: list[Window], rows: Array, look: Look) -> Iterator[Partials]:
         """Results that contain one of these rows of the arriving stream, which the order starts from."""

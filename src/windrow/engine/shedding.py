@@ -104,6 +104,14 @@ class Shedder:
             self.monitor.found(views, found, worth)
         return chosen
 
+    def weights(self, join: Join, partials: Partials) -> Array:
+        """How many results each stands for, on account of rows that were let go."""
+        if self.monitor is None:
+            return np.ones(len(partials))
+        slots = {s: self._view(join, s).notes[WATCH] for s in partials.rows}
+        rows = [(slots[s], positions - join.windows[s].first) for s, positions in partials.rows.items()]
+        return self.monitor.stands_for(rows)
+
     def settle(self, join: Join) -> None:
         """A quantum was evaluated: the policy learns, and what does not fit goes."""
         views = [self._view(join, s) for s in range(len(join.windows))]

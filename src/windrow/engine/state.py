@@ -40,6 +40,7 @@ def fingerprint(query: Query) -> dict[str, Any]:
         "late": query.lateness,
         "idle": query.idleness,
         "shed": query.policy.described() if query.limit else None,
+        "time": query.time_policy.described() if query.time_limit else None,
     }
 
 
@@ -60,6 +61,11 @@ def capture(op: Operator) -> State:
         "open": op._join is not None,
         "streams": streams,
     }
+    if op._keeper is not None:
+        head["keeper"] = op._keeper.save()
+    if op._join is not None and op._join.saver is not None:
+        head["saver"] = op._join.saver.save()
+        head["lost"] = {"dropped": op._join.dropped, "conserved": op._join.conserved}
     if op._join is not None and op._join.shedder is not None:
         head["shedder"], learned = op._join.shedder.save()
         parts += learned
@@ -79,6 +85,8 @@ def revive(cls: type[Operator], query: Query, state: State) -> Operator:
     op._frontier.newest, op._frontier.settled = list(head["newest"]), head["settled"]
     op._tally.load(head["tally"])
     op._expiry.passes = head["passes"]
+    if op._keeper is not None:
+        op._keeper.load(head["keeper"])
     parts = iter(state.parts)
     held = [_take(parts, described) for described in head["streams"]]
     for stream, kept in enumerate(held):
@@ -89,6 +97,10 @@ def revive(cls: type[Operator], query: Query, state: State) -> Operator:
     if head["open"] and op._join is not None:
         for stream, kept in enumerate(held):
             _revive_window(op._join, stream, head["streams"][stream], kept)
+        if op._join.saver is not None:
+            op._join.saver.load(head["saver"])
+            op._join.dropped = list(head["lost"]["dropped"])
+            op._join.conserved = list(head["lost"]["conserved"])
         if op._join.shedder is not None:
             op._join.shedder.load(head["shedder"], list(parts))
     return op

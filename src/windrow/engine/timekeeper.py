@@ -1,9 +1,10 @@
 """Time under a deadline: how much is processed at once, and what part of the full work may be done.
 
-The throttle fraction follows from what a row took lately, at full work, against the time that is left for
-each row that is left; so a burst within a call is met as soon as the first of its rows have been timed. With
-an interval it is instead adapted every so much event time, from rows consumed against rows that came, as in
-GrubJoin; then a call can run out of time, and what is left over waits or is dropped.
+What full work would take for a row is learned from what the part of it took that was done. With each quantum
+the throttle fraction is set to what lets the rows left take the time left; so a burst within a call is met as
+soon as the first of its rows have been timed, and a fraction that was wrong for a few rows does no harm to
+the next call. With an interval it is instead adapted every so much event time, from rows consumed against
+rows that came, as in GrubJoin; then a call can run out of time, and what is left over waits or is dropped.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ PARTS = 4
 """While there is time for everything."""
 FIRST_ROWS = 64
 LEAST_ROWS = 16
-_MEMORY = 0.5
-"""How much of what was known of the cost of a row is kept with each quantum."""
+_FADE = 0.85
+"""How much what was learned of the cost of a row counts, one quantum later."""
 
 
 class TimeKeeper:
@@ -41,8 +42,9 @@ class TimeKeeper:
         self.calls = 0
         self.seconds = 0.0
         """What the last call took."""
-        self._cost = 0.0
-        """Seconds for a row lately, if all were looked at."""
+        self._spent = 0.0
+        self._done = 0.0
+        """Seconds lately, and the full work for how many rows was done in them."""
         self._began = 0.0
         self._budget = 0.0
         self._rows_left = 0
@@ -80,26 +82,32 @@ class TimeKeeper:
 
     def rows(self) -> int:
         """How many to process next."""
-        if self._cost == 0.0:
+        if self._done == 0.0:
             return FIRST_ROWS
         parts = PARTS if self.z == 1.0 else PARTS_SHEDDING
-        return max(LEAST_ROWS, int(self._budget / parts / (self._cost * self.z)))
+        return max(
+            LEAST_ROWS, min(self._rows_left // parts, int(self._budget / parts / (self.cost * self.z)))
+        )
+
+    @property
+    def cost(self) -> float:
+        """Seconds a row would take lately if everything were looked at."""
+        return self._spent / self._done if self._done else 0.0
 
     def start(self) -> None:
         """A quantum begins."""
         self._quantum_began = self.clock()
 
-    def stop(self, rows: int, now: int) -> bool:
-        """A quantum of so many rows was processed, up to this event time; whether the throttle was adapted."""
-        spent = self.clock() - self._quantum_began
+    def stop(self, rows: int, share: float, now: int) -> None:
+        """A quantum of so many rows was processed, up to this event time, with this share of full work."""
+        self._spent = _FADE * self._spent + self.clock() - self._quantum_began
+        self._done = _FADE * self._done + rows * share
         self._rows_left -= rows
         self._consumed += rows
-        if rows:
-            cost = spent / rows / self.z
-            self._cost = cost if self._cost == 0.0 else _MEMORY * self._cost + (1 - _MEMORY) * cost
         if self._by_quanta:
-            return self._look_ahead()
-        return self._pass(now)
+            self._look_ahead()
+        else:
+            self._pass(now)
 
     def end(self) -> None:
         """The call is over."""
@@ -112,33 +120,31 @@ class TimeKeeper:
     def _by_quanta(self) -> bool:
         return self.policy.interval_micros is None
 
-    def _look_ahead(self) -> bool:
-        """The fraction for which the rows left take the time left, approached by at most the boost."""
-        if self._cost == 0.0 or self._rows_left <= 0:
-            return False
-        left = max(0.0, self.left - (1 - MARGIN) * self._budget)
-        before = self.throttle
-        self.throttle = adapted(before, left / self._rows_left / (self._cost * before.fraction))
-        return self.throttle != before
+    def _look_ahead(self) -> None:
+        """The fraction for which the rows left take the time left."""
+        full = self.cost * self._rows_left
+        if full > 0:
+            left = self.left - (1 - MARGIN) * self._budget
+            fraction = min(1.0, max(self.throttle.floor, left / full))
+            self.throttle = replace(self.throttle, fraction=fraction)
 
-    def _pass(self, now: int) -> bool:
+    def _pass(self, now: int) -> None:
         """Event time goes on; at the end of an interval the fraction follows consumption (s. 3.1)."""
         assert self.policy.interval_micros is not None
         if self._interval_ends is None:
             self._interval_ends = now + self.policy.interval_micros
         if now < self._interval_ends:
-            return False
+            return
         self.throttle = adapted(self.throttle, consumption(self._consumed, self._came))
         self._came = self._consumed = 0.0
         self._interval_ends = now + self.policy.interval_micros
-        return True
 
     # -- over a restart -----------------------------------------------------------------------------
 
     def save(self) -> dict[str, Any]:
         return {
             "throttle": self.throttle.fraction,
-            "cost": self._cost,
+            "cost": [self._spent, self._done],
             "interval_ends": self._interval_ends,
             "came": self._came,
             "consumed": self._consumed,
@@ -148,6 +154,6 @@ class TimeKeeper:
 
     def load(self, saved: dict[str, Any]) -> None:
         self.throttle = replace(self.throttle, fraction=saved["throttle"])
-        self._cost = saved["cost"]
+        self._spent, self._done = saved["cost"]
         self._interval_ends, self._came = saved["interval_ends"], saved["came"]
         self._consumed, self.calls, self.overrun = saved["consumed"], saved["calls"], saved["overrun"]

@@ -13,9 +13,7 @@ from windrow.kernels.harvesting import FITS, GAIN, greedy
 
 
 @njit(cache=True)
-def knapsack(
-    budget: float, steps: int, rates: Any, counts: Any, work: Any, fan: Any, chosen: Any
-) -> bool:
+def knapsack(budget: float, steps: int, rates: Any, counts: Any, work: Any, fan: Any, chosen: Any) -> bool:
     """Fills `chosen`, zeros at first; tables as in `harvesting`.
 
     What the bands of large frontiers left unspent is used up by the greedy search. Returns whether the choice

@@ -291,6 +291,11 @@ class Query:
         if self.deadline is None:
             return
         self.time_policy.check([s.window.size for s in self.streams.values() if s.window.is_time])
+        if self.counts_rows and self.time_policy.buffer is not None:
+            raise QueryError(
+                "shed: windows counted in rows must see every row, so none may wait in a buffer or be "
+                "dropped from it; leave buffer out"
+            )
         if self.limit is not None and self.policy.samples:
             raise QueryError(
                 f"shed: a '{self.policy.name}' sample has weights only if all its results are found; "

@@ -32,8 +32,9 @@ class TimePolicy:
     boost
         The factor by which the throttle opens when there is time to spare.
     buffer
-        Rows of a stream that may wait in the operator for the next call when time is up; more are dropped,
-        the oldest first, and counted. None: no row waits, since taking a row in costs little.
+        Rows of a stream that may wait in the operator for the next call when time is up; those that come when
+        it is full are dropped and counted. None: no row waits or is dropped, since taking a row in costs
+        little.
     """
 
     name: ClassVar[str] = ""
@@ -94,6 +95,8 @@ class Harvesting(TimePolicy):
     correlations
         "per stream" keeps one histogram of lags a stream and takes lags to be independent; "pairwise" keeps
         one for each two streams.
+    half_life
+        Of what was learned, in lengths of the longest window.
     conserve
         Let go of rows that have grown older than anything that is looked at (section 7).
     """
@@ -103,6 +106,7 @@ class Harvesting(TimePolicy):
     basic: str | timedelta | int | None = None
     shredding: float = 0.1
     correlations: str = "per stream"
+    half_life: float = 1.0
     conserve: bool = False
 
     def __post_init__(self) -> None:
@@ -113,6 +117,8 @@ class Harvesting(TimePolicy):
         if self.correlations not in CORRELATIONS:
             told = unknown("kind of correlations", self.correlations, CORRELATIONS)
             raise QueryError(f"shed harvest: {told}")
+        if not self.half_life > 0:
+            raise QueryError(f"shed harvest: half_life must be above 0 windows, got {self.half_life}")
         if not 0 <= self.shredding < 1:
             raise QueryError(
                 f"shed harvest: shredding is a share from 0 to below 1, got {self.shredding}; with 1 every "
