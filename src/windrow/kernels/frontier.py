@@ -124,7 +124,7 @@ def _banded(
     high = min(most, work[n] + fan[n] * cost[j + 1, size - 1])
     if low > high:
         return 0
-    # What a rest costs is multiplied by what enters it, so ratios count; at the whole, parts of the budget do.
+    # A rest is multiplied by what enters it, so there ratios count; at the whole, parts of the budget do.
     edges = np.empty(bands)
     ratio, edge = (high / low) ** (1.0 / bands) if low > 0.0 else 2.0, low
     for b in range(bands):

@@ -1,6 +1,6 @@
 """Our search for harvest fractions: directions are independent but for the budget they share.
 
-Cost and output are sums over directions, so this is a multiple-choice knapsack: of each direction one setting.
+Cost and output are sums over directions, so this is a multiple-choice knapsack: one setting of each.
 The settings worth choosing, those on its frontier of cost and output, are built hop by hop (`frontier`), and
 one of each is chosen by a price on cost and a search of the gap that leaves (`choosing`).
 
