@@ -18,20 +18,42 @@ from numba import njit
 
 from windrow.kernels.harvesting import FITS
 
-_HALVINGS = 48
+_HALVINGS = 100
 
 
 @njit(cache=True)
-def _priced(price: float, sizes: Any, cost: Any, output: Any, taken: Any) -> Any:
-    """The point each class takes at a price (the cheaper of equals; -1: none), and cost and output of all."""
+def _hull(size: int, cost: Any, output: Any, hull: Any, slope: Any) -> int:
+    """The points that are best at some price, in ascending cost, and the price below which each is better
+    than the one before it; prices descend. Returns how many."""
+    kept = 0
+    for p in range(size):
+        while True:
+            before = hull[kept - 1] if kept > 0 else -1
+            more = cost[p] - (cost[before] if before >= 0 else 0.0)
+            gain = output[p] - (output[before] if before >= 0 else 0.0)
+            price = gain / more if more > 0.0 else np.inf
+            if kept == 0 or price < slope[kept - 1]:
+                break
+            kept -= 1
+        hull[kept], slope[kept] = p, price
+        kept += 1
+    return kept
+
+
+@njit(cache=True)
+def _priced(price: float, kept: Any, hull: Any, slope: Any, cost: Any, output: Any, taken: Any) -> Any:
+    """The point each class takes at a price (-1: none), and cost and output of all."""
     spent, got = 0.0, 0.0
-    for i in range(len(sizes)):
-        best, taken[i] = 0.0, -1
-        for p in range(sizes[i]):
-            value = output[i, p] - price * cost[i, p]
-            if value > best:
-                best, taken[i] = value, p
-        if taken[i] >= 0:
+    for i in range(len(kept)):
+        low, high = 0, kept[i]
+        while low < high:
+            middle = (low + high) // 2
+            if slope[i, middle] > price:
+                low = middle + 1
+            else:
+                high = middle
+        taken[i] = hull[i, low - 1] if low > 0 else -1
+        if low > 0:
             spent += cost[i, taken[i]]
             got += output[i, taken[i]]
     return spent, got
@@ -75,30 +97,26 @@ def choose(budget: float, steps: int, sizes: Any, cost: Any, output: Any, best: 
 
     Returns whether no choice can be better: False where `steps` were not enough to know.
     """
-    m = len(sizes)
-    limit = budget * FITS
-    spent, got = _priced(0.0, sizes, cost, output, best)
+    m, limit = len(sizes), budget * FITS
+    kept = np.zeros(m, np.int64)
+    hull, slope = np.empty(cost.shape, np.int64), np.empty(cost.shape)
+    low, high = 0.0, 1.0
+    for i in range(m):
+        kept[i] = _hull(sizes[i], cost[i], output[i], hull[i], slope[i])
+    spent, got = _priced(0.0, kept, hull, slope, cost, output, best)
     if spent <= limit:
         return True
-    low, high = 0.0, 0.0
-    for i in range(m):
-        for p in range(sizes[i]):
-            if output[i, p] > high * cost[i, p]:
-                high = output[i, p] / cost[i, p] if cost[i, p] > 0.0 else np.inf
-    if high == np.inf:  # something is free: any price is too low to exclude it, so start from a finite one
-        high = 1.0
-        while _priced(high, sizes, cost, output, best)[0] > limit:
-            high *= 16.0
+    while _priced(high, kept, hull, slope, cost, output, best)[0] > limit:
+        high *= 16.0
     for _ in range(_HALVINGS):
         price = 0.5 * (low + high)
-        spent, got = _priced(price, sizes, cost, output, best)
-        if spent > limit:
+        if _priced(price, kept, hull, slope, cost, output, best)[0] > limit:
             low = price
         else:
             high = price
         if high - low <= 1e-12 * high:
             break
-    spent, got = _priced(high, sizes, cost, output, best)
+    spent, got = _priced(high, kept, hull, slope, cost, output, best)
     bound = got + high * (budget - spent)
     known = got + _improve(limit, spent, sizes, cost, output, best)
     return _search(limit, steps, high, bound, known, sizes, cost, output, best)

@@ -73,7 +73,7 @@ def _extend(
 ) -> int:
     """The frontier from hop j on, from that of the hops after it; returns its points."""
     last = j == hops - 1
-    if n * size <= ROOM:
+    if n * size <= ROOM and (last or hops <= 2):
         found_cost, found_output = np.empty(n * size), np.empty(n * size)
         found_choice, found_parent = np.empty(n * size, np.int32), np.empty(n * size, np.int32)
         found = 0
@@ -119,37 +119,39 @@ def _banded(
 
     Invariant: for each c the rests come in ascending cost, so the band only moves up.
     """
-    bands = cost.shape[1]
+    bands = cost.shape[1] if j == 0 else cost.shape[1] // 2
     low = work[1] + fan[1] * cost[j + 1, 0]
     high = min(most, work[n] + fan[n] * cost[j + 1, size - 1])
     if low > high:
         return 0
-    # Narrower where less is spent: there a step in cost is a larger part of it.
+    # A rest is multiplied by what enters it, so there ratios count; at the whole, parts of the budget do.
     edges = np.empty(bands)
+    ratio, edge = (high / low) ** (1.0 / bands) if low > 0.0 else 2.0, low
     for b in range(bands):
         part = (b + 1) / bands
-        edges[b] = low + (high - low) * part * part
+        edge *= ratio
+        edges[b] = edge if j > 0 else low + (high - low) * part * part
     edges[bands - 1] = high
-    for b in range(bands):
-        output[j, b] = 0.0
+    rest_cost, rest_output = cost[j + 1], output[j + 1]
+    top, spent_at, made_of = np.zeros(bands), np.empty(bands), np.empty(bands, np.int32)
     for c in range(1, n + 1):
+        own, out = work[c], fan[c]
         b = 0
         for p in range(size):
-            spent = work[c] + fan[c] * cost[j + 1, p]
+            spent = own + out * rest_cost[p]
             if spent > high:
                 break
             while spent > edges[b]:
                 b += 1
-            got = fan[c] * output[j + 1, p]
-            if got > output[j, b] or (got == output[j, b] and spent < cost[j, b]):
-                cost[j, b], output[j, b] = spent, got
-                choice[j, b], parent[j, b] = c, p
+            got = out * rest_output[p]
+            if got > top[b]:
+                top[b], spent_at[b], made_of[b] = got, spent, c * size + p
     kept, best = 0, 0.0
     for b in range(bands):
-        if output[j, b] > best:
-            best = output[j, b]
-            cost[j, kept], output[j, kept] = cost[j, b], best
-            choice[j, kept], parent[j, kept] = choice[j, b], parent[j, b]
+        if top[b] > best:
+            best = top[b]
+            cost[j, kept], output[j, kept] = spent_at[b], best
+            choice[j, kept], parent[j, kept] = made_of[b] // size, made_of[b] % size
             kept += 1
     return kept
 

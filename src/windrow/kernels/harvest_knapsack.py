@@ -9,15 +9,18 @@ from numba import njit
 
 from windrow.kernels.choosing import choose
 from windrow.kernels.frontier import ROOM, build, settle
-from windrow.kernels.harvesting import FITS, GAIN, greedy
+from windrow.kernels.harvesting import FITS, GAIN, greedy, reverse, total
 
 
 @njit(cache=True)
-def knapsack(budget: float, steps: int, rates: Any, counts: Any, work: Any, fan: Any, chosen: Any) -> bool:
+def knapsack(
+    budget: float, near: bool, steps: int, rates: Any, counts: Any, work: Any, fan: Any, chosen: Any
+) -> bool:
     """Fills `chosen`, zeros at first; tables as in `harvesting`.
 
-    What the bands of large frontiers left unspent is used up by the greedy search. Returns whether the choice
-    among the points of the frontiers is known to be the best.
+    What the bands of large frontiers left unspent is used up by the greedy search; and if the greedy search
+    alone does better, its result is taken: from below when that is `near`, else from above. Returns whether
+    the choice among the points of the frontiers is known to be the best.
     """
     m, hops = counts.shape
     cost, output = np.empty((m, hops, ROOM)), np.empty((m, hops, ROOM))
@@ -32,4 +35,14 @@ def knapsack(budget: float, steps: int, rates: Any, counts: Any, work: Any, fan:
         if best[i] >= 0:
             settle(best[i], choice[i], parent[i], chosen[i])
     greedy(budget, GAIN, rates, counts, work, fan, chosen)
+    if hops > 2 or not certain:
+        other = np.zeros((m, hops), np.int64)
+        if near:
+            greedy(budget, GAIN, rates, counts, work, fan, other)
+        else:
+            other[:] = counts
+            reverse(budget, GAIN, rates, work, fan, other)
+            greedy(budget, GAIN, rates, counts, work, fan, other)
+        if total(rates, work, fan, other)[1] > total(rates, work, fan, chosen)[1]:
+            chosen[:] = other
     return certain

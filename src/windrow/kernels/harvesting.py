@@ -219,3 +219,41 @@ def reverse(budget: float, metric: int, rates: Any, work: Any, fan: Any, chosen:
         cost += costs[at]
         output += outputs[at]
     return evaluated
+
+
+@njit(cache=True)
+def fill(budget: float, rates: Any, counts: Any, work: Any, fan: Any, chosen: Any, used: Any) -> None:
+    """`used` becomes `chosen` with a part of one further basic window, that for which the rest of the budget
+    brings most. Rows lie evenly inside a basic window, so cost and output are linear in the part.
+
+    A direction that is off can be switched on with a part of its first hop and one whole one of the others.
+    """
+    m, hops = chosen.shape
+    spent, _ = total(rates, work, fan, chosen)
+    most, at, on, part = 0.0, -1, -1, 0.0
+    for i in range(m):
+        cost, output = direction(i, rates, work, fan, chosen)
+        started = chosen[i, 0] > 0
+        for j in range(hops):
+            used[i, j] = chosen[i, j]
+        for j in range(hops if started else 1):
+            if chosen[i, j] == counts[i, j]:
+                continue
+            if started:
+                chosen[i, j] += 1
+            else:
+                chosen[i] += 1
+            c, o = direction(i, rates, work, fan, chosen)
+            if started:
+                chosen[i, j] -= 1
+            else:
+                chosen[i] -= 1
+            fits = min(1.0, max(0.0, (budget - spent) / (c - cost))) if c > cost else 1.0
+            if fits * (o - output) > most:
+                most, at, on, part = fits * (o - output), i, j, fits
+    if at >= 0:
+        if chosen[at, 0] == 0:
+            used[at] = 1.0
+            used[at, 0] = part
+        else:
+            used[at, on] += part

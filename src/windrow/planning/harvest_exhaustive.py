@@ -1,4 +1,4 @@
-"""Trying every setting of the harvest fractions (GrubJoin s. 4.4): the yardstick, not for use while running."""
+"""Trying every setting of the harvest fractions (GrubJoin s. 4.4): the yardstick, too slow for more."""
 
 from __future__ import annotations
 

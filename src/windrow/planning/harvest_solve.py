@@ -13,6 +13,7 @@ from types import MappingProxyType
 import numpy as np
 
 from windrow.errors import QueryError, unknown
+from windrow.kernels import harvesting
 from windrow.model.harvest import Harvest
 from windrow.planning.harvest_double_sided import double_sided
 from windrow.planning.harvest_exhaustive import exhaustive
@@ -56,4 +57,9 @@ def solve(model: HarvestModel, z: float, method: str = DEFAULT, parts: bool = Fa
     if z >= 1:
         return model.harvest(model.counts, z, "everything")
     chosen = METHODS[method](model, z)
-    return model.harvest(chosen, z, method)
+    if not parts:
+        return model.harvest(chosen, z, method)
+    _, work, fan = model.tables
+    used = np.empty(chosen.shape)
+    harvesting.fill(model.budget(z), model.rates, model.counts, work, fan, chosen, used)
+    return model.harvest(used, z, method)
