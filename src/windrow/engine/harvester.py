@@ -8,6 +8,7 @@ is known what the others miss.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,12 @@ class Harvester:
 
     def __init__(self, policy: Harvesting, query: Query) -> None:
         self.policy = policy
+        if policy.shredding == 0:
+            warnings.warn(
+                "harvest with shredding=0: under the deadline no lags are learned any more and the recall is "
+                "not known; a share such as 0.05 tells both",
+                stacklevel=2,
+            )
         self.missed = Missed()
         self.harvest: Harvest | None = None
         """What is looked at; None until windows and orders are known."""
@@ -110,7 +117,10 @@ class Harvester:
         times = join.windows[stream].ts[rows]
         held = first.ts[first.first : first.end]
         youngest, oldest = int(times.min() - held.max()), int(times.max() - held.min())
-        period = max(1, (first.span or max(oldest, 1)) // STRATA)
+        if first.span is not None:
+            oldest = min(oldest, first.span)
+        # Rows that came late, or were held long, make for more ages; but not for many more intervals.
+        period = max(1, (first.span or 0) // STRATA, (oldest - youngest) // (2 * STRATA))
         sample = Ages.sampled(self._z, period, youngest, oldest, self._rng.random(len(rows)))
         ages = (sample, *[None] * (len(probe.direction.steps) - 1))
         for partials in probe.look(join.windows, rows, Look(ages, flow)):

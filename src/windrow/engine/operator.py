@@ -134,6 +134,13 @@ class Operator:
         """The plan in force; None until all schemas are known."""
         return self._join.plan if self._join else None
 
+    @property
+    def work(self) -> tuple[int, int]:
+        """Rows compared and rows taken into the windows so far."""
+        if self._join is None:
+            return self._tally.compared_before, 0
+        return self._tally.compared_before + self._join.compared, self._tally.rows_evaluated(self._join)
+
     def measure(self) -> Measurements:
         """Counters and sizes, for the whole operator and per stream."""
         return self._tally.measurements(
@@ -195,9 +202,9 @@ class Operator:
         return pack(capture(self))
 
     @classmethod
-    def restore(cls, query: Query, blob: bytes) -> Operator:
+    def restore(cls, query: Query, blob: bytes, clock: Callable[[], float] = perf_counter) -> Operator:
         """An operator that goes on where the one that wrote `blob` stopped. The query must be the same."""
-        return revive(cls, query, unpack(blob))
+        return revive(cls, query, unpack(blob), clock)
 
     # -- inside -------------------------------------------------------------------------------------
 
@@ -266,6 +273,7 @@ class Operator:
         self._expire(arrivals, at)
         self._controller.revise(self._join, self._tally, self._frontier.newest_of_all)
         if keeper is not None:
+            self._controller.reorder(self._join)
             self._put_back(arrivals, at)
             keeper.end()
 

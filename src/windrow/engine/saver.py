@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from windrow.engine.dropper import Dropper
+from windrow.engine.flows import Flows
 from windrow.engine.harvester import Harvester
 from windrow.engine.partials import Partials
 from windrow.engine.probe import Probe
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 class Saver(Protocol):
     """Called by the join in the order: begin, then for each stream arrived and probe."""
 
+    flows: Flows
     notes: tuple[str, ...]
     """Columns it keeps with each row."""
 

@@ -7,8 +7,9 @@ so stored states do not depend on how the join is planned.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,7 +73,9 @@ def capture(op: Operator) -> State:
     return State(head, tuple(parts))
 
 
-def revive(cls: type[Operator], query: Query, state: State) -> Operator:
+def revive(
+    cls: type[Operator], query: Query, state: State, clock: Callable[[], float] = perf_counter
+) -> Operator:
     head = state.head
     wanted = fingerprint(query)
     if head["query"] != wanted:
@@ -80,7 +83,7 @@ def revive(cls: type[Operator], query: Query, state: State) -> Operator:
             f"this state belongs to another query: {_difference(head['query'], wanted)}; "
             "go on with the query it was taken from, or start without it"
         )
-    op = cls(query)
+    op = cls(query, clock=clock)
     op._calls, op._seq = head["calls"], head["seq"]
     op._frontier.newest, op._frontier.settled = list(head["newest"]), head["settled"]
     op._tally.load(head["tally"])

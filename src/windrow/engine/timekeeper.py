@@ -82,12 +82,11 @@ class TimeKeeper:
 
     def rows(self) -> int:
         """How many to process next."""
-        if self._done == 0.0:
+        if self.cost == 0.0:
             return FIRST_ROWS
         parts = PARTS if self.z == 1.0 else PARTS_SHEDDING
-        return max(
-            LEAST_ROWS, min(self._rows_left // parts, int(self._budget / parts / (self.cost * self.z)))
-        )
+        affordable = int(self._budget / parts / (self.cost * self.z))
+        return max(LEAST_ROWS, min(self._rows_left // parts, affordable))
 
     @property
     def cost(self) -> float:

@@ -13,13 +13,13 @@ from types import MappingProxyType
 import numpy as np
 
 from windrow.errors import QueryError, unknown
-from windrow.kernels import harvesting
 from windrow.model.harvest import Harvest
 from windrow.planning.harvest_double_sided import double_sided
 from windrow.planning.harvest_exhaustive import exhaustive
 from windrow.planning.harvest_greedy import greedy
 from windrow.planning.harvest_knapsack import knapsack
 from windrow.planning.harvest_model import HarvestModel
+from windrow.planning.harvest_parts import with_parts
 from windrow.planning.harvest_reverse import reverse
 
 Array = np.ndarray
@@ -59,7 +59,4 @@ def solve(model: HarvestModel, z: float, method: str = DEFAULT, parts: bool = Fa
     chosen = METHODS[method](model, z)
     if not parts:
         return model.harvest(chosen, z, method)
-    _, work, fan = model.tables
-    used = np.empty(chosen.shape)
-    harvesting.fill(model.budget(z), model.rates, model.counts, work, fan, chosen, used)
-    return model.harvest(used, z, method)
+    return model.harvest(with_parts(model, z, chosen), z, method)
