@@ -3,7 +3,8 @@
 Rates 300, 100 and 150 rows/s, windows of 10 s, basic windows of 2 s, half of the cost; S_2 lags S_1 by 4 s
 and S_3 by 5, so S_3's rows come last and find what they match. The figure's selectivities and the widths of
 its lags can only be seen, not read: only their order follows from the join orders, sigma_23 < sigma_12 <
-sigma_13. So both are swept around one choice; what is claimed is judged there, and counted over the sweep.
+sigma_13. So both are swept. What the figure shows is judged at one setting at which it is seen, and beside it
+stands in how many of the sweep it is.
 """
 
 from __future__ import annotations
@@ -143,6 +144,7 @@ def _draw(harvest: Harvest, axes: Any) -> None:
                 face = "black" if k in hop.looked_at else "white"
                 axes.scatter(k + 1, y, s=90, facecolor=face, edgecolor="black")
     axes.set_yticks([-k for k in range(len(labels))], labels)
+    axes.set_xticks(range(1, WINDOWS.counts[0] + 1))
     axes.set(xlabel="logical basic window, youngest first", title="the best harvest at z = 0.5")
 
 

@@ -60,22 +60,22 @@ def tasks(size: Size) -> Sequence[tuple[float, bool, float, int, int]]:
 
 def run(task: tuple[float, bool, float, int, int]) -> list[Row]:
     top, flat, z, first, last = task
-    rows = []
+    ratios: dict[str, list[float]] = {name: [] for name in METRICS}
     for seed in range(first, last):
         model = random_problem(seed, top=top, flat=flat)
         best = model.at(METHODS["exhaustive"](model, z))[1]
-        setting = f"{'even' if flat else 'bells'}, up to {top:g}"
         for name, method in METRICS.items():
-            found = model.at(METHODS[method](model, z))[1]
-            ratio = found / best if best else 1.0
-            rows.append({"setting": setting, "z": z, "method": name, "seed": seed, "ratio": ratio})
-    return rows
+            ratios[name].append(model.at(METHODS[method](model, z))[1] / best if best else 1.0)
+    setting = {"setting": f"{'even' if flat else 'bells'}, up to {top:g}", "z": z, "runs": last - first}
+    return [
+        {**setting, "method": name, "mean": fmean(each), "worst": min(each)} for name, each in ratios.items()
+    ]
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:
     settings = list(dict.fromkeys(row["setting"] for row in rows))
-    mean = {name: {s: _over_z(rows, s, name, fmean) for s in settings} for name in METRICS}
-    worst = {name: {s: _over_z(rows, s, name, min) for s in settings} for name in METRICS}
+    mean = {name: {s: _means(rows, s, name) for s in settings} for name in METRICS}
+    worst = {name: {s: _worst(rows, s, name) for s in settings} for name in METRICS}
     delta, output, per_cost = (mean[name] for name in (DELTA, "BestOutput", "BestOutputPerCost"))
     least = {s: round(min(delta[s].values()), 4) for s in settings}
     above = {s: round(min(r for z, r in delta[s].items() if z > 0.4), 4) for s in settings}
@@ -131,7 +131,7 @@ def plot(rows: Sequence[Row], figure: Figure) -> None:
     for place, setting in enumerate(settings):
         axes = grid[place % 2][place // 2]
         for name in METRICS:
-            mean = _over_z(rows, setting, name, fmean)
+            mean = _means(rows, setting, name)
             axes.plot(list(mean), list(mean.values()), marker="o", markersize=3, label=name)
         axes.set_title(f"matches {setting}", fontsize=8)
     for axes in grid[1]:
@@ -146,11 +146,22 @@ def _lead(delta: Mapping[float, float], *others: Mapping[float, float]) -> float
     return min(ratio - max(other[z] for other in others) for z, ratio in delta.items())
 
 
-def _over_z(rows: Sequence[Row], setting: str, name: str, of: Any) -> dict[float, float]:
-    kept = [row for row in rows if row["method"] == name and row["setting"] == setting]
-    return {
-        z: float(of([row["ratio"] for row in kept if row["z"] == z])) for z in sorted({r["z"] for r in kept})
-    }
+def _means(rows: Sequence[Row], setting: str, name: str) -> dict[float, float]:
+    """Over all runs, by z."""
+    by_z = _by_z(rows, setting, name)
+    return {z: fmean([r["mean"] for r in each], [r["runs"] for r in each]) for z, each in by_z.items()}
+
+
+def _worst(rows: Sequence[Row], setting: str, name: str) -> dict[float, float]:
+    return {z: min(r["worst"] for r in each) for z, each in _by_z(rows, setting, name).items()}
+
+
+def _by_z(rows: Sequence[Row], setting: str, name: str) -> dict[float, list[Row]]:
+    found: dict[float, list[Row]] = {}
+    for row in rows:
+        if row["method"] == name and row["setting"] == setting:
+            found.setdefault(row["z"], []).append(row)
+    return found
 
 
 def _told(ratios: Mapping[float, float]) -> dict[str, float]:
