@@ -21,7 +21,7 @@ from windrow.planning.harvest_model import HarvestModel
 from windrow.planning.harvest_solve import METHODS, solve
 from windrow.planning.lags import StreamLags
 
-PROBLEMS = 25
+PROBLEMS = 15
 REPEATS = 5
 THROTTLES = (0.05, 0.25, 0.6)
 SLOW = "exhaustive"

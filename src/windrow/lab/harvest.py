@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from windrow.model.harvest import BasicWindows
+from windrow.model.harvest import BasicWindows, Harvest
 from windrow.planning.harvest_model import HarvestModel
 from windrow.planning.selectivity import by_hop
 
@@ -50,3 +50,18 @@ def random_problem(
         by_hop(pairs, orders),
         np.ones((m, m - 1, windows)) if flat else np.exp(-0.5 * ((ages - centres) / widths) ** 2),
     )
+
+
+def realised(truth: HarvestModel, harvest: Harvest) -> tuple[float, float]:
+    """Cost and output per second of a harvest of whole basic windows by nested loops, where scores are those
+    of `truth` and not those it was chosen by."""
+    cost, output = 0.0, 0.0
+    for i, direction in enumerate(harvest.directions):
+        entering = float(truth.rates[i])
+        for j, hop in enumerate(direction.hops):
+            rows, scores = truth.rows[hop.stream], truth.scores[i, j]
+            looked = list(hop.looked_at)
+            cost += entering * rows * hop.fraction
+            entering *= float(truth.selectivities[i, j] * rows * scores[looked].sum() / scores.sum())
+        output += entering
+    return cost, output
