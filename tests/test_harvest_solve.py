@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -148,3 +149,40 @@ def test_a_join_that_finds_nothing_looks_at_nothing():
     for method in METHODS:
         assert solve(model, 0.5, method, parts=True).output == 0
     assert solve(model, 1).everything
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_budget_below_what_no_harvest_avoids_is_spent_on_nothing(method):
+    model = random_model(np.random.default_rng(0), 3, 4, charges=Charges(arrival=500.0))
+    assert 0.01 * model.full[0] < model.base
+    harvest = solve(model, 0.01, method, parts=True)
+    assert harvest.cost == harvest.base and harvest.output == 0
+    best = np.zeros(3, dtype=np.int64)
+    points = np.ones((3, 1))
+    assert not choosing.choose(-1.0, 100, np.ones(3, dtype=np.int64), points, points, best)
+    assert (best == -1).all()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    SEEDS,
+    st.integers(2, 5),
+    st.integers(1, 5),
+    st.floats(0, 1),
+    st.sampled_from(sorted(set(METHODS) - {"exhaustive"})),
+)
+def test_streams_that_stand_still_and_conditions_that_never_hold(seed, streams, windows, z, method):
+    """Rates, rows, selectivities and scores of 0 anywhere: an answer within the budget, in finite time."""
+    rng = np.random.default_rng(seed)
+    model = random_model(rng, streams, windows)
+    some = {
+        "rates": model.rates * rng.integers(0, 2, streams),
+        "rows": model.rows * rng.integers(0, 2, streams),
+        "selectivities": model.selectivities * rng.integers(0, 2, model.selectivities.shape),
+        "scores": model.scores * rng.integers(0, 2, model.scores.shape),
+    }
+    model = replace(model, **some)
+    harvest = solve(model, z, method, parts=True)
+    assert harvest.cost <= z * harvest.full_cost * (1 + 1e-9)
+    assert np.isfinite(harvest.output)
+    assert harvest.output <= harvest.full_output * (1 + 1e-9)

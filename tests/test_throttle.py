@@ -52,7 +52,7 @@ def test_quanta_keep_a_batch_within_its_deadline(overload, quanta):
     for quantum in range(1, quanta + 1):
         took = overload / quanta * throttle.fraction
         spent += took
-        throttle = adapted(throttle, pace(took, rows, 1000 - rows * quantum, 1.0 - spent))
+        throttle = adapted(throttle, pace(took, rows, max(0.0, 1000 - rows * quantum), 1.0 - spent))
     assert spent <= max(1.0, overload / quanta) + 1e-6
     assert spent == pytest.approx(min(overload, 1.0), rel=1e-6) or overload / quanta > 1
 

@@ -107,6 +107,8 @@ def choose(budget: float, steps: int, sizes: Any, cost: Any, output: Any, best: 
     if spent <= limit:
         return True
     while _priced(high, kept, hull, slope, cost, output, best)[0] > limit:
+        if high == np.inf:  # not even nothing fits
+            return False
         high *= 16.0
     for _ in range(_HALVINGS):
         price = 0.5 * (low + high)

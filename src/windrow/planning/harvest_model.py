@@ -176,10 +176,10 @@ class HarvestModel:
         return self.base + cost, output
 
     def budget(self, z: float) -> float:
-        """Cost per second that a throttle fraction leaves for looking at windows."""
+        """Cost per second that a throttle fraction leaves for looking at windows: 0 if `base` takes all."""
         if not 0 <= z <= 1:
             raise QueryError(f"harvest: a throttle fraction lies in 0..1, got {z}")
-        return z * self.full[0] - self.base
+        return max(0.0, z * self.full[0] - self.base)
 
     def thinned(self, keep: Sequence[float]) -> HarvestModel:
         """The same join when only such parts of the streams' rows are let in."""
