@@ -40,7 +40,7 @@ def play(case: Case, capacity: float, cut: int | None = None, **changes: Any) ->
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
-@examples(12)
+@examples(5)
 @given(case=cases(most_streams=4) | cases(most_streams=4, counted=True), capacity=st.sampled_from([50, 400]))
 def test_results_are_some_of_the_exact_ones(policy: Any, case: Case, capacity: float) -> None:
     output, measured = play(case, capacity, deadline="1 second", shed=policy)
@@ -53,7 +53,7 @@ def test_results_are_some_of_the_exact_ones(policy: Any, case: Case, capacity: f
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=str)
-@examples(12)
+@examples(5)
 @given(case=cases(most_streams=4) | cases(most_streams=3, counted=True))
 def test_ample_time_changes_nothing(policy: Any, case: Case) -> None:
     output, measured = play(case, 1e12, deadline="1 second", shed=policy)
@@ -61,7 +61,7 @@ def test_ample_time_changes_nothing(policy: Any, case: Case) -> None:
     assert (measured.recall, measured.throttle, measured.overruns) == (1.0, 1.0, 0)
 
 
-@examples(12)
+@examples(5)
 @given(case=cases(most_streams=3), cut=st.integers(0, 3))
 def test_a_restored_operator_goes_on_alike(case: Case, cut: int) -> None:
     whole = play(case, 300, deadline="1 second")
@@ -110,21 +110,33 @@ def exact() -> list[int]:
     return feed(wr.Operator(epsilon()), lagging(60, 40), 40)
 
 
-@pytest.mark.parametrize("access", ["scan", "sorted"])
-def test_a_harvest_finds_most_of_the_results_in_a_part_of_the_time(access: str, exact: list[int]) -> None:
+def test_a_harvest_finds_most_of_the_results_in_a_part_of_the_time(exact: list[int]) -> None:
     streams = lagging(60, 40)
-    everything = timed(epsilon(access), 1.0)
+    everything = timed(epsilon(), 1.0)
     feed(everything, streams, 40)
     capacity = everything.work[0] / 40 / 3
-    operator = timed(epsilon(access, deadline="0.5 seconds"), capacity)
+    operator = timed(epsilon(deadline="0.5 seconds"), capacity)
     found = feed(operator, streams, 40)
-    dropping = timed(epsilon(access, deadline="0.5 seconds", shed="drop"), capacity)
+    dropping = timed(epsilon(deadline="0.5 seconds", shed="drop"), capacity)
     dropped = feed(dropping, streams, 40)
     after = slice(40, None)
     assert sum(found[after]) > 0.5 * sum(exact[after])
     assert sum(found[after]) > 1.3 * sum(dropped[after])
     measured = operator.measure()
     assert measured.overruns <= 2 and measured.throttle < 1
+    assert measured.recall_low <= sum(found) / sum(exact) <= measured.recall_high
+
+
+def test_through_an_index_there_is_little_to_shed_but_the_deadline_holds(exact: list[int]) -> None:
+    """Nearly all rows that a sorted index meets are matches: time saved is results lost."""
+    streams = lagging(60, 40)
+    everything = timed(epsilon("sorted"), 1.0)
+    feed(everything, streams, 40)
+    operator = timed(epsilon("sorted", deadline="0.5 seconds"), everything.work[0] / 40 / 2)
+    found = feed(operator, streams, 40)
+    measured = operator.measure()
+    assert 0.1 * sum(exact) < sum(found) < sum(exact)
+    assert measured.overruns <= 8
     assert measured.recall_low <= sum(found) / sum(exact) <= measured.recall_high
 
 
@@ -217,7 +229,7 @@ def test_harvesting_that_makes_no_sense(options: dict[str, Any], message: str) -
 
 
 def test_without_shredding_nothing_is_learned_and_that_is_said() -> None:
+    operator = timed(epsilon(deadline="0.5 seconds", shed=wr.Harvesting(shredding=0)), 50_000)
     with pytest.warns(UserWarning, match="shredding=0"):
-        operator = timed(epsilon(deadline="0.5 seconds", shed=wr.Harvesting(shredding=0)), 50_000)
-    feed(operator, lagging(60, 20), 20)
+        feed(operator, lagging(60, 20), 20)
     assert np.isnan(operator.measure().recall)

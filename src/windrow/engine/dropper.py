@@ -47,6 +47,8 @@ class Dropper:
         self._steady = 1.0
         """The throttle fraction, evened out over about a window: what was let in before still costs time."""
         self._share = 1.0
+        self._chosen: tuple[float, int, Array] | None = None
+        """Throttle fraction and quantum for which rates were chosen last, and the rates."""
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -68,12 +70,21 @@ class Dropper:
         if join.plan is None or (z >= 1.0 and self._steady > 0.99):
             return
         model = self.model(join)
-        self.keep = np.array(drop_rates(model, min(1.0, max(self._steady, 1e-4))).keep)
+        self.keep = self._rates(model)
         held = np.array([float(len(w)) for w in join.windows])
         now = replace(model, rates=model.rates * self.keep, rows=held)
         self._share = now.full[0] / max(model.full[0], 1e-9)
         if self._share > z:
             self.keep, self._share = self.keep * z / self._share, z
+
+    def _rates(self, model: HarvestModel) -> Array:
+        """Those that by the cost model lose least, chosen anew when the throttle has moved or time passed."""
+        steady = min(1.0, max(self._steady, 1e-4))
+        known = self._chosen
+        if known is None or abs(steady / known[0] - 1) > 0.05 or self.flows.quanta - known[1] >= 64:
+            known = (steady, self.flows.quanta, np.array(drop_rates(model, steady).keep))
+            self._chosen = known
+        return known[2]
 
     def arrived(self, join: Join, stream: int, start: int) -> None:
         """Rows from position `start` on were appended."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windrow.model.harvest import BasicWindows
-from windrow.planning.harvest_model import HarvestModel
+from windrow.planning.harvest_model import Charges, HarvestModel
 from windrow.planning.selectivity import Selectivities
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 SECOND = 1_000_000
+CHARGES = Charges(lookup=0.1)
+"""Our indexes are entered once for basic windows side by side, and probes go through them in order."""
 
 
 class Flows:
@@ -84,6 +86,7 @@ class Flows:
             selectivities=self.selectivities.by_hop(orders),
             scores=np.ones((m, m - 1, max(windows.counts))) if scores is None else scores,
             access=paths,
+            charges=CHARGES,
         )
 
     def save(self) -> dict[str, Any]:

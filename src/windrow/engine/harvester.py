@@ -18,13 +18,15 @@ from windrow.engine.ages import FOREVER, Ages
 from windrow.engine.flows import SECOND, Flows, orders_of
 from windrow.engine.probe import Look, Probe
 from windrow.model.harvest import BasicWindows, Harvest
+from windrow.model.plan import Plan
 from windrow.model.query import Query
 from windrow.model.time_policies import Harvesting
 from windrow.planning.admission import ages_worth_keeping
 from windrow.planning.harvest_model import HarvestModel
 from windrow.planning.harvest_solve import solve
 from windrow.planning.lags import KINDS, Lags
-from windrow.shed.missed import Missed
+from windrow.shed.missed import Draw, Missed
+from windrow.window.window import Window
 
 if TYPE_CHECKING:
     from windrow.engine.join import Join
@@ -35,6 +37,7 @@ LEARNED_AT_ONCE = 512
 """Results of a probe that are learned from, at most."""
 STRATA = 10
 """Parts of a window that an even sample looks into, at least."""
+QUANTA_BETWEEN_PLANS = 8
 _KINDS = {"per stream": "stream", "pairwise": "pair"}
 
 
@@ -59,6 +62,8 @@ class Harvester:
         self._rng = np.random.default_rng(0)
         self._z = 1.0
         self._ages: list[tuple[Ages, ...]] = []
+        self._planned: Plan | None = None
+        self._planned_at = 0
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -78,7 +83,8 @@ class Harvester:
         self._rng = np.random.default_rng((self._seed, self.flows.quanta, 5))
         self._z = z
         if z < 1.0:
-            self._plan(join, z)
+            if self._stale(join, z):
+                self._plan(join, z)
         elif self.harvest is not None and not self.harvest.everything:
             self.harvest = None
 
@@ -95,40 +101,48 @@ class Harvester:
                 yield partials
             self.flows.learn(join, probe, flow)
             return
-        omega = self.policy.shredding
         rows = np.arange(start, join.windows[stream].end)
-        drawn = self._rng.random(len(rows)) < omega
-        yield from self._shred(join, probe, rows[drawn], flow)
-        self.flows.learn(join, probe, flow, self._z, 1 / max(omega * self._z, 1e-12))
-        if omega == 0.0:
+        draw = self._draw(probe)
+        drawn = self._rng.random(len(rows)) < draw.omega
+        yield from self._shred(join, probe, rows[drawn], flow, draw)
+        self.flows.learn(join, probe, flow, draw.z, draw.weight)
+        if draw.omega == 0.0:
             self.missed.blind += len(rows)
         if not self.harvest.directions[stream].idle:
             yield from probe.look(join.windows, rows[~drawn], Look(self._ages[stream]))
 
-    def _shred(self, join: Join, probe: Probe, rows: Array, flow: Array) -> Iterator[Partials]:
+    def _draw(self, probe: Probe) -> Draw:
+        """Through an index a look costs much the same however few ages are looked at; so there fewer rows are
+        drawn, which look at everything."""
+        if probe.direction.steps[0].access.path == "scan":
+            return Draw(self.policy.shredding, self._z)
+        return Draw(self.policy.shredding * self._z, 1.0)
+
+    def _shred(self, join: Join, probe: Probe, rows: Array, flow: Array, draw: Draw) -> Iterator[Partials]:
         """An even sample of everything."""
-        self.missed.draw(len(rows), self.policy.shredding, self._z)
-        if len(rows) == 0:
-            return
+        self.missed.draw(len(rows), draw)
         first = join.windows[probe.direction.steps[0].stream]
-        stream = probe.direction.arriving
-        if len(first) == 0:
+        if len(rows) == 0 or len(first) == 0:
             return
-        times = join.windows[stream].ts[rows]
-        held = first.ts[first.first : first.end]
-        youngest, oldest = int(times.min() - held.max()), int(times.max() - held.min())
-        if first.span is not None:
-            oldest = min(oldest, first.span)
-        # Rows that came late, or were held long, make for more ages; but not for many more intervals.
-        period = max(1, (first.span or 0) // STRATA, (oldest - youngest) // (2 * STRATA))
-        sample = Ages.sampled(self._z, period, youngest, oldest, self._rng.random(len(rows)))
-        ages = (sample, *[None] * (len(probe.direction.steps) - 1))
+        ages: tuple[Ages | None, ...] = ()
+        if draw.z < 1.0:
+            sample = self._sample(join.windows[probe.direction.arriving].ts[rows], first, draw.z)
+            ages = (sample, *[None] * (len(probe.direction.steps) - 1))
         for partials in probe.look(join.windows, rows, Look(ages, flow)):
-            self._count(join, probe, rows, partials)
-            self._learn(join, partials, 1 / (self.policy.shredding * self._z))
+            self._count(join, probe, rows, partials, draw)
+            self._learn(join, partials, draw.weight)
             yield partials
 
-    def _count(self, join: Join, probe: Probe, rows: Array, partials: Partials) -> None:
+    def _sample(self, times: Array, window: Window, z: float) -> Ages:
+        held = window.ts[window.first : window.end]
+        youngest, oldest = int(times.min() - held.max()), int(times.max() - held.min())
+        if window.span is not None:
+            oldest = min(oldest, window.span)
+        # Rows that came late, or were held long, make for more ages; but not for many more intervals.
+        period = max(1, (window.span or 0) // STRATA, (oldest - youngest) // (2 * STRATA))
+        return Ages.sampled(z, period, youngest, oldest, self._rng.random(len(times)))
+
+    def _count(self, join: Join, probe: Probe, rows: Array, partials: Partials, draw: Draw) -> None:
         """Takes account of what drawn rows found, and the harvest would not have."""
         stream = probe.direction.arriving
         anchor = join.windows[stream].ts[partials.rows[stream]]
@@ -142,7 +156,7 @@ class Harvester:
                 outside |= ~ages.contains(age)
         which = np.searchsorted(rows, partials.rows[stream])
         weights = join.shedder.weights(join, partials) if join.shedder else np.ones(len(partials))
-        self.missed.add(which, len(rows), outside, weights, self.policy.shredding, self._z)
+        self.missed.add(which, len(rows), outside, weights, draw)
 
     # -- learning -----------------------------------------------------------------------------------
 
@@ -183,8 +197,16 @@ class Harvester:
         scores = self.lags.scores(self._basic, orders_of(join))
         return self.flows.model(join, self._basic, scores, np.array([float(len(w)) for w in join.windows]))
 
+    def _stale(self, join: Join, z: float) -> bool:
+        """Whether the harvest is of another throttle fraction or plan, or old."""
+        known = self.harvest
+        if known is None or self._planned is not join.plan or abs(z / known.throttle - 1) > 0.02:
+            return True
+        return self.flows.quanta - self._planned_at >= QUANTA_BETWEEN_PLANS
+
     def _plan(self, join: Join, z: float) -> None:
         """The harvest for this throttle fraction."""
+        self._planned, self._planned_at = join.plan, self.flows.quanta
         self.harvest = solve(self.model(join), z, self.policy.method, parts=True)
         self._ages = [
             tuple(

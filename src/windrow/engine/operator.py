@@ -274,8 +274,7 @@ class Operator:
         self._controller.revise(self._join, self._tally, self._frontier.newest_of_all)
         if keeper is not None:
             self._controller.reorder(self._join)
-            self._put_back(arrivals, at)
-            keeper.end()
+            keeper.end(self._put_back(arrivals, at))
 
     def _release(self, join: Join, final: bool) -> list[Arrivals]:
         """The rows whose turn it is, each stream's ascending in time, with their words."""
@@ -338,8 +337,10 @@ class Operator:
             yield stop
             keeper.stop(done, self._join.saver.share if self._join and self._join.saver else 1.0, now)
 
-    def _put_back(self, arrivals: Sequence[Arrivals], at: Sequence[int]) -> None:
-        """Rows there was no time for wait, as many as the buffer holds; those that came last go."""
+    def _put_back(self, arrivals: Sequence[Arrivals], at: Sequence[int]) -> int:
+        """Rows there was no time for wait, as many as the buffer holds; those that came last go. Returns how
+        many wait."""
+        waiting = 0
         for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
             room = self.query.time_policy.buffer or 0
             kept = min(len(arrived.rows) - start, room)
@@ -348,6 +349,8 @@ class Operator:
                 rows = arrived.rows.slice(start, start + kept)
                 calls = np.broadcast_to(self._calls, kept)
                 self._waiting[stream].add(rows.ts, rows.payload, calls)
+            waiting += kept
+        return waiting
 
     def _quanta(self, arrivals: Sequence[Arrivals]) -> Iterator[list[int]]:
         """Where each quantum ends in each stream."""

@@ -17,16 +17,28 @@ if TYPE_CHECKING:
 EXACT = Quality(1.0, 1.0, 1.0)
 
 
-def quality(join: Join, results: int) -> Quality:
-    """Of everything that was returned so far."""
+def quality(join: Join, results: int, let_in: float) -> Quality:
+    """Of everything that was returned so far; `let_in` is the part of all combinations of rows that were not
+    dropped because a buffer was full."""
     known = replace(EXACT, found=float(results), true=float(results))
     if join.shedder is not None:
         known = join.shedder.quality()
     if isinstance(join.saver, Harvester):
-        return _harvested(known, join.saver)
-    if isinstance(join.saver, Dropper):
-        return _dropped(known, join.saver)
-    return known
+        known = _harvested(known, join.saver)
+    elif isinstance(join.saver, Dropper):
+        known = _dropped(known, join.saver)
+    return known if let_in == 1.0 else _overflowed(known, let_in)
+
+
+def _overflowed(known: Quality, let_in: float) -> Quality:
+    """Rows that a full buffer turned away were not drawn at random; they are taken to be like the others."""
+    return replace(
+        known,
+        recall=known.recall * let_in,
+        low=known.low * let_in,
+        high=known.high * let_in,
+        true=known.true / let_in if let_in else known.true,
+    )
 
 
 def _harvested(known: Quality, harvester: Harvester) -> Quality:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -78,7 +79,10 @@ class Tally:
             for a, b in zip(shedder.shed if shedder else none, join.conserved if join else none, strict=True)
         ]
         dropped = [a + b for a, b in zip(self.dropped, join.dropped if join else none, strict=True)]
-        told = quality(join, self.results) if join else EXACT
+        let_in = math.prod(
+            1 - d / max(n, 1) for d, n in zip(self.dropped, self.counts["rows_in"], strict=True)
+        )
+        told = quality(join, self.results, let_in) if join else EXACT
         streams = {
             alias: StreamMeasurements(
                 **{name: self.counts[name][s] for name in PER_STREAM},

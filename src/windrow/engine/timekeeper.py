@@ -52,6 +52,7 @@ class TimeKeeper:
         self._interval_ends: int | None = None
         self._came = 0.0
         self._consumed = 0.0
+        self._waiting = 0
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -60,7 +61,7 @@ class TimeKeeper:
         self._began = self.clock()
         self._budget = self.deadline.seconds(came if self.deadline.rate else rows)
         self._rows_left = rows
-        self._came += came
+        self._came -= self._waiting  # What waited for time was counted when it came.
         self.calls += 1
         if self._by_quanta:
             self._look_ahead()
@@ -102,14 +103,17 @@ class TimeKeeper:
         self._spent = _FADE * self._spent + self.clock() - self._quantum_began
         self._done = _FADE * self._done + rows * share
         self._rows_left -= rows
+        self._came += rows
         self._consumed += rows
         if self._by_quanta:
             self._look_ahead()
         else:
             self._pass(now)
 
-    def end(self) -> None:
-        """The call is over."""
+    def end(self, waiting: int) -> None:
+        """The call is over; so many rows wait for the next."""
+        self._waiting = waiting
+        self._came += self._rows_left
         self.seconds = self.clock() - self._began
         self.overrun += self.seconds > 1.2 * self._budget > 0
 
@@ -147,6 +151,7 @@ class TimeKeeper:
             "interval_ends": self._interval_ends,
             "came": self._came,
             "consumed": self._consumed,
+            "waiting": self._waiting,
             "calls": self.calls,
             "overrun": self.overrun,
         }
@@ -155,4 +160,5 @@ class TimeKeeper:
         self.throttle = replace(self.throttle, fraction=saved["throttle"])
         self._spent, self._done = saved["cost"]
         self._interval_ends, self._came = saved["interval_ends"], saved["came"]
-        self._consumed, self.calls, self.overrun = saved["consumed"], saved["calls"], saved["overrun"]
+        self._consumed, self._waiting = saved["consumed"], saved["waiting"]
+        self.calls, self.overrun = saved["calls"], saved["overrun"]

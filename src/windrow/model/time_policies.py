@@ -93,8 +93,8 @@ class Harvesting(TimePolicy):
         Share of the rows that look at an even sample of everything instead: from what they find the lags
         between streams are learned, and the recall is known.
     correlations
-        "per stream" keeps one histogram of lags a stream and takes lags to be independent; "pairwise" keeps
-        one for each two streams.
+        "pairwise" keeps a histogram of lags for each two streams; "per stream", the paper's way, one for
+        each stream, and takes lags to be independent.
     half_life
         Of what was learned, in lengths of the longest window.
     conserve
@@ -105,7 +105,7 @@ class Harvesting(TimePolicy):
     method: str = "knapsack"
     basic: str | timedelta | int | None = None
     shredding: float = 0.1
-    correlations: str = "per stream"
+    correlations: str = "pairwise"
     half_life: float = 1.0
     conserve: bool = False
 

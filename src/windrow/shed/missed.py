@@ -13,9 +13,24 @@ is without bias, and as rows are drawn independently its variance is at most the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Which rows tell what is missed: a share omega of them, each looking at a part z of the first window."""
+
+    omega: float
+    z: float
+
+    @property
+    def weight(self) -> float:
+        """How many results one that such a row finds stands for."""
+        return 1 / max(self.omega * self.z, 1e-12)
 
 
 class Missed:
@@ -33,12 +48,12 @@ class Missed:
         """What one result of a drawn row stands for, on average; 0 if nothing was ever left out."""
         return self.stood_for / self.drawn if self.drawn else 0.0
 
-    def draw(self, rows: int, omega: float, z: float) -> None:
+    def draw(self, rows: int, draw: Draw) -> None:
         """So many rows are drawn."""
         self.drawn += rows
-        self.stood_for += rows / max(omega * z, 1e-12)
+        self.stood_for += rows * draw.weight
 
-    def add(self, rows: Array, drawn: int, outside: Array, weights: Array, omega: float, z: float) -> None:
+    def add(self, rows: Array, drawn: int, outside: Array, weights: Array, draw: Draw) -> None:
         """Results of `drawn` rows.
 
         Parameters
@@ -50,7 +65,7 @@ class Missed:
         weights
             How many results it stands for on account of rows that are not in the windows.
         """
-        each = weights * ((1 / z - 1) + outside * (1 - omega) / (omega * z))
+        each = weights * ((1 / draw.z - 1) + outside * (1 - draw.omega) * draw.weight)
         per_row = np.bincount(rows, each, drawn)
         self.count += float(per_row.sum())
         self.variance += float((per_row**2).sum())
