@@ -16,12 +16,12 @@ from windrow.spark.join import join
 from windrow.spark.metrics import metrics
 from windrow.state.layout import Scope
 
-FILES, SIZE, LIMIT = 6, 900, 300
+FILES, SIZE, LIMIT = 6, 900, 180
 ON = "a.k = b.k"
 
 
 def files(seed: int, count: int = FILES) -> list[pa.Table]:
-    """Nine seconds each, and windows of nine: whole windows hold six times the limit."""
+    """Nine seconds each, and windows of nine: whole windows hold ten times the limit."""
     return [rows(10 * seed + n, SIZE, start=9 * n, span=9, keys=60) for n in range(count)]
 
 

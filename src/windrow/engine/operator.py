@@ -91,8 +91,12 @@ class Operator:
 
     # -- the public face ----------------------------------------------------------------------------
 
-    def process(self, data: Mapping[str, pa.Table | pa.RecordBatch]) -> pa.Table:
+    def process(
+        self, data: Mapping[str, pa.Table | pa.RecordBatch], seconds: float | None = None
+    ) -> pa.Table:
         """Takes in rows, in any order and of any of the streams, and returns the results they complete.
+
+        `seconds` is what this call may take, where that is not what the query's deadline says.
 
         Returns a table with a struct column per stream. A row further behind than `late` is left out and
         counted, as is a row without a time.
@@ -105,7 +109,7 @@ class Operator:
         self._admit(batches)
         if self._join is None:
             self._expire_waiting()
-        return self._table(self._run(final=False))
+        return self._table(self._run(final=False, seconds=seconds))
 
     def finish(self) -> pa.Table:
         """Declares that nothing earlier than what was seen will come, and returns what had to wait for it.
@@ -248,7 +252,7 @@ class Operator:
                 self._waiting[stream].add(ts, rows, np.broadcast_to(self._calls, len(ts)))
                 self._frontier.advance(stream, int(ts[-1]))
 
-    def _run(self, final: bool) -> Iterator[pa.RecordBatch]:
+    def _run(self, final: bool, seconds: float | None = None) -> Iterator[pa.RecordBatch]:
         if self._join is None:
             return
         arrivals = self._release(self._join, final)
@@ -260,7 +264,7 @@ class Operator:
             ]
         at = [0] * len(arrivals)
         keeper = self._keeper
-        quanta = self._quanta(arrivals) if keeper is None else self._timed(keeper, arrivals, at)
+        quanta = self._quanta(arrivals) if keeper is None else self._timed(keeper, arrivals, at, seconds)
         for stop in quanta:
             quantum = [a.slice(i, j) for a, i, j in zip(arrivals, at, stop, strict=True)]
             self._expire(arrivals, at)
@@ -321,12 +325,12 @@ class Operator:
         self._tally.expired(gone)
 
     def _timed(
-        self, keeper: TimeKeeper, arrivals: Sequence[Arrivals], at: Sequence[int]
+        self, keeper: TimeKeeper, arrivals: Sequence[Arrivals], at: Sequence[int], seconds: float | None
     ) -> Iterator[list[int]]:
         """Where each quantum ends, as long as there is time; `at` says how far the last has come."""
         times = [a.seq if a.seq is not None else a.rows.ts for a in arrivals]
         rows = sum(map(len, times))
-        keeper.begin(rows, self._came)
+        keeper.begin(rows, self._came, seconds)
         cutter = Cutter(times)
         while cutter.left and not keeper.out_of_time:
             pace = self.query.pace

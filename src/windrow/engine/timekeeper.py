@@ -25,6 +25,8 @@ PARTS_SHEDDING = 16
 """Quanta in a call while work is shed: each is a chance to correct the course."""
 PARTS = 4
 """While there is time for everything."""
+LEAST_SECONDS = 1e-3
+"""Of a call, however late it already is."""
 FIRST_ROWS = 64
 LEAST_ROWS = 16
 _FADE = 0.85
@@ -56,10 +58,11 @@ class TimeKeeper:
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def begin(self, rows: int, came: int) -> None:
-        """A call begins with so many rows to process, of which `came` are new."""
+    def begin(self, rows: int, came: int, seconds: float | None = None) -> None:
+        """A call begins with so many rows to process, of which `came` are new; it may take so many seconds,
+        or what the deadline says."""
         self._began = self.clock()
-        self._budget = self.deadline.seconds(came if self.deadline.rate else rows)
+        self._budget = self.deadline.seconds(came) if seconds is None else max(seconds, LEAST_SECONDS)
         self._rows_left = rows
         self._came -= self._waiting  # What waited for time was counted when it came.
         self.calls += 1

@@ -13,6 +13,7 @@ from windrow.errors import QueryError, unknown
 from windrow.model.policies import POLICIES
 from windrow.model.policy import Policy
 from windrow.model.query import Access, Query, Stream, Window
+from windrow.model.time_policies import TIME_POLICIES, TimePolicy
 from windrow.pipeline.description import STATIC, Aggregation, Pipeline, Run, Sink, Source, Trigger
 from windrow.pipeline.section import Section
 
@@ -195,17 +196,23 @@ def _query(tables: Sequence[Section], join: Section) -> Query:
         raise QueryError(told if told.startswith("stream") else f"join: {told}") from None
 
 
-def _policy(join: Section) -> str | Policy | None:
-    """A policy's name, or a table with its name under 'policy' and what else it takes."""
+def _policy(join: Section) -> Any:
+    """A policy's name, or a table with its name under 'policy' and what else it takes; or a list of two such,
+    one for memory and one for time."""
     given = join.any("shed")
-    if not isinstance(given, Mapping):
-        return join.text("shed")
+    if isinstance(given, list):
+        return tuple(_one_policy(each) if isinstance(each, Mapping) else each for each in given)
+    return _one_policy(given) if isinstance(given, Mapping) else join.text("shed")
+
+
+def _one_policy(given: Mapping[str, Any]) -> Policy | TimePolicy:
     name = str(given.get("policy", ""))
-    if name not in POLICIES:
-        raise QueryError(f"shed: {unknown('policy', name, POLICIES)}")
-    known = [field.name for field in fields(POLICIES[name])]
-    table = Section("join.shed", given, ["policy", *known])
-    return POLICIES[name](**{key: table.any(key) for key in given if key != "policy"})
+    known: dict[str, type[Policy] | type[TimePolicy]] = {**POLICIES, **TIME_POLICIES}
+    if name not in known:
+        raise QueryError(f"shed: {unknown('policy', name, known)}")
+    taken = [field.name for field in fields(known[name])]
+    table = Section("join.shed", given, ["policy", *taken])
+    return known[name](**{key: table.any(key) for key in given if key != "policy"})
 
 
 def _partitions(join: Section) -> int | None:

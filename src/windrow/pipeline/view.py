@@ -74,6 +74,7 @@ class Totals:
     rows_late: int = 0
     rows_null_time: int = 0
     rows_shed: int = 0
+    rows_dropped: int = 0
     results: int = 0
     results_late: int = 0
     last: Progress | None = None
@@ -89,6 +90,7 @@ class Totals:
             self.rows_late += join.rows_late
             self.rows_null_time += join.rows_null_time
             self.rows_shed += join.rows_shed
+            self.rows_dropped += join.rows_dropped
             self.results += join.results
             self.partitions |= {(join.join, p.partition): p for p in join.partitions}
 
@@ -105,6 +107,7 @@ class Totals:
             "late": self.rows_late,
             "without time": self.rows_null_time,
             "shed for lack of memory": self.rows_shed,
+            "dropped for lack of time": self.rows_dropped,
             "results too late for the aggregation": self.results_late,
         }
         return ", ".join(f"{count:,} {name}" for name, count in counts.items() if count) or "none"
@@ -178,6 +181,8 @@ class View:
             "windows": f"{t.window_rows:,} rows, {t.memory_bytes / MIB:.1f} MiB",
         }
         for join in last.joins:
+            if any(p.deadline for p in join.partitions):
+                told["time"] = f"for {join.throttle:.1%} of the work in the last batch"
             if join.limited:
                 told["recall"] = "{:.3f} [{:.3f}, {:.3f}] in the last batch".format(*join.recall)
             for reason in sorted({r for p in join.partitions for r in p.rejected}):

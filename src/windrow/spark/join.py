@@ -19,9 +19,11 @@ from pyspark.sql import functions as sf
 
 from windrow.engine.join import Join
 from windrow.errors import QueryError, unknown
+from windrow.model.deadline import Deadline
 from windrow.model.limit import MemoryLimit
 from windrow.model.policy import Policy
 from windrow.model.query import Access, Function, Interval, Query, Stream, Window
+from windrow.model.time_policies import TimePolicy
 from windrow.spark.arrivals import CONTENT, COPY, ROUTE, STREAM_BITS
 from windrow.spark.frames import (
     DOCUMENT,
@@ -70,6 +72,7 @@ class Prepared:
             partitions=self.layout.partitions,
             name=self.name,
             state=self.state,
+            at_once=_tasks_at_once(self.frames[0].data, self.layout.partitions),
         )
         rows = reduce(DataFrame.union, self._sources(slots))
         if self.streaming:
@@ -167,8 +170,8 @@ def join(
     late: str | timedelta | int = "0 seconds",
     idle: str | timedelta | int | None = None,
     memory: str | int | MemoryLimit | Pool | None = None,
-    deadline: str | timedelta | None = None,
-    shed: str | Policy = "auto",
+    deadline: str | timedelta | Deadline | None = None,
+    shed: str | Policy | TimePolicy | tuple[str | Policy, str | TimePolicy] = "auto",
     partitions: int | None = None,
     state: str | None = None,
     name: str | None = None,
@@ -202,7 +205,10 @@ def join(
         As in `Stream`: one for all streams, or a mapping by alias.
     memory
         As in `Query`, for all partitions together; or a `Pool` that several joins share.
-    late, idle, deadline, shed, evaluate, expire, order, algorithm, cross, functions, seed
+    deadline
+        Time that the join may take in a micro-batch, such as "2 seconds", or the rate to keep up with, such
+        as "50000 rows/s". What is left out is told by the metrics.
+    late, idle, shed, evaluate, expire, order, algorithm, cross, functions, seed
         As in `Query`.
     partitions
         How many tasks share the work; by default Spark's `spark.sql.shuffle.partitions`. A running query
@@ -251,6 +257,14 @@ def join(
         seed=seed,
     )
     return prepare(frames, query, partitions, state, name, partitioning, spread, control, memory).frame()
+
+
+def _tasks_at_once(frame: DataFrame, partitions: int) -> int:
+    """How many tasks run side by side, as far as Spark says; where it does not, all of them."""
+    try:
+        return int(frame.sparkSession.sparkContext.defaultParallelism)
+    except Exception:  # Spark Connect has no context to ask, and says so in several ways
+        return partitions
 
 
 def _barrier(rows: DataFrame, join: str) -> DataFrame:

@@ -45,6 +45,7 @@ class StreamMetrics:
     rows_null_time: int
     rows_filtered: int
     rows_shed: int
+    rows_dropped: int
     window_rows: int
     memory_bytes: int
     newest: int | None
@@ -65,11 +66,18 @@ class PartitionMetrics:
     rows_filtered: int
     rows_shed: int
     """Rows that went before they expired, for lack of memory."""
+    rows_dropped: int
+    """Rows that were never let in, for lack of time."""
     results: int
     window_rows: int
     memory_bytes: int
     memory_limit: str | None
     """The partition's share of the join's limit."""
+    deadline: str | None
+    throttle: float
+    """The part of the full work that there was time for at the end; 1 without a deadline."""
+    overran: bool
+    """Whether the partition took more than a fifth longer than its part of the deadline."""
     results_found: float
     """Results of this batch that the estimate of the recall knows of, the true number it comes to, and the
     variance of that."""
@@ -147,6 +155,19 @@ class BatchMetrics:
         return int(self.total("rows_shed"))
 
     @property
+    def rows_dropped(self) -> int:
+        return int(self.total("rows_dropped"))
+
+    @property
+    def throttle(self) -> float:
+        """The part of the full work that there was time for: the mean over partitions, by their rows."""
+        rows = [p.rows_in + p.rows_copied for p in self.partitions]
+        total = sum(rows)
+        return (
+            sum(p.throttle * n for p, n in zip(self.partitions, rows, strict=True)) / total if total else 1.0
+        )
+
+    @property
     def recall(self) -> tuple[float, float, float]:
         """Of this batch: estimate and 95 % interval; 1 where nothing was lost, NaN where nothing tells."""
         sums = [self.total(f"results_{name}") for name in ("found", "true", "variance")]
@@ -156,8 +177,8 @@ class BatchMetrics:
 
     @property
     def limited(self) -> bool:
-        """Whether the windows have a limit."""
-        return any(p.memory_limit for p in self.partitions)
+        """Whether memory or time have a limit."""
+        return any(p.memory_limit or p.deadline for p in self.partitions)
 
     @property
     def comparisons(self) -> int:
@@ -175,12 +196,18 @@ class BatchMetrics:
         return max(self.partitions, key=lambda p: p.hot_share * p.rows_in, default=None)
 
     def __str__(self) -> str:
-        lost = {"late": self.rows_late, "without time": self.rows_null_time, "shed": self.rows_shed}
+        lost = {
+            "late": self.rows_late,
+            "without time": self.rows_null_time,
+            "shed": self.rows_shed,
+            "dropped": self.rows_dropped,
+        }
         told = "".join(f", {count:,} {name}" for name, count in lost.items() if count)
         return (
             f"{self.join} batch {self.batch}: {self.rows_in:,} rows in{told}, {self.results:,} results in "
             f"{self.seconds:.2f} s; windows hold {self.window_rows:,} rows in "
             f"{self.memory_bytes / 2**20:.1f} MiB; {len(self.partitions)} partitions, skew {self.skew:.2f}"
+            + (f"; time for {self.throttle:.1%}" if any(p.deadline for p in self.partitions) else "")
             + ("; recall {:.3f} [{:.3f}, {:.3f}]".format(*self.recall) if self.limited else "")
         )
 
@@ -229,7 +256,7 @@ def between(
     found = {}
     for alias, now in after.streams.items():
         then = before.streams[alias]
-        names = ("rows_in", "rows_late", "rows_null_time", "rows_filtered", "rows_shed")
+        names = ("rows_in", "rows_late", "rows_null_time", "rows_filtered", "rows_shed", "rows_dropped")
         counts = {name: getattr(now, name) - getattr(then, name) for name in names}
         arrived = counts["rows_in"]
         counts |= counted.get(alias, {})

@@ -68,6 +68,8 @@ class _Held:
     store: StateStore
     content: str | None = None
     operator: Operator | None = None
+    publishing: float = 0.0
+    """Seconds it took last to put the windows down."""
 
 
 _held: OrderedDict[tuple[str, Scope, int], _Held] = OrderedDict()
@@ -98,6 +100,8 @@ class Task:
     state: str | None
     pool: Pool | None = None
     """Memory it shares with other joins."""
+    at_once: int = 1
+    """Tasks that run at the same time."""
     text: int = -1
     """The slot of control documents, if there are any."""
     token: str = field(default_factory=lambda: uuid4().hex)
@@ -122,7 +126,8 @@ class Task:
         rejected = _follow(operator, arrived.documents)
         before, counted = operator.measure(), self._counted(operator, arrived)
         began = time.perf_counter()
-        results = [operator.process(self._named(arrived)), operator.finish()]
+        allowed = self._allowed(arrived, reading)
+        results = [operator.process(self._named(arrived), allowed), operator.finish()]
         seconds = (reading, 0.0, time.perf_counter() - began, 0.0)
         told = (before, operator.measure(), counted)
         yield self._report(arrived, *told, None, False, seconds, limit, rejected)
@@ -153,7 +158,8 @@ class Task:
         rejected = _follow(operator, arrived.documents)
         counted = self._counted(operator, arrived)
         found = time.perf_counter()
-        results = operator.process(self._named(arrived))
+        allowed = self._allowed(arrived, reading + found - began + held.publishing)
+        results = operator.process(self._named(arrived), allowed)
         processed = time.perf_counter()
         after = operator.measure()
         newest = [after.streams[alias].newest for alias in self.query.aliases]
@@ -162,6 +168,7 @@ class Task:
         wanted = None if need is None else math.ceil(need)
         held.content = held.store.publish(now.batch, capture(operator), newest, wanted).content
         held.store.collect(now.batch - 1, marks)
+        held.publishing = time.perf_counter() - processed
         if wanted is not None:
             self._say(scope, operator, needs, arrived.partition, wanted)
         self._keep(scope, arrived.partition, held)
@@ -237,6 +244,17 @@ class Task:
         operator.resize(share)
         return share
 
+    def _allowed(self, arrived: Arrived, elsewhere: float) -> float | None:
+        """Seconds for processing, where there is a deadline: the partition's part of it, less what reading
+        the rows and keeping the windows take."""
+        limit = self.query.time_limit
+        if limit is None:
+            return None
+        if limit.rate is not None:
+            rows = sum(batch.num_rows for batch in arrived.rows.values())
+            return limit.seconds(rows) * self.at_once - elsewhere
+        return limit.seconds(0) * min(1.0, self.at_once / self.partitions) - elsewhere
+
     # -- counting ---------------------------------------------------------------------------------------
 
     def _named(self, arrived: Arrived) -> dict[str, pa.RecordBatch]:
@@ -272,7 +290,10 @@ class Task:
     ) -> pa.RecordBatch:
         assert arrived.partition is not None
         streams = between(before, after, counted)
-        names = ("rows_in", "rows_copied", "rows_late", "rows_null_time", "rows_filtered", "rows_shed")
+        names = (
+            "rows_in", "rows_copied", "rows_late", "rows_null_time", "rows_filtered", "rows_shed",
+            "rows_dropped",
+        )  # fmt: skip
         then, now = before.quality, after.quality
         hot_key, hot_share = self._hottest(arrived)
         told = PartitionMetrics(
@@ -283,6 +304,9 @@ class Task:
             window_rows=after.window_rows,
             memory_bytes=after.memory_bytes,
             memory_limit=None if limit is None else str(limit),
+            deadline=None if self.query.time_limit is None else str(self.query.time_limit),
+            throttle=after.throttle,
+            overran=after.overruns > before.overruns,
             results_found=now.found - then.found,
             results_true=now.true - then.true,
             results_variance=now.variance - then.variance,

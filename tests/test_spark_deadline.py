@@ -1,0 +1,86 @@
+"""Deadlines on Spark: parts of the windows are looked at, the recall is known, restarts change no window."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import windrow as wr
+from oracle import ids
+from spark_tools import START, Stream, failing, frame, run, written
+from windrow.shed.monitor import recall_interval
+from windrow.spark.join import join
+from windrow.spark.metrics import metrics
+
+ON = "abs(a.x - b.x) <= 1 and abs(a.x - c.x) <= 1 and abs(b.x - c.x) <= 1"
+FILES, ROWS, SECONDS = 5, 1500, 2
+
+
+def lagging(alias: str, number: int) -> pa.Table:
+    """Values that rise with time; b's come one second before a's, c's three seconds."""
+    seed = 10 * number + "abc".index(alias)
+    rng = np.random.default_rng(seed)
+    times = np.sort(rng.uniform(number * SECONDS, (number + 1) * SECONDS, ROWS))
+    ahead, noise = {"a": (0, 2), "b": (1, 2), "c": (3, 20)}[alias]
+    x = (200 * (times + ahead) + noise * rng.standard_normal(ROWS)) % 8000
+    return pa.table(
+        {
+            "id": np.arange(seed * ROWS, (seed + 1) * ROWS),
+            "ts": pa.array(START + (times * 1e6).astype(np.int64), pa.timestamp("us", "UTC")),
+            "k": np.zeros(ROWS, np.int64),
+            "x": x,
+            "s": pa.nulls(ROWS, pa.string()),
+        }
+    )
+
+
+def joined(streams: dict[str, Any], path: Path | None, **options: Any):
+    where = {} if path is None else {"state": str(path / "state")}
+    settings = {"access": "scan", "partitioning": "one", **where, **options}
+    return join(streams, ON, "ts", "4 seconds", **settings)
+
+
+@pytest.fixture(scope="module")
+def exact():
+    op = wr.Operator(wr.Query({alias: wr.Stream("ts", "4 seconds") for alias in "abc"}, ON))
+    calls = [{alias: lagging(alias, n) for alias in "abc"} for n in range(FILES)]
+    return [ids(op.process(call)) for call in calls]
+
+
+def test_a_deadline_sheds_work_and_tells_what_that_costs(tmp_path, exact):
+    streams = {alias: Stream(tmp_path / alias) for alias in "abc"}
+    told = []
+    for part in (range(3), range(3, FILES)):
+        for alias, stream in streams.items():
+            stream.put(*(lagging(alias, n) for n in part))
+        frames = {alias: stream.read() for alias, stream in streams.items()}
+        told += metrics(run(joined(frames, tmp_path, deadline="150 ms"), tmp_path))
+    found, true = written(tmp_path), sum(exact[1:], exact[0])
+    # How much is found depends on the machine; that it is known how much, does not.
+    assert found <= true
+    assert sum(m.results for m in told) == found.total()
+    # Rows are not shed, and after a restart the windows are whole.
+    assert all(m.rows_shed == m.rows_dropped == 0 for m in told)
+    assert told[-1].window_rows >= 3 * ROWS * 2
+    assert "time for" in str(told[-1])
+    assert found == true or any(m.throttle < 1 for m in told)
+    sums = [sum(m.total(f"results_{n}") for m in told) for n in ("found", "true", "variance")]
+    _, low, high = recall_interval(*sums, z=4)
+    assert low <= found.total() / true.total() <= high
+
+
+def test_a_batch_frame_under_a_deadline(exact):
+    frames = {alias: frame(pa.concat_tables(lagging(alias, n) for n in range(FILES))) for alias in "abc"}
+    ample = joined(frames, None, deadline="10 minutes")
+    assert ample.count() == sum(e.total() for e in exact)
+    assert joined(frames, None, deadline="100 ms").count() <= sum(e.total() for e in exact)
+
+
+def test_a_deadline_that_makes_no_sense_is_told_before_anything_runs(tmp_path):
+    frames = {alias: frame(lagging(alias, 0)) for alias in "abc"}
+    assert "must be positive" in failing(lambda: joined(frames, None, deadline="0 seconds"))
+    assert "Did you mean 'harvest'" in failing(lambda: joined(frames, None, deadline="1 s", shed="harvset"))
