@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.kernels.selecting import lowest
 from windrow.model.limit import MemoryLimit
 from windrow.model.measurements import Quality
 from windrow.model.policy import Policy
 from windrow.planning.allocation import RecallCurve
 from windrow.shed.context import Context
 from windrow.shed.fairness import Fairness
-from windrow.shed.monitor import WATCH, Monitor
+from windrow.shed.monitor import WATCH, Monitor, Watched
 from windrow.shed.ranking import Ranking, Room, Selection
 from windrow.shed.registry import make_ranking
 from windrow.shed.view import Found, View
@@ -88,20 +89,13 @@ class Shedder:
         """Results were found; tells which of them are given out, if not all."""
         if self.monitor is None and not self.ranking.learns and not self.ranking.samples:
             return None
-        streams = range(len(join.windows))
-        times = [join.windows[s].ts[partials.rows[s]] for s in streams]
-        newest = np.max(times, axis=0)
-        last = len(times) - 1 - np.argmax(times[::-1], axis=0)
-        found = Found(
-            tuple(partials.rows[s] - join.windows[s].first for s in streams),
-            newest,
-            tuple(last != s for s in streams),
-        )
-        views = [self._view(join, s) for s in streams]
+        windows = join.windows
+        views = [self._view(join, s) for s in range(len(windows))]
+        found = Found([partials.rows[s] - window.first for s, window in enumerate(windows)], views)
         chosen = self.ranking.select(views, found, self._rng)
         worth = self.ranking.found(views, found) if self.ranking.learns else None
         if self.monitor:
-            self.monitor.found(views, found, worth)
+            self.monitor.found(found, worth)
         return chosen
 
     def settle(self, join: Join) -> None:
@@ -114,10 +108,6 @@ class Shedder:
             if max(wanted) <= 0:
                 break
             self._evict(join, wanted)
-        for stream in range(len(join.windows)):
-            view = self._view(join, stream)
-            ghosts = int(self.monitor.ghosts(view).sum()) if self.monitor else 0
-            self.fairness.settle(stream, len(view) - ghosts, view.span / 1e6)
         if self.limit.kind == "bytes":
             for window in join.windows:
                 window.shrink()
@@ -180,16 +170,16 @@ class Shedder:
         """Lets the lowest ranks go, until so much of the limit's unit is free."""
         views = [self._view(join, s) for s in range(len(join.windows))]
         costs = self._costs(join)
-        gone = self._watching(views, costs)
+        watched = self._watching(views, costs)
+        gone = [np.zeros(len(view), bool) for view in views]
+        for leaving, seen in zip(gone, watched, strict=True):
+            leaving[seen.leaving] = True
         together = len(wanted) == 1
         for group in [range(len(views))] if together else [[s] for s in range(len(views))]:
             needed = wanted[0] if together else wanted[group[0]]
-            needed -= sum(costs[s] * float(gone[s].sum()) for s in group)
+            needed -= sum(costs[s] * len(watched[s].leaving) for s in group)
             if needed > 0:
-                for stream, leaving in zip(
-                    group, self._lowest(views, group, costs, needed, gone), strict=True
-                ):
-                    gone[stream] |= leaving
+                self._give_up([views[s] for s in group], costs, needed, watched, gone)
         self.ranking.thinned(views, gone)
         for stream, leaving in enumerate(gone):
             if leaving.any():
@@ -205,14 +195,17 @@ class Shedder:
 
     def _drop(self, join: Join, stream: int, leaving: Array) -> None:
         window = join.windows[stream]
-        self.shed[stream] += int(leaving.sum())
+        before = len(window)
         window.keep(~leaving)
+        self.shed[stream] += before - len(window)
         self._starts[stream] = window.end
+        self._views.pop(stream, None)
 
-    def _watching(self, views: Sequence[View], costs: Sequence[float]) -> list[Array]:
-        """Sees to the number of watched rows; returns masks of ghosts that must go now."""
+    def _watching(self, views: Sequence[View], costs: Sequence[float]) -> list[Watched]:
+        """Sees to the number of watched rows; returns those of each view."""
         if self.monitor is None:
-            return [np.zeros(len(view), bool) for view in views]
+            none = np.empty(0, np.int64)
+            return [Watched(none, none, none, none) for _ in views]
         rows = sum(map(len, views))
         cost = sum(c * len(v) for c, v in zip(costs, views, strict=True)) / max(rows, 1)
         cap = self.policy.monitor * self.limit.size / max(cost, 1e-9)
@@ -220,43 +213,39 @@ class Shedder:
             self.monitor.begin(views, cap, self._rng)
         return self.monitor.adjust(views, cap, self._rng)
 
-    def _lowest(
+    def _give_up(
         self,
         views: Sequence[View],
-        group: Sequence[int],
         costs: Sequence[float],
         needed: float,
-        gone: list[Array],
-    ) -> list[Array]:
-        """Masks of the rows of a group of streams that rank lowest and together free what is needed. Watched
-        rows among them stay, as ghosts."""
-        members = [views[s] for s in group]
-        ranks, spared, cost = [], [], []
-        for stream, view in zip(group, members, strict=True):
-            rank = np.asarray(self.ranking.rank(view, self._rng), np.float64)
-            if self.ranking.per_byte and len(group) > 1 and self.limit.kind == "bytes":
-                rank = rank / costs[stream]
-            out = gone[stream] if self.monitor is None else gone[stream] | self.monitor.ghosts(view)
-            ranks.append(np.where(out, np.inf, rank))
-            spared.append(view.notes[WATCH] > 0 if self.monitor else np.zeros(len(view), bool))
-            cost.append(np.full(len(view), costs[stream]))
-        rank, kept, frees = (np.concatenate(parts) for parts in (ranks, spared, cost))
-        least = min(len(rank), int(np.ceil(needed / max(frees.min(), 1e-9))) + int(kept.sum()))
-        order = np.argpartition(rank, least - 1)[:least] if least < len(rank) else np.arange(len(rank))
-        order = order[np.argsort(rank[order], kind="stable")]
-        order = order[np.isfinite(rank[order]) | (rank[order] < 0)]
-        freed = np.cumsum(np.where(kept[order], 0.0, frees[order]))
-        order = order[: int(np.searchsorted(freed, needed)) + 1]
-        leaving = np.zeros(len(rank), bool)
-        leaving[order] = True
-        ends = np.cumsum([len(view) for view in members])
-        found = []
-        for view, low, spare in zip(members, np.split(leaving, ends[:-1]), spared, strict=True):
-            self.fairness.give_up(view.stream, view.ages[low])
+        watched: Sequence[Watched],
+        gone: Sequence[Array],
+    ) -> None:
+        """Adds to the masks `gone` the rows of a group of streams that rank lowest and together free what is
+        needed. Watched rows among them stay, as ghosts."""
+        ranks, frees = [], []
+        for view in views:
+            seen, cost = watched[view.stream], costs[view.stream]
+            rank = np.array(self.ranking.rank(view, self._rng), np.float64)
+            if self.ranking.per_byte and len(views) > 1 and self.limit.kind == "bytes":
+                rank /= cost
+            rank[seen.leaving] = np.inf
+            rank[seen.rows[seen.ghost]] = np.inf
+            free = np.full(len(view), cost)
+            free[seen.rows] = 0.0
+            ranks.append(rank)
+            frees.append(free)
+        low = np.empty(sum(map(len, views)), bool)
+        lowest(np.concatenate(ranks), np.concatenate(frees), needed, low)
+        for view, mine in zip(
+            views, np.split(low, np.cumsum([len(view) for view in views])[:-1]), strict=True
+        ):
+            seen = watched[view.stream]
+            self.fairness.give_up(view.stream, view.ages(np.flatnonzero(mine)))
             if self.monitor:
-                self.monitor.haunt(view, np.flatnonzero(low & spare))
-            found.append(low & ~spare)
-        return found
+                self.monitor.haunt(seen.slots[mine[seen.rows]])
+                mine[seen.rows] = False
+            gone[view.stream][mine] = True
 
     def _pass(self, join: Join, now: int) -> None:
         """Event time goes on."""
@@ -268,7 +257,7 @@ class Shedder:
 
     # -- what it tells ------------------------------------------------------------------------------
 
-    def quality(self) -> Quality:
+    def quality(self, join: Join) -> Quality:
         if self.monitor is None:
             lost = sum(self.shed) > 0 or self.ranking.samples
             known = Quality(float("nan"), 0.0, 1.0) if lost else Quality(1.0, 1.0, 1.0)
@@ -278,7 +267,13 @@ class Shedder:
             if self.monitor.worth is not None:
                 recall, low, high = self.monitor.worth.recall()
                 known = replace(known, importance_recall=recall, importance_low=low, importance_high=high)
-        return self.ranking.judge(replace(known, fairness=self.fairness.index()))
+        return self.ranking.judge(replace(known, fairness=self._fairness(join)))
+
+    def _fairness(self, join: Join) -> float:
+        views = [self._view(join, s) for s in range(len(join.windows))]
+        ghosts = [self.monitor.ghosts(view.notes[WATCH]) if self.monitor else 0 for view in views]
+        held = [len(view) - count for view, count in zip(views, ghosts, strict=True)]
+        return self.fairness.index(held, [view.span / 1e6 for view in views])
 
     def need(self, join: Join) -> float:
         """What whole windows would take, in the limit's unit."""

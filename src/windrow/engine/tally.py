@@ -62,7 +62,7 @@ class Tally:
         memory = [w.nbytes for w in windows] or [0] * len(aliases)
         shedder = join.shedder if join else None
         shed = shedder.shed if shedder else [0] * len(aliases)
-        quality = shedder.quality() if shedder else Quality(1.0, 1.0, 1.0)
+        quality = shedder.quality(join) if join and shedder else Quality(1.0, 1.0, 1.0)
         streams = {
             alias: StreamMeasurements(
                 **{name: self.counts[name][s] for name in PER_STREAM},

@@ -62,7 +62,7 @@ class AgeRanking(Ranking):
             self._retention = [c.retention(mean) for c, mean in zip(self._curves, means, strict=True)]
 
     def rank(self, view: View, rng: np.random.Generator) -> Array:
-        ages = view.ages
+        ages = view.ages()
         # Of equals the oldest stay: where little is known yet, all ages are seen that way.
         rank = self._curves[view.stream].priority(ages) * (1 + TINY * ages / (view.span / 1e6))
         if self.notes:
@@ -135,5 +135,5 @@ def age_all(learned: Sequence[LearnedCurve], views: Sequence[View], until: int |
     now = views[0].now
     seconds = 0.0 if until is None else max(0, now - until) / 1e6
     for curve, view in zip(learned, views, strict=True):
-        curve.lived(view.ages, np.ones(len(view)), seconds, view.span / 1e6)
+        curve.lived(view.ages(), np.ones(len(view)), seconds, view.span / 1e6)
     return now if until is None else max(now, until)

@@ -68,7 +68,7 @@ class AutoRanking(ValuedRanking):
         seconds = max(0, now - self._until) / 1e6
         self._until = max(now, self._until)
         for learned, view in zip(self._learned, views, strict=True):
-            learned.lived(self._scores(view), view.ages, seconds, view.span / 1e6)
+            learned.lived(self._scores(view), view.ages(), seconds, view.span / 1e6)
         if self._scored:
             for view in views:
                 self._keys.arrive(view)
@@ -77,7 +77,7 @@ class AutoRanking(ValuedRanking):
                 view.notes[SCORE][:] = self._keys.rates(view)
 
     def rank(self, view: View, rng: np.random.Generator) -> Array:
-        rank = self._learned[view.stream].priority(self._scores(view), view.ages)
+        rank = self._learned[view.stream].priority(self._scores(view), view.ages())
         return rank * self.importance(view) if self._valued else rank
 
     def change(self, at: int, by: object) -> None:

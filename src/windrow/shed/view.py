@@ -47,10 +47,9 @@ class View:
         """Mask of the rows whose results are known in full."""
         return self.weight > 0
 
-    @property
-    def ages(self) -> Array:
+    def ages(self, rows: Array | slice = slice(None)) -> Array:
         """Seconds since each row's event time."""
-        return (self.now - self.ts) / 1e6
+        return (self.now - self.ts[rows]) / 1e6
 
 
 @dataclass(frozen=True)
@@ -58,10 +57,28 @@ class Found:
     """Results of one probe, a row number per stream and result (as in the views)."""
 
     rows: Sequence[Array]
-    newest: Array
-    """Event time of the newest row of each result."""
-    stored: Sequence[Array]
-    """Per stream, a mask: the row is not the newest of its result, and so had to be held for it."""
+    views: Sequence[View]
 
     def __len__(self) -> int:
-        return len(self.newest)
+        return len(self.rows[0])
+
+    @property
+    def newest(self) -> Array:
+        """Event time of the newest row of each result."""
+        return self._latest[0]
+
+    @cached_property
+    def stored(self) -> Sequence[Array]:
+        """Per stream, a mask: the row is not the newest of its result, and so had to be held for it."""
+        return [self._latest[1] != s for s in range(len(self.rows))]
+
+    @cached_property
+    def _latest(self) -> tuple[Array, Array]:
+        """Time and stream of the newest row; at equal times the last of the streams."""
+        newest = self.views[0].ts[self.rows[0]]
+        stream = np.zeros(len(newest), np.int8)
+        for s in range(1, len(self.rows)):
+            times = self.views[s].ts[self.rows[s]]
+            stream[times >= newest] = s
+            newest = np.maximum(newest, times)
+        return newest, stream
