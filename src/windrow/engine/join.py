@@ -177,8 +177,9 @@ class Join:
         # Which rows the quantum pushes out of counted windows must be known before any of them is probed.
         places = [self._places(stream, arrived) for stream, arrived in enumerate(arrivals)]
         if self.shedder:
-            times = [int(a.rows.ts[-1]) for a in arrivals if len(a.rows)]
-            self.shedder.begin(self, max(times))
+            times = [a.rows.ts for a in arrivals if len(a.rows)]
+            first, last = min(int(ts[0]) for ts in times), max(int(ts[-1]) for ts in times)
+            self.shedder.begin(self, sum(map(len, times)), first, last)
         for stream, arrived in enumerate(arrivals):
             start = self._append(stream, arrived, places[stream])
             if start == self.windows[stream].end:

@@ -24,7 +24,7 @@ from windrow.shed.fairness import Fairness
 from windrow.shed.monitor import WATCH, Monitor, Watched
 from windrow.shed.ranking import Ranking, Room, Selection
 from windrow.shed.registry import make_ranking
-from windrow.shed.view import Found, View
+from windrow.shed.view import LESSON, Found, View
 
 if TYPE_CHECKING:
     from windrow.engine.join import Join
@@ -56,6 +56,8 @@ class Shedder:
         self._quanta = 0
         self._starts = [0] * len(context.schemas)
         self._now = 0
+        self._before = 0
+        self._lesson = 1
         self._rng = np.random.default_rng(0)
         self._views: dict[int, tuple[Array, int, int, View]] = {}
         self._came = [0.0] * len(context.schemas)
@@ -65,12 +67,15 @@ class Shedder:
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def begin(self, join: Join, now: int) -> None:
-        """A quantum begins. Its chances depend on its number alone, so a replay takes the same."""
+    def begin(self, join: Join, rows: int, first: int, now: int) -> None:
+        """A quantum begins, of so many rows and from event time `first` to `now`. Its chances depend on its
+        number alone, so a replay takes the same."""
         self._quanta += 1
         self._pass(join, now)
         self._rng = np.random.default_rng((self._seed, self._quanta))
+        self._before = first if self._quanta == 1 else self._now
         self._now = now
+        self._lesson = self._teach(join, rows)
         self._starts = [window.end for window in join.windows]
         self._views.clear()
 
@@ -87,13 +92,18 @@ class Shedder:
 
     def found(self, join: Join, partials: Partials) -> Selection | None:
         """Results were found; tells which of them are given out, if not all."""
-        if self.monitor is None and not self.ranking.learns and not self.ranking.samples:
-            return None
+        ranking = self.ranking
+        if not ranking.samples and (not ranking.learns or (ranking.skips and not self._lesson)):
+            if self.monitor is None:
+                return None
+            if not self.monitor.watching:
+                self.monitor.results.add(len(partials))
+                return None
         windows = join.windows
         views = [self._view(join, s) for s in range(len(windows))]
         found = Found([partials.rows[s] - window.first for s, window in enumerate(windows)], views)
-        chosen = self.ranking.select(views, found, self._rng)
-        worth = self.ranking.found(views, found) if self.ranking.learns else None
+        chosen = ranking.select(views, found, self._rng)
+        worth = ranking.found(views, found) if ranking.learns else None
         if self.monitor:
             self.monitor.found(found, worth)
         return chosen
@@ -111,6 +121,18 @@ class Shedder:
         if self.limit.kind == "bytes":
             for window in join.windows:
                 window.shrink()
+
+    def _teach(self, join: Join, rows: int) -> int:
+        """Learn from every so-many-th row of this quantum; 0: from none.
+
+        From all while memory is more than half full. Else some thousand rows for each window are enough, from
+        quanta taken at random.
+        """
+        held = sum(map(len, join.windows))
+        if held <= 2 * LESSON or max(self._filled(join)) > 0.5:
+            return 1
+        chance = 2 * LESSON * rows / (held * min(rows, LESSON))
+        return max(1, rows // LESSON) if self._rng.random() < chance else 0
 
     # -- inside -------------------------------------------------------------------------------------
 
@@ -139,6 +161,8 @@ class Shedder:
             fresh=self._starts[stream] - window.first,
             span=window.span if window.span is not None else self._held_for(window.ts[live]),
             now=self._now,
+            passed=max(0, self._now - self._before) / 1e6,
+            lesson=self._lesson,
             payload=lambda names, start: window.gather(np.arange(window.first + start, window.end), names),
         )
 
@@ -159,12 +183,20 @@ class Shedder:
 
     def _excess(self, join: Join) -> list[float]:
         """How much must go: in all, or per stream where each has its own share."""
-        sizes = self._sizes(join)
-        split = self.policy.split
+        return [size - limit for size, limit in self._held_of(join)]
+
+    def _filled(self, join: Join) -> list[float]:
+        """The part of the memory that is used; in all, or per stream where each has its own share."""
+        return [size / max(limit, 1e-9) for size, limit in self._held_of(join)]
+
+    def _held_of(self, join: Join) -> list[tuple[float, float]]:
+        """What is held and what may be; in all, or per stream where each has its own share."""
+        sizes, split = self._sizes(join), self.policy.split
         if split == "together":
-            return [sum(sizes) - self.limit.size]
+            return [(sum(sizes), float(self.limit.size))]
         shares = [1.0 if isinstance(split, str) else float(split[a]) for a in self._aliases]
-        return [size - self.limit.size * s / sum(shares) for size, s in zip(sizes, shares, strict=True)]
+        limits = [self.limit.size * s / sum(shares) for s in shares]
+        return list(zip(sizes, limits, strict=True))
 
     def _evict(self, join: Join, wanted: Sequence[float]) -> None:
         """Lets the lowest ranks go, until so much of the limit's unit is free."""

@@ -125,7 +125,7 @@ class ByAge:
         for s, (view, weight) in enumerate(zip(views, weights, strict=True)):
             span, kept = need.span(s), weight > 0
             if self._given is None and span > 0:
-                self._learned[s].lived(view.ages(kept), weight[kept], seconds, span)
+                self._learned[s].lived(view.ts[kept], weight[kept], now, seconds, seconds, span)
                 fade = 0.5 ** (seconds / (self._half_life * span))
                 self._lived[s] = self._lived[s] * fade + seconds * int(kept.sum())
             self._curves[s] = self._curve(s, span)

@@ -52,6 +52,9 @@ class Ranking(ABC):
     """Names of the columns it keeps with each row (float64, 0 to begin with)."""
     learns: bool = False
     """Whether it wants to be told of results."""
+    skips: bool = False
+    """Whether it learns from results of the stream as a whole, and so may miss those of quanta without a
+    lesson."""
     per_byte: bool = False
     """Whether ranks are values of rows, so that larger rows must be worth more to stay."""
     samples: bool = False

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 Array = np.ndarray
+LESSON = 4096
+"""Rows that are enough to learn from at a time, while memory is far from full."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,11 @@ class View:
     """Window length in microseconds; for a window counted in rows, how long rows stay in it lately."""
     now: int
     """The newest event time."""
+    passed: float
+    """Seconds of event time since the end of the quantum before."""
+    lesson: int
+    """What is learned of a stream as a whole is learned from every so-many-th row; 0: not in this quantum.
+    While memory is far from full some of the rows will do."""
     payload: Callable[[Sequence[str], int], list[pa.Array]]
     """Columns by name, of the rows from a place on."""
 
@@ -41,6 +48,11 @@ class View:
         """How many rows each row stands for, of those that are kept until they expire so that what they join
         with is known in full; 0 for all others."""
         return self.weights()
+
+    @property
+    def sparse(self) -> int:
+        """One row in so many of those held is enough for the lesson at hand."""
+        return 1 if self.lesson <= 1 else max(1, len(self) // LESSON)
 
     @property
     def watched(self) -> Array:

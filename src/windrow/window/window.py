@@ -166,8 +166,8 @@ class Window:
         self._forget_segments()
 
     def keep(self, alive: Array) -> None:
-        """Lets go of the live rows whose entry in the mask `alive` is false, wherever they stand. Segments that
-        lose nothing are left as they are."""
+        """Lets go of the live rows whose entry in the mask `alive` is false, wherever they stand. Segments
+        that lose nothing are left as they are."""
         kept = np.flatnonzero(alive)
         if len(kept) == len(alive):
             return
