@@ -112,12 +112,11 @@ class Shedder:
         """A quantum was evaluated: the policy learns, and what does not fit goes."""
         views = [self._view(join, s) for s in range(len(join.windows))]
         self.ranking.settle(views, Room(float(self.limit.size), self._costs(join)))
-        self._drop_spent(join)
+        spent: list[Array | None] = [self.ranking.spent(view) for view in views]
         for _ in range(_TRIES):
-            wanted = self._excess(join)
-            if max(wanted) <= 0:
+            if not self._make_room(join, spent):
                 break
-            self._evict(join, wanted)
+            spent = [None] * len(views)
         if self.limit.kind == "bytes":
             for window in join.windows:
                 window.shrink()
@@ -198,32 +197,44 @@ class Shedder:
         limits = [self.limit.size * s / sum(shares) for s in shares]
         return list(zip(sizes, limits, strict=True))
 
-    def _evict(self, join: Join, wanted: Sequence[float]) -> None:
-        """Lets the lowest ranks go, until so much of the limit's unit is free."""
-        views = [self._view(join, s) for s in range(len(join.windows))]
+    def _make_room(self, join: Join, spent: Sequence[Array | None]) -> bool:
+        """Lets go of the rows that are `spent` (masks), whether there is room or not, and of the lowest ranks
+        as far as they do not fit; returns whether any went."""
+        wanted = self._excess(join)
+        if max(wanted) <= 0 and all(mask is None for mask in spent):
+            return False
         costs = self._costs(join)
+        gone = [
+            np.zeros(len(window), bool) if mask is None else mask.copy()
+            for window, mask in zip(join.windows, spent, strict=True)
+        ]
+        freed = [cost * np.count_nonzero(mask) for cost, mask in zip(costs, gone, strict=True)]
+        together = len(wanted) == 1
+        wanted = [wanted[0] - sum(freed)] if together else [w - f for w, f in zip(wanted, freed, strict=True)]
+        if max(wanted) > 0:
+            self._evict(join, wanted, costs, gone)
+        for stream, leaving in enumerate(gone):
+            self._drop(join, stream, leaving)
+        return max(wanted) > 0 or any(freed)
+
+    def _evict(
+        self, join: Join, wanted: Sequence[float], costs: Sequence[float], gone: Sequence[Array]
+    ) -> None:
+        """Adds to the masks of rows that go the lowest ranks, until so much of the limit's unit is free."""
+        views = [self._view(join, s) for s in range(len(join.windows))]
         watched = self._watching(views, costs)
-        gone = [np.zeros(len(view), bool) for view in views]
-        for leaving, seen in zip(gone, watched, strict=True):
+        evicted = [np.zeros(len(view), bool) for view in views]
+        for leaving, seen in zip(evicted, watched, strict=True):
             leaving[seen.leaving] = True
         together = len(wanted) == 1
         for group in [range(len(views))] if together else [[s] for s in range(len(views))]:
             needed = wanted[0] if together else wanted[group[0]]
             needed -= sum(costs[s] * len(watched[s].leaving) for s in group)
             if needed > 0:
-                self._give_up([views[s] for s in group], costs, needed, watched, gone)
-        self.ranking.thinned(views, gone)
-        for stream, leaving in enumerate(gone):
-            if leaving.any():
-                self.ranking.evicted(views[stream], leaving)
-                self._drop(join, stream, leaving)
-
-    def _drop_spent(self, join: Join) -> None:
-        """Rows that are of no more use to the policy go, whether there is room or not."""
-        for stream in range(len(join.windows)):
-            spent = self.ranking.spent(self._view(join, stream))
-            if spent is not None and spent.any():
-                self._drop(join, stream, spent)
+                self._give_up([views[s] for s in group], costs, needed, watched, gone, evicted)
+        self.ranking.thinned(views, evicted)
+        for leaving, out in zip(evicted, gone, strict=True):
+            out |= leaving
 
     def _drop(self, join: Join, stream: int, leaving: Array) -> None:
         window = join.windows[stream]
@@ -252,32 +263,31 @@ class Shedder:
         needed: float,
         watched: Sequence[Watched],
         gone: Sequence[Array],
+        evicted: Sequence[Array],
     ) -> None:
-        """Adds to the masks `gone` the rows of a group of streams that rank lowest and together free what is
-        needed. Watched rows among them stay, as ghosts."""
-        ranks, frees = [], []
-        for view in views:
-            seen, cost = watched[view.stream], costs[view.stream]
-            rank = np.array(self.ranking.rank(view, self._rng), np.float64)
+        """Adds to the masks `evicted` the rows of a group of streams that rank lowest and together free what
+        is needed. Watched rows among them stay, as ghosts; rows that are `gone` are none of them."""
+        ends = np.cumsum([0, *map(len, views)]).tolist()
+        rank, frees, low = np.empty(ends[-1]), np.empty(ends[-1]), np.empty(ends[-1], bool)
+        for view, begin, end in zip(views, ends[:-1], ends[1:], strict=True):
+            seen, cost, own = watched[view.stream], costs[view.stream], rank[begin:end]
+            own[:] = self.ranking.rank(view, self._rng)
             if self.ranking.per_byte and len(views) > 1 and self.limit.kind == "bytes":
-                rank /= cost
-            rank[seen.leaving] = np.inf
-            rank[seen.rows[seen.ghost]] = np.inf
-            free = np.full(len(view), cost)
-            free[seen.rows] = 0.0
-            ranks.append(rank)
-            frees.append(free)
-        low = np.empty(sum(map(len, views)), bool)
-        lowest(np.concatenate(ranks), np.concatenate(frees), needed, low)
-        for view, mine in zip(
-            views, np.split(low, np.cumsum([len(view) for view in views])[:-1]), strict=True
-        ):
-            seen = watched[view.stream]
+                own /= cost
+            if gone[view.stream].any():
+                own[gone[view.stream]] = np.inf
+            own[seen.leaving] = np.inf
+            own[seen.rows[seen.ghost]] = np.inf
+            frees[begin:end] = cost
+            frees[begin:end][seen.rows] = 0.0
+        lowest(rank, frees, needed, low)
+        for view, begin, end in zip(views, ends[:-1], ends[1:], strict=True):
+            seen, mine = watched[view.stream], low[begin:end]
             self.fairness.give_up(view.stream, view.ages(np.flatnonzero(mine)))
             if self.monitor:
                 self.monitor.haunt(seen.slots[mine[seen.rows]])
                 mine[seen.rows] = False
-            gone[view.stream][mine] = True
+            np.logical_or(evicted[view.stream], mine, out=evicted[view.stream])
 
     def _pass(self, join: Join, now: int) -> None:
         """Event time goes on."""

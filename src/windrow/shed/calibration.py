@@ -98,14 +98,15 @@ class Calibration:
 
     def came(self, scores: Array, each: float = 1.0) -> None:
         """Rows of these scores arrived, and stand for so many each."""
-        learning.count_rows(scores, self._middle, self._reach, each, self._came)
+        learning.count_rows(scores.view(np.int64), *self._scale, each, self._came)
 
     def found(
         self, rows: Array, scores: Array, ts: Array, times: Array, stored: Array, each: float = 1.0
     ) -> None:
         """These rows of those with `scores` and times `ts` found a result each at `times`, where `stored`."""
-        scale = (self._middle, self._reach, self._span)
-        self._fresh += learning.count_results(rows, times, stored, ts, scores, *scale, each, self._found)
+        scores = scores.view(np.int64)
+        scale = (*self._scale, self._span, each)
+        self._fresh += learning.count_results(rows, times, stored, ts, scores, *scale, self._found)
 
     def lived(
         self,
@@ -121,10 +122,11 @@ class Calibration:
         `passed` is how long ago rows last were."""
         self._span = span
         self._fade(passed, seconds)
-        self._follow(scores)
-        weights = np.broadcast_to(each, len(ts))
-        scale = (self._middle, self._reach, span)
-        learning.spend_time(ts, scores, weights, now, seconds, *scale, self._spent)
+        if self._fitted is None or self._middle == 0.0:
+            self._follow(scores)
+        weights = np.broadcast_to(float(each), len(ts))
+        scores = scores.view(np.int64)
+        learning.spend_time(ts, scores, weights, now, seconds, *self._scale, span, self._spent)
         self._aged += passed
         if self._fresh * REFIT >= self._found.sum() or self._aged * REFITS >= span:
             self._fitted = None
@@ -133,6 +135,11 @@ class Calibration:
     def rate(self) -> float:
         """Rows per second, lately."""
         return float(self._came.sum()) / max(self._passed * self._span, 1e-9)
+
+    @property
+    def _scale(self) -> tuple[int, int]:
+        """As kernels take it: the bits of the score in its middle, and the steps on either side."""
+        return int(np.float64(self._middle).view(np.int64)), self._reach
 
     def _fade(self, passed: float, seconds: float) -> None:
         by = 0.5 ** (passed / max(self._span, 1e-9) / self._half_life)
@@ -177,8 +184,8 @@ class Calibration:
     def priority(self, scores: Array, ts: Array, now: int) -> Array:
         """The fastest rate at which rows can still bring results, on the curve of their step."""
         rates, out = self.rates(), np.empty(len(ts))
-        scale = (self._middle, self._reach, self._span)
-        learning.priority(ts, scores, now, *scale, *rates.priorities, rates.by_step, out)
+        scale = (*self._scale, self._span, *rates.priorities)
+        learning.priority(ts, scores.view(np.int64), now, *scale, rates.by_step, out)
         return out
 
     def curve(self) -> AgeCurve:

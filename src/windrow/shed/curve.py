@@ -24,7 +24,7 @@ REFIT = 16
 """The curve is drawn anew when one in so many of the results is new."""
 REFITS = 4
 """Times in a window that it is drawn anew at least."""
-_NONE = np.empty(0)
+_NONE = np.empty(0, np.int64)
 """Scores: here rows have none."""
 
 
@@ -65,9 +65,9 @@ class LearnedCurve:
     def found_by(self, rows: Array, ts: Array, times: Array, stored: Array, each: float) -> None:
         """These rows of those with times `ts` found a result each at `times`, where `stored`; each stands for
         so many."""
-        scale = (0.0, 0, self._span)
+        scale = (0, 0, self._span, float(each))
         matches = self._matches[np.newaxis]
-        count = learning.count_results(rows, times, stored, ts, _NONE, *scale, each, matches)
+        count = learning.count_results(rows, times, stored, ts, _NONE, *scale, matches)
         self._squares += each * count
         self._fresh += count
 
@@ -76,7 +76,7 @@ class LearnedCurve:
         `passed` is how long ago rows last were."""
         self._span = span
         self._fade(passed, seconds)
-        learning.spend_time(ts, _NONE, weights, now, seconds, 0.0, 0, span, self._spent[np.newaxis])
+        learning.spend_time(ts, _NONE, weights, now, seconds, 0, 0, span, self._spent[np.newaxis])
         self._aged += passed
         if self._fresh * REFIT >= self._matches.sum() or self._aged * REFITS >= span:
             self._drawn = None

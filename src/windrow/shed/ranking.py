@@ -84,10 +84,6 @@ class Ranking(ABC):
     def rank(self, view: View, rng: np.random.Generator) -> Array:
         """A rank for each row of the view; the lowest go first."""
 
-    def evicted(self, view: View, gone: Array) -> None:
-        """These rows (a mask) are about to go for lack of memory."""
-        return None
-
     def change(self, at: int, by: object) -> None:
         """Judges importance by another function from event time `at` on."""
         raise QueryError(
