@@ -81,8 +81,8 @@ class AutoRanking(ValuedRanking):
             self._until = now if self._until is None else max(now, self._until)
             for learned, view in zip(self._learned, views, strict=True):
                 rows = np.arange(0, len(view), view.sparse)
-                scores = self._scores(view) if every == 1 else self._score(view, rows)
-                ts, seconds = view.ts[:: view.sparse], min(view.passed, passed)
+                scores = self._scores(view)[rows] if every == 1 else self._score(view, rows)
+                ts, seconds = view.ts[rows], min(view.passed, passed)
                 learned.lived(scores, ts, now, seconds, passed, view.span / 1e6, view.sparse)
             for view in views if self._scored else ():
                 self._keys.arrive(view, every)

@@ -31,9 +31,9 @@ REACH = 12
 PRIOR = 4.0
 """Results at ratio 1 that every count begins with."""
 ROUNDS = 6
-REFIT = 16
+REFIT = 8
 """The rates are fitted anew when one in so many of the results is new."""
-REFITS = 4
+REFITS = 2
 """Times in a window that they are fitted anew at least."""
 
 

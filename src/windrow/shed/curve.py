@@ -20,9 +20,9 @@ from windrow.kernels import learning
 from windrow.planning.age import AgeCurve
 
 Array = np.ndarray
-REFIT = 16
+REFIT = 8
 """The curve is drawn anew when one in so many of the results is new."""
-REFITS = 4
+REFITS = 2
 """Times in a window that it is drawn anew at least."""
 _NONE = np.empty(0, np.int64)
 """Scores: here rows have none."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 Array = np.ndarray
 LESSON = 4096
-"""Rows that are enough to learn from at a time, while memory is far from full."""
+"""Rows that are enough to learn from at a time."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class View:
 
     @property
     def sparse(self) -> int:
-        """One row in so many of those held is enough for the lesson at hand."""
-        return 1 if self.lesson <= 1 else max(1, len(self) // LESSON)
+        """One row in so many of those held is enough to learn how long rows are held."""
+        return max(1, len(self) // LESSON)
 
     @property
     def watched(self) -> Array:
