@@ -117,7 +117,7 @@ class Shedder:
             if not self._make_room(join, spent):
                 break
             spent = [None] * len(views)
-        if self.limit.kind == "bytes":
+        if self.limit.kind == "bytes" and sum(window.nbytes for window in join.windows) > self.limit.size:
             for window in join.windows:
                 window.shrink()
 
@@ -180,6 +180,12 @@ class Shedder:
         sizes = self._sizes(join)
         return [size / max(len(w), 1) for size, w in zip(sizes, join.windows, strict=True)]
 
+    def _freed_by_a_row(self, join: Join) -> list[float]:
+        """What becomes free of the limit when a row of each stream goes."""
+        if self.limit.kind == "rows":
+            return [1.0] * len(join.windows)
+        return [window.nbytes_of_rows / max(len(window), 1) for window in join.windows]
+
     def _excess(self, join: Join) -> list[float]:
         """How much must go: in all, or per stream where each has its own share."""
         return [size - limit for size, limit in self._held_of(join)]
@@ -203,7 +209,7 @@ class Shedder:
         wanted = self._excess(join)
         if max(wanted) <= 0 and all(mask is None for mask in spent):
             return False
-        costs = self._costs(join)
+        costs = self._freed_by_a_row(join)
         gone = [
             np.zeros(len(window), bool) if mask is None else mask.copy()
             for window, mask in zip(join.windows, spent, strict=True)
@@ -214,7 +220,8 @@ class Shedder:
         if max(wanted) > 0:
             self._evict(join, wanted, costs, gone)
         for stream, leaving in enumerate(gone):
-            self._drop(join, stream, leaving)
+            if leaving.any():
+                self._drop(join, stream, leaving)
         return max(wanted) > 0 or any(freed)
 
     def _evict(
@@ -239,7 +246,7 @@ class Shedder:
     def _drop(self, join: Join, stream: int, leaving: Array) -> None:
         window = join.windows[stream]
         before = len(window)
-        window.keep(~leaving)
+        window.keep(~leaving, self.limit.kind == "bytes")
         self.shed[stream] += before - len(window)
         self._starts[stream] = window.end
         self._views.pop(stream, None)

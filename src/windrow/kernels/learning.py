@@ -113,6 +113,7 @@ def priority(
     their worth is learned. 0 beyond the window."""
     parts = start.shape[1]
     per_part = parts / span
+    inverse = 1 / by_step
     for row in range(len(ts)):
         at = max((now - ts[row]) * 1e-6, 0.0) * per_part
         if at >= parts:
@@ -124,5 +125,5 @@ def priority(
         rank = start[step, part] + (at - part) * (end[step, part] - start[step, part])
         if lower < place:
             between = by_step[lower] + (place - lower) * (by_step[lower + 1] - by_step[lower])
-            rank *= between / by_step[step]
+            rank *= between * inverse[step]
         out[row] = rank * (1 + 1e-9 * at)

@@ -67,11 +67,14 @@ class ByKey:
         self._samples: list[tuple[FrequencySample, Array] | None] = [None] * len(context.query.aliases)
         """Per stream, rows that came lately, and how far they are followed beyond what is expected."""
 
+        self._known = [(-1.0, 0.0)] * len(context.query.aliases)
+        """Per stream, the last chance asked for and its answer: memory and its variance ask for the same."""
+
     def arrive(self, view: View, need: Need) -> Array:
         self._sizes.arrive(view)
         results = self._sizes.of(view, slice(view.fresh, len(view)), need.span(view.stream))
         self._recent.add(view.stream, results)
-        self._samples[view.stream] = None
+        self._samples[view.stream], self._known[view.stream] = None, (-1.0, 0.0)
         return results
 
     def found(self, view: View, ages: Array, weights: Array) -> None:
@@ -81,6 +84,11 @@ class ByKey:
         self._sizes.settle(views[0].now, max(map(need.span, range(len(views)))))
 
     def stay(self, stream: int, p: float) -> float:
+        if self._known[stream][0] != p:
+            self._known[stream] = (p, self._stay(stream, p))
+        return self._known[stream][1]
+
+    def _stay(self, stream: int, p: float) -> float:
         sample = self._samples[stream]
         if sample is None:
             n = self._recent.outline(stream)

@@ -74,10 +74,10 @@ class KeyRates:
         for c, word in self._first_words(view.stream):
             others = [s for s in self._streams[c] if s != view.stream]
             words = view.words[word] if rows is None else view.words[word][rows]
-            coming = [self._sketches[c, s].estimate(words) / seconds for s in others]
-            if len(coming) == 1:
-                found *= coming[0]
+            if len(others) == 1:
+                self._sketches[c, others[0]].multiply(words, 1 / seconds, found)
                 continue
+            coming = [self._sketches[c, s].estimate(words) / seconds for s in others]
             held = [rate * self._spans[s] for rate, s in zip(coming, others, strict=True)]
             found *= sum(
                 rate * np.prod([h for k, h in enumerate(held) if k != j], axis=0)

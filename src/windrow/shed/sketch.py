@@ -42,9 +42,13 @@ class CountSketch:
 
     def estimate(self, words: Array) -> Array:
         """The count of each word."""
-        out = np.empty(len(words))
-        sketch.estimate(self._cells, self.total, words.view(np.int64), out)
+        out = np.ones(len(words))
+        self.multiply(words, 1.0, out)
         return out
+
+    def multiply(self, words: Array, times: float, out: Array) -> None:
+        """Multiplies `out` by `times` the count of each word."""
+        sketch.estimate(self._cells, self.total, words.view(np.int64), times, out)
 
     def fade(self, by: float) -> None:
         self._cells *= by

@@ -94,6 +94,11 @@ class Window:
         per_row = sum(c.itemsize for c in self._columns) + sum(i.row_bytes for i in self.indexes.values())
         return self.nbytes - spare * per_row
 
+    @property
+    def nbytes_of_rows(self) -> int:
+        """What goes with the rows: without what is there however few they are."""
+        return self.nbytes_shrunk - sum(index.head.nbytes for index in self.indexes.values())
+
     def offset_of(self, segment: Segment) -> int:
         """Position of a segment's first row; below `first` if some of it has expired."""
         return segment.start - self._moved
@@ -165,22 +170,26 @@ class Window:
         self.first += count
         self._forget_segments()
 
-    def keep(self, alive: Array) -> None:
-        """Lets go of the live rows whose entry in the mask `alive` is false, wherever they stand. Segments
-        that lose nothing are left as they are."""
+    def keep(self, alive: Array, tight: bool = False) -> None:
+        """Lets go of the live rows whose entry in the mask `alive` is false, wherever they stand, and if
+        `tight` of room that was kept for more. Segments that lose nothing are left as they are."""
         kept = np.flatnonzero(alive)
         if len(kept) == len(alive):
             return
         ordered, positions = self.ordered, kept + self.first
         segments = self._thinned(positions)
-        for column in self._columns:
-            column[: len(kept)] = column[positions]
+        for k, column in enumerate(self._columns):
+            if tight:
+                self._columns[k] = column[positions]
+            else:
+                sliding.move_down(column, positions)
         self._moved, self.first, self.end = self._moved + self.end, 0, len(kept)
         self._disordered_until = 0 if ordered else self._moved + self.end
         self.segments = [s if s.runs or not self.sorted_words else self._sorted(s) for s in segments]
         for index in self.indexes.values():
             index.build(self._columns[1:], 0, self.end)
-        self._give_back()
+        if not tight:
+            self._give_back()
 
     def shrink(self) -> None:
         """Gives up the room that was kept for more rows."""
