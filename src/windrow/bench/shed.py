@@ -83,7 +83,7 @@ def _fastest(runs: list[Run]) -> Run:
 
 
 def _measure(parts: list[dict[str, Any]], memory: str | None, name: str = "auto") -> Run:
-    policy = POLICIES[name](**GIVEN.get(name, {}))
+    policy = "auto" if memory is None else POLICIES[name](**GIVEN.get(name, {}))
     query = Query({a: Stream("ts", f"{SPAN} s") for a in "ab"}, "a.k = b.k", memory=memory, shed=policy)
     operator = Operator(query)
     began = time.perf_counter()

@@ -51,8 +51,8 @@ def add(cells: Any, keys: Any, amount: float) -> None:
 
 @njit(cache=True)
 def estimate(cells: Any, total: float, keys: Any, times: float, out: Any) -> None:
-    """Multiplies `out` by `times` the count of each key. That is the middle of its four cells less the share of
-    others, but never more than the least of them nor less than 0. `total` is what all counts add up to."""
+    """Multiplies `out` by `times` the count of each key. That is the middle of its four cells less the
+    share of others, but never more than the least of them nor less than 0. `total` is what all add up to."""
     width = cells.shape[1]
     for k in range(len(keys)):
         least, most, together = np.inf, -np.inf, 0.0
