@@ -82,9 +82,12 @@ class Shedder:
     def arrived(self, join: Join, stream: int, start: int) -> None:
         """Rows from position `start` on were appended."""
         self._starts[stream] = start
+        fresh = join.windows[stream].end - start
+        self.fairness.came(stream, fresh)
+        self._came[stream] += fresh
+        if self._idle:
+            return
         view = self._view(join, stream)
-        self.fairness.came(stream, len(view) - view.fresh)
-        self._came[stream] += len(view) - view.fresh
         if self.monitor:
             self.monitor.arrive(view, self._rng)
         self.ranking.arrive(view, self._rng)
@@ -93,12 +96,10 @@ class Shedder:
     def found(self, join: Join, partials: Partials) -> Selection | None:
         """Results were found; tells which of them are given out, if not all."""
         ranking = self.ranking
-        if not ranking.samples and (not ranking.learns or (ranking.skips and not self._lesson)):
-            if self.monitor is None:
-                return None
-            if not self.monitor.watching:
+        if self._idle:
+            if self.monitor:
                 self.monitor.results.add(len(partials))
-                return None
+            return None
         windows = join.windows
         views = [self._view(join, s) for s in range(len(windows))]
         found = Found([partials.rows[s] - window.first for s, window in enumerate(windows)], views)
@@ -110,6 +111,8 @@ class Shedder:
 
     def settle(self, join: Join) -> None:
         """A quantum was evaluated: the policy learns, and what does not fit goes."""
+        if self._idle and max(self._excess(join)) <= 0:
+            return
         views = [self._view(join, s) for s in range(len(join.windows))]
         self.ranking.settle(views, Room(float(self.limit.size), self._costs(join)))
         spent: list[Array | None] = [self.ranking.spent(view) for view in views]
@@ -120,6 +123,12 @@ class Shedder:
         if self.limit.kind == "bytes" and sum(window.nbytes for window in join.windows) > self.limit.size:
             for window in join.windows:
                 window.shrink()
+
+    @property
+    def _idle(self) -> bool:
+        """Whether there is nothing to learn in this quantum and nothing is watched."""
+        watching = self.monitor is not None and self.monitor.watching
+        return not self._lesson and self.ranking.skips and not watching
 
     def _teach(self, join: Join, rows: int) -> int:
         """Learn from every so-many-th row of this quantum; 0: from none.

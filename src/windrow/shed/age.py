@@ -31,7 +31,6 @@ TINY = 1e-9
 
 class AgeRanking(Ranking):
     per_byte = True
-    skips = True
 
     def __init__(self, policy: Age, context: Context) -> None:
         self._policy = policy
@@ -44,6 +43,7 @@ class AgeRanking(Ranking):
         self._next_plan = -(1 << 62)
         self.learns = policy.curves is None
         self.notes = (RETENTION,) if policy.method == "envelope" else ()
+        self.skips = not self.notes
 
     def arrive(self, view: View, rng: np.random.Generator) -> None:
         count = len(view) - view.fresh

@@ -115,6 +115,7 @@ class KeyRates:
 
 class FrequencyRanking(Ranking):
     per_byte = True
+    skips = True
 
     def __init__(self, policy: Frequency, context: Context) -> None:
         if not context.classes:

@@ -53,8 +53,8 @@ class Ranking(ABC):
     learns: bool = False
     """Whether it wants to be told of results."""
     skips: bool = False
-    """Whether it learns from results of the stream as a whole, and so may miss those of quanta without a
-    lesson."""
+    """Whether it keeps nothing with single rows that it must learn from every one of them, and so may miss
+    quanta without a lesson."""
     per_byte: bool = False
     """Whether ranks are values of rows, so that larger rows must be worth more to stay."""
     samples: bool = False
