@@ -37,7 +37,7 @@ def test_demo_is_exact_and_leaves_its_results_and_the_session_it_found(tmp_path)
     assert session.range(1).count() == 1
 
 
-@pytest.mark.parametrize("name", ["equality", "band", "scan", "memory"])
+@pytest.mark.parametrize("name", ["equality", "band", "scan", "memory", "harvest"])
 def test_benchmarks_check_their_results_and_write_figures(name, tmp_path):
     found = run("bench", name, "--rows", "40000", "--out", str(tmp_path))
     assert found.exit_code == 0, found.output

@@ -7,6 +7,7 @@ from windrow.engine.estimate import estimate
 from windrow.engine.explain import Explanation, explain
 from windrow.engine.operator import Operator
 from windrow.errors import DataError, QueryError, StateError, WindrowError
+from windrow.model.deadline import Deadline
 from windrow.model.importance import Greedy, Importance, Lookup, Size
 from windrow.model.learned import Age, Auto, Frequency
 from windrow.model.limit import MemoryLimit
@@ -15,6 +16,7 @@ from windrow.model.plan import Plan
 from windrow.model.policies import Fifo, Random, UntilExpiry
 from windrow.model.query import Access, Function, Interval, Query, Stream, Window
 from windrow.model.samples import Cluster, PpsCluster, Sample, Uniform
+from windrow.model.time_policies import Dropping, Harvesting
 from windrow.planning.allocation import RecallCurve
 
 if TYPE_CHECKING:
@@ -31,11 +33,14 @@ __all__ = [
     "Auto",
     "Cluster",
     "DataError",
+    "Deadline",
+    "Dropping",
     "Explanation",
     "Fifo",
     "Frequency",
     "Function",
     "Greedy",
+    "Harvesting",
     "Importance",
     "Interval",
     "Lookup",

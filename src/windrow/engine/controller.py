@@ -6,7 +6,7 @@ so many rows have passed; only a change past the query's threshold leads to anot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,12 +20,17 @@ from windrow.expr.evaluate import evaluate
 from windrow.expr.parse import references
 from windrow.model.predicate import Residual
 from windrow.model.query import Query
+from windrow.planning.order import follow
 from windrow.planning.statistics import JoinStatistics
 
 if TYPE_CHECKING:
     from windrow.engine.tally import Tally
 
 ROWS_BETWEEN_LOOKS = 65_536
+PAIRS_TO_JUDGE = 10_000
+"""Pairs of rows that must have been tried before orders are changed on their account."""
+WORTH_A_CHANGE = 2.0
+"""By which factor fewer rows must match. Further down an order fewer match anyway, so it is well above 1."""
 
 
 class Controller:
@@ -34,6 +39,7 @@ class Controller:
         self.rates = [0.0] * len(query.streams)
         self.replans = 0
         self._statistics: JoinStatistics | None = None
+        self._learned: dict[int, tuple[int, ...]] = {}
         self._next_look = 1024
         self._seen_rows = [0] * len(query.streams)
         self._seen_until: int | None = None
@@ -72,9 +78,30 @@ class Controller:
         assert join.plan is not None
         self.replans += join.plan.orders != before
 
+    def reorder(self, join: Join) -> None:
+        """Under a deadline probes tell how often rows of each two streams match, when one of them is new; a
+        window that lets much less through than the first one probed should come first."""
+        if join.saver is None or self._statistics is None or isinstance(self._query.order, Mapping):
+            return
+        assert join.plan is not None
+        before = {d.arriving: d.order for d in join.plan.directions}
+        matrix, tried = join.saver.flows.selectivities.matrix, join.saver.flows.selectivities.tried
+        found = dict(before)
+        for stream, order in before.items():
+            if min(tried[stream][s] for s in order[1:]) < PAIRS_TO_JUDGE:
+                continue
+            by_matches = sorted((matrix[stream][s], s) for s in order[1:])
+            better = follow(self._statistics, stream, [s for _, s in by_matches])
+            if matrix[stream][order[1]] > WORTH_A_CHANGE * matrix[stream][better[1]]:
+                found[stream] = better
+        if found != before:
+            self._learned = found
+            self.replans += 1
+            self._install(join, self._statistics)
+
     def _install(self, join: Join, stats: JoinStatistics) -> None:
         self._statistics = stats
-        join.install(make_plan(self._query, join.predicate, join.classes, stats))
+        join.install(make_plan(self._query, join.predicate, join.classes, stats, self._learned))
 
     def _look(
         self, join: Join, samples: Sequence[Sample], residuals: dict[Residual, float]

@@ -7,7 +7,7 @@ So of the rows that came together a result is found exactly once, by the last of
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from windrow.engine.partials import Partials
 from windrow.engine.planner import check_connected, check_paths
 from windrow.engine.probe import Probe
 from windrow.engine.rows import RowReader, Rows
+from windrow.engine.saver import Saver, make_saver
 from windrow.engine.shedding import Shedder
 from windrow.errors import QueryError
 from windrow.expr.split import split
@@ -66,6 +67,12 @@ class Join:
         self.words = [self.predicate.words_of(s) for s in range(count)]
         self.numbers: dict[Word, int] = {w: k for words in self.words for k, w in enumerate(words)}
         self.shedder = self._make_shedder()
+        self.saver = make_saver(query)
+        """What saves time under a deadline."""
+        self.dropped = [0] * count
+        """Rows that were not let in, for lack of time, per stream."""
+        self.conserved = [0] * count
+        """Rows let go because nothing would have looked at them again, per stream."""
         self.readers = [RowReader(self.predicate, self.words[s], s, functions) for s in range(count)]
         self._alike = [self._equal_words(s) for s in range(count)]
         self.windows = [self._window(s) for s in range(count)]
@@ -117,8 +124,8 @@ class Join:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Columns a policy keeps with each row, after all others."""
-        return self.shedder.notes if self.shedder else ()
+        """Columns that policies keep with each row, after all others."""
+        return (*(self.saver.notes if self.saver else ()), *(self.shedder.notes if self.shedder else ()))
 
     @property
     def compared(self) -> int:
@@ -172,27 +179,58 @@ class Join:
                 gone.append(0 if horizon is None else window.expire(horizon))
         return gone
 
-    def evaluate(self, arrivals: Sequence[Arrivals]) -> Iterator[pa.RecordBatch]:
-        """Takes in a quantum's rows and yields the results they complete."""
+    def evaluate(self, arrivals: Sequence[Arrivals], z: float = 1.0) -> Iterator[pa.RecordBatch]:
+        """Takes in a quantum's rows and yields the results they complete; z is the part of the full work that
+        there is time for."""
+        now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
+        if self.saver:
+            arrivals = self._let_in(self.saver, arrivals, now, z)
         # Which rows the quantum pushes out of counted windows must be known before any of them is probed.
         places = [self._places(stream, arrived) for stream, arrived in enumerate(arrivals)]
         if self.shedder:
             times = [a.rows.ts for a in arrivals if len(a.rows)]
-            first, last = min(int(ts[0]) for ts in times), max(int(ts[-1]) for ts in times)
-            self.shedder.begin(self, sum(map(len, times)), first, last)
+            first = min((int(ts[0]) for ts in times), default=now)
+            self.shedder.begin(self, sum(map(len, times)), first, now)
         for stream, arrived in enumerate(arrivals):
             start = self._append(stream, arrived, places[stream])
             if start == self.windows[stream].end:
                 continue
             if self.shedder:
                 self.shedder.arrived(self, stream, start)
-            for partials in self._probes[stream].run(self.windows, start):
+            for partials in self._probe(stream, start):
                 if self.query.counts_rows:
                     partials = partials.where(self._in_windows(partials))
                 if len(partials):
                     yield from self._results(partials)
+        if self.saver:
+            self._conserve(self.saver, now)
         if self.shedder:
             self.shedder.settle(self)
+
+    def _probe(self, stream: int, start: int) -> Iterator[Partials]:
+        probe = self._probes[stream]
+        if self.saver is None:
+            return probe.run(self.windows, start)
+        self.saver.arrived(self, stream, start)
+        return self.saver.probe(self, probe, start)
+
+    def _let_in(self, saver: Saver, arrivals: Sequence[Arrivals], now: int, z: float) -> Sequence[Arrivals]:
+        """Rows that are dropped keep their place in the order of all streams."""
+        masks = saver.begin(self, [len(a.rows) for a in arrivals], now, z)
+        if masks is None:
+            return arrivals
+        for stream, mask in enumerate(masks):
+            self.dropped[stream] += int(len(mask) - mask.sum())
+        return [replace(a, useful=_all_of(a.useful, m)) for a, m in zip(arrivals, masks, strict=True)]
+
+    def _conserve(self, saver: Saver, now: int) -> None:
+        """Lets go of rows that have grown older than anything that is looked at."""
+        ages = saver.worth_keeping()
+        if ages is None:
+            return
+        for stream, (window, age) in enumerate(zip(self.windows, ages, strict=True)):
+            if window.span is not None:
+                self.conserved[stream] += window.expire(now - self.query.lateness - age)
 
     def _results(self, partials: Partials) -> Iterator[pa.RecordBatch]:
         sample = self.shedder.found(self, partials) if self.shedder else None

@@ -7,7 +7,8 @@ rows and rows may be late, until their place in the order is certain.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,12 @@ from windrow.engine.controller import Controller
 from windrow.engine.expiry import Expiry
 from windrow.engine.frontier import Frontier, horizons
 from windrow.engine.join import Arrivals, Join
-from windrow.engine.quanta import cut
+from windrow.engine.quanta import Cutter, cut
 from windrow.engine.rows import as_batch, check_time_column, plain_schema, same_schema, timed
 from windrow.engine.snapshot import pack, unpack
 from windrow.engine.state import capture, revive
 from windrow.engine.tally import Tally
+from windrow.engine.timekeeper import TimeKeeper
 from windrow.engine.waiting import Waiting
 from windrow.errors import DataError, QueryError, StateError, unknown
 from windrow.kernels.notice import announce_compilation
@@ -46,6 +48,8 @@ class Operator:
     schemas
         Alias to pyarrow schema, where they are known beforehand; mistakes in the query are then found here.
         A stream whose schema is not given shows it with its first batch.
+    clock
+        Seconds from any origin, to hold a deadline by.
 
     Examples
     --------
@@ -56,7 +60,12 @@ class Operator:
     2
     """
 
-    def __init__(self, query: Query, schemas: Mapping[str, pa.Schema] | None = None) -> None:
+    def __init__(
+        self,
+        query: Query,
+        schemas: Mapping[str, pa.Schema] | None = None,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
         announce_compilation()
         self.query = query
         count = len(query.streams)
@@ -68,9 +77,14 @@ class Operator:
         self._tally = Tally(count)
         self._expiry = Expiry(query.expiry)
         self._controller = Controller(query)
+        self._keeper: TimeKeeper | None = None
+        if query.time_limit is not None:
+            self._keeper = TimeKeeper(query.time_limit, query.time_policy, clock)
         self._broken = False
         self._calls = 0
         self._seq = 0
+        self._came = 0
+        """Rows that came with this call."""
         for alias, schema in (schemas or {}).items():
             self._learn_schema(self._stream(alias), schema)
         self._open()
@@ -120,6 +134,13 @@ class Operator:
         """The plan in force; None until all schemas are known."""
         return self._join.plan if self._join else None
 
+    @property
+    def work(self) -> tuple[int, int]:
+        """Rows compared and rows taken into the windows so far."""
+        if self._join is None:
+            return self._tally.compared_before, 0
+        return self._tally.compared_before + self._join.compared, self._tally.rows_evaluated(self._join)
+
     def measure(self) -> Measurements:
         """Counters and sizes, for the whole operator and per stream."""
         return self._tally.measurements(
@@ -129,6 +150,7 @@ class Operator:
             self._frontier.newest,
             self._controller,
             self._expiry.passes,
+            self._keeper,
         )
 
     def forecast(self) -> RecallCurve | None:
@@ -180,9 +202,9 @@ class Operator:
         return pack(capture(self))
 
     @classmethod
-    def restore(cls, query: Query, blob: bytes) -> Operator:
+    def restore(cls, query: Query, blob: bytes, clock: Callable[[], float] = perf_counter) -> Operator:
         """An operator that goes on where the one that wrote `blob` stopped. The query must be the same."""
-        return revive(cls, query, unpack(blob))
+        return revive(cls, query, unpack(blob), clock)
 
     # -- inside -------------------------------------------------------------------------------------
 
@@ -215,12 +237,14 @@ class Operator:
     def _admit(self, batches: Mapping[int, pa.RecordBatch]) -> None:
         """Puts rows that are neither without time nor late into the waiting room."""
         self._calls += 1
+        self._came = 0
         earliest = [self._frontier.earliest(stream) for stream in range(len(self._waiting))]
         for stream, batch in batches.items():
             time = self.query.streams[self.query.aliases[stream]].time
             ts, rows, null_times, late = timed(batch, time, earliest[stream])
             self._tally.admit(stream, batch.num_rows, null_times, late)
             if len(ts):
+                self._came += len(ts)
                 self._waiting[stream].add(ts, rows, np.broadcast_to(self._calls, len(ts)))
                 self._frontier.advance(stream, int(ts[-1]))
 
@@ -235,17 +259,22 @@ class Operator:
                 Arrivals(a.rows if a.useful is None else a.rows.where(a.useful), None) for a in arrivals
             ]
         at = [0] * len(arrivals)
-        for stop in self._quanta(arrivals):
+        keeper = self._keeper
+        quanta = self._quanta(arrivals) if keeper is None else self._timed(keeper, arrivals, at)
+        for stop in quanta:
             quantum = [a.slice(i, j) for a, i, j in zip(arrivals, at, stop, strict=True)]
             self._expire(arrivals, at)
             self._tally.evaluations += 1
-            for batch in self._join.evaluate(quantum):
+            for batch in self._join.evaluate(quantum, keeper.z if keeper else 1.0):
                 self._tally.results += batch.num_rows
                 yield batch
             self._seq += sum(len(a.rows) for a in quantum) if self.query.counts_rows else 0
-            at = stop
+            at[:] = stop
         self._expire(arrivals, at)
         self._controller.revise(self._join, self._tally, self._frontier.newest_of_all)
+        if keeper is not None:
+            self._controller.reorder(self._join)
+            keeper.end(self._put_back(arrivals, at))
 
     def _release(self, join: Join, final: bool) -> list[Arrivals]:
         """The rows whose turn it is, each stream's ascending in time, with their words."""
@@ -290,6 +319,38 @@ class Operator:
             if horizon is not None and len(self._waiting[s]):
                 gone[s] = len(self._waiting[s].release(horizon, self._schemas[s])[0])
         self._tally.expired(gone)
+
+    def _timed(
+        self, keeper: TimeKeeper, arrivals: Sequence[Arrivals], at: Sequence[int]
+    ) -> Iterator[list[int]]:
+        """Where each quantum ends, as long as there is time; `at` says how far the last has come."""
+        times = [a.seq if a.seq is not None else a.rows.ts for a in arrivals]
+        rows = sum(map(len, times))
+        keeper.begin(rows, self._came)
+        cutter = Cutter(times)
+        while cutter.left and not keeper.out_of_time:
+            pace = self.query.pace
+            stop = cutter.cut(pace.rows if pace is not None and pace.rows else keeper.rows())
+            done = sum(stop) - sum(at)
+            now = max(int(a.rows.ts[j - 1]) for a, j in zip(arrivals, stop, strict=True) if j)
+            keeper.start()
+            yield stop
+            keeper.stop(done, self._join.saver.share if self._join and self._join.saver else 1.0, now)
+
+    def _put_back(self, arrivals: Sequence[Arrivals], at: Sequence[int]) -> int:
+        """Rows there was no time for wait, as many as the buffer holds; those that came last go. Returns how
+        many wait."""
+        waiting = 0
+        for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
+            room = self.query.time_policy.buffer or 0
+            kept = min(len(arrived.rows) - start, room)
+            self._tally.dropped[stream] += len(arrived.rows) - start - kept
+            if kept:
+                rows = arrived.rows.slice(start, start + kept)
+                calls = np.broadcast_to(self._calls, kept)
+                self._waiting[stream].add(rows.ts, rows.payload, calls)
+            waiting += kept
+        return waiting
 
     def _quanta(self, arrivals: Sequence[Arrivals]) -> Iterator[list[int]]:
         """Where each quantum ends in each stream."""

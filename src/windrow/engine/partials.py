@@ -31,6 +31,12 @@ class Partials:
         ts = window.ts[first:end]
         return cls({stream: np.arange(first, end)}, ts, ts + window.time_span, slice(first, end))
 
+    @classmethod
+    def of_rows(cls, stream: int, window: Window, rows: Array) -> Partials:
+        """Partial results of single rows, wherever they stand."""
+        ts = window.ts[rows]
+        return cls({stream: rows}, ts, ts + window.time_span)
+
     def __len__(self) -> int:
         return len(next(iter(self.rows.values())))
 

@@ -15,8 +15,15 @@ from windrow.planning.statistics import JoinStatistics
 from windrow.planning.steps import steps_of
 
 
-def make_plan(query: Query, predicate: Predicate, classes: Sequence[Class], stats: JoinStatistics) -> Plan:
-    orders = _orders(query, stats)
+def make_plan(
+    query: Query,
+    predicate: Predicate,
+    classes: Sequence[Class],
+    stats: JoinStatistics,
+    learned: Mapping[int, tuple[int, ...]] | None = None,
+) -> Plan:
+    """A plan for what is known; `learned` are orders that probes told to be better."""
+    orders = {**_orders(query, stats), **(learned or {})}
     paths = [s.path for s in query.streams.values()]
     directions = []
     for stream in range(len(stats)):

@@ -8,10 +8,12 @@ not depend on how much the join multiplies.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.ages import Ages
 from windrow.engine.bounds import holds
 from windrow.engine.partials import Partials
 from windrow.engine.search import Search
@@ -23,6 +25,19 @@ from windrow.model.query import Function
 from windrow.window.window import Window
 
 Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Look:
+    """How much of the windows is looked at."""
+
+    ages: tuple[Ages | None, ...] = ()
+    """Per step of the direction; None, or nothing at all, for whole windows."""
+    flow: Array | None = None
+    """Gets the number of partial results that enter each step added, and at the end of results."""
+
+
+EVERYTHING = Look()
 
 
 class Probe:
@@ -46,32 +61,44 @@ class Probe:
         """Rows compared so far."""
         return sum(search.compared for search in self._searches)
 
-    def run(self, windows: list[Window], arrived: int) -> Iterator[Partials]:
+    def run(self, windows: list[Window], arrived: int, look: Look = EVERYTHING) -> Iterator[Partials]:
         """Results that contain a row of the arriving stream at position `arrived` or later."""
         stream = self.direction.order[0]
         window = windows[stream]
         first = arrived if stream == self.direction.arriving else window.first
-        yield from self._expand(Partials.start(stream, window, first, window.end), 0, windows, arrived)
+        start = Partials.start(stream, window, first, window.end)
+        yield from self._expand(start, 0, windows, arrived, look)
+
+    def look(self, windows: list[Window], rows: Array, look: Look) -> Iterator[Partials]:
+        """Results that contain one of these rows of the arriving stream, which the order starts from."""
+        if len(rows):
+            start = Partials.of_rows(self.direction.arriving, windows[self.direction.arriving], rows)
+            yield from self._expand(start, 0, windows, 0, look)
 
     def _expand(
-        self, partials: Partials, level: int, windows: list[Window], arrived: int
+        self, partials: Partials, level: int, windows: list[Window], arrived: int, look: Look
     ) -> Iterator[Partials]:
+        if look.flow is not None:
+            look.flow[level] += len(partials)
         if level == len(self._searches):
             yield partials
             return
         search = self._searches[level]
         step = search.step
         window = windows[step.stream]
-        first = arrived if step.stream == self.direction.arriving else window.first
+        arriving = self.direction.arriving
+        first = arrived if step.stream == arriving else window.first
         last = level == len(self._searches) - 1
-        for which, found in search.run(partials, windows, first):
+        ages = look.ages[level] if look.ages else None
+        anchor = None if ages is None else windows[arriving].ts[partials.rows[arriving]]
+        for which, found in search.run(partials, windows, first, ages, anchor):
             longer = partials.extend(step.stream, window, which, found, last)
             for condition in step.checks:
                 longer = longer.where(self._check(condition, longer, windows))
             for residual in step.residuals:
                 longer = longer.where(self._evaluate(residual, longer, windows))
             if len(longer):
-                yield from self._expand(longer, level + 1, windows, arrived)
+                yield from self._expand(longer, level + 1, windows, arrived, look)
 
     def _check(self, condition: Condition, partials: Partials, windows: list[Window]) -> Array:
         pair = (condition.own, condition.bound) if isinstance(condition, Match) else condition.words

@@ -19,6 +19,27 @@ ROWS_WORTH_A_QUANTUM = 8192
 QUANTA_PER_WINDOW = 8
 
 
+class Cutter:
+    """Cuts quanta of any number of rows, in the order of time and, at one time, of the streams."""
+
+    def __init__(self, times: Sequence[Array]) -> None:
+        self._source = merged_sources(times)
+        self._counts = np.zeros(len(times), np.int64)
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        """Rows that were not cut off yet."""
+        return len(self._source) - self._at
+
+    def cut(self, rows: int) -> list[int]:
+        """Where the next quantum ends in each stream."""
+        taken = self._source[self._at : self._at + rows]
+        self._counts += np.bincount(taken, minlength=len(self._counts))
+        self._at += len(taken)
+        return [int(count) for count in self._counts]
+
+
 def cut(times: Sequence[Array], interval: Interval | None, shortest: int | None) -> Iterator[list[int]]:
     """For each quantum, where it ends in each stream. `times` ascend; `shortest` is the shortest window."""
     if sum(map(len, times)) == 0:
@@ -56,11 +77,9 @@ def _by_rows(times: Sequence[Array], rows: int) -> Iterator[list[int]]:
     if sum(map(len, times)) <= rows:
         yield [len(t) for t in times]
         return
-    source = merged_sources(times)
-    counts = np.zeros(len(times), np.int64)
-    for begin in range(0, len(source), rows):
-        counts += np.bincount(source[begin : begin + rows], minlength=len(times))
-        yield counts.tolist()
+    cutter = Cutter(times)
+    while cutter.left:
+        yield cutter.cut(rows)
 
 
 def merged_sources(times: Sequence[Array]) -> Array:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from windrow.engine.ages import Ages
 from windrow.engine.bounds import lookup_range
 from windrow.engine.partials import Partials
 from windrow.kernels import probing
@@ -44,28 +45,53 @@ class Search:
         self._out_probe = np.empty(CANDIDATES, np.int64)
         self._out_row = np.empty(CANDIDATES, np.int64)
 
-    def run(self, partials: Partials, windows: list[Window], first: int) -> Iterator[tuple[Array, Array]]:
-        """Pairs (partial result, row of the step's window at `first` or later), in batches."""
+    def run(
+        self,
+        partials: Partials,
+        windows: list[Window],
+        first: int,
+        ages: Ages | None = None,
+        anchor: Array | None = None,
+    ) -> Iterator[tuple[Array, Array]]:
+        """Pairs (partial result, row of the step's window at `first` or later), in batches.
+
+        With `ages`, only rows that are so much older than `anchor`, the time of the arriving row.
+        """
+        if len(partials) == 0:
+            return
         window = windows[self.step.stream]
+        assert partials.newest is not None and partials.latest is not None
+        oldest = partials.newest - window.time_span
         values = [
             partials.values(w.stream, windows[w.stream].column(self.numbers[w]))
             for w in (bound_word(c, self.step.stream) for c in self.step.driver)
         ]
-        for kernel in self._kernels(partials, window, first, values):
-            yield from self._drain(kernel)
+        if ages is None or anchor is None:
+            for kernel in self._kernels((oldest, partials.latest), window, first, values):
+                yield from self._drain(kernel)
+        elif self.step.access.path == "hash":
+            # A chain is followed to its end in any case.
+            bounds = ages.hull(oldest, partials.latest, anchor)
+            for kernel in self._kernels(bounds, window, first, values):
+                for which, found in self._drain(kernel):
+                    inside = ages.contains(anchor[which] - window.ts[found])
+                    yield which[inside], found[inside]
+        else:
+            for bounds in ages.narrowed(oldest, partials.latest, anchor):
+                for kernel in self._kernels(bounds, window, first, values):
+                    yield from self._drain(kernel)
 
     def _kernels(
-        self, partials: Partials, window: Window, first: int, values: list[Array]
+        self, bounds: tuple[Array, Array], window: Window, first: int, values: list[Array]
     ) -> Iterator[Kernel]:
-        """The kernel calls that cover the window: one, or one per sorted run."""
-        step, ts, span, end = self.step, window.ts, window.time_span, window.end
-        bounds = (partials.newest, partials.latest)
+        """The kernel calls that cover the window within these time bounds: one, or one per sorted run."""
+        step, ts, end = self.step, window.ts, window.end
         if step.access.path == "hash":
             index = window.indexes[tuple(self.numbers[w] for w in step.indexed)]
             table = (index.head, index.back, index.keys)
-            yield _bind(probing.probe_hash, mix_words(values), *bounds, *table, ts, first, span)
+            yield _bind(probing.probe_hash, mix_words(values), *bounds, *table, ts, first)
             return
-        extent = (first, end, window.ordered, span)
+        extent = (first, end, window.ordered)
         if not step.driver:
             yield _bind(probing.probe_all, *bounds, ts, *extent)
             return
@@ -75,11 +101,12 @@ class Search:
             yield _bind(probing.probe_scan, *limits, *bounds, window.column(word), ts, *extent)
             return
         order = np.argsort(limits[0])
+        earliest, latest = int(bounds[0].min()), int(bounds[1].max())
         for segment in window.segments:
             run, offset = segment.runs[word], window.offset_of(segment)
-            if offset + segment.rows > first:
+            if offset + segment.rows > first and segment.newest >= earliest and segment.oldest <= latest:
                 sides = (order, *limits, *bounds, run.keys, run.rows)
-                yield _bind(probing.probe_sorted, *sides, offset, ts, first, span)
+                yield _bind(probing.probe_sorted, *sides, offset, ts, first)
 
     def _drain(self, probe: Kernel) -> Iterator[tuple[Array, Array]]:
         """Calls a kernel until all probes are through."""

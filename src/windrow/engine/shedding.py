@@ -109,6 +109,14 @@ class Shedder:
             self.monitor.found(found, worth)
         return chosen
 
+    def weights(self, join: Join, partials: Partials) -> Array:
+        """How many results each stands for, on account of rows that were let go."""
+        if self.monitor is None:
+            return np.ones(len(partials))
+        slots = {s: self._view(join, s).notes[WATCH] for s in partials.rows}
+        rows = [(slots[s], positions - join.windows[s].first) for s, positions in partials.rows.items()]
+        return self.monitor.stands_for(rows)
+
     def settle(self, join: Join) -> None:
         """A quantum was evaluated: the policy learns, and what does not fit goes."""
         if self._idle and max(self._excess(join)) <= 0:
@@ -137,7 +145,7 @@ class Shedder:
         quanta taken at random.
         """
         held = sum(map(len, join.windows))
-        if held <= 2 * LESSON or max(self._filled(join)) > 0.5:
+        if rows == 0 or held <= 2 * LESSON or max(self._filled(join)) > 0.5:
             return 1
         chance = 2 * LESSON * rows / (held * min(rows, LESSON))
         return max(1, rows // LESSON) if self._rng.random() < chance else 0

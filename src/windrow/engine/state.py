@@ -7,8 +7,9 @@ so stored states do not depend on how the join is planned.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +41,7 @@ def fingerprint(query: Query) -> dict[str, Any]:
         "late": query.lateness,
         "idle": query.idleness,
         "shed": query.policy.described() if query.limit else None,
+        "time": query.time_policy.described() if query.time_limit else None,
     }
 
 
@@ -60,13 +62,20 @@ def capture(op: Operator) -> State:
         "open": op._join is not None,
         "streams": streams,
     }
+    if op._keeper is not None:
+        head["keeper"] = op._keeper.save()
+    if op._join is not None and op._join.saver is not None:
+        head["saver"] = op._join.saver.save()
+        head["lost"] = {"dropped": op._join.dropped, "conserved": op._join.conserved}
     if op._join is not None and op._join.shedder is not None:
         head["shedder"], learned = op._join.shedder.save()
         parts += learned
     return State(head, tuple(parts))
 
 
-def revive(cls: type[Operator], query: Query, state: State) -> Operator:
+def revive(
+    cls: type[Operator], query: Query, state: State, clock: Callable[[], float] = perf_counter
+) -> Operator:
     head = state.head
     wanted = fingerprint(query)
     if head["query"] != wanted:
@@ -74,11 +83,13 @@ def revive(cls: type[Operator], query: Query, state: State) -> Operator:
             f"this state belongs to another query: {_difference(head['query'], wanted)}; "
             "go on with the query it was taken from, or start without it"
         )
-    op = cls(query)
+    op = cls(query, clock=clock)
     op._calls, op._seq = head["calls"], head["seq"]
     op._frontier.newest, op._frontier.settled = list(head["newest"]), head["settled"]
     op._tally.load(head["tally"])
     op._expiry.passes = head["passes"]
+    if op._keeper is not None:
+        op._keeper.load(head["keeper"])
     parts = iter(state.parts)
     held = [_take(parts, described) for described in head["streams"]]
     for stream, kept in enumerate(held):
@@ -89,6 +100,10 @@ def revive(cls: type[Operator], query: Query, state: State) -> Operator:
     if head["open"] and op._join is not None:
         for stream, kept in enumerate(held):
             _revive_window(op._join, stream, head["streams"][stream], kept)
+        if op._join.saver is not None:
+            op._join.saver.load(head["saver"])
+            op._join.dropped = list(head["lost"]["dropped"])
+            op._join.conserved = list(head["lost"]["conserved"])
         if op._join.shedder is not None:
             op._join.shedder.load(head["shedder"], list(parts))
     return op

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from windrow.engine.controller import Controller
 from windrow.engine.join import Arrivals, Join
-from windrow.model.measurements import Measurements, Quality, StreamMeasurements
+from windrow.engine.quality import EXACT, quality
+from windrow.engine.timekeeper import TimeKeeper
+from windrow.model.measurements import Measurements, StreamMeasurements
 
 PER_STREAM = ("rows_in", "rows_null_time", "rows_late", "rows_filtered", "rows_expired")
 
@@ -15,6 +18,8 @@ PER_STREAM = ("rows_in", "rows_null_time", "rows_late", "rows_filtered", "rows_e
 class Tally:
     def __init__(self, streams: int) -> None:
         self.counts = {name: [0] * streams for name in PER_STREAM}
+        self.dropped = [0] * streams
+        """Rows that came when the buffer was full and there was no time for them."""
         self.results = 0
         self.evaluations = 0
         self.compared_before = 0
@@ -36,15 +41,21 @@ class Tally:
 
     def rows_evaluated(self, join: Join) -> int:
         """Rows that have come into the windows so far."""
-        shed = sum(join.shedder.shed) if join.shedder else 0
+        shed = (sum(join.shedder.shed) if join.shedder else 0) + sum(join.conserved)
         return sum(self.counts["rows_expired"]) + shed + sum(map(len, join.windows))
 
     def to_json(self) -> dict[str, Any]:
-        return {"counts": self.counts, "results": self.results, "evaluations": self.evaluations}
+        return {
+            "counts": self.counts,
+            "dropped": self.dropped,
+            "results": self.results,
+            "evaluations": self.evaluations,
+        }
 
     def load(self, saved: dict[str, Any]) -> None:
         """Goes on from the counters of a stored state."""
         self.counts = {name: list(counts) for name, counts in saved["counts"].items()}
+        self.dropped = list(saved["dropped"])
         self.results, self.evaluations = saved["results"], saved["evaluations"]
         self.compared_before = saved["compared"]
 
@@ -56,17 +67,27 @@ class Tally:
         newest: Sequence[int | None],
         controller: Controller,
         passes: int,
+        keeper: TimeKeeper | None,
     ) -> Measurements:
         windows = join.windows if join else []
         sizes = [len(w) for w in windows] or [0] * len(aliases)
         memory = [w.nbytes for w in windows] or [0] * len(aliases)
         shedder = join.shedder if join else None
-        shed = shedder.shed if shedder else [0] * len(aliases)
-        quality = shedder.quality(join) if join and shedder else Quality(1.0, 1.0, 1.0)
+        none = [0] * len(aliases)
+        shed = [
+            a + b
+            for a, b in zip(shedder.shed if shedder else none, join.conserved if join else none, strict=True)
+        ]
+        dropped = [a + b for a, b in zip(self.dropped, join.dropped if join else none, strict=True)]
+        let_in = math.prod(
+            1 - d / max(n, 1) for d, n in zip(self.dropped, self.counts["rows_in"], strict=True)
+        )
+        told = quality(join, self.results, let_in) if join else EXACT
         streams = {
             alias: StreamMeasurements(
                 **{name: self.counts[name][s] for name in PER_STREAM},
                 rows_shed=shed[s],
+                rows_dropped=dropped[s],
                 window_rows=sizes[s],
                 memory_bytes=memory[s],
                 rate=controller.rates[s],
@@ -80,6 +101,7 @@ class Tally:
             rows_null_time=sum(self.counts["rows_null_time"]),
             rows_filtered=sum(self.counts["rows_filtered"]),
             rows_shed=sum(shed),
+            rows_dropped=sum(dropped),
             rows_waiting=sum(waiting),
             results=self.results,
             window_rows=sum(sizes),
@@ -88,9 +110,11 @@ class Tally:
             evaluations=self.evaluations,
             expiry_passes=passes,
             replans=controller.replans,
-            recall=quality.recall,
-            recall_low=quality.low,
-            recall_high=quality.high,
-            quality=quality,
+            throttle=keeper.z if keeper else 1.0,
+            overruns=keeper.overrun if keeper else 0,
+            recall=told.recall,
+            recall_low=told.low,
+            recall_high=told.high,
+            quality=told,
             streams=streams,
         )

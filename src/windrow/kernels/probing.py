@@ -1,7 +1,7 @@
 """Finding matches of probing rows in a window: by hash chain, in a sorted run, by scanning.
 
 All probes share one contract. Probe `i` looks for stored positions `p` with
-    first <= p,  newest[i] - span <= ts[p] <= latest[i],
+    first <= p,  oldest[i] <= ts[p] <= latest[i],
 and a match on the key or on the range [low[i], high[i]]. Found pairs go to `out_probe`, `out_row`. When these
 are full the kernel stops and notes in `state` exactly where, so that the next call goes on from there. It
 returns (whether there is more, pairs written, rows compared). A fresh `state` comes from `fresh_state`.
@@ -59,14 +59,13 @@ def shift_chains(head: Any, back: Any, shift: int, rows: int) -> None:
 def probe_hash(
     state: Any,
     probe_keys: Any,
-    newest: Any,
+    oldest: Any,
     latest: Any,
     head: Any,
     back: Any,
     keys: Any,
     ts: Any,
     first: int,
-    span: int,
     out_probe: Any,
     out_row: Any,
 ) -> Any:
@@ -96,7 +95,7 @@ def probe_hash(
             p = lane_at[lane]
             if p >= first:
                 compared += 1
-                if keys[p] == probe_keys[i] and newest[i] - span <= ts[p] <= latest[i]:
+                if keys[p] == probe_keys[i] and oldest[i] <= ts[p] <= latest[i]:
                     out_probe[found] = i
                     out_row[found] = p
                     found += 1
@@ -155,14 +154,13 @@ def probe_sorted(
     order: Any,
     low: Any,
     high: Any,
-    newest: Any,
+    oldest: Any,
     latest: Any,
     run_keys: Any,
     run_rows: Any,
     offset: int,
     ts: Any,
     first: int,
-    span: int,
     out_probe: Any,
     out_row: Any,
 ) -> Any:
@@ -181,12 +179,12 @@ def probe_sorted(
         if k < 0:
             begin = _gallop(run_keys, begin, low[i])
             k = begin
-        oldest = newest[i] - span
+        since = oldest[i]
         until = latest[i]
         limit = high[i]
         while k < size and run_keys[k] <= limit:
             p = offset + run_rows[k]
-            if p >= first and oldest <= ts[p] <= until:
+            if p >= first and since <= ts[p] <= until:
                 if found == room:
                     state[0] = j
                     state[1] = k
@@ -215,14 +213,13 @@ def probe_scan(
     state: Any,
     low: Any,
     high: Any,
-    newest: Any,
+    oldest: Any,
     latest: Any,
     values: Any,
     ts: Any,
     first: int,
     end: int,
     ordered: bool,
-    span: int,
     out_probe: Any,
     out_row: Any,
 ) -> Any:
@@ -235,11 +232,11 @@ def probe_scan(
     compared = 0
     resume = state[1]
     for i in range(state[0], len(low)):
-        oldest = newest[i] - span
+        since = oldest[i]
         until = latest[i]
         a, b = first, end
         if ordered:
-            a = _lower(ts, first, end, oldest)
+            a = _lower(ts, first, end, since)
             b = _upper(ts, a, end, until)
         if resume < 0:
             compared += b - a
@@ -251,7 +248,7 @@ def probe_scan(
             if _count_in_range(values[block:stop], low[i], high[i]) == 0:
                 continue
             for p in range(block, stop):
-                if values[p] >= low[i] and values[p] <= high[i] and oldest <= ts[p] <= until:
+                if values[p] >= low[i] and values[p] <= high[i] and since <= ts[p] <= until:
                     if found == room:
                         state[0] = i
                         state[1] = p
@@ -265,13 +262,12 @@ def probe_scan(
 @njit(cache=True, nogil=True)
 def probe_all(
     state: Any,
-    newest: Any,
+    oldest: Any,
     latest: Any,
     ts: Any,
     first: int,
     end: int,
     ordered: bool,
-    span: int,
     out_probe: Any,
     out_row: Any,
 ) -> Any:
@@ -280,12 +276,12 @@ def probe_all(
     found = 0
     compared = 0
     resume = state[1]
-    for i in range(state[0], len(newest)):
-        oldest = newest[i] - span
+    for i in range(state[0], len(oldest)):
+        since = oldest[i]
         until = latest[i]
         a, b = first, end
         if ordered:
-            a = _lower(ts, first, end, oldest)
+            a = _lower(ts, first, end, since)
             b = _upper(ts, a, end, until)
         if resume < 0:
             compared += b - a
@@ -293,7 +289,7 @@ def probe_all(
             a = resume
             resume = -1
         for p in range(a, b):
-            if oldest <= ts[p] <= until:
+            if since <= ts[p] <= until:
                 if found == room:
                     state[0] = i
                     state[1] = p

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from windrow.engine.operator import Operator
 from windrow.errors import WindrowError
 
 
@@ -61,3 +62,24 @@ def expiry_accesses(passes: int, buckets: Sequence[int], expired: int) -> int:
     (a window without an index is one bucket), and each row that goes moves a head on.
     """
     return passes * sum(buckets) + expired
+
+
+class WorkClock:
+    """A clock that goes on with the work of an operator: for deadlines in virtual time.
+
+    >>> import windrow as wr
+    >>> clock = WorkClock(VirtualClock(capacity=1_000_000))
+    >>> query = wr.Query({"a": wr.Stream("ts", "5 s"), "b": wr.Stream("ts", "5 s")}, "a.k = b.k",
+    ...                  deadline="10 ms")
+    >>> clock.operator = wr.Operator(query, clock=clock)
+    """
+
+    def __init__(self, machine: VirtualClock) -> None:
+        self.machine = machine
+        self.operator: Operator | None = None
+
+    def __call__(self) -> float:
+        if self.operator is None:
+            return 0.0
+        comparisons, rows = self.operator.work
+        return self.machine.seconds(Work(comparisons, rows))

@@ -18,6 +18,8 @@ class StreamMeasurements:
     rows_expired: int
     rows_shed: int
     """Rows that went before they expired, for lack of memory."""
+    rows_dropped: int
+    """Rows that were never let in, for lack of time."""
     window_rows: int
     memory_bytes: int
     rate: float
@@ -66,8 +68,10 @@ class Measurements:
     rows_null_time: int
     rows_filtered: int
     rows_shed: int
+    rows_dropped: int
     rows_waiting: int
-    """Rows held back until their place in the order is certain (windows counted in rows, with `late`)."""
+    """Rows held back until their place in the order is certain (windows counted in rows, with `late`), or
+    until there is time for them (a policy with a buffer)."""
     results: int
     window_rows: int
     memory_bytes: int
@@ -78,6 +82,10 @@ class Measurements:
     expiry_passes: int
     replans: int
     """How often the join order was chosen anew because the streams had changed."""
+    throttle: float
+    """The part of the full work that there is time for at present; 1 without a deadline."""
+    overruns: int
+    """Calls that took more than a fifth longer than the deadline."""
     recall: float
     recall_low: float
     recall_high: float
@@ -96,11 +104,16 @@ class Measurements:
             "without time": self.rows_null_time,
             "filtered": self.rows_filtered,
             "shed": self.rows_shed,
+            "dropped": self.rows_dropped,
             "waiting": self.rows_waiting,
         }
         told = ", ".join(f"{count:,} {name}" for name, count in lost.items() if count)
         if told:
             lines.append(f"rows {told}")
+        if self.throttle < 1 or self.overruns:
+            lines.append(
+                f"time for {self.throttle:.1%} of the work; {self.overruns:,} calls past the deadline"
+            )
         for alias, s in self.streams.items():
             lines.append(
                 f"  {alias}: {s.rows_in:,} rows in at {s.rate:,.0f}/s, {s.window_rows:,} in the window"

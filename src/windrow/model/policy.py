@@ -62,14 +62,3 @@ class Policy:
             f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default
         ]
         return f"{self.name}({', '.join(given)})"
-
-
-def parse_policy(value: str | Policy, known: Mapping[str, type[Policy]]) -> Policy:
-    """A policy by name, or as it is."""
-    if isinstance(value, Policy):
-        return value
-    if not isinstance(value, str):
-        raise QueryError(f"shed: expected one policy, such as 'age' or wr.Age(), got {value!r}")
-    if value not in known:
-        raise QueryError(f"shed: {unknown('policy', value, known)}")
-    return known[value]()

@@ -14,9 +14,11 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from windrow.errors import QueryError, unknown
+from windrow.model.deadline import Deadline
 from windrow.model.limit import MemoryLimit
-from windrow.model.policies import POLICIES
-from windrow.model.policy import Policy, parse_policy
+from windrow.model.policy import Policy
+from windrow.model.shed import parse_shed
+from windrow.model.time_policies import TimePolicy
 from windrow.model.units import format_duration, parse_duration, parse_rows
 
 MIN_STREAMS = 2
@@ -181,10 +183,11 @@ class Query:
     memory
         What the windows may hold in all: "256 MiB", "100000 rows", or None for no limit.
     deadline
-        Not taken yet.
+        How long a call of `process` may take, such as "2 seconds", or the rate to keep up with, such as
+        "50000 rows/s"; None for no limit.
     shed
-        What to give up under a limit: the name of a policy such as "age", or a policy such as
-        `Age(buckets=40)`.
+        What to give up under a limit: the name of a policy such as "age" or "harvest", a policy such as
+        `Age(buckets=40)`, or one for memory and one for time: ("age", "harvest").
     evaluate
         How much is processed at once: "eager", "every 100 rows", "every 5 seconds". It changes cost, never
         the answer; a call of `process` always finishes the rows it was given.
@@ -212,8 +215,8 @@ class Query:
     late: str | timedelta | int = "0 seconds"
     idle: str | timedelta | int | None = None
     memory: str | int | MemoryLimit | None = None
-    deadline: str | timedelta | None = None
-    shed: str | Policy = "auto"
+    deadline: str | timedelta | Deadline | None = None
+    shed: str | Policy | TimePolicy | tuple[str | Policy, str | TimePolicy] = "auto"
     evaluate: str | Interval | None = None
     expire: str | Interval | None = None
     order: str | tuple[str, ...] | Mapping[str, tuple[str, ...]] = "heuristic"
@@ -236,8 +239,10 @@ class Query:
             if value is not None and getattr(self, name) < 0:
                 raise QueryError(f"{name}: must not be negative, got {value}")
         put(self, "memory", MemoryLimit.parse(self.memory, "memory"))
-        put(self, "shed", parse_policy(self.shed, POLICIES))
+        put(self, "deadline", Deadline.parse(self.deadline, "deadline"))
+        put(self, "shed", parse_shed(self.shed))
         self._check_limits()
+        self._check_deadline()
         put(self, "evaluate", Interval.parse(self.evaluate, "evaluate"))
         put(self, "expire", Interval.parse(self.expire, "expire"))
         if not self.revise > 1:
@@ -267,8 +272,6 @@ class Query:
                 )
 
     def _check_limits(self) -> None:
-        if self.deadline is not None:
-            raise QueryError("deadline: this version takes no time limit yet; leave deadline out")
         split = self.policy.split
         if not isinstance(split, str) and set(split) != set(self.streams):
             raise QueryError(
@@ -282,6 +285,26 @@ class Query:
         if self.limit is not None and self.limit.kind == "rows" and self.limit.size < len(self.streams):
             raise QueryError(
                 f"memory: {self.limit} is less than one row for each of {len(self.streams)} streams"
+            )
+
+    def _check_deadline(self) -> None:
+        if self.deadline is None:
+            return
+        self.time_policy.check([s.window.size for s in self.streams.values() if s.window.is_time])
+        if self.counts_rows and self.time_policy.buffer is not None:
+            raise QueryError(
+                "shed: windows counted in rows must see every row, so none may wait in a buffer or be "
+                "dropped from it; leave buffer out"
+            )
+        if self.limit is not None and self.policy.samples:
+            raise QueryError(
+                f"shed: a '{self.policy.name}' sample has weights only if all its results are found; "
+                "leave the deadline out, or choose another policy such as 'auto'"
+            )
+        if self.algorithm != "eager":
+            raise QueryError(
+                "deadline: parts of windows are chosen by their age against the arriving row, so probing "
+                f"must start from it: algorithm must be 'eager', got {self.algorithm!r}"
             )
 
     def _checked_order(self) -> str | Mapping[str, tuple[str, ...]]:
@@ -349,10 +372,22 @@ class Query:
         return self.memory
 
     @property
+    def time_limit(self) -> Deadline | None:
+        """`deadline` as a value."""
+        assert self.deadline is None or isinstance(self.deadline, Deadline)
+        return self.deadline
+
+    @property
     def policy(self) -> Policy:
-        """`shed` as a value."""
-        assert isinstance(self.shed, Policy)
-        return self.shed
+        """What `shed` says of memory."""
+        assert isinstance(self.shed, tuple) and isinstance(self.shed[0], Policy)
+        return self.shed[0]
+
+    @property
+    def time_policy(self) -> TimePolicy:
+        """What `shed` says of time."""
+        assert isinstance(self.shed, tuple) and isinstance(self.shed[1], TimePolicy)
+        return self.shed[1]
 
     @property
     def aliases(self) -> tuple[str, ...]:

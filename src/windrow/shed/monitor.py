@@ -142,6 +142,16 @@ class Monitor:
                 ghosts.append((which, slots))
         return weights, ghosts
 
+    def stands_for(self, rows: Sequence[tuple[Array, Array]]) -> Array:
+        """How many results each of some results stands for: by stream, the column of notes and its rows."""
+        found = np.ones(len(rows[0][1]))
+        for column, at in rows:
+            slots = column[at].astype(np.int64) - 1
+            haunted = np.flatnonzero(slots >= 0)
+            haunted = haunted[self._ghost[slots[haunted]]]
+            found[haunted] *= self._weight[slots[haunted]]
+        return found
+
     def begin(self, views: Sequence[View], cap: float, rng: np.random.Generator) -> None:
         """The limit is reached for the first time: any row may be the one to watch."""
         rows = sum(map(len, views))

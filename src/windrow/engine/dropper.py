@@ -1,0 +1,146 @@
+"""RandomDrop: rows are dropped before they come in, at rates that by the cost model lose least.
+
+It is the baseline of GrubJoin (s. 6.2).
+
+A row carries the chance it had to come in. A result then stands for the inverse of the product of its rows'
+chances, which tells without bias how many results there would have been (Horvitz-Thompson). The variance is
+taken to first order: for each row, (1 - chance) times the square of what its results stand for in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from windrow.engine.flows import SECOND, Flows
+from windrow.engine.probe import Look, Probe
+from windrow.model.harvest import BasicWindows
+from windrow.model.query import Query
+from windrow.planning.harvest_model import HarvestModel
+from windrow.planning.random_drop import drop_rates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from windrow.engine.join import Join
+    from windrow.engine.partials import Partials
+
+Array = np.ndarray
+CHANCE, STOOD_FOR = "chance", "stood for"
+
+
+class Dropper:
+    notes: tuple[str, ...] = (CHANCE, STOOD_FOR)
+
+    def __init__(self, query: Query) -> None:
+        count = len(query.streams)
+        self.keep = np.ones(count)
+        """The part of each stream's rows that is let in."""
+        self.found = 0.0
+        self.true = 0.0
+        self.variance = 0.0
+        self.flows = Flows(count)
+        self._seed = query.seed
+        self._steady = 1.0
+        """The throttle fraction, evened out over about a window: what was let in before still costs time."""
+        self._share = 1.0
+        self._chosen: tuple[float, int, Array] | None = None
+        """Throttle fraction and quantum for which rates were chosen last, and the rates."""
+
+    # -- the data flow ------------------------------------------------------------------------------
+
+    @property
+    def share(self) -> float:
+        return self._share
+
+    def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> list[Array]:
+        """A quantum begins, of so many rows per stream; returns masks of the rows that are let in."""
+        fade = self.flows.begin(join, arrived, now)
+        rng = np.random.default_rng((self._seed, self.flows.quanta, 7))
+        self._steady = self._steady * fade**4 + z * (1 - fade**4)
+        self._choose(join, z)
+        return [rng.random(count) < keep for count, keep in zip(arrived, self.keep, strict=True)]
+
+    def _choose(self, join: Join, z: float) -> None:
+        """Rates for the steady state, lowered as far as the rows that are in the windows now demand it."""
+        self.keep, self._share = np.ones(len(self.keep)), 1.0
+        if join.plan is None or (z >= 1.0 and self._steady > 0.99):
+            return
+        model = self.model(join)
+        self.keep = self._rates(model)
+        held = np.array([float(len(w)) for w in join.windows])
+        now = replace(model, rates=model.rates * self.keep, rows=held)
+        self._share = now.full[0] / max(model.full[0], 1e-9)
+        if self._share > z:
+            self.keep, self._share = self.keep * z / self._share, z
+
+    def _rates(self, model: HarvestModel) -> Array:
+        """Those that by the cost model lose least, chosen anew when the throttle has moved or time passed."""
+        steady = min(1.0, max(self._steady, 1e-4))
+        known = self._chosen
+        if known is None or abs(steady / known[0] - 1) > 0.05 or self.flows.quanta - known[1] >= 64:
+            known = (steady, self.flows.quanta, np.array(drop_rates(model, steady).keep))
+            self._chosen = known
+        return known[2]
+
+    def arrived(self, join: Join, stream: int, start: int) -> None:
+        """Rows from position `start` on were appended."""
+        window = join.windows[stream]
+        self._note(join, stream, CHANCE)[start : window.end] = self.keep[stream]
+
+    def probe(self, join: Join, probe: Probe, start: int) -> Iterator[Partials]:
+        flow = np.zeros(len(probe.direction.steps) + 1)
+        for partials in probe.run(join.windows, start, Look(flow=flow)):
+            self._count(join, partials)
+            yield partials
+        self.flows.learn(join, probe, flow)
+
+    def worth_keeping(self) -> list[int] | None:
+        """All that is let in stays."""
+        return None
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _note(self, join: Join, stream: int, name: str) -> Array:
+        window = join.windows[stream]
+        return window.column(window.columns - len(join.notes) + join.notes.index(name))
+
+    def _count(self, join: Join, partials: Partials) -> None:
+        chances = {s: self._note(join, s, CHANCE)[rows] for s, rows in partials.rows.items()}
+        each = 1 / np.prod(list(chances.values()), axis=0)
+        self.found += len(partials)
+        self.true += float(each.sum())
+        for stream, rows in partials.rows.items():
+            mine, first, at = np.unique(rows, return_index=True, return_inverse=True)
+            column = self._note(join, stream, STOOD_FOR)
+            before = column[mine]
+            column[mine] = after = before + np.bincount(at, each, len(mine))
+            self.variance += float(((1 - chances[stream][first]) * (after**2 - before**2)).sum())
+
+    def model(self, join: Join) -> HarvestModel:
+        """All that was learned, of the streams as they come."""
+        sizes = [(w.span or SECOND) / SECOND for w in join.windows]
+        rows = [
+            rate * size if window.span is not None else float(len(window))
+            for rate, size, window in zip(self.flows.rates, sizes, join.windows, strict=True)
+        ]
+        return self.flows.model(join, BasicWindows.equal(sizes, 1), None, np.array(rows))
+
+    # -- over a restart -----------------------------------------------------------------------------
+
+    def save(self) -> dict[str, Any]:
+        return {
+            "keep": self.keep.tolist(),
+            "sums": [self.found, self.true, self.variance],
+            "flows": self.flows.save(),
+            "steady": self._steady,
+        }
+
+    def load(self, saved: dict[str, Any]) -> None:
+        self.keep = np.array(saved["keep"])
+        self.found, self.true, self.variance = saved["sums"]
+        self.flows.load(saved["flows"])
+        self._steady = saved["steady"]

@@ -1,0 +1,110 @@
+"""How fast rows come and how often they match, learned from the probes of a join under a deadline.
+
+What was learned long ago counts less: after the length of the longest window, times the half life, half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from windrow.model.harvest import BasicWindows
+from windrow.planning.harvest_model import Charges, HarvestModel
+from windrow.planning.selectivity import Selectivities
+
+if TYPE_CHECKING:
+    from windrow.engine.join import Join
+    from windrow.engine.probe import Probe
+
+Array = np.ndarray
+SECOND = 1_000_000
+CHARGES = Charges(lookup=0.1)
+"""Our indexes are entered once for basic windows side by side, and probes go through them in order."""
+
+
+class Flows:
+    def __init__(self, streams: int, half_life: float = 1.0) -> None:
+        self.selectivities = Selectivities.unknown(streams)
+        self.quanta = 0
+        self._half_life = half_life
+        self._came = np.zeros(streams)
+        self._seconds = 0.0
+        self._now: int | None = None
+
+    @property
+    def rates(self) -> Array:
+        """Rows per second of event time, lately."""
+        return np.maximum(self._came / max(self._seconds, 1e-6), 1e-9)
+
+    def begin(self, join: Join, arrived: Sequence[int], now: int) -> float:
+        """A quantum of so many rows per stream, up to this event time; returns how much of what was learned
+        before still counts."""
+        self.quanta += 1
+        fade = 1.0
+        if self._now is not None and now > self._now:
+            seconds = (now - self._now) / SECOND
+            longest = max((w.span or SECOND for w in join.windows), default=SECOND) / SECOND
+            fade = 0.5 ** (seconds / longest / self._half_life)
+            self._came *= fade
+            self._seconds = self._seconds * fade + seconds
+            self.selectivities = self.selectivities.decayed(fade)
+        self._came += arrived
+        self._now = now if self._now is None else max(now, self._now)
+        return fade
+
+    def learn(self, join: Join, probe: Probe, flow: Array, first: float = 1.0, weight: float = 1.0) -> None:
+        """From how many partial results went into each step of a probe and how many came out at the end.
+
+        Parameters
+        ----------
+        first
+            The part of the first window that was looked at.
+        weight
+            How many rows each row stands for.
+        """
+        arriving = probe.direction.arriving
+        found, tried = np.zeros((2, len(join.windows), len(join.windows)))
+        for level, step in enumerate(probe.direction.steps):
+            looked = len(join.windows[step.stream]) * (first if level == 0 else 1.0)
+            found[arriving, step.stream] = flow[level + 1]
+            tried[arriving, step.stream] = flow[level] * looked
+        self.selectivities = self.selectivities.add(found * weight, tried * weight)
+
+    def model(self, join: Join, windows: BasicWindows, scores: Array | None, rows: Array) -> HarvestModel:
+        """All that was learned; scores by direction, hop and basic window, None if all are alike."""
+        assert join.plan is not None
+        orders = orders_of(join)
+        paths = tuple(tuple(step.access.path for step in d.steps) for d in join.plan.directions)
+        m = len(orders)
+        return HarvestModel(
+            windows=windows,
+            rates=self.rates,
+            rows=rows,
+            orders=orders,
+            selectivities=self.selectivities.by_hop(orders),
+            scores=np.ones((m, m - 1, max(windows.counts))) if scores is None else scores,
+            access=paths,
+            charges=CHARGES,
+        )
+
+    def save(self) -> dict[str, Any]:
+        return {
+            "selectivities": self.selectivities.to_plain(),
+            "quanta": self.quanta,
+            "came": self._came.tolist(),
+            "seconds": self._seconds,
+            "now": self._now,
+        }
+
+    def load(self, saved: dict[str, Any]) -> None:
+        self.selectivities = Selectivities.from_plain(saved["selectivities"])
+        self.quanta, self._came = saved["quanta"], np.array(saved["came"])
+        self._seconds, self._now = saved["seconds"], saved["now"]
+
+
+def orders_of(join: Join) -> tuple[tuple[int, ...], ...]:
+    """For each arriving stream the windows it probes, in order."""
+    assert join.plan is not None
+    return tuple(tuple(step.stream for step in d.steps) for d in join.plan.directions)

@@ -1,0 +1,254 @@
+"""Harvesting: rows look at those parts of the windows that yield most for the time there is (GrubJoin).
+
+While there is time for everything, everything is looked at, and what is found tells how far apart in time
+matching rows are. When there is not, a harvest is chosen for the throttle fraction, and just a share of the
+rows, drawn at random, looks at an even sample of everything: from these the lags go on being learned, and it
+is known what the others miss.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from windrow.engine.ages import FOREVER, Ages
+from windrow.engine.flows import SECOND, Flows, orders_of
+from windrow.engine.probe import Look, Probe
+from windrow.model.harvest import BasicWindows, Harvest
+from windrow.model.plan import Plan
+from windrow.model.query import Query
+from windrow.model.time_policies import Harvesting
+from windrow.planning.admission import ages_worth_keeping
+from windrow.planning.harvest_model import HarvestModel
+from windrow.planning.harvest_solve import solve
+from windrow.planning.lags import KINDS, Lags
+from windrow.shed.missed import Draw, Missed
+from windrow.window.window import Window
+
+if TYPE_CHECKING:
+    from windrow.engine.join import Join
+    from windrow.engine.partials import Partials
+
+Array = np.ndarray
+LEARNED_AT_ONCE = 512
+"""Results of a probe that are learned from, at most."""
+STRATA = 10
+"""Parts of a window that an even sample looks into, at least."""
+QUANTA_BETWEEN_PLANS = 8
+_KINDS = {"per stream": "stream", "pairwise": "pair"}
+
+
+class Harvester:
+    notes: tuple[str, ...] = ()
+
+    def __init__(self, policy: Harvesting, query: Query) -> None:
+        self.policy = policy
+        if policy.shredding == 0:
+            warnings.warn(
+                "harvest with shredding=0: under the deadline no lags are learned any more and the recall is "
+                "not known; a share such as 0.05 tells both",
+                stacklevel=2,
+            )
+        self.missed = Missed()
+        self.harvest: Harvest | None = None
+        """What is looked at; None until windows and orders are known."""
+        self.lags: Lags | None = None
+        self.flows = Flows(len(query.streams), policy.half_life)
+        self._seed = query.seed
+        self._basic: BasicWindows | None = None
+        self._rng = np.random.default_rng(0)
+        self._z = 1.0
+        self._ages: list[tuple[Ages, ...]] = []
+        self._planned: Plan | None = None
+        self._planned_at = 0
+
+    # -- the data flow ------------------------------------------------------------------------------
+
+    @property
+    def share(self) -> float:
+        """What drawn rows and the others do of the full work, by the model."""
+        if self.harvest is None or self.harvest.everything or self.harvest.full_cost <= 0:
+            return 1.0
+        omega = self.policy.shredding
+        return omega * self._z + (1 - omega) * self.harvest.cost / self.harvest.full_cost
+
+    def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> None:
+        """A quantum begins, of so many rows per stream, at throttle fraction z. All rows are let in."""
+        fade = self.flows.begin(join, arrived, now)
+        if self.lags is not None and fade < 1:
+            self.lags = self.lags.decayed(fade)
+        self._rng = np.random.default_rng((self._seed, self.flows.quanta, 5))
+        self._z = z
+        if z < 1.0:
+            if self._stale(join, z):
+                self._plan(join, z)
+        elif self.harvest is not None and not self.harvest.everything:
+            self.harvest = None
+
+    def arrived(self, join: Join, stream: int, start: int) -> None:
+        """Rows were appended."""
+
+    def probe(self, join: Join, probe: Probe, start: int) -> Iterator[Partials]:
+        """Results of the rows from position `start` on."""
+        stream = probe.direction.arriving
+        flow = np.zeros(len(probe.direction.steps) + 1)
+        if self.harvest is None or self.harvest.everything:
+            for partials in probe.run(join.windows, start, Look(flow=flow)):
+                self._learn(join, partials, 1.0)
+                yield partials
+            self.flows.learn(join, probe, flow)
+            return
+        rows = np.arange(start, join.windows[stream].end)
+        draw = self._draw(probe)
+        drawn = self._rng.random(len(rows)) < draw.omega
+        yield from self._shred(join, probe, rows[drawn], flow, draw)
+        self.flows.learn(join, probe, flow, draw.z, draw.weight)
+        if draw.omega == 0.0:
+            self.missed.blind += len(rows)
+        if not self.harvest.directions[stream].idle:
+            yield from probe.look(join.windows, rows[~drawn], Look(self._ages[stream]))
+
+    def _draw(self, probe: Probe) -> Draw:
+        """Through an index a look costs much the same however few ages are looked at; so there fewer rows are
+        drawn, which look at everything."""
+        if probe.direction.steps[0].access.path == "scan":
+            return Draw(self.policy.shredding, self._z)
+        return Draw(self.policy.shredding * self._z, 1.0)
+
+    def _shred(self, join: Join, probe: Probe, rows: Array, flow: Array, draw: Draw) -> Iterator[Partials]:
+        """An even sample of everything."""
+        self.missed.draw(len(rows), draw)
+        first = join.windows[probe.direction.steps[0].stream]
+        if len(rows) == 0 or len(first) == 0:
+            return
+        ages: tuple[Ages | None, ...] = ()
+        if draw.z < 1.0:
+            sample = self._sample(join.windows[probe.direction.arriving].ts[rows], first, draw.z)
+            ages = (sample, *[None] * (len(probe.direction.steps) - 1))
+        for partials in probe.look(join.windows, rows, Look(ages, flow)):
+            self._count(join, probe, rows, partials, draw)
+            self._learn(join, partials, draw.weight)
+            yield partials
+
+    def _sample(self, times: Array, window: Window, z: float) -> Ages:
+        held = window.ts[window.first : window.end]
+        youngest, oldest = int(times.min() - held.max()), int(times.max() - held.min())
+        if window.span is not None:
+            oldest = min(oldest, window.span)
+        # Rows that came late, or were held long, make for more ages; but not for many more intervals.
+        period = max(1, (window.span or 0) // STRATA, (oldest - youngest) // (2 * STRATA))
+        return Ages.sampled(z, period, youngest, oldest, self._rng.random(len(times)))
+
+    def _count(self, join: Join, probe: Probe, rows: Array, partials: Partials, draw: Draw) -> None:
+        """Takes account of what drawn rows found, and the harvest would not have."""
+        stream = probe.direction.arriving
+        anchor = join.windows[stream].ts[partials.rows[stream]]
+        outside = np.zeros(len(partials), bool)
+        assert self.harvest is not None
+        if self.harvest.directions[stream].idle:
+            outside[:] = True
+        else:
+            for step, ages in zip(probe.direction.steps, self._ages[stream], strict=True):
+                age = anchor - join.windows[step.stream].ts[partials.rows[step.stream]]
+                outside |= ~ages.contains(age)
+        which = np.searchsorted(rows, partials.rows[stream])
+        weights = join.shedder.weights(join, partials) if join.shedder else np.ones(len(partials))
+        self.missed.add(which, len(rows), outside, weights, draw)
+
+    # -- learning -----------------------------------------------------------------------------------
+
+    def _learn(self, join: Join, partials: Partials, weight: float) -> None:
+        """How far apart the rows of results are, from some of them."""
+        self._know_windows(join)
+        assert self.lags is not None
+        count = len(partials)
+        chosen = np.arange(count)
+        if count > LEARNED_AT_ONCE:
+            chosen = np.sort(self._rng.choice(count, LEARNED_AT_ONCE, replace=False))
+        times = np.stack([join.windows[s].ts[partials.rows[s][chosen]] for s in range(len(join.windows))], 1)
+        lags = (times - times[:, :1]) / SECOND
+        self.lags = self.lags.add(lags, np.full(len(chosen), weight * count / len(chosen)))
+
+    # -- planning -----------------------------------------------------------------------------------
+
+    def _know_windows(self, join: Join) -> None:
+        """How long windows are, in seconds. Of those counted in rows: as long as their rows were coming."""
+        if self._basic is not None and self.lags is not None:
+            return
+        spans = []
+        for window in join.windows:
+            held = window.ts[window.first : window.end]
+            counted = int(held.max() - held.min()) if len(held) > 1 else SECOND
+            spans.append(max(1, window.span if window.span is not None else counted))
+        basic = self.policy.basic_of(spans)
+        sizes = [span / SECOND for span in spans]
+        self._basic = BasicWindows(tuple(sizes), tuple(min(basic / SECOND, size) for size in sizes))
+        if self.lags is None:
+            buckets = max(64, 4 * max(self._basic.counts))
+            self.lags = KINDS[_KINDS[self.policy.correlations]].empty(sizes, buckets)
+
+    def model(self, join: Join) -> HarvestModel:
+        """All that was learned."""
+        self._know_windows(join)
+        assert self._basic is not None and self.lags is not None
+        scores = self.lags.scores(self._basic, orders_of(join))
+        return self.flows.model(join, self._basic, scores, np.array([float(len(w)) for w in join.windows]))
+
+    def _stale(self, join: Join, z: float) -> bool:
+        """Whether the harvest is of another throttle fraction or plan, or old."""
+        known = self.harvest
+        if known is None or self._planned is not join.plan or abs(z / known.throttle - 1) > 0.02:
+            return True
+        return self.flows.quanta - self._planned_at >= QUANTA_BETWEEN_PLANS
+
+    def _plan(self, join: Join, z: float) -> None:
+        """The harvest for this throttle fraction."""
+        self._planned, self._planned_at = join.plan, self.flows.quanta
+        self.harvest = solve(self.model(join), z, self.policy.method, parts=True)
+        self._ages = [
+            tuple(
+                _micros(hop.ages(self.harvest.windows), self.harvest.windows.sizes[hop.stream])
+                for hop in direction.hops
+            )
+            for direction in self.harvest.directions
+        ]
+
+    def worth_keeping(self) -> list[int] | None:
+        """Per stream the greatest age in microseconds that is still looked at; None if all are."""
+        if not self.policy.conserve or self.harvest is None or self.harvest.everything:
+            return None
+        return [round(age * SECOND) for age in ages_worth_keeping(self.harvest)]
+
+    # -- over a restart -----------------------------------------------------------------------------
+
+    def save(self) -> dict[str, Any]:
+        return {
+            "missed": self.missed.save(),
+            "lags": None if self.lags is None else self.lags.to_plain(),
+            "basic": None if self._basic is None else [self._basic.sizes, self._basic.lengths],
+            "flows": self.flows.save(),
+        }
+
+    def load(self, saved: dict[str, Any]) -> None:
+        self.missed.load(saved["missed"])
+        self.lags = None if saved["lags"] is None else Lags.from_plain(saved["lags"])
+        if saved["basic"] is not None:
+            self._basic = BasicWindows(*(tuple(each) for each in saved["basic"]))
+        self.flows.load(saved["flows"])
+
+
+def _micros(ages: Sequence[tuple[float, float]], size: float) -> Ages:
+    """Ages in seconds, (from, to], as the engine takes them: low <= age < high. Where the end of the window
+    is looked at, so is whatever is older."""
+    return Ages(
+        tuple(
+            (
+                -FOREVER if low == -np.inf else round(low * SECOND) + 1,
+                FOREVER if high >= size else round(high * SECOND) + 1,
+            )
+            for low, high in ages
+        )
+    )

@@ -1,0 +1,56 @@
+"""What saves time under a deadline: looking at parts of windows, or dropping rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from windrow.engine.dropper import Dropper
+from windrow.engine.flows import Flows
+from windrow.engine.harvester import Harvester
+from windrow.engine.partials import Partials
+from windrow.engine.probe import Probe
+from windrow.model.query import Query
+from windrow.model.time_policies import Harvesting
+
+if TYPE_CHECKING:
+    from windrow.engine.join import Join
+
+
+class Saver(Protocol):
+    """Called by the join in the order: begin, then for each stream arrived and probe."""
+
+    flows: Flows
+    notes: tuple[str, ...]
+    """Columns it keeps with each row."""
+
+    @property
+    def share(self) -> float:
+        """The part of the full work that is done at present, as far as the model tells."""
+
+    def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> Sequence[np.ndarray] | None:
+        """A quantum begins, of so many rows per stream, up to this event time, with time for a part z of the
+        work; returns masks of the rows that are let in, None for all."""
+
+    def arrived(self, join: Join, stream: int, start: int) -> None:
+        """Rows from position `start` on were appended."""
+
+    def probe(self, join: Join, probe: Probe, start: int) -> Iterator[Partials]:
+        """Results of the rows from position `start` on."""
+
+    def worth_keeping(self) -> list[int] | None:
+        """Per stream the greatest age in microseconds at which rows are looked at; None if all are."""
+
+    def save(self) -> dict[str, Any]: ...
+
+    def load(self, saved: dict[str, Any]) -> None: ...
+
+
+def make_saver(query: Query) -> Saver | None:
+    """As the query says; None without a deadline."""
+    if query.time_limit is None:
+        return None
+    policy = query.time_policy
+    return Harvester(policy, query) if isinstance(policy, Harvesting) else Dropper(query)

@@ -1,0 +1,67 @@
+"""Problems of window harvesting for experiments and benchmarks, from the model alone.
+
+GrubJoin's s. 6.1 gives rates of U[100, 500] and "random" selectivities, and says nothing of the time
+correlations. Here selectivities are U[0, top], symmetric, orders are by low selectivity first, and matches of
+each hop lie in a bell over the window, of a centre and a width drawn for each, or evenly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from windrow.model.harvest import BasicWindows, Harvest
+from windrow.planning.harvest_model import HarvestModel
+from windrow.planning.selectivity import by_hop
+
+RATES = (100.0, 500.0)
+WIDTHS = (0.05, 0.4)
+"""Standard deviations of the bells, in windows."""
+
+
+def random_problem(
+    seed: int, streams: int = 3, windows: int = 10, size: float = 10.0, top: float = 0.01, flat: bool = False
+) -> HarvestModel:
+    """A problem of nested loops.
+
+    Parameters
+    ----------
+    windows
+        Basic windows of each window.
+    size
+        Of each window, in seconds.
+    top
+        The greatest selectivity of a pair.
+    flat
+        Whether matches lie evenly in the windows.
+    """
+    random, m = np.random.default_rng(seed), streams
+    rates = random.uniform(*RATES, m)
+    pairs = np.triu(random.uniform(0, top, (m, m)), 1)
+    pairs += pairs.T
+    orders = [[int(s) for s in np.argsort(pairs[i], kind="stable") if s != i] for i in range(m)]
+    centres = random.uniform(0, size, (m, m - 1, 1))
+    widths = random.uniform(*WIDTHS, (m, m - 1, 1)) * size
+    ages = (np.arange(windows) + 0.5) * size / windows
+    return HarvestModel(
+        BasicWindows.equal((size,) * m, windows),
+        rates,
+        rates * size,
+        tuple(map(tuple, orders)),
+        by_hop(pairs, orders),
+        np.ones((m, m - 1, windows)) if flat else np.exp(-0.5 * ((ages - centres) / widths) ** 2),
+    )
+
+
+def realised(truth: HarvestModel, harvest: Harvest) -> tuple[float, float]:
+    """Cost and output per second of a harvest of whole basic windows by nested loops, where scores are those
+    of `truth` and not those it was chosen by."""
+    cost, output = 0.0, 0.0
+    for i, direction in enumerate(harvest.directions):
+        entering = float(truth.rates[i])
+        for j, hop in enumerate(direction.hops):
+            rows, scores = truth.rows[hop.stream], truth.scores[i, j]
+            looked = list(hop.looked_at)
+            cost += entering * rows * hop.fraction
+            entering *= float(truth.selectivities[i, j] * rows * scores[looked].sum() / scores.sum())
+        output += entering
+    return cost, output

@@ -1,0 +1,97 @@
+"""Results that were missed because there was no time to look for them: how many, and how sure that is.
+
+A share `omega` of the arriving rows, drawn independently, looks at an even sample `z` of the first window and
+at everything behind it (window shredding, GrubJoin s. 5.2.1). Each result such a row finds stands for 1/z
+results of the row, and for (1 - omega) / omega times as many of rows that were not drawn. Of the former
+1/z - 1 were missed; of the latter, as far as the harvest would not have found them, all. So with y results of
+a drawn row, x of them outside the harvest,
+
+    missed  =  sum over drawn rows of  c = y (1/z - 1) + x (1 - omega) / (omega z)
+
+is without bias, and as rows are drawn independently its variance is at most the expected sum of c^2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Which rows tell what is missed: a share omega of them, each looking at a part z of the first window."""
+
+    omega: float
+    z: float
+
+    @property
+    def weight(self) -> float:
+        """How many results one that such a row finds stands for."""
+        return 1 / max(self.omega * self.z, 1e-12)
+
+
+class Missed:
+    def __init__(self) -> None:
+        self.count = 0.0
+        self.variance = 0.0
+        self.drawn = 0.0
+        self.stood_for = 0.0
+        """Rows drawn while something was left out, and what a result of each would have stood for, summed."""
+        self.blind = 0
+        """Rows that looked at less than everything while none was drawn to tell what that misses."""
+
+    @property
+    def unit(self) -> float:
+        """What one result of a drawn row stands for, on average; 0 if nothing was ever left out."""
+        return self.stood_for / self.drawn if self.drawn else 0.0
+
+    def draw(self, rows: int, draw: Draw) -> None:
+        """So many rows are drawn."""
+        self.drawn += rows
+        self.stood_for += rows * draw.weight
+
+    def add(self, rows: Array, drawn: int, outside: Array, weights: Array, draw: Draw) -> None:
+        """Results of `drawn` rows.
+
+        Parameters
+        ----------
+        rows
+            For each result which of the drawn rows found it.
+        outside
+            Whether the harvest would have missed it.
+        weights
+            How many results it stands for on account of rows that are not in the windows.
+        """
+        each = weights * ((1 / draw.z - 1) + outside * (1 - draw.omega) * draw.weight)
+        per_row = np.bincount(rows, each, drawn)
+        self.count += float(per_row.sum())
+        self.variance += float((per_row**2).sum())
+
+    def save(self) -> list[float]:
+        return [self.count, self.variance, self.drawn, self.stood_for, self.blind]
+
+    def load(self, saved: list[float]) -> None:
+        self.count, self.variance, self.drawn, self.stood_for = saved[:4]
+        self.blind = int(saved[4])
+
+
+def missed_interval(count: float, variance: float, unit: float, level: float = 0.95) -> tuple[float, float]:
+    """Bounds of a number of missed results that was estimated with this variance from results which stand for
+    up to `unit` each.
+
+    The estimate is a sum of few weighted counts, so positive and skewed: its bounds are those of gamma
+    distributions with its mean and variance, for the upper one with one more result than was seen (Fay and
+    Feuer 1997, for weighted sums of Poisson counts). So even where nothing missed was seen, something may be.
+    """
+    from scipy.special import gammaincinv  # only who asks for the quality needs it
+
+    tail = (1 - level) / 2
+    low = 0.0
+    if count > 0 and variance > 0:
+        low = float(gammaincinv(count**2 / variance, tail)) * variance / count
+    mean, spread = count + unit, variance + unit**2
+    high = float(gammaincinv(mean**2 / spread, 1 - tail)) * spread / mean if mean > 0 else 0.0
+    return low, high

@@ -1,0 +1,235 @@
+"""Under a deadline: less is looked at, never anything wrong; what was missed is known. On a virtual clock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oracle
+import windrow as wr
+from queries import Case, cases, examples
+from windrow.errors import QueryError
+from windrow.lab.clock import VirtualClock, WorkClock
+
+POLICIES = ["harvest", "drop", wr.Harvesting(method="greedy", interval="2 s", shredding=0.3)]
+
+
+def timed(query: wr.Query, capacity: float, **options: Any) -> wr.Operator:
+    clock = WorkClock(VirtualClock(capacity, insertion=0.0))
+    clock.operator = wr.Operator(query, clock=clock, **options)
+    return clock.operator
+
+
+def play(case: Case, capacity: float, cut: int | None = None, **changes: Any) -> tuple[pa.Table, Any]:
+    """All calls of a case; after call `cut` the operator is stored and restored."""
+    query = case.query(algorithm="eager", order="heuristic", **changes)
+    operator = timed(query, capacity, schemas={alias: table.schema for alias, table in case.tables.items()})
+    parts = []
+    for number, call in enumerate(case.inputs()):
+        parts.append(operator.process(call))
+        if number == cut:
+            clock = WorkClock(VirtualClock(capacity, insertion=0.0))
+            clock.operator = operator = wr.Operator.restore(query, operator.snapshot(), clock=clock)
+    parts.append(operator.finish())
+    return pa.concat_tables(parts), operator.measure()
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+@examples(5)
+@given(case=cases(most_streams=4) | cases(most_streams=4, counted=True), capacity=st.sampled_from([50, 400]))
+def test_results_are_some_of_the_exact_ones(policy: Any, case: Case, capacity: float) -> None:
+    output, measured = play(case, capacity, deadline="1 second", shed=policy)
+    assert not oracle.ids(output) - case.answer()
+    oracle.assert_payload(output, case.tables)
+    assert measured.rows_in == sum(table.num_rows for table in case.tables.values())
+    assert measured.results == output.num_rows
+    if policy != "drop":
+        assert measured.rows_dropped == 0
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+@examples(5)
+@given(case=cases(most_streams=4) | cases(most_streams=3, counted=True))
+def test_ample_time_changes_nothing(policy: Any, case: Case) -> None:
+    output, measured = play(case, 1e12, deadline="1 second", shed=policy)
+    assert oracle.ids(output) == case.answer()
+    assert (measured.recall, measured.throttle, measured.overruns) == (1.0, 1.0, 0)
+
+
+@examples(5)
+@given(case=cases(most_streams=3), cut=st.integers(0, 3))
+def test_a_restored_operator_goes_on_alike(case: Case, cut: int) -> None:
+    whole = play(case, 300, deadline="1 second")
+    again = play(case, 300, cut=cut, deadline="1 second")
+    assert oracle.ids(whole[0]) == oracle.ids(again[0])
+    assert whole[1].throttle == pytest.approx(again[1].throttle)
+    assert whole[1].recall == pytest.approx(again[1].recall, nan_ok=True)
+
+
+# --- Streams that lag behind each other ------------------------------------------------------------------
+
+
+def lagging(rate: float, seconds: float, lags: tuple[float, ...] = (0, 5, 15), seed: int = 0) -> dict:
+    """GrubJoin's streams (s. 6.2): values that rise with time, each stream ahead of the first by its lag."""
+    rng = np.random.default_rng(seed)
+    streams = {}
+    for alias, lag, noise in zip("abc", lags, (2, 2, 50), strict=True):
+        times = np.sort(rng.uniform(0, seconds, rng.poisson(rate * seconds)))
+        streams[alias] = (times, (20 * (times + lag) + noise * rng.standard_normal(len(times))) % 1000)
+    return streams
+
+
+def epsilon(access: str | None = "scan", **options: Any) -> wr.Query:
+    return wr.Query(
+        {alias: wr.Stream("ts", "20 seconds", access) for alias in "abc"},
+        on="abs(a.v - b.v) <= 1 and abs(a.v - c.v) <= 1 and abs(b.v - c.v) <= 1",
+        **options,
+    )
+
+
+def feed(operator: wr.Operator, streams: dict, seconds: float, tick: float = 0.5) -> list[int]:
+    """Results of each call."""
+    found = []
+    for k in range(round(seconds / tick)):
+        call = {}
+        for alias, (times, values) in streams.items():
+            chosen = (times >= k * tick) & (times < (k + 1) * tick)
+            ts = pa.array((times[chosen] * 1e6).astype(np.int64), pa.timestamp("us"))
+            call[alias] = pa.table({"ts": ts, "v": values[chosen]})
+        found.append(operator.process(call).num_rows)
+    return found
+
+
+@pytest.fixture(scope="module")
+def exact() -> list[int]:
+    return feed(wr.Operator(epsilon()), lagging(60, 40), 40)
+
+
+def test_a_harvest_finds_most_of_the_results_in_a_part_of_the_time(exact: list[int]) -> None:
+    streams = lagging(60, 40)
+    everything = timed(epsilon(), 1.0)
+    feed(everything, streams, 40)
+    capacity = everything.work[0] / 40 / 3
+    operator = timed(epsilon(deadline="0.5 seconds"), capacity)
+    found = feed(operator, streams, 40)
+    dropping = timed(epsilon(deadline="0.5 seconds", shed="drop"), capacity)
+    dropped = feed(dropping, streams, 40)
+    after = slice(40, None)
+    assert sum(found[after]) > 0.5 * sum(exact[after])
+    assert sum(found[after]) > 1.3 * sum(dropped[after])
+    measured = operator.measure()
+    assert measured.overruns <= 2 and measured.throttle < 1
+    assert measured.recall_low <= sum(found) / sum(exact) <= measured.recall_high
+
+
+def test_through_an_index_there_is_little_to_shed_but_the_deadline_holds(exact: list[int]) -> None:
+    """Nearly all rows that a sorted index meets are matches: time saved is results lost."""
+    streams = lagging(60, 40)
+    everything = timed(epsilon("sorted"), 1.0)
+    feed(everything, streams, 40)
+    operator = timed(epsilon("sorted", deadline="0.5 seconds"), everything.work[0] / 40 / 2)
+    found = feed(operator, streams, 40)
+    measured = operator.measure()
+    assert 0.1 * sum(exact) < sum(found) < sum(exact)
+    assert measured.overruns <= 8
+    assert measured.recall_low <= sum(found) / sum(exact) <= measured.recall_high
+
+
+def test_a_burst_within_a_call_does_not_blow_the_deadline() -> None:
+    streams = lagging(60, 20)
+    rng = np.random.default_rng(1)
+    times = np.sort(np.concatenate([streams["a"][0], rng.uniform(15, 15.5, 2000)]))
+    streams["a"] = (times, rng.uniform(0, 1000, len(times)))
+    operator = timed(epsilon(deadline="0.5 seconds"), 400_000)
+    feed(operator, streams, 20)
+    assert operator.measure().overruns == 0
+
+
+def test_rows_wait_and_are_dropped_only_with_a_buffer() -> None:
+    streams = lagging(60, 20)
+    shed = wr.Harvesting(interval="5 s", buffer=10)
+    operator = timed(epsilon(deadline="0.5 seconds", shed=shed), 50_000)
+    feed(operator, streams, 20)
+    measured = operator.measure()
+    assert measured.rows_dropped > 0 and measured.rows_waiting <= 30
+    assert measured.recall < 0.9
+    rows = sum(len(times) for times, _ in streams.values())
+    taken = measured.window_rows + sum(s.rows_expired for s in measured.streams.values())
+    assert taken + measured.rows_dropped + measured.rows_waiting == rows
+
+
+def test_conserving_memory_frees_rows_that_are_never_looked_at() -> None:
+    streams = lagging(60, 40, (0, 2, 4))
+    capacity = 100_000
+    plain = timed(epsilon(deadline="0.5 seconds", shed=wr.Harvesting(half_life=100)), capacity)
+    saving = timed(epsilon(deadline="0.5 seconds", shed=wr.Harvesting(conserve=True)), capacity)
+    feed(plain, streams, 40)
+    feed(saving, streams, 40)
+    assert saving.measure().window_rows < 0.8 * plain.measure().window_rows
+    assert saving.measure().rows_shed > 0
+
+
+def test_both_limits_hold_together(exact: list[int]) -> None:
+    streams = lagging(60, 40)
+    query = epsilon(deadline="0.5 seconds", memory="2000 rows")
+    operator = timed(query, 300_000)
+    found = feed(operator, streams, 40)
+    measured = operator.measure()
+    assert measured.window_rows <= 2000 and measured.overruns <= 2
+    assert 0 < sum(found) < sum(exact)
+    assert measured.recall_low <= sum(found) / sum(exact) <= measured.recall_high
+
+
+# --- What makes no sense ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"deadline": "0 seconds"}, "deadline: must be positive, got '0 seconds'"),
+        ({"deadline": "-3 rows/s"}, "deadline: must be positive"),
+        ({"deadline": "soon"}, "deadline: expected a duration"),
+        ({"deadline": "1 s", "shed": "harvst"}, "Did you mean 'harvest'"),
+        ({"deadline": "1 s", "shed": ("harvest", "drop")}, "two of one kind"),
+        (
+            {"deadline": "1 s", "shed": wr.Harvesting(basic="1 minute")},
+            "longer than the shortest window of 20 s",
+        ),
+        ({"deadline": "1 s", "shed": wr.Harvesting(basic="1 ms")}, "into 20,000 parts"),
+        ({"deadline": "1 s", "memory": "9 rows", "shed": "cluster"}, "leave the deadline out"),
+        ({"deadline": "1 s", "algorithm": "naive"}, "algorithm must be 'eager'"),
+    ],
+)
+def test_deadlines_that_make_no_sense(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        epsilon(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "gredy"}, "Did you mean 'greedy'"),
+        ({"shredding": 1}, "from 0 to below 1, got 1"),
+        ({"boost": 1}, "boost is a factor above 1"),
+        ({"interval": "0 s"}, "interval must be positive"),
+        ({"basic": "-1 s"}, "basic must be positive"),
+        ({"buffer": -1}, "buffer is a number of rows"),
+        ({"half_life": 0}, "half_life must be above 0"),
+        ({"correlations": "pairs"}, "unknown kind of correlations"),
+    ],
+)
+def test_harvesting_that_makes_no_sense(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        wr.Harvesting(**options)
+
+
+def test_without_shredding_nothing_is_learned_and_that_is_said() -> None:
+    operator = timed(epsilon(deadline="0.5 seconds", shed=wr.Harvesting(shredding=0)), 50_000)
+    with pytest.warns(UserWarning, match="shredding=0"):
+        feed(operator, lagging(60, 20), 20)
+    assert np.isnan(operator.measure().recall)
