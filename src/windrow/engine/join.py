@@ -188,7 +188,9 @@ class Join:
         # Which rows the quantum pushes out of counted windows must be known before any of them is probed.
         places = [self._places(stream, arrived) for stream, arrived in enumerate(arrivals)]
         if self.shedder:
-            self.shedder.begin(self, now)
+            times = [a.rows.ts for a in arrivals if len(a.rows)]
+            first = min((int(ts[0]) for ts in times), default=now)
+            self.shedder.begin(self, sum(map(len, times)), first, now)
         for stream, arrived in enumerate(arrivals):
             start = self._append(stream, arrived, places[stream])
             if start == self.windows[stream].end:

@@ -386,7 +386,9 @@ class Operator:
             rows = sum(len(a.rows) for a in arrivals)
             size = sum(a.rows.payload.nbytes for a in arrivals)
             fit = limit.size * rows // max(1, size + 64 * rows)
-        return Interval(rows=max(1, fit // QUANTA_PER_LIMIT))
+        rows, most = sum(len(a.rows) for a in arrivals), max(1, fit // QUANTA_PER_LIMIT)
+        # All of a size: a small rest would cost as much as a whole quantum.
+        return Interval(rows=max(1, -(-rows // max(1, -(-rows // most)))))
 
     def _shortest(self) -> int | None:
         spans = [s.window.size for s in self.query.streams.values() if s.window.is_time]

@@ -74,6 +74,9 @@ def _by_time(times: Sequence[Array], length: int, least_rows: int) -> Iterator[l
 
 def _by_rows(times: Sequence[Array], rows: int) -> Iterator[list[int]]:
     """Every `rows` rows, in the order of time and, at one time, of the streams."""
+    if sum(map(len, times)) <= rows:
+        yield [len(t) for t in times]
+        return
     cutter = Cutter(times)
     while cutter.left:
         yield cutter.cut(rows)

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.kernels.selecting import lowest
 from windrow.model.limit import MemoryLimit
 from windrow.model.measurements import Quality
 from windrow.model.policy import Policy
 from windrow.planning.allocation import RecallCurve
 from windrow.shed.context import Context
 from windrow.shed.fairness import Fairness
-from windrow.shed.monitor import WATCH, Monitor
+from windrow.shed.monitor import WATCH, Monitor, Watched
 from windrow.shed.ranking import Ranking, Room, Selection
 from windrow.shed.registry import make_ranking
-from windrow.shed.view import Found, View
+from windrow.shed.view import LESSON, Found, View
 
 if TYPE_CHECKING:
     from windrow.engine.join import Join
@@ -55,6 +56,8 @@ class Shedder:
         self._quanta = 0
         self._starts = [0] * len(context.schemas)
         self._now = 0
+        self._before = 0
+        self._lesson = 1
         self._rng = np.random.default_rng(0)
         self._views: dict[int, tuple[Array, int, int, View]] = {}
         self._came = [0.0] * len(context.schemas)
@@ -64,21 +67,27 @@ class Shedder:
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def begin(self, join: Join, now: int) -> None:
-        """A quantum begins. Its chances depend on its number alone, so a replay takes the same."""
+    def begin(self, join: Join, rows: int, first: int, now: int) -> None:
+        """A quantum begins, of so many rows and from event time `first` to `now`. Its chances depend on its
+        number alone, so a replay takes the same."""
         self._quanta += 1
         self._pass(join, now)
         self._rng = np.random.default_rng((self._seed, self._quanta))
+        self._before = first if self._quanta == 1 else self._now
         self._now = now
+        self._lesson = self._teach(join, rows)
         self._starts = [window.end for window in join.windows]
         self._views.clear()
 
     def arrived(self, join: Join, stream: int, start: int) -> None:
         """Rows from position `start` on were appended."""
         self._starts[stream] = start
+        fresh = join.windows[stream].end - start
+        self.fairness.came(stream, fresh)
+        self._came[stream] += fresh
+        if self._idle:
+            return
         view = self._view(join, stream)
-        self.fairness.came(stream, len(view) - view.fresh)
-        self._came[stream] += len(view) - view.fresh
         if self.monitor:
             self.monitor.arrive(view, self._rng)
         self.ranking.arrive(view, self._rng)
@@ -86,22 +95,18 @@ class Shedder:
 
     def found(self, join: Join, partials: Partials) -> Selection | None:
         """Results were found; tells which of them are given out, if not all."""
-        if self.monitor is None and not self.ranking.learns and not self.ranking.samples:
+        ranking = self.ranking
+        if self._idle:
+            if self.monitor:
+                self.monitor.results.add(len(partials))
             return None
-        streams = range(len(join.windows))
-        times = [join.windows[s].ts[partials.rows[s]] for s in streams]
-        newest = np.max(times, axis=0)
-        last = len(times) - 1 - np.argmax(times[::-1], axis=0)
-        found = Found(
-            tuple(partials.rows[s] - join.windows[s].first for s in streams),
-            newest,
-            tuple(last != s for s in streams),
-        )
-        views = [self._view(join, s) for s in streams]
-        chosen = self.ranking.select(views, found, self._rng)
-        worth = self.ranking.found(views, found) if self.ranking.learns else None
+        windows = join.windows
+        views = [self._view(join, s) for s in range(len(windows))]
+        found = Found([partials.rows[s] - window.first for s, window in enumerate(windows)], views)
+        chosen = ranking.select(views, found, self._rng)
+        worth = ranking.found(views, found) if ranking.learns else None
         if self.monitor:
-            self.monitor.found(views, found, worth)
+            self.monitor.found(found, worth)
         return chosen
 
     def weights(self, join: Join, partials: Partials) -> Array:
@@ -114,21 +119,36 @@ class Shedder:
 
     def settle(self, join: Join) -> None:
         """A quantum was evaluated: the policy learns, and what does not fit goes."""
+        if self._idle and max(self._excess(join)) <= 0:
+            return
         views = [self._view(join, s) for s in range(len(join.windows))]
         self.ranking.settle(views, Room(float(self.limit.size), self._costs(join)))
-        self._drop_spent(join)
+        spent: list[Array | None] = [self.ranking.spent(view) for view in views]
         for _ in range(_TRIES):
-            wanted = self._excess(join)
-            if max(wanted) <= 0:
+            if not self._make_room(join, spent):
                 break
-            self._evict(join, wanted)
-        for stream in range(len(join.windows)):
-            view = self._view(join, stream)
-            ghosts = int(self.monitor.ghosts(view).sum()) if self.monitor else 0
-            self.fairness.settle(stream, len(view) - ghosts, view.span / 1e6)
-        if self.limit.kind == "bytes":
+            spent = [None] * len(views)
+        if self.limit.kind == "bytes" and sum(window.nbytes for window in join.windows) > self.limit.size:
             for window in join.windows:
                 window.shrink()
+
+    @property
+    def _idle(self) -> bool:
+        """Whether there is nothing to learn in this quantum and nothing is watched."""
+        watching = self.monitor is not None and self.monitor.watching
+        return not self._lesson and self.ranking.skips and not watching
+
+    def _teach(self, join: Join, rows: int) -> int:
+        """Learn from every so-many-th row of this quantum; 0: from none.
+
+        From all while memory is more than half full. Else some thousand rows for each window are enough, from
+        quanta taken at random.
+        """
+        held = sum(map(len, join.windows))
+        if rows == 0 or held <= 2 * LESSON or max(self._filled(join)) > 0.5:
+            return 1
+        chance = 2 * LESSON * rows / (held * min(rows, LESSON))
+        return max(1, rows // LESSON) if self._rng.random() < chance else 0
 
     # -- inside -------------------------------------------------------------------------------------
 
@@ -157,6 +177,8 @@ class Shedder:
             fresh=self._starts[stream] - window.first,
             span=window.span if window.span is not None else self._held_for(window.ts[live]),
             now=self._now,
+            passed=max(0, self._now - self._before) / 1e6,
+            lesson=self._lesson,
             payload=lambda names, start: window.gather(np.arange(window.first + start, window.end), names),
         )
 
@@ -175,52 +197,82 @@ class Shedder:
         sizes = self._sizes(join)
         return [size / max(len(w), 1) for size, w in zip(sizes, join.windows, strict=True)]
 
+    def _freed_by_a_row(self, join: Join) -> list[float]:
+        """What becomes free of the limit when a row of each stream goes."""
+        if self.limit.kind == "rows":
+            return [1.0] * len(join.windows)
+        return [window.nbytes_of_rows / max(len(window), 1) for window in join.windows]
+
     def _excess(self, join: Join) -> list[float]:
         """How much must go: in all, or per stream where each has its own share."""
-        sizes = self._sizes(join)
-        split = self.policy.split
-        if split == "together":
-            return [sum(sizes) - self.limit.size]
-        shares = [1.0 if isinstance(split, str) else float(split[a]) for a in self._aliases]
-        return [size - self.limit.size * s / sum(shares) for size, s in zip(sizes, shares, strict=True)]
+        return [size - limit for size, limit in self._held_of(join)]
 
-    def _evict(self, join: Join, wanted: Sequence[float]) -> None:
-        """Lets the lowest ranks go, until so much of the limit's unit is free."""
+    def _filled(self, join: Join) -> list[float]:
+        """The part of the memory that is used; in all, or per stream where each has its own share."""
+        return [size / max(limit, 1e-9) for size, limit in self._held_of(join)]
+
+    def _held_of(self, join: Join) -> list[tuple[float, float]]:
+        """What is held and what may be; in all, or per stream where each has its own share."""
+        sizes, split = self._sizes(join), self.policy.split
+        if split == "together":
+            return [(sum(sizes), float(self.limit.size))]
+        shares = [1.0 if isinstance(split, str) else float(split[a]) for a in self._aliases]
+        limits = [self.limit.size * s / sum(shares) for s in shares]
+        return list(zip(sizes, limits, strict=True))
+
+    def _make_room(self, join: Join, spent: Sequence[Array | None]) -> bool:
+        """Lets go of the rows that are `spent` (masks), whether there is room or not, and of the lowest ranks
+        as far as they do not fit; returns whether any went."""
+        wanted = self._excess(join)
+        if max(wanted) <= 0 and all(mask is None for mask in spent):
+            return False
+        costs = self._freed_by_a_row(join)
+        gone = [
+            np.zeros(len(window), bool) if mask is None else mask.copy()
+            for window, mask in zip(join.windows, spent, strict=True)
+        ]
+        freed = [cost * np.count_nonzero(mask) for cost, mask in zip(costs, gone, strict=True)]
+        together = len(wanted) == 1
+        wanted = [wanted[0] - sum(freed)] if together else [w - f for w, f in zip(wanted, freed, strict=True)]
+        if max(wanted) > 0:
+            self._evict(join, wanted, costs, gone)
+        for stream, leaving in enumerate(gone):
+            if leaving.any():
+                self._drop(join, stream, leaving)
+        return max(wanted) > 0 or any(freed)
+
+    def _evict(
+        self, join: Join, wanted: Sequence[float], costs: Sequence[float], gone: Sequence[Array]
+    ) -> None:
+        """Adds to the masks of rows that go the lowest ranks, until so much of the limit's unit is free."""
         views = [self._view(join, s) for s in range(len(join.windows))]
-        costs = self._costs(join)
-        gone = self._watching(views, costs)
+        watched = self._watching(views, costs)
+        evicted = [np.zeros(len(view), bool) for view in views]
+        for leaving, seen in zip(evicted, watched, strict=True):
+            leaving[seen.leaving] = True
         together = len(wanted) == 1
         for group in [range(len(views))] if together else [[s] for s in range(len(views))]:
             needed = wanted[0] if together else wanted[group[0]]
-            needed -= sum(costs[s] * float(gone[s].sum()) for s in group)
+            needed -= sum(costs[s] * len(watched[s].leaving) for s in group)
             if needed > 0:
-                for stream, leaving in zip(
-                    group, self._lowest(views, group, costs, needed, gone), strict=True
-                ):
-                    gone[stream] |= leaving
-        self.ranking.thinned(views, gone)
-        for stream, leaving in enumerate(gone):
-            if leaving.any():
-                self.ranking.evicted(views[stream], leaving)
-                self._drop(join, stream, leaving)
-
-    def _drop_spent(self, join: Join) -> None:
-        """Rows that are of no more use to the policy go, whether there is room or not."""
-        for stream in range(len(join.windows)):
-            spent = self.ranking.spent(self._view(join, stream))
-            if spent is not None and spent.any():
-                self._drop(join, stream, spent)
+                self._give_up([views[s] for s in group], costs, needed, watched, gone, evicted)
+        self.ranking.thinned(views, evicted)
+        for leaving, out in zip(evicted, gone, strict=True):
+            out |= leaving
 
     def _drop(self, join: Join, stream: int, leaving: Array) -> None:
         window = join.windows[stream]
-        self.shed[stream] += int(leaving.sum())
-        window.keep(~leaving)
+        before = len(window)
+        window.keep(~leaving, self.limit.kind == "bytes")
+        self.shed[stream] += before - len(window)
         self._starts[stream] = window.end
+        self._views.pop(stream, None)
 
-    def _watching(self, views: Sequence[View], costs: Sequence[float]) -> list[Array]:
-        """Sees to the number of watched rows; returns masks of ghosts that must go now."""
+    def _watching(self, views: Sequence[View], costs: Sequence[float]) -> list[Watched]:
+        """Sees to the number of watched rows; returns those of each view."""
         if self.monitor is None:
-            return [np.zeros(len(view), bool) for view in views]
+            none = np.empty(0, np.int64)
+            return [Watched(none, none, none, none) for _ in views]
         rows = sum(map(len, views))
         cost = sum(c * len(v) for c, v in zip(costs, views, strict=True)) / max(rows, 1)
         cap = self.policy.monitor * self.limit.size / max(cost, 1e-9)
@@ -228,43 +280,38 @@ class Shedder:
             self.monitor.begin(views, cap, self._rng)
         return self.monitor.adjust(views, cap, self._rng)
 
-    def _lowest(
+    def _give_up(
         self,
         views: Sequence[View],
-        group: Sequence[int],
         costs: Sequence[float],
         needed: float,
-        gone: list[Array],
-    ) -> list[Array]:
-        """Masks of the rows of a group of streams that rank lowest and together free what is needed. Watched
-        rows among them stay, as ghosts."""
-        members = [views[s] for s in group]
-        ranks, spared, cost = [], [], []
-        for stream, view in zip(group, members, strict=True):
-            rank = np.asarray(self.ranking.rank(view, self._rng), np.float64)
-            if self.ranking.per_byte and len(group) > 1 and self.limit.kind == "bytes":
-                rank = rank / costs[stream]
-            out = gone[stream] if self.monitor is None else gone[stream] | self.monitor.ghosts(view)
-            ranks.append(np.where(out, np.inf, rank))
-            spared.append(view.notes[WATCH] > 0 if self.monitor else np.zeros(len(view), bool))
-            cost.append(np.full(len(view), costs[stream]))
-        rank, kept, frees = (np.concatenate(parts) for parts in (ranks, spared, cost))
-        least = min(len(rank), int(np.ceil(needed / max(frees.min(), 1e-9))) + int(kept.sum()))
-        order = np.argpartition(rank, least - 1)[:least] if least < len(rank) else np.arange(len(rank))
-        order = order[np.argsort(rank[order], kind="stable")]
-        order = order[np.isfinite(rank[order]) | (rank[order] < 0)]
-        freed = np.cumsum(np.where(kept[order], 0.0, frees[order]))
-        order = order[: int(np.searchsorted(freed, needed)) + 1]
-        leaving = np.zeros(len(rank), bool)
-        leaving[order] = True
-        ends = np.cumsum([len(view) for view in members])
-        found = []
-        for view, low, spare in zip(members, np.split(leaving, ends[:-1]), spared, strict=True):
-            self.fairness.give_up(view.stream, view.ages[low])
+        watched: Sequence[Watched],
+        gone: Sequence[Array],
+        evicted: Sequence[Array],
+    ) -> None:
+        """Adds to the masks `evicted` the rows of a group of streams that rank lowest and together free what
+        is needed. Watched rows among them stay, as ghosts; rows that are `gone` are none of them."""
+        ends = np.cumsum([0, *map(len, views)]).tolist()
+        rank, frees, low = np.empty(ends[-1]), np.empty(ends[-1]), np.empty(ends[-1], bool)
+        for view, begin, end in zip(views, ends[:-1], ends[1:], strict=True):
+            seen, cost, own = watched[view.stream], costs[view.stream], rank[begin:end]
+            own[:] = self.ranking.rank(view, self._rng)
+            if self.ranking.per_byte and len(views) > 1 and self.limit.kind == "bytes":
+                own /= cost
+            if gone[view.stream].any():
+                own[gone[view.stream]] = np.inf
+            own[seen.leaving] = np.inf
+            own[seen.rows[seen.ghost]] = np.inf
+            frees[begin:end] = cost
+            frees[begin:end][seen.rows] = 0.0
+        lowest(rank, frees, needed, low)
+        for view, begin, end in zip(views, ends[:-1], ends[1:], strict=True):
+            seen, mine = watched[view.stream], low[begin:end]
+            self.fairness.give_up(view.stream, view.ages(np.flatnonzero(mine)))
             if self.monitor:
-                self.monitor.haunt(view, np.flatnonzero(low & spare))
-            found.append(low & ~spare)
-        return found
+                self.monitor.haunt(seen.slots[mine[seen.rows]])
+                mine[seen.rows] = False
+            np.logical_or(evicted[view.stream], mine, out=evicted[view.stream])
 
     def _pass(self, join: Join, now: int) -> None:
         """Event time goes on."""
@@ -276,7 +323,7 @@ class Shedder:
 
     # -- what it tells ------------------------------------------------------------------------------
 
-    def quality(self) -> Quality:
+    def quality(self, join: Join) -> Quality:
         if self.monitor is None:
             lost = sum(self.shed) > 0 or self.ranking.samples
             known = Quality(float("nan"), 0.0, 1.0) if lost else Quality(1.0, 1.0, 1.0)
@@ -286,7 +333,13 @@ class Shedder:
             if self.monitor.worth is not None:
                 recall, low, high = self.monitor.worth.recall()
                 known = replace(known, importance_recall=recall, importance_low=low, importance_high=high)
-        return self.ranking.judge(replace(known, fairness=self.fairness.index()))
+        return self.ranking.judge(replace(known, fairness=self._fairness(join)))
+
+    def _fairness(self, join: Join) -> float:
+        views = [self._view(join, s) for s in range(len(join.windows))]
+        ghosts = [self.monitor.ghosts(view.notes[WATCH]) if self.monitor else 0 for view in views]
+        held = [len(view) - count for view, count in zip(views, ghosts, strict=True)]
+        return self.fairness.index(held, [view.span / 1e6 for view in views])
 
     def need(self, join: Join) -> float:
         """What whole windows would take, in the limit's unit."""

@@ -1,4 +1,4 @@
-"""How much a row was matched lately, and what that makes it worth per second of its age.
+"""What rows are worth by their age and by how much they were matched lately.
 
 A row's matches are kept as of its last match, so that a row which finds nothing is not touched: they have
 faded by exp(-decay * time) since. Times are in microseconds, decay per microsecond.
@@ -62,3 +62,26 @@ def spare_young(ts: Any, priority: Any, now: int, maturity: float, top: float, o
             out[row] = min(priority[row], top)
         else:
             out[row] = top * (2.0 - age / maturity)
+
+
+@njit(cache=True, nogil=True)
+def toward_goals(ages: Any, starts: Any, rise: Any, rate: Any, end: Any, goal: Any, out: Any) -> None:
+    """By pieces of age that begin at `starts`, ascending from 0: (rise + rate (end - age)) / (goal - age).
+
+    Ages next to each other are mostly in one piece, so the search begins where the last one ended.
+    """
+    piece = 0
+    for row in range(len(ages)):
+        age = max(ages[row], 0.0)
+        while age < starts[piece]:
+            piece -= 1
+        while piece + 1 < len(starts) and age >= starts[piece + 1]:
+            piece += 1
+        out[row] = (rise[piece] + rate[piece] * (end[piece] - age)) / (goal[piece] - age)
+
+
+@njit(cache=True, nogil=True)
+def count_matches(rows: Any, matches: Any) -> None:
+    """One match more for each of `rows`; a row may occur often."""
+    for k in range(len(rows)):
+        matches[rows[k]] += 1.0

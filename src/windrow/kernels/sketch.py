@@ -16,18 +16,27 @@ _MIX2 = np.uint64(0xC4CEB9FE1A85EC53)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _R33 = np.uint64(33)
 _R32 = np.uint64(32)
+_ODD = np.uint64(1)
+_LOW = np.uint64(0xFFFFFFFF)
 
 
 @njit(cache=True, inline="always")
-def _cell(key: np.int64, row: int, width: int) -> int:
-    h = np.uint64(key) + _STEP * np.uint64(row + 1)
+def _mix(key: np.int64) -> np.uint64:
+    h = np.uint64(key) + _STEP
     h ^= h >> _R33
     h *= _MIX1
     h ^= h >> _R33
     h *= _MIX2
     h ^= h >> _R33
-    # The upper half as a fraction of the width: a multiplication, since a division takes much longer.
-    return int(((h >> _R32) * np.uint64(width)) >> _R32)
+    return h
+
+
+@njit(cache=True, inline="always")
+def _cell(mixed: np.uint64, row: int, width: int) -> int:
+    """One half of the mixed key, moved on by the other row by row, as a fraction of the width: a
+    multiplication, since a division takes much longer."""
+    h = ((mixed >> _R32) + np.uint64(row) * (mixed | _ODD)) & _LOW
+    return int((h * np.uint64(width)) >> _R32)
 
 
 @njit(cache=True)
@@ -35,23 +44,25 @@ def add(cells: Any, keys: Any, amount: float) -> None:
     """Counts each key once, as `amount`."""
     depth, width = cells.shape
     for k in range(len(keys)):
+        mixed = _mix(keys[k])
         for row in range(depth):
-            cells[row, _cell(keys[k], row, width)] += amount
+            cells[row, _cell(mixed, row, width)] += amount
 
 
 @njit(cache=True)
-def estimate(cells: Any, total: float, keys: Any, out: Any) -> None:
-    """The count of each key: the middle of its four cells less the others' share, but never more than the
-    least of them nor less than 0. `total` is what all counts add up to."""
+def estimate(cells: Any, total: float, keys: Any, times: float, out: Any) -> None:
+    """Multiplies `out` by `times` the count of each key. That is the middle of its four cells less the
+    share of others, but never more than the least of them nor less than 0. `total` is what all add up to."""
     width = cells.shape[1]
     for k in range(len(keys)):
         least, most, together = np.inf, -np.inf, 0.0
+        mixed = _mix(keys[k])
         for row in range(4):
-            count = cells[row, _cell(keys[k], row, width)]
+            count = cells[row, _cell(mixed, row, width)]
             least = min(least, count)
             most = max(most, count)
             together += count
         # Taking off the others' share, (total - count) / (width - 1), keeps the order of the cells.
         middle = (together - least - most) / 2
         middle -= (total - middle) / (width - 1)
-        out[k] = max(0.0, min(least, middle))
+        out[k] *= times * max(0.0, min(least, middle))

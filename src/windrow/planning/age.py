@@ -21,6 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from windrow.errors import QueryError
+from windrow.kernels.priority import toward_goals
 from windrow.planning.knapsack import Knapsack
 
 Array = np.ndarray
@@ -141,10 +142,10 @@ class AgeCurve:
         """The fastest rate at which rows of these ages can still bring results (s. 3.2.1):
         Priority(i) = max over j > i of (C(j) - C(i)) / (j - i). 0 beyond the window.
         """
-        starts, rise, rate, end, goal = self._goals
-        age = np.maximum(ages, 0.0)
-        piece = np.searchsorted(starts, age, side="right") - 1
-        return (rise[piece] + rate[piece] * (end[piece] - age)) / (goal[piece] - age)
+        age = np.asarray(ages, dtype=float)
+        out = np.empty(age.shape)
+        toward_goals(age.ravel(), *self._goals, out.reshape(-1))
+        return out
 
     @cached_property
     def _walk(self) -> tuple[list[int], list[tuple[float, int, int]]]:

@@ -83,11 +83,15 @@ class FrequencySample:
 
     def memory(self, fraction: float) -> float:
         """Rows held on average (Theorem 4.2)."""
-        p, n = _checked(fraction), self.results[self.results > 0]
-        f, q = self.shares[self.results > 0], 1 - p
+        return float(self.rate * self.window * (self.shares * self.stay(fraction)).sum())
+
+    def stay(self, fraction: float) -> Array:
+        """The part of its window that a row of each value stays on average."""
+        p, n = _checked(fraction), np.maximum(self.results, 1e-300)
         if p == 0:
-            return 0.0
-        return float(self.rate * self.window * (f * (1 - q * (1 - np.power(q, n)) / (p * n))).sum())
+            return np.zeros(len(n))
+        q = 1 - p
+        return np.where(self.results > 0, 1 - q * (1 - np.power(q, n)) / (p * n), 0.0)
 
     def variance(self, fraction: float, dispersion: float = 1.0) -> float:
         """Of the rows held, around `memory`."""

@@ -43,26 +43,42 @@ class AgeRanking(Ranking):
         self._next_plan = -(1 << 62)
         self.learns = policy.curves is None
         self.notes = (RETENTION,) if policy.method == "envelope" else ()
+        self.skips = not self.notes
 
     def arrive(self, view: View, rng: np.random.Generator) -> None:
         count = len(view) - view.fresh
-        self._learned[view.stream].came(count)
+        if view.lesson:
+            self._learned[view.stream].came(count)
         if self.notes:
             view.notes[RETENTION][view.fresh :] = self._deal(view.stream, count)
 
     def found(self, views: Sequence[View], found: Found) -> None:
-        tell(self._learned, views, found)
+        """Counts the results of stored rows by the age at which they came. Which rows are held depends on
+        their age alone, so at any age those the policy kept are like those it would not have kept."""
+        every = views[0].lesson
+        if not every:
+            return
+        some = found if every == 1 else Found([rows[::every] for rows in found.rows], views)
+        for learned, view, rows, stored in zip(self._learned, views, some.rows, some.stored, strict=True):
+            learned.found_by(rows, view.ts, some.newest, stored, every)
 
     def settle(self, views: Sequence[View], room: Room) -> None:
-        self._until = age_all(self._learned, views, self._until)
+        now = views[0].now
+        if views[0].lesson:
+            passed = views[0].passed if self._until is None else max(0, now - self._until) / 1e6
+            self._until = now if self._until is None else max(now, self._until)
+            for learned, view in zip(self._learned, views, strict=True):
+                some = view.ts[:: view.sparse]
+                weights = np.broadcast_to(float(view.sparse), len(some))
+                learned.lived(some, weights, now, min(view.passed, passed), passed, view.span / 1e6)
         self._curves = [self._curve(view) for view in views]
-        if self.notes and self._until >= self._next_plan:
-            self._next_plan = self._until + max(view.span for view in views) // self._policy.buckets
+        if self.notes and now >= self._next_plan:
+            self._next_plan = now + max(view.span for view in views) // self._policy.buckets
             means = self._means(room)
             self._retention = [c.retention(mean) for c, mean in zip(self._curves, means, strict=True)]
 
     def rank(self, view: View, rng: np.random.Generator) -> Array:
-        ages = view.ages
+        ages = view.ages()
         # Of equals the oldest stay: where little is known yet, all ages are seen that way.
         rank = self._curves[view.stream].priority(ages) * (1 + TINY * ages / (view.span / 1e6))
         if self.notes:
@@ -120,20 +136,3 @@ class AgeRanking(Ranking):
             learned.load(saved, part)
         self._retention = [Retention(*r) for r in plain["retention"]]
         self._turn, self._until, self._next_plan = list(plain["turn"]), plain["until"], plain["next"]
-
-
-def tell(learned: Sequence[LearnedCurve], views: Sequence[View], found: Found) -> None:
-    """Counts the results of stored rows by the age at which they came. Which rows are held depends on their
-    age alone, so at any age those the policy kept are like those it would not have kept."""
-    for curve, view, rows, stored in zip(learned, views, found.rows, found.stored, strict=True):
-        held = rows[stored]
-        curve.found((found.newest[stored] - view.ts[held]) / 1e6, np.ones(len(held)))
-
-
-def age_all(learned: Sequence[LearnedCurve], views: Sequence[View], until: int | None) -> int:
-    """Event time has come to the views' `now`: rows are older by what has passed since `until`."""
-    now = views[0].now
-    seconds = 0.0 if until is None else max(0, now - until) / 1e6
-    for curve, view in zip(learned, views, strict=True):
-        curve.lived(view.ages, np.ones(len(view)), seconds, view.span / 1e6)
-    return now if until is None else max(now, until)

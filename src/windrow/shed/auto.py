@@ -41,43 +41,60 @@ class AutoRanking(ValuedRanking):
         super().__init__(policy.name, check_by(policy.by, "shed auto: by"), "min", context)
         self._keys = KeyRates(context, policy.width, policy.half_life)
         self._scored, self._valued = self._keys.known, policy.by is not None
+        self.skips = not self._valued
         self.notes = (*((SCORE,) if self._scored else ()), *((IMPORTANCE,) if self._valued else ()))
         self._learned = [Calibration(policy.buckets, policy.half_life, self._scored) for _ in context.words]
+        self._noted = [False] * len(context.words)
+        """Per stream, whether the notes hold the scores of all rows."""
         self._until: int | None = None
 
     # -- the data flow ------------------------------------------------------------------------------
 
     def arrive(self, view: View, rng: np.random.Generator) -> None:
         super().arrive(view, rng)
-        if self._scored:
-            fresh = np.arange(view.fresh, len(view))
-            view.notes[SCORE][view.fresh :] = self._keys.rates(view, fresh)
-        self._learned[view.stream].came(self._scores(view)[view.fresh :])
+        if view.lesson:
+            fresh = np.arange(view.fresh, len(view), view.lesson)
+            scores = self._score(view, fresh)
+            if self._noted[view.stream] and view.lesson == 1:
+                view.notes[SCORE][view.fresh :] = scores
+            self._learned[view.stream].came(scores, view.lesson)
 
     def found(self, views: Sequence[View], found: Found) -> Array | None:
-        for learned, view, rows, stored in zip(self._learned, views, found.rows, found.stored, strict=True):
-            held = rows[stored]
-            learned.found(self._scores(view)[held], (found.newest[stored] - view.ts[held]) / 1e6)
+        every = views[0].lesson
+        some = (
+            found if every == 1 else Found([rows[::every] for rows in found.rows], views) if every else None
+        )
+        if some is not None:
+            for learned, view, rows, stored in zip(self._learned, views, some.rows, some.stored, strict=True):
+                if every == 1:
+                    learned.found(rows, self._scores(view), view.ts, some.newest, stored)
+                else:
+                    own = np.arange(len(rows))
+                    learned.found(own, self._score(view, rows), view.ts[rows], some.newest, stored, every)
         return super().found(views, found) if self._valued else None
 
     def settle(self, views: Sequence[View], room: Room) -> None:
         super().settle(views, room)
-        now = views[0].now
-        if self._until is None:
-            self._until = min((int(view.ts.min()) for view in views if len(view)), default=now)
-        seconds = max(0, now - self._until) / 1e6
-        self._until = max(now, self._until)
-        for learned, view in zip(self._learned, views, strict=True):
-            learned.lived(self._scores(view), view.ages, seconds, view.span / 1e6)
-        if self._scored:
+        now, every = views[0].now, views[0].lesson
+        if every:
+            passed = views[0].passed if self._until is None else max(0, now - self._until) / 1e6
+            self._until = now if self._until is None else max(now, self._until)
+            for learned, view in zip(self._learned, views, strict=True):
+                rows = np.arange(0, len(view), view.sparse)
+                scores = self._scores(view)[rows] if every == 1 else self._score(view, rows)
+                ts, seconds = view.ts[rows], min(view.passed, passed)
+                learned.lived(scores, ts, now, seconds, passed, view.span / 1e6, view.sparse)
+            for view in views if self._scored else ():
+                self._keys.arrive(view, every)
+            self._keys.settle(self._until, views[0].passed)
+        # Scores are as of now, and so noted ones are out of date.
+        self._noted = [False] * len(views)
+        if every == 1:
             for view in views:
-                self._keys.arrive(view)
-            self._keys.settle(self._until)
-            for view in views:
-                view.notes[SCORE][:] = self._keys.rates(view)
+                self._scores(view)
 
     def rank(self, view: View, rng: np.random.Generator) -> Array:
-        rank = self._learned[view.stream].priority(self._scores(view), view.ages)
+        rank = self._learned[view.stream].priority(self._scores(view), view.ts, view.now)
         return rank * self.importance(view) if self._valued else rank
 
     def change(self, at: int, by: object) -> None:
@@ -87,8 +104,18 @@ class AutoRanking(ValuedRanking):
             )
         super().change(at, by)
 
+    def _score(self, view: View, rows: Array) -> Array:
+        """Of some rows."""
+        return self._keys.rates(view, rows) if self._scored else np.zeros(len(rows))
+
     def _scores(self, view: View) -> Array:
-        return view.notes[SCORE] if self._scored else np.zeros(len(view))
+        """Of all rows; noted once a quantum."""
+        if not self._scored:
+            return np.zeros(len(view))
+        if not self._noted[view.stream]:
+            view.notes[SCORE][:] = self._keys.rates(view)
+            self._noted[view.stream] = True
+        return view.notes[SCORE]
 
     # -- what it tells ------------------------------------------------------------------------------
 
@@ -108,7 +135,8 @@ class AutoRanking(ValuedRanking):
         saved = [learned.save() for learned in self._learned]
         keys, sketches = self._keys.save()
         valued, _ = super().save()
-        plain = {"valued": valued, "learned": [p for p, _ in saved], "keys": keys, "until": self._until}
+        plain: dict[str, Any] = {"valued": valued, "learned": [p for p, _ in saved], "keys": keys}
+        plain |= {"until": self._until, "noted": self._noted}
         return plain, [*(part for _, part in saved), *sketches]
 
     def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
@@ -117,4 +145,4 @@ class AutoRanking(ValuedRanking):
         for learned, saved, part in zip(self._learned, plain["learned"], parts[:count], strict=True):
             learned.load(saved, part)
         self._keys.load(plain["keys"], parts[count:])
-        self._until = plain["until"]
+        self._until, self._noted = plain["until"], list(plain["noted"])

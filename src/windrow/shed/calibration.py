@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.kernels import learning
 from windrow.planning.age import AgeCurve
 
 Array = np.ndarray
@@ -30,8 +31,10 @@ REACH = 12
 PRIOR = 4.0
 """Results at ratio 1 that every count begins with."""
 ROUNDS = 6
-REFITS = 100
-"""Times in a window that the rates are fitted anew, at most."""
+REFIT = 8
+"""The rates are fitted anew when one in so many of the results is new."""
+REFITS = 2
+"""Times in a window that they are fitted anew at least."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,120 +80,117 @@ class Calibration:
 
     def __init__(self, buckets: int, half_life: float, scored: bool) -> None:
         self._half_life = half_life
-        self._steps = 2 * REACH + 1 if scored else 1
-        self._buckets = buckets
-        self._found = np.zeros((self._steps, buckets))
-        self._spent = np.zeros((self._steps, buckets))
+        self._reach = REACH if scored else 0
+        self._found = np.zeros((2 * self._reach + 1, buckets))
+        self._spent = np.zeros(self._found.shape)
         self._middle = 0.0
         self._span = 1.0
-        self._came = np.zeros(self._steps)
+        self._came = np.zeros(len(self._found))
         self._passed = 0.0
         """Windows, faded: what `_came` is counted over."""
         self._fitted: Rates | None = None
+        self._fresh = 0.0
+        """Results that came since the rates were fitted."""
         self._aged = 0.0
-        """Seconds since the rates were fitted."""
+        """Seconds since then."""
 
     # -- learning -----------------------------------------------------------------------------------
 
-    def came(self, scores: Array) -> None:
-        """Rows of these scores arrived."""
-        self._came += np.bincount(self._step(scores), minlength=self._steps)
+    def came(self, scores: Array, each: float = 1.0) -> None:
+        """Rows of these scores arrived, and stand for so many each."""
+        learning.count_rows(scores.view(np.int64), *self._scale, each, self._came)
 
-    def found(self, scores: Array, ages: Array) -> None:
-        """Rows of these scores found a result each at these ages."""
-        part = np.clip(ages / self._span * self._buckets, 0, self._buckets - 1).astype(np.int64)
-        cell = self._step(scores) * self._buckets + part
-        self._found += np.bincount(cell, minlength=self._found.size).reshape(self._found.shape)
+    def found(
+        self, rows: Array, scores: Array, ts: Array, times: Array, stored: Array, each: float = 1.0
+    ) -> None:
+        """These rows of those with `scores` and times `ts` found a result each at `times`, where `stored`."""
+        scores = scores.view(np.int64)
+        scale = (*self._scale, self._span, each)
+        self._fresh += learning.count_results(rows, times, stored, ts, scores, *scale, self._found)
 
-    def lived(self, scores: Array, ages: Array, seconds: float, span: float) -> None:
-        """Rows of these scores have come to these ages while so much time passed."""
+    def lived(
+        self,
+        scores: Array,
+        ts: Array,
+        now: int,
+        seconds: float,
+        passed: float,
+        span: float,
+        each: float = 1.0,
+    ) -> None:
+        """Rows of these scores and times were held for the last `seconds`, and stand for so many each;
+        `passed` is how long ago rows last were."""
         self._span = span
-        self._fade(seconds)
-        self._aged += seconds
-        if self._aged * REFITS > span:
-            self._fitted, self._aged = None, 0.0
-        self._follow(scores)
-        step = self._step(scores)
-        upto = np.clip(ages, 0.0, span)
-        before = np.clip(ages - seconds, 0.0, upto)
-        self._spent += np.maximum(self._time_below(step, before) - self._time_below(step, upto), 0.0)
+        self._fade(passed, seconds)
+        if self._fitted is None or self._middle == 0.0:
+            self._follow(scores)
+        weights = np.broadcast_to(float(each), len(ts))
+        scores = scores.view(np.int64)
+        learning.spend_time(ts, scores, weights, now, seconds, *self._scale, span, self._spent)
+        self._aged += passed
+        if self._fresh * REFIT >= self._found.sum() or self._aged * REFITS >= span:
+            self._fitted = None
 
     @property
     def rate(self) -> float:
         """Rows per second, lately."""
         return float(self._came.sum()) / max(self._passed * self._span, 1e-9)
 
-    def _fade(self, seconds: float) -> None:
-        windows = seconds / max(self._span, 1e-9)
-        by = 0.5 ** (windows / self._half_life)
+    @property
+    def _scale(self) -> tuple[int, int]:
+        """As kernels take it: the bits of the score in its middle, and the steps on either side."""
+        return int(np.float64(self._middle).view(np.int64)), self._reach
+
+    def _fade(self, passed: float, seconds: float) -> None:
+        by = 0.5 ** (passed / max(self._span, 1e-9) / self._half_life)
         for counted in (self._found, self._spent, self._came):
             counted *= by
-        self._passed = self._passed * by + windows
+        self._fresh *= by
+        self._passed = self._passed * by + seconds / max(self._span, 1e-9)
 
     def _follow(self, scores: Array) -> None:
         """Moves the scale by whole steps when the scores have left its middle."""
-        positive = scores[scores > 0]
-        if self._steps == 1 or not len(positive):
+        if self._reach == 0:
             return
-        median = float(np.median(positive[:: len(positive) // 1000 + 1]))
+        some = scores[:: len(scores) // 1000 + 1]
+        positive = some[some > 0]
+        if not len(positive):
+            return
+        median = float(np.median(positive))
         self._middle = self._middle or median
         moved = np.rint(np.log2(median / self._middle))
         if abs(moved) > REACH // 2:
             self._middle *= 2.0**moved
             self._fitted = None
-            step = np.clip(np.arange(self._steps) - moved, 0, self._steps - 1).astype(np.int64)
+            steps = len(self._found)
+            step = np.clip(np.arange(steps) - moved, 0, steps - 1).astype(np.int64)
             for counted in (self._found, self._spent, self._came):
                 before = counted.copy()
                 counted[:] = 0.0
                 np.add.at(counted, step, before)
-
-    def _place(self, scores: Array) -> Array:
-        """On the scale of steps."""
-        if self._steps == 1 or self._middle == 0.0:
-            return np.zeros(len(scores))
-        return np.clip(np.log2(np.maximum(scores / self._middle, 0.5**REACH)), -REACH, REACH) + REACH
-
-    def _step(self, scores: Array) -> Array:
-        return np.rint(self._place(scores)).astype(np.int64)
-
-    def _time_below(self, step: Array, ages: Array) -> Array:
-        """By step and part: the sum over rows of (end of the part - age), no more than the part's length."""
-        width = self._span / self._buckets
-        part = np.minimum((ages / width).astype(np.int64), self._buckets)
-        cell, shape = step * (self._buckets + 1) + part, (self._steps, self._buckets + 1)
-        rows = np.bincount(cell, minlength=shape[0] * shape[1]).reshape(shape)
-        left = (part + 1) * width - ages
-        inside = np.bincount(cell, left, shape[0] * shape[1]).reshape(shape)
-        younger = np.cumsum(rows, axis=1) - rows
-        return (inside + younger * width)[:, :-1]
 
     # -- what it tells ------------------------------------------------------------------------------
 
     def rates(self) -> Rates:
         if self._fitted is None:
             self._fitted = fit(self._found, self._spent)
+            self._fresh = self._aged = 0.0
         return self._fitted
 
     def groups(self) -> tuple[Array, Array]:
         """By step: how much more than others its rows find, and the part of the arriving rows in it."""
         return self.rates().by_step, self._came / max(float(self._came.sum()), 1e-300)
 
-    def priority(self, scores: Array, ages: Array) -> Array:
+    def priority(self, scores: Array, ts: Array, now: int) -> Array:
         """The fastest rate at which rows can still bring results, on the curve of their step."""
-        rates = self.rates()
-        width = self._span / self._buckets
-        start, end = rates.priorities
-        place = np.clip(ages / width, 0.0, np.nextafter(self._buckets, 0))
-        part, step = place.astype(np.int64), self._step(scores)
-        rank = start[step, part] + (place - part) * (end - start)[step, part]
-        # Between steps the score goes on telling rows apart.
-        rank *= np.interp(self._place(scores), np.arange(self._steps), rates.by_step) / rates.by_step[step]
-        # Of rows that are worth the same the oldest stay: so all ages are seen, and their worth is learned.
-        return np.where(ages < self._span, rank * (1 + 1e-9 * place), 0.0)
+        rates, out = self.rates(), np.empty(len(ts))
+        scale = (*self._scale, self._span, *rates.priorities)
+        learning.priority(ts, scores.view(np.int64), now, *scale, rates.by_step, out)
+        return out
 
     def curve(self) -> AgeCurve:
         """Results of a row in each part of its window, whatever its score."""
-        width = self._span / self._buckets
+        width = self._span / self._found.shape[1]
         return AgeCurve(tuple(self.rates().by_part * width), width)
 
     # -- over a restart -----------------------------------------------------------------------------
@@ -202,7 +202,7 @@ class Calibration:
             "span": self._span,
             "came": self._came.tolist(),
             "passed": self._passed,
-            "aged": self._aged,
+            "since": [self._fresh, self._aged],
             "fitted": None if fitted is None else [fitted.by_part.tolist(), fitted.by_step.tolist()],
         }
         by_cell = {
@@ -215,7 +215,8 @@ class Calibration:
     def load(self, plain: dict[str, Any], part: pa.RecordBatch) -> None:
         self._middle, self._span = plain["middle"], plain["span"]
         self._came = np.array(plain["came"])
-        self._passed, self._aged = plain["passed"], plain["aged"]
+        self._passed = plain["passed"]
+        self._fresh, self._aged = plain["since"]
         cells = (part.column(k).to_numpy().reshape(self._found.shape).copy() for k in range(3))
         self._found, self._spent, both = cells
         fitted = plain["fitted"]

@@ -161,7 +161,7 @@ class ClusterRanking(Ranking):
             sizes, counts = [], []
             for s in streams:
                 lately = self._lately(s)
-                rows = self._need.rows(s, float(views[s].notes[WEIGHT].sum()))
+                rows = self._need.rows(views[s], lambda view: view.notes[WEIGHT])
                 sizes.append(lately)
                 counts.append(np.full(len(lately), rows * costs[s] / max(1, len(lately))))
             level = self._solved(np.concatenate(sizes), np.concatenate(counts), memory, fmean(costs))

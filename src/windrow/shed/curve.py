@@ -16,9 +16,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.kernels import learning
 from windrow.planning.age import AgeCurve
 
 Array = np.ndarray
+REFIT = 8
+"""The curve is drawn anew when one in so many of the results is new."""
+REFITS = 2
+"""Times in a window that it is drawn anew at least."""
+_NONE = np.empty(0, np.int64)
+"""Scores: here rows have none."""
 
 
 class LearnedCurve:
@@ -41,6 +48,11 @@ class LearnedCurve:
         self._passed = 0.0
         """Windows, faded: what `_rows` is counted over."""
         self._span = 1.0
+        self._drawn: AgeCurve | None = None
+        self._fresh = 0.0
+        """Results that came since the curve was drawn."""
+        self._aged = 0.0
+        """Seconds since then."""
 
     def found(self, ages: Array, weights: Array) -> None:
         """Watched rows found something at these ages, in seconds; each stands for as many as its weight."""
@@ -48,16 +60,26 @@ class LearnedCurve:
         at = np.clip(at, 0, len(self._matches) - 1)
         self._matches += np.bincount(at, weights, len(self._matches))
         self._squares += float((weights**2).sum())
+        self._fresh += float(weights.sum())
 
-    def lived(self, ages: Array, weights: Array, seconds: float, span: float) -> None:
-        """Watched rows have come to these ages while so much time passed."""
+    def found_by(self, rows: Array, ts: Array, times: Array, stored: Array, each: float) -> None:
+        """These rows of those with times `ts` found a result each at `times`, where `stored`; each stands for
+        so many."""
+        scale = (0, 0, self._span, float(each))
+        matches = self._matches[np.newaxis]
+        count = learning.count_results(rows, times, stored, ts, _NONE, *scale, matches)
+        self._squares += each * count
+        self._fresh += count
+
+    def lived(self, ts: Array, weights: Array, now: int, seconds: float, passed: float, span: float) -> None:
+        """Rows of these times were held for the last `seconds`, and stand for as many as their weights;
+        `passed` is how long ago rows last were."""
         self._span = span
-        self._fade(seconds)
-        edges = np.linspace(0.0, span, len(self._spent) + 1)
-        order = np.argsort(ages)
-        upto, counted = np.minimum(ages[order], span), weights[order]
-        before = np.maximum(upto - seconds, 0.0)
-        self._spent += np.diff(_time_below(edges, before, counted) - _time_below(edges, upto, counted))
+        self._fade(passed, seconds)
+        learning.spend_time(ts, _NONE, weights, now, seconds, 0, 0, span, self._spent[np.newaxis])
+        self._aged += passed
+        if self._fresh * REFIT >= self._matches.sum() or self._aged * REFITS >= span:
+            self._drawn = None
 
     def came(self, rows: int) -> None:
         """Rows of the stream that arrived, watched or not."""
@@ -70,8 +92,11 @@ class LearnedCurve:
 
     def curve(self) -> AgeCurve:
         """Results of a row in each part of its window."""
-        width = self._span / len(self._matches)
-        return AgeCurve(tuple(self.rates() * width), width)
+        if self._drawn is None:
+            width = self._span / len(self._matches)
+            self._drawn = AgeCurve(tuple(self.rates() * width), width)
+            self._fresh = self._aged = 0.0
+        return self._drawn
 
     def rates(self) -> Array:
         """Results per second of a row in each part of its window."""
@@ -89,28 +114,33 @@ class LearnedCurve:
         real = max(0.0, 1 - (known.sum() - 1) / chi2) if chi2 > 0 else 0.0
         return real * raw + (1 - real) * mean
 
-    def _fade(self, seconds: float) -> None:
-        windows = seconds / max(self._span, 1e-9)
-        by = 0.5 ** (windows / self._half_life)
+    def _fade(self, passed: float, seconds: float) -> None:
+        by = 0.5 ** (passed / max(self._span, 1e-9) / self._half_life)
         self._matches *= by
         self._squares *= by
         self._spent *= by
         self._rows *= by
-        self._passed = self._passed * by + windows
+        self._fresh *= by
+        self._passed = self._passed * by + seconds / max(self._span, 1e-9)
 
     def save(self) -> tuple[dict[str, Any], pa.RecordBatch]:
-        plain = {"rows": self._rows, "passed": self._passed, "span": self._span, "squares": self._squares}
+        drawn = self._drawn
+        plain = {
+            "rows": self._rows,
+            "passed": self._passed,
+            "span": self._span,
+            "squares": self._squares,
+            "drawn": None if drawn is None else [list(drawn.rates), drawn.width],
+            "since": [self._fresh, self._aged],
+        }
         return plain, pa.record_batch({"matches": self._matches, "spent": self._spent})
 
     def load(self, plain: dict[str, Any], part: pa.RecordBatch) -> None:
         self._rows, self._passed, self._span = plain["rows"], plain["passed"], plain["span"]
         self._squares = plain["squares"]
+        self._fresh, self._aged = plain["since"]
+        self._drawn = (
+            None if plain["drawn"] is None else AgeCurve(tuple(plain["drawn"][0]), plain["drawn"][1])
+        )
         self._matches = part.column("matches").to_numpy().copy()
         self._spent = part.column("spent").to_numpy().copy()
-
-
-def _time_below(edges: Array, ages: Array, weights: Array) -> Array:
-    """Sum over ascending `ages` of weight x (edge - age), where that is positive, for each edge."""
-    count = np.searchsorted(ages, edges, side="left")
-    rows = np.concatenate(([0.0], np.cumsum(weights)))[count]
-    return edges * rows - np.concatenate(([0.0], np.cumsum(weights * ages)))[count]

@@ -8,7 +8,7 @@ until it expires. With q = 1 - p that is  q^d T(n) + 1 - q^d,  T being the theor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -39,7 +39,7 @@ class Expectation(Protocol):
         """Monitored rows of a stream found something at these ages in seconds, and stand for so many."""
         ...
 
-    def settle(self, views: Sequence[View], weights: Sequence[Array], need: Need) -> None:
+    def settle(self, views: Sequence[View], weights: Callable[[View], Array], need: Need) -> None:
         """Event time has come to the views' `now`; `weights` are those of monitored rows, else 0."""
         ...
 
@@ -64,25 +64,42 @@ class ByKey:
         self._reach = policy.reach
         self._sizes = Sizes(context, policy.expected, policy.width, policy.half_life)
         self._recent = Recent(len(context.query.aliases))
+        self._samples: list[tuple[FrequencySample, Array] | None] = [None] * len(context.query.aliases)
+        """Per stream, rows that came lately, and how far they are followed beyond what is expected."""
+
+        self._known = [(-1.0, 0.0)] * len(context.query.aliases)
+        """Per stream, the last chance asked for and its answer: memory and its variance ask for the same."""
 
     def arrive(self, view: View, need: Need) -> Array:
         self._sizes.arrive(view)
         results = self._sizes.of(view, slice(view.fresh, len(view)), need.span(view.stream))
         self._recent.add(view.stream, results)
+        self._samples[view.stream], self._known[view.stream] = None, (-1.0, 0.0)
         return results
 
     def found(self, view: View, ages: Array, weights: Array) -> None:
         return None
 
-    def settle(self, views: Sequence[View], weights: Sequence[Array], need: Need) -> None:
+    def settle(self, views: Sequence[View], weights: Callable[[View], Array], need: Need) -> None:
         self._sizes.settle(views[0].now, max(map(need.span, range(len(views)))))
 
     def stay(self, stream: int, p: float) -> float:
-        n = self._recent.outline(stream)
-        if not len(n):
-            return 0.0
-        within = (1 - p) ** beyond(n, self._reach)
-        theorem = FrequencySample(1.0, 1.0, within / len(n), n).rounded().memory(p)
+        if self._known[stream][0] != p:
+            self._known[stream] = (p, self._stay(stream, p))
+        return self._known[stream][1]
+
+    def _stay(self, stream: int, p: float) -> float:
+        sample = self._samples[stream]
+        if sample is None:
+            n = self._recent.outline(stream)
+            if not len(n):
+                return 0.0
+            within = beyond(n, self._reach)
+            sample = FrequencySample(1.0, 1.0, np.full(len(n), 1 / len(n)), n).rounded(), within
+            self._samples[stream] = sample
+        rows, further = sample
+        within = (1 - p) ** further
+        theorem = float((rows.shares * rows.stay(p) * np.tile(within, 2)).sum())
         return max(0.0, theorem) + float(1 - within.mean())  # the theorem rounds below 0 for tiny p
 
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
@@ -117,15 +134,17 @@ class ByAge:
     def found(self, view: View, ages: Array, weights: Array) -> None:
         self._learned[view.stream].found(ages, weights)
 
-    def settle(self, views: Sequence[View], weights: Sequence[Array], need: Need) -> None:
+    def settle(self, views: Sequence[View], weights: Callable[[View], Array], need: Need) -> None:
         now = views[0].now
         if self._until is None:
             self._until = min(int(view.ts.min()) for view in views if len(view))
         seconds, self._until = max(0, now - self._until) / 1e6, max(now, self._until)
-        for s, (view, weight) in enumerate(zip(views, weights, strict=True)):
-            span, kept = need.span(s), weight > 0
+        for s, view in enumerate(views):
+            span = need.span(s)
             if self._given is None and span > 0:
-                self._learned[s].lived(view.ages[kept], weight[kept], seconds, span)
+                weight = weights(view)
+                kept = weight > 0
+                self._learned[s].lived(view.ts[kept], weight[kept], now, seconds, seconds, span)
                 fade = 0.5 ** (seconds / (self._half_life * span))
                 self._lived[s] = self._lived[s] * fade + seconds * int(kept.sum())
             self._curves[s] = self._curve(s, span)

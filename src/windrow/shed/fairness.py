@@ -19,8 +19,6 @@ class Fairness:
     def __init__(self, streams: int) -> None:
         self._came = [0] * streams
         self._given_up = [0] * streams
-        self._held = [0] * streams
-        self._spans = [0.0] * streams
         self._sum = 0.0
         self._squares = 0.0
 
@@ -33,32 +31,27 @@ class Fairness:
         self._sum += float(lifetimes.sum())
         self._squares += float(np.square(lifetimes).sum())
 
-    def settle(self, stream: int, held: int, span: float) -> None:
-        """So many rows are held now, and may be for `span` seconds."""
-        self._held[stream], self._spans[stream] = held, span
+    def index(self, held: Sequence[int], spans: Sequence[float]) -> float:
+        """From 1/n (one row was kept, n were not) to 1 (all were kept equally long).
 
-    def index(self) -> float:
-        """From 1/n (one row was kept, n were not) to 1 (all were kept equally long)."""
-        counts = zip(self._came, self._given_up, self._held, strict=True)
-        expired = np.array([came - given_up - held for came, given_up, held in counts], np.float64)
-        spans = np.array(self._spans)
+        So many rows are `held` of each stream, and may be for as many seconds as `spans` says.
+        """
+        counts = zip(self._came, self._given_up, held, strict=True)
+        expired = np.array([came - given_up - now for came, given_up, now in counts], np.float64)
+        ends = np.array(spans)
         n = float(expired.sum()) + sum(self._given_up)
-        squares = self._squares + float((expired * spans**2).sum())
+        squares = self._squares + float((expired * ends**2).sum())
         if squares == 0.0:
             return 1.0
-        return (self._sum + float((expired * spans).sum())) ** 2 / (n * squares)
+        return (self._sum + float((expired * ends).sum())) ** 2 / (n * squares)
 
     def save(self) -> dict[str, Any]:
         return {
             "came": self._came,
             "given_up": self._given_up,
-            "held": self._held,
-            "spans": self._spans,
             "sums": [self._sum, self._squares],
         }
 
     def load(self, plain: dict[str, Any]) -> None:
-        rows: Sequence[str] = ("came", "given_up", "held")
-        self._came, self._given_up, self._held = (list(plain[name]) for name in rows)
-        self._spans = list(plain["spans"])
+        self._came, self._given_up = list(plain["came"]), list(plain["given_up"])
         self._sum, self._squares = plain["sums"]

@@ -51,18 +51,19 @@ class KeyRates:
         """Whether there is anything to go by."""
         return bool(self._sketches)
 
-    def arrive(self, view: View) -> None:
+    def arrive(self, view: View, every: int = 1) -> None:
+        """Counts the new rows, or one in `every` of them for all."""
         self._spans[view.stream] = view.span / 1e6
         for c, word in self._first_words(view.stream):
-            self._sketches[c, view.stream].add(view.words[word][view.fresh :])
+            self._sketches[c, view.stream].add(view.words[word][view.fresh :: every], every)
 
-    def settle(self, now: int) -> None:
-        """Event time has come to `now`."""
+    def settle(self, now: int, counted: float | None = None) -> None:
+        """Event time has come to `now`; rows of the last `counted` seconds were counted (None: of all)."""
         longest = max(self._spans)
         if self._until is not None and now > self._until and longest > 0:
-            by = self._passed.go((now - self._until) / 1e6, self._half_life * longest)
-            for counted in self._sketches.values():
-                counted.fade(by)
+            by = self._passed.go((now - self._until) / 1e6, self._half_life * longest, counted)
+            for sketch in self._sketches.values():
+                sketch.fade(by)
         self._until = now if self._until is None else max(now, self._until)
 
     def rates(self, view: View, rows: Array | None = None) -> Array:
@@ -73,6 +74,9 @@ class KeyRates:
         for c, word in self._first_words(view.stream):
             others = [s for s in self._streams[c] if s != view.stream]
             words = view.words[word] if rows is None else view.words[word][rows]
+            if len(others) == 1:
+                self._sketches[c, others[0]].multiply(words, 1 / seconds, found)
+                continue
             coming = [self._sketches[c, s].estimate(words) / seconds for s in others]
             held = [rate * self._spans[s] for rate, s in zip(coming, others, strict=True)]
             found *= sum(
@@ -111,6 +115,7 @@ class KeyRates:
 
 class FrequencyRanking(Ranking):
     per_byte = True
+    skips = True
 
     def __init__(self, policy: Frequency, context: Context) -> None:
         if not context.classes:
@@ -120,10 +125,12 @@ class FrequencyRanking(Ranking):
         self._keys = KeyRates(context, policy.width, policy.half_life)
 
     def arrive(self, view: View, rng: np.random.Generator) -> None:
-        self._keys.arrive(view)
+        if view.lesson:
+            self._keys.arrive(view, view.lesson)
 
     def settle(self, views: Sequence[View], room: Room) -> None:
-        self._keys.settle(views[0].now)
+        if views[0].lesson:
+            self._keys.settle(views[0].now, views[0].passed)
 
     def rank(self, view: View, rng: np.random.Generator) -> Array:
         return self._keys.rates(view)

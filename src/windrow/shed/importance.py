@@ -48,8 +48,7 @@ class SizeRanking(Ranking):
 
     def found(self, views: Sequence[View], found: Found) -> None:
         for view, rows in zip(views, found.rows, strict=True):
-            mine, counts = np.unique(rows, return_counts=True)
-            view.notes[MATCHES][mine] += counts
+            priority.count_matches(rows, view.notes[MATCHES])
 
     def rank(self, view: View, rng: np.random.Generator) -> Array:
         return view.notes[MATCHES] - TINY * _part_of_window(view, view.now)

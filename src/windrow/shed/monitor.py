@@ -19,6 +19,7 @@ are watched.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,18 @@ WATCH = "watch"
 ENOUGH = 4096
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 Z95 = 1.959963984540054
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The watched rows of a view."""
+
+    rows: Array
+    slots: Array
+    ghost: Array
+    """Mask over them: here only because they are watched."""
+    leaving: Array
+    """Rows that were ghosts and are no longer watched, and so must go."""
 
 
 class Account:
@@ -48,7 +61,12 @@ class Account:
         """Estimate, low and high."""
         return recall_interval(self.found, self.true, self.variance, z)
 
-    def add(
+    def add(self, value: float) -> None:
+        """Results worth this, without a ghost."""
+        self.found += value
+        self.true += value
+
+    def haunted(
         self, values: Array, counted: Array, ghosts: Sequence[tuple[Array, Array]], weight: Array
     ) -> None:
         """Results worth `values`, `counted` with the weights of their ghosts; which results have a ghost and
@@ -95,26 +113,33 @@ class Monitor:
             fresh = view.notes[WATCH][view.fresh :]
             self._watch(fresh, rng.random(len(fresh)) < self.chance)
 
-    def found(self, views: Sequence[View], found: Found, worth: Array | None = None) -> None:
+    def found(self, found: Found, worth: Array | None = None) -> None:
         """Counts results; `worth` is what each is worth, where that is not the same for all."""
-        ones = np.ones(len(found))
-        weights, ghosts = self._haunted(views, found) if self.watching else (ones, [])
-        self.results.add(ones, weights, ghosts, self._weight)
+        weights, ghosts = self._haunting(found)
         if worth is not None:
             self.worth = self.worth or Account(len(self._weight))
-            self.worth.add(worth, worth * weights, ghosts, self._weight)
+        if not ghosts:
+            self.results.add(len(found))
+            if self.worth is not None and worth is not None:
+                self.worth.add(float(worth.sum()))
+            return
+        self.results.haunted(np.ones(len(found)), weights, ghosts, self._weight)
+        if self.worth is not None and worth is not None:
+            self.worth.haunted(worth, worth * weights, ghosts, self._weight)
 
-    def _haunted(self, views: Sequence[View], found: Found) -> tuple[Array, list[tuple[Array, Array]]]:
+    def _haunting(self, found: Found) -> tuple[Array, list[tuple[Array, Array]]]:
         """What each result counts for, and for each stream which results have a ghost, and its slot."""
         weights = np.ones(len(found))
         ghosts: list[tuple[Array, Array]] = []
-        for view, rows in zip(views, found.rows, strict=True):
-            slots = view.notes[WATCH][rows].astype(np.int64) - 1
-            which = np.flatnonzero(slots >= 0)
-            which = which[self._ghost[slots[which]]]
+        for view, rows in zip(found.views, found.rows, strict=True) if self.watching else ():
+            noted = view.notes[WATCH][rows]
+            which = np.flatnonzero(noted)
+            slots = noted[which].astype(np.int64) - 1
+            haunts = self._ghost[slots]
+            which, slots = which[haunts], slots[haunts]
             if len(which):
-                weights[which] *= self._weight[slots[which]]
-                ghosts.append((which, slots[which]))
+                weights[which] *= self._weight[slots]
+                ghosts.append((which, slots))
         return weights, ghosts
 
     def stands_for(self, rows: Sequence[tuple[Array, Array]]) -> Array:
@@ -136,29 +161,24 @@ class Monitor:
         for view in views:
             self._watch(view.notes[WATCH], rng.random(len(view)) < self.chance)
 
-    def adjust(self, views: Sequence[View], cap: float, rng: np.random.Generator) -> list[Array]:
-        """Holds the number of watched rows near `cap`; returns per stream a mask of ghosts that are no longer
-        watched, and so must go."""
-        self._collect(views)
-        gone = [np.zeros(len(view), bool) for view in views]
-        while (count := sum(int((v.notes[WATCH] > 0).sum()) for v in views)) > max(cap, 1):
+    def adjust(self, views: Sequence[View], cap: float, rng: np.random.Generator) -> list[Watched]:
+        """Holds the number of watched rows near `cap`; returns those of each view."""
+        found = [self._watched(view) for view in views]
+        # Slots of rows that have expired are free again.
+        held = np.zeros(len(self._weight), bool)
+        for watched in found:
+            held[watched.slots] = True
+        self._free = np.flatnonzero(~held)
+        while (count := sum(len(watched.rows) for watched in found)) > max(cap, 1):
             self.chance = max(self.chance / 2, 1e-12)
-            for view, leaving in zip(views, gone, strict=True):
-                column = view.notes[WATCH]
-                rows = np.flatnonzero(column > 0)
-                slots = column[rows].astype(np.int64) - 1
-                stays = rng.random(len(rows)) < 0.5
-                self._weight[slots[stays]] *= 2
-                leaving[rows[~stays]] |= self._ghost[slots[~stays]]
-                self._release(slots[~stays])
-                column[rows[~stays]] = 0
+            found = [self._halved(view, watched, rng) for view, watched in zip(views, found, strict=True)]
         if count < cap / 4:
             self.chance = min(1.0, self.chance * 2)
-        return gone
+        return found
 
-    def haunt(self, view: View, rows: Array) -> None:
-        """The policy gives up these watched rows."""
-        self._ghost[view.notes[WATCH][rows].astype(np.int64) - 1] = True
+    def haunt(self, slots: Array) -> None:
+        """The policy gives up the watched rows of these slots."""
+        self._ghost[slots] = True
 
     def weights(self, column: Array, ts: Array) -> Array:
         """How many rows each watched row stands for; 0 for the others. `column` is their note.
@@ -177,13 +197,9 @@ class Monitor:
         found[rows] = self._weight[column[rows].astype(np.int64) - 1]
         return found
 
-    def ghosts(self, view: View) -> Array:
-        """Mask of the rows that are here only because they are watched."""
-        column = view.notes[WATCH]
-        found = np.zeros(len(view), bool)
-        rows = np.flatnonzero(column > 0)
-        found[rows] = self._ghost[column[rows].astype(np.int64) - 1]
-        return found
+    def ghosts(self, column: Array) -> int:
+        """How many rows are here only because they are watched; `column` is the rows' note."""
+        return int(self._ghost[column[np.flatnonzero(column)].astype(np.int64) - 1].sum())
 
     # -- inside -------------------------------------------------------------------------------------
 
@@ -207,15 +223,21 @@ class Monitor:
             account.seen[slots] = 0.0
         column[rows] = slots + 1
 
-    def _release(self, slots: Array) -> None:
-        self._free = np.concatenate([self._free, slots])
+    def _watched(self, view: View) -> Watched:
+        column = view.notes[WATCH]
+        rows = np.flatnonzero(column)
+        slots = column[rows].astype(np.int64) - 1
+        return Watched(rows, slots, self._ghost[slots], np.empty(0, np.int64))
 
-    def _collect(self, views: Sequence[View]) -> None:
-        """Slots of rows that have expired are free again."""
-        held = np.zeros(len(self._weight) + 1, bool)
-        for view in views:
-            held[view.notes[WATCH].astype(np.int64)] = True
-        self._free = np.flatnonzero(~held[1:])
+    def _halved(self, view: View, watched: Watched, rng: np.random.Generator) -> Watched:
+        """Each stays watched with chance 1/2, and counts double."""
+        stays = rng.random(len(watched.rows)) < 0.5
+        rows, slots, ghost = watched.rows[stays], watched.slots[stays], watched.ghost[stays]
+        self._weight[slots] *= 2
+        self._free = np.concatenate([self._free, watched.slots[~stays]])
+        view.notes[WATCH][watched.rows[~stays]] = 0
+        leaving = watched.rows[~stays & watched.ghost]
+        return Watched(rows, slots, ghost, np.concatenate([watched.leaving, leaving]))
 
     # -- over a restart -----------------------------------------------------------------------------
 

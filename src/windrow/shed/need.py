@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from windrow.model.query import Window
 from windrow.shed.context import Context
 from windrow.shed.sketch import Passed
 from windrow.shed.view import View
 
+Array = np.ndarray
 HALF_LIFE = 0.5
 """Of the rates, in windows: rows are many, so rates may follow a change quickly."""
 
@@ -59,11 +63,11 @@ class Need:
             return window.size / self.rate(stream)
         return self._spans[stream]
 
-    def rows(self, stream: int, estimated: float) -> float:
-        """Rows of a whole window; windows counted per key go by what was `estimated` from rows held."""
-        if self._windows[stream].kind == "rows per key":
-            return estimated
-        return self.rate(stream) * self.span(stream)
+    def rows(self, view: View, weights: Callable[[View], Array]) -> float:
+        """Rows of a whole window; for windows counted per key as many as the rows held stand for."""
+        if self._windows[view.stream].kind == "rows per key":
+            return float(weights(view).sum())
+        return self.rate(view.stream) * self.span(view.stream)
 
     def save(self) -> dict[str, Any]:
         return {

@@ -52,6 +52,9 @@ class Ranking(ABC):
     """Names of the columns it keeps with each row (float64, 0 to begin with)."""
     learns: bool = False
     """Whether it wants to be told of results."""
+    skips: bool = False
+    """Whether it keeps nothing with single rows that it must learn from every one of them, and so may miss
+    quanta without a lesson."""
     per_byte: bool = False
     """Whether ranks are values of rows, so that larger rows must be worth more to stay."""
     samples: bool = False
@@ -80,10 +83,6 @@ class Ranking(ABC):
     @abstractmethod
     def rank(self, view: View, rng: np.random.Generator) -> Array:
         """A rank for each row of the view; the lowest go first."""
-
-    def evicted(self, view: View, gone: Array) -> None:
-        """These rows (a mask) are about to go for lack of memory."""
-        return None
 
     def change(self, at: int, by: object) -> None:
         """Judges importance by another function from event time `at` on."""

@@ -19,11 +19,13 @@ class Passed:
     def __init__(self) -> None:
         self.seconds = 0.0
 
-    def go(self, seconds: float, half_life: float) -> float:
-        """So much time passes; returns by how much everything counted so far shrinks."""
+    def go(self, seconds: float, half_life: float, counted: float | None = None) -> float:
+        """So much time passes, of which the last `counted` seconds count (None: all); returns by how much
+        everything counted so far shrinks."""
         fade = 0.5 ** (seconds / half_life)
-        # The integral of the fading weight over the time that passed.
-        self.seconds = self.seconds * fade + (1 - fade) * half_life / np.log(2)
+        # The integral of the fading weight over the time that counts.
+        over = fade if counted is None else 0.5 ** (min(counted, seconds) / half_life)
+        self.seconds = self.seconds * fade + (1 - over) * half_life / np.log(2)
         return float(fade)
 
 
@@ -40,9 +42,13 @@ class CountSketch:
 
     def estimate(self, words: Array) -> Array:
         """The count of each word."""
-        out = np.empty(len(words))
-        sketch.estimate(self._cells, self.total, words.view(np.int64), out)
+        out = np.ones(len(words))
+        self.multiply(words, 1.0, out)
         return out
+
+    def multiply(self, words: Array, times: float, out: Array) -> None:
+        """Multiplies `out` by `times` the count of each word."""
+        sketch.estimate(self._cells, self.total, words.view(np.int64), times, out)
 
     def fade(self, by: float) -> None:
         self._cells *= by

@@ -127,7 +127,7 @@ class UniformRanking(Ranking):
         self._need.settle(views[0].now)
         if not self._need.known:
             return
-        self._model.settle(views, [self._standing(view, slice(None)) for view in views], self._need)
+        self._model.settle(views, self._standing, self._need)
         if self._pace.due(views, room):
             self._revise(views, room)
 
@@ -157,14 +157,14 @@ class UniformRanking(Ranking):
             self._model.found(view, ages, weights[mine])
 
     @staticmethod
-    def _standing(view: View, rows: Array | slice) -> Array:
+    def _standing(view: View, rows: Array | slice = slice(None)) -> Array:
         """How many rows each monitored row stands for; 0 for others."""
         return view.notes[EXTRA][rows] / np.maximum(view.notes[THIN][rows], LEAST)
 
     def _revise(self, views: Sequence[View], room: Room) -> None:
         """The chance, and the monitored part, that fill the memory in the long run."""
         costs = usable(room.costs)
-        rows = [self._need.rows(s, float(self._standing(v, slice(None)).sum())) for s, v in enumerate(views)]
+        rows = [self._need.rows(v, self._standing) for v in views]
         groups = limits(self._policy.split, room.size, self._aliases)
         margin, monitor = self._policy.margin, self._policy.monitor
         fractions, parts = [], []

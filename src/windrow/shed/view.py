@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 Array = np.ndarray
+LESSON = 4096
+"""Rows that are enough to learn from at a time."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,11 @@ class View:
     """Window length in microseconds; for a window counted in rows, how long rows stay in it lately."""
     now: int
     """The newest event time."""
+    passed: float
+    """Seconds of event time since the end of the quantum before."""
+    lesson: int
+    """What is learned of a stream as a whole is learned from every so-many-th row; 0: not in this quantum.
+    While memory is far from full some of the rows will do."""
     payload: Callable[[Sequence[str], int], list[pa.Array]]
     """Columns by name, of the rows from a place on."""
 
@@ -43,14 +50,18 @@ class View:
         return self.weights()
 
     @property
+    def sparse(self) -> int:
+        """One row in so many of those held is enough to learn how long rows are held."""
+        return max(1, len(self) // LESSON)
+
+    @property
     def watched(self) -> Array:
         """Mask of the rows whose results are known in full."""
         return self.weight > 0
 
-    @property
-    def ages(self) -> Array:
+    def ages(self, rows: Array | slice = slice(None)) -> Array:
         """Seconds since each row's event time."""
-        return (self.now - self.ts) / 1e6
+        return (self.now - self.ts[rows]) / 1e6
 
 
 @dataclass(frozen=True)
@@ -58,10 +69,28 @@ class Found:
     """Results of one probe, a row number per stream and result (as in the views)."""
 
     rows: Sequence[Array]
-    newest: Array
-    """Event time of the newest row of each result."""
-    stored: Sequence[Array]
-    """Per stream, a mask: the row is not the newest of its result, and so had to be held for it."""
+    views: Sequence[View]
 
     def __len__(self) -> int:
-        return len(self.newest)
+        return len(self.rows[0])
+
+    @property
+    def newest(self) -> Array:
+        """Event time of the newest row of each result."""
+        return self._latest[0]
+
+    @cached_property
+    def stored(self) -> Sequence[Array]:
+        """Per stream, a mask: the row is not the newest of its result, and so had to be held for it."""
+        return [self._latest[1] != s for s in range(len(self.rows))]
+
+    @cached_property
+    def _latest(self) -> tuple[Array, Array]:
+        """Time and stream of the newest row; at equal times the last of the streams."""
+        newest = self.views[0].ts[self.rows[0]]
+        stream = np.zeros(len(newest), np.int8)
+        for s in range(1, len(self.rows)):
+            times = self.views[s].ts[self.rows[s]]
+            stream[times >= newest] = s
+            newest = np.maximum(newest, times)
+        return newest, stream

@@ -42,10 +42,17 @@ class HashIndex:
         return int(self.back.itemsize) + (0 if self._mixed is None else int(self._mixed.itemsize))
 
     def build(self, columns: Sequence[Array], first: int, end: int) -> None:
+        """Indexes just these rows."""
         capacity = len(columns[0])
-        self.back = np.empty(capacity, np.int32)
-        if self._mixed is not None:
-            self._mixed = np.empty(capacity, np.int64)
+        if len(self.back) != capacity:
+            self.back = np.empty(capacity, np.int32)
+            if self._mixed is not None:
+                self._mixed = np.empty(capacity, np.int64)
+        buckets = self.fixed_buckets or max(_SMALLEST, _next_power(end - first))
+        if len(self.head) == buckets:
+            self.head.fill(-1)
+        else:
+            self.head = np.full(buckets, -1, np.int32)
         self._index(columns, first, first, end)
 
     def append(self, columns: Sequence[Array], first: int, start: int, end: int) -> None:

@@ -8,6 +8,7 @@ a result is built.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +51,7 @@ class Segment:
     def end(self) -> int:
         return self.start + self.rows
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         return int(self.payload.nbytes) + sum(run.nbytes for run in self.runs.values())
 

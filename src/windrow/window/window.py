@@ -24,6 +24,8 @@ SEGMENTS_PER_WINDOW = 8
 _SLACK = 1.5
 _SMALLEST = 64
 _ENDLESS = 1 << 62
+_LARGEST = 1 << 30
+"""Bytes of segments that are made one: Arrow counts a column's text in 31 bits."""
 
 
 class Window:
@@ -91,6 +93,11 @@ class Window:
         spare = len(self.ts) - len(self)
         per_row = sum(c.itemsize for c in self._columns) + sum(i.row_bytes for i in self.indexes.values())
         return self.nbytes - spare * per_row
+
+    @property
+    def nbytes_of_rows(self) -> int:
+        """What goes with the rows: without what is there however few they are."""
+        return self.nbytes_shrunk - sum(index.head.nbytes for index in self.indexes.values())
 
     def offset_of(self, segment: Segment) -> int:
         """Position of a segment's first row; below `first` if some of it has expired."""
@@ -163,28 +170,26 @@ class Window:
         self.first += count
         self._forget_segments()
 
-    def keep(self, alive: Array) -> None:
-        """Lets go of the live rows whose entry in the mask `alive` is false, wherever they stand, and of room
-        that was kept for more. Segments that lose nothing are left as they are."""
-        ordered, live = self.ordered, slice(self.first, self.end)
-        segments: list[Segment] = []
-        fresh = self._moved + self.end
-        at = fresh
-        for s in self._trimmed():
-            begin = self.offset_of(s) - self.first
-            mask = alive[begin : begin + s.rows]
-            if mask.all():
-                segments.append(replace(s, start=at, payload=owned(s.payload)))
-            elif mask.any():
-                segments.append(Segment(at, s.payload.filter(pa.array(mask)), s.oldest, s.newest))
-            at += int(mask.sum())
-        by_hash = {words: index.fixed_buckets for words, index in self.indexes.items()}
-        self._columns = [c[live][alive] for c in self._columns]
-        self._moved, self.first, self.end = fresh, 0, at - fresh
-        self._disordered_until = 0 if ordered else at
+    def keep(self, alive: Array, tight: bool = False) -> None:
+        """Lets go of the live rows whose entry in the mask `alive` is false, wherever they stand, and if
+        `tight` of room that was kept for more. Segments that lose nothing are left as they are."""
+        kept = np.flatnonzero(alive)
+        if len(kept) == len(alive):
+            return
+        ordered, positions = self.ordered, kept + self.first
+        segments = self._thinned(positions)
+        for k, column in enumerate(self._columns):
+            if tight:
+                self._columns[k] = column[positions]
+            else:
+                sliding.move_down(column, positions)
+        self._moved, self.first, self.end = self._moved + self.end, 0, len(kept)
+        self._disordered_until = 0 if ordered else self._moved + self.end
         self.segments = [s if s.runs or not self.sorted_words else self._sorted(s) for s in segments]
-        self.indexes = {}
-        self.index(by_hash, self.sorted_words)
+        for index in self.indexes.values():
+            index.build(self._columns[1:], 0, self.end)
+        if not tight:
+            self._give_back()
 
     def shrink(self) -> None:
         """Gives up the room that was kept for more rows."""
@@ -212,6 +217,36 @@ class Window:
             kept.append(Segment(s.start + gone, s.payload.slice(gone), s.oldest, s.newest) if gone else s)
         return kept
 
+    def _thinned(self, positions: Array) -> list[Segment]:
+        """The segments with just the rows at `positions`, numbered from the window's end on. Neighbours that
+        lose rows become one: few large copies take less time than many small ones."""
+        places = np.searchsorted(positions, [*(self.offset_of(s) for s in self.segments), self.end])
+        found: list[Segment] = []
+        losing: list[tuple[int, int, int]] = []  # from, to, bytes
+        for s, a, b in zip(self.segments, places[:-1].tolist(), places[1:].tolist(), strict=True):
+            size = s.payload.get_total_buffer_size()
+            if losing and (b - a == s.rows or losing[-1][2] + size > _LARGEST):
+                found += self._copied(positions, losing)
+                losing = []
+            if b - a == s.rows:
+                found.append(replace(s, start=self._moved + self.end + a))
+            else:
+                losing.append((a, b, size + (losing[-1][2] if losing else 0)))
+        return found + self._copied(positions, losing)
+
+    def _copied(self, positions: Array, parts: Sequence[tuple[int, int, int]]) -> list[Segment]:
+        """One segment of the rows that stay of some neighbours, if there are any."""
+        if not parts or parts[0][0] == parts[-1][1]:
+            return []
+        begin = parts[0][0]
+        mine = positions[begin : parts[-1][1]]
+        ts = self.ts[mine]
+        start = self._moved + self.end + begin
+        return [Segment(start, self._payload(mine), int(ts.min()), int(ts.max()))]
+
+    def _payload(self, positions: Array) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(self.gather(positions), schema=self.schema)
+
     def _merge_small(self) -> None:
         """Joins the youngest segments while they are of like size, so that few remain and each row is
         copied a few times at most; never past an eighth of the window, so that expiry stays fine-grained."""
@@ -232,9 +267,25 @@ class Window:
         span = max(older.newest, newer.newest) - min(older.oldest, newer.oldest)
         return span <= self.span // SEGMENTS_PER_WINDOW or older.rows + newer.rows <= _SMALLEST
 
+    def _is_long(self, s: Segment) -> bool:
+        """Whether a segment has come to hold so much of the window, by evictions, that it should not wait
+        until all its rows have expired."""
+        if self.span is None:
+            return s.rows * SEGMENTS_PER_WINDOW > 4 * max(_SMALLEST, len(self))
+        return (s.newest - s.oldest) * SEGMENTS_PER_WINDOW > 2 * self.span
+
     def _forget_segments(self) -> None:
         live = next((k for k, s in enumerate(self.segments) if self.offset_of(s) + s.rows > self.first), None)
         del self.segments[: len(self.segments) if live is None else live]
+        if self.segments and self._is_long(self.segments[0]):
+            oldest = self.segments[0]
+            if 2 * (self.first - self.offset_of(oldest)) > oldest.rows:
+                positions = np.arange(self.first, self.offset_of(oldest) + oldest.rows)
+                self.segments[0] = self._segment(self._moved + self.first, self._payload(positions))
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """Room for four times the rows there are is too much."""
         if len(self.ts) > _SMALLEST and len(self) * 4 < len(self.ts):
             self._move(max(_SMALLEST, int(len(self) * _SLACK)))
 

@@ -1,0 +1,129 @@
+"""Counting what rows find and how long they are held, by steps of a score (one a doubling) and parts of the
+window.
+
+A score stands on a scale by its logarithm, drawn straight between powers of two: that is what the bits of a
+float are, read as a number. `middle` is the score in the middle of the scale, which goes `reach` steps to
+either side; both are given as bits. Without scores (reach 0) there is one step, and they are not looked at.
+Times are in microseconds, `span` and `seconds` in seconds; every row counts as `each`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_DOUBLING = 2.0**-52
+"""Of the bits of a float."""
+
+
+@njit(cache=True, inline="always")
+def _place(score: np.int64, middle: np.int64, reach: int) -> float:
+    """On the scale of steps, between them too; at its beginning before there is a middle."""
+    if middle == 0:
+        return 0.0
+    return min(max((score - middle) * _DOUBLING + reach, 0.0), 2.0 * reach)
+
+
+@njit(cache=True, inline="always")
+def _step(scores: Any, row: int, middle: np.int64, reach: int) -> int:
+    if reach == 0:
+        return 0
+    return int(_place(scores[row], middle, reach) + 0.5)
+
+
+@njit(cache=True, nogil=True)
+def count_rows(scores: Any, middle: int, reach: int, each: float, out: Any) -> None:
+    """Rows by step."""
+    for row in range(len(scores)):
+        out[_step(scores, row, middle, reach)] += each
+
+
+@njit(cache=True, nogil=True)
+def count_results(
+    rows: Any,
+    times: Any,
+    stored: Any,
+    ts: Any,
+    scores: Any,
+    middle: int,
+    reach: int,
+    span: float,
+    each: float,
+    out: Any,
+) -> float:
+    """Results of `rows` that came at `times`, where the row was `stored`, by step and by the part of the
+    window in which they came; returns how many there are."""
+    parts, total = out.shape[1], 0
+    scale = parts / (1e6 * span)
+    for k in range(len(rows)):
+        if stored[k]:
+            row = rows[k]
+            part = int((times[k] - ts[row]) * scale)
+            out[_step(scores, row, middle, reach), min(max(part, 0), parts - 1)] += each
+            total += 1
+    return total * each
+
+
+@njit(cache=True, nogil=True)
+def spend_time(
+    ts: Any,
+    scores: Any,
+    weights: Any,
+    now: int,
+    seconds: float,
+    middle: int,
+    reach: int,
+    span: float,
+    out: Any,
+) -> None:
+    """Row-seconds by step and part: each row has come to its age while `seconds` passed, and stands for as
+    many as its weight."""
+    parts = out.shape[1]
+    width, per_part = span / parts, parts / span
+    for row in range(len(ts)):
+        age = (now - ts[row]) * 1e-6
+        upto = min(max(age, 0.0), span)
+        at = min(max(age - seconds, 0.0), upto)
+        step = _step(scores, row, middle, reach)
+        part = int(at * per_part)
+        while part < parts and at < upto:
+            end = min((part + 1) * width, upto)
+            out[step, part] += weights[row] * (end - at)
+            at = end
+            part += 1
+
+
+@njit(cache=True, nogil=True)
+def priority(
+    ts: Any,
+    scores: Any,
+    now: int,
+    middle: int,
+    reach: int,
+    span: float,
+    start: Any,
+    end: Any,
+    by_step: Any,
+    out: Any,
+) -> None:
+    """The rank of each row: by step and part it goes from `start` to `end` as the part passes, and between
+    steps it follows `by_step`. Of rows that are worth the same the oldest stay: so all ages are seen, and
+    their worth is learned. 0 beyond the window."""
+    parts = start.shape[1]
+    per_part = parts / span
+    inverse = 1 / by_step
+    for row in range(len(ts)):
+        at = max((now - ts[row]) * 1e-6, 0.0) * per_part
+        if at >= parts:
+            out[row] = 0.0
+            continue
+        part = int(at)
+        place = _place(scores[row], middle, reach) if reach else 0.0
+        step, lower = int(place + 0.5), int(place)
+        rank = start[step, part] + (at - part) * (end[step, part] - start[step, part])
+        if lower < place:
+            between = by_step[lower] + (place - lower) * (by_step[lower + 1] - by_step[lower])
+            rank *= between * inverse[step]
+        out[row] = rank * (1 + 1e-9 * at)

@@ -1,0 +1,88 @@
+"""Choosing the rows that rank lowest, without sorting them all.
+
+A sample of the rows tells between which two ranks the border must lie; one pass over the rows puts those
+between aside, and the search goes on among them (Floyd and Rivest's selection, with weights).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_FEW = 64
+"""Rows that may as well be sorted."""
+_SAMPLE = 512
+_WIDE = 48
+"""Places of the sample on either side of where the border should be: four standard deviations at least."""
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def _freed(rank: Any, frees: Any, low: float, high: float) -> Any:
+    """What rows of ranks below `low` free, and what those up to `high` do."""
+    below = within = 0.0
+    for k in range(len(rank)):
+        below += frees[k] if rank[k] < low else 0.0
+        within += frees[k] if rank[k] <= high else 0.0
+    return below, within
+
+
+@njit(cache=True, nogil=True)
+def _between(rank: Any, frees: Any, low: float, high: float, ranks: Any, worths: Any) -> int:
+    """Puts the rows of ranks from `low` to `high` aside; returns how many they are. May be done in place."""
+    kept = 0
+    for k in range(len(rank)):
+        value, worth = rank[k], frees[k]
+        ranks[kept], worths[kept] = value, worth
+        kept += (value >= low) & (value <= high)
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def _border(rank: Any, frees: Any, needed: float) -> Any:
+    """The rank up to which rows go, and how much those of this very rank must free.
+
+    Invariant: the border is among `ranks`, and `left` is what these must free.
+    """
+    most = np.finfo(np.float64).max
+    freed, left = _freed(rank, frees, np.inf, most)[1], needed
+    if freed <= needed:
+        return np.inf, 0.0
+    ranks, worths = rank, frees
+    out, outs = np.empty(len(rank) + 1), np.empty(len(rank) + 1)
+    while len(ranks) > _FEW:
+        sample = np.sort(ranks[:: len(ranks) // _SAMPLE + 1])
+        at = min(int(left / freed * len(sample)), len(sample) - 1)
+        low, high = sample[max(0, at - _WIDE)], min(most, sample[min(len(sample) - 1, at + _WIDE)])
+        if low == sample[0] and high == sample[-1]:
+            low = high = sample[at]
+        below, within = _freed(ranks, worths, low, high)
+        if below >= left:
+            low, high, freed = -np.inf, np.nextafter(low, -np.inf), below
+        elif within < left:
+            low, high, freed, left = np.nextafter(high, np.inf), most, freed - within, left - within
+        else:
+            freed, left = within - below, left - below
+            if low == high:
+                return low, left
+        kept = _between(ranks, worths, low, high, out, outs)
+        ranks, worths = out[:kept], outs[:kept]
+    for border in np.sort(ranks):
+        below, within = _freed(ranks, worths, border, border)
+        if within >= left:
+            return border, left - below
+    return np.inf, 0.0
+
+
+@njit(cache=True, nogil=True)
+def lowest(rank: Any, frees: Any, needed: float, out: Any) -> None:
+    """Marks the rows that rank lowest, as few as together free what is `needed`; of rows of the same rank the
+    first. Rows of infinite rank are never marked."""
+    border, left = _border(rank, frees, needed)
+    for k in range(len(rank)):
+        out[k] = rank[k] < border
+    for k in range(len(rank)):
+        if rank[k] == border and left > 0.0:
+            out[k] = True
+            left -= frees[k]
