@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from windrow.bench import band, equality, harvest, memory, scan, shed, spark, startup
+from windrow.bench import band, deadline, equality, harvest, memory, scan, shed, spark, startup
 from windrow.errors import QueryError, unknown
 
 Figures = list[dict[str, Any]]
@@ -22,6 +22,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "memory": ("Memory per window row, and cost per row over 1,000 small batches", memory.run),
     "shed": ("What a memory limit costs, by policy", shed.run),
     "harvest": ("Choosing what to look at under a deadline: time and optimality, by method", harvest.run),
+    "deadline": ("Streams faster than the machine: harvesting against dropping rows", deadline.run),
     "spark": ("On Spark, against Spark's own stream-stream join, on the same files", spark.run),
     "startup": ("First use compiles, later processes load from disk", startup.run),
 }
