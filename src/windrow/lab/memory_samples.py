@@ -52,10 +52,9 @@ class Averaged:
             for alias, rows in trace.tables.items()
         }
         # The true frequencies, read off the rows: the paper, too, looks at its streams beforehand.
-        keys, counts = np.unique(trace.tables["b"]["k"].to_numpy(), return_counts=True)
-        results = counts / counts.sum() * trace.rates["b"] * WINDOW
-        told: dict[object, float] = {value: 0.0 for value in range(VALUES)}
-        told.update(zip(keys.tolist(), results.tolist(), strict=True))
+        counts = np.bincount(trace.tables["b"]["k"].to_numpy(), minlength=VALUES)
+        told: dict[object, float] = {}
+        told.update(enumerate((counts / counts.sum() * trace.rates["b"] * WINDOW).tolist()))
         return cls(replace(trace, tables=tables), {"a": told})
 
     def policies(self) -> dict[str, tuple[Policy, float]]:

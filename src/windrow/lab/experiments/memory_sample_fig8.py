@@ -19,7 +19,7 @@ from windrow.lab.memory_samples import VALUES, WINDOW, Averaged
 
 SKEW, SPREAD = 2.0, 1.0
 SPAN = {"full": 4000.0, "quick": 2000.0}
-SEEDS = {"full": 12, "quick": 2}
+SEEDS = {"full": 6, "quick": 2}
 MEMORY = {"full": (0.1, 0.3, 0.5, 0.7, 0.9), "quick": (0.1, 0.5)}
 PACE = "every 120 rows"
 LINES = {"UNIFORM": "o-", "UNIFORM, unbiased": "o:", "EQ-CLUSTER": "v-", "PPS-CLUSTER": "s-"}

@@ -26,8 +26,8 @@ from windrow.planning.age import AgeCurve
 from windrow.planning.sampling import AgeSample, FrequencySample, Sampled
 
 SPAN = {"full": 6000.0, "quick": 2500.0}
-SEEDS = {"full": 4, "quick": 1}
-FRACTIONS = {"full": (0.01, 0.03, 0.1, 0.3, 0.6, 0.9), "quick": (0.03, 0.3)}
+SEEDS = {"full": 2, "quick": 1}
+FRACTIONS = {"full": (0.03, 0.1, 0.3, 0.9), "quick": (0.03, 0.3)}
 OFF = {"full": 0.08, "quick": 0.15}
 """By how much measured and foretold rows may differ."""
 STEP = 24.7
