@@ -1,8 +1,8 @@
 """Three and four streams under a memory limit: the models' extension to m streams against baselines.
 
 All streams share a key by Zipf's law and are stored. A row's expected results are those of the frequency
-model for m streams (shed/frequency.py); AUTO learns by score and age as with two. A result is lost with any of
-its rows, so that what is kept of one stream must fit what is kept of the others.
+model for m streams (shed/frequency.py); AUTO learns by score and age as with two. A result is lost with any
+of its rows, so that what is kept of one stream must fit what is kept of the others.
 """
 
 from __future__ import annotations
