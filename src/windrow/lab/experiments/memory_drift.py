@@ -21,7 +21,7 @@ from windrow.model.policy import Policy
 
 WINDOW, MEMORY, VALUES = 100.0, 0.3, 200
 WINDOWS = {"full": 24, "quick": 16}
-SEEDS = {"full": 3, "quick": 1}
+SEEDS = {"full": 2, "quick": 1}
 PACE = {"age": "every 120 rows", "frequency": "every 40 rows"}
 NEVER = 1e6
 """A half-life, in windows, with which nothing is ever forgotten."""

@@ -19,8 +19,8 @@ from windrow.lab.memory_samples import VALUES, WINDOW, Averaged
 
 SKEW, SPREAD = 2.0, 1.0
 SPAN = {"full": 4000.0, "quick": 2000.0}
-SEEDS = {"full": 6, "quick": 2}
-MEMORY = {"full": (0.1, 0.3, 0.5, 0.7, 0.9), "quick": (0.1, 0.5)}
+SEEDS = {"full": 4, "quick": 2}
+MEMORY = {"full": (0.1, 0.3, 0.6, 0.9), "quick": (0.1, 0.5)}
 PACE = "every 120 rows"
 LINES = {"UNIFORM": "o-", "UNIFORM, unbiased": "o:", "EQ-CLUSTER": "v-", "PPS-CLUSTER": "s-"}
 

@@ -25,7 +25,7 @@ from windrow.model.samples import Uniform
 from windrow.planning.age import AgeCurve
 from windrow.planning.sampling import AgeSample, FrequencySample, Sampled
 
-SPAN = {"full": 6000.0, "quick": 2500.0}
+SPAN = {"full": 5000.0, "quick": 2500.0}
 SEEDS = {"full": 2, "quick": 1}
 FRACTIONS = {"full": (0.03, 0.1, 0.3, 0.9), "quick": (0.03, 0.3)}
 OFF = {"full": 0.08, "quick": 0.15}
