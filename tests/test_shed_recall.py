@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from windrow.shed.monitor import Account, missed_interval, recall_interval
+from windrow.shed.missed import missed_interval
+from windrow.shed.monitor import Account, recall_interval
 
 
 @pytest.mark.parametrize("ghosts", [0.5, 3, 20, 300])
@@ -62,5 +63,5 @@ def test_more_ghosts_tell_more():
     few, many = recall_interval(50, 100, 500), recall_interval(5000, 10000, 50000)
     assert few[0] == many[0] == 0.5
     assert few[1] < many[1] < 0.5 < many[2] < few[2]
-    assert recall_interval(50, 100, 500, tail=0.2)[1] > few[1]
+    assert recall_interval(50, 100, 500, level=0.6)[1] > few[1]
     assert recall_interval(7, 7, 0) == recall_interval(0, 0, 0) == (1.0, 1.0, 1.0)

@@ -23,8 +23,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import gammaincinv
 
+from windrow.shed.missed import missed_interval
 from windrow.shed.view import Found, View
 
 Array = np.ndarray
@@ -32,8 +32,6 @@ WATCH = "watch"
 """The note: 0, or a watched row's slot plus one."""
 ENOUGH = 4096
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-TAIL = 0.025
-"""Of a 95 % interval."""
 
 
 class Account:
@@ -285,13 +283,13 @@ class Monitor:
 
 
 def recall_interval(
-    found: float, true: float, variance: float, tail: float = TAIL
+    found: float, true: float, variance: float, level: float = 0.95
 ) -> tuple[float, float, float]:
     """Estimate, low and high of found / true, where `true` was estimated with this variance and nothing else
-    is known; each end is passed with chance `tail`."""
+    is known."""
     missed = max(0.0, true - found)
     step = variance / missed if missed else 0.0
-    return recall_between(found, missed, *missed_interval(missed, variance, step, tail))
+    return recall_between(found, missed, *missed_interval(missed, variance, step, level))
 
 
 def recall_between(found: float, missed: float, low: float, high: float) -> tuple[float, float, float]:
@@ -299,13 +297,3 @@ def recall_between(found: float, missed: float, low: float, high: float) -> tupl
     if found + missed == 0:
         return 1.0, 1.0, 1.0
     return found / (found + missed), found / (found + high), found / (found + max(low, 0.0))
-
-
-def missed_interval(missed: float, variance: float, step: float, tail: float = TAIL) -> tuple[float, float]:
-    """Interval of a sum over a Poisson number of ghosts of unequal sizes, by gamma distributions with
-    the same mean and variance (Fay and Feuer, 1997); for the upper end there is one more ghost, of size
-    `step`, which makes up for those that happened not to be seen."""
-    low = variance / missed * gammaincinv(missed**2 / variance, tail) if variance and missed else missed
-    mean, spread = missed + step, variance + step**2
-    high = spread / mean * gammaincinv(mean**2 / spread, 1 - tail) if spread and mean else missed
-    return float(low), float(high)
