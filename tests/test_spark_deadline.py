@@ -69,7 +69,7 @@ def test_a_deadline_sheds_work_and_tells_what_that_costs(tmp_path, exact):
     assert "time for" in str(told[-1])
     assert found == true or any(m.throttle < 1 for m in told)
     sums = [sum(m.total(f"results_{n}") for m in told) for n in ("found", "true", "variance")]
-    _, low, high = recall_interval(*sums, z=4)
+    _, low, high = recall_interval(*sums, level=0.9999)
     assert low <= found.total() / true.total() <= high
 
 

@@ -63,7 +63,7 @@ def test_a_limit_holds_for_the_whole_join_and_over_a_restart(two):
     assert all(sum(s) <= LIMIT for s in shares)
     assert shares[0] == [LIMIT // 3] * 3 != shares[-1]
     sums = [sum(m.total(f"results_{n}") for m in told) for n in ("found", "true", "variance")]
-    _, low, high = recall_interval(*sums, z=3.3)
+    _, low, high = recall_interval(*sums, level=0.999)
     assert low <= found.total() / true.total() <= high
     assert told[-1].recall[0] < 1 and "recall 0." in str(told[-1])
 

@@ -46,7 +46,8 @@ class Shedder:
         self.policy = policy
         self.limit = limit
         self.ranking: Ranking = make_ranking(policy, context)
-        self.monitor = Monitor() if policy.monitor > 0 and not self.ranking.samples else None
+        watches = policy.monitor > 0 and not self.ranking.samples
+        self.monitor = Monitor(len(context.schemas)) if watches else None
         self.notes = (*((WATCH,) if self.monitor else ()), *self.ranking.notes)
         self.fairness = Fairness(len(context.schemas))
         self.shed = [0] * len(context.schemas)
@@ -98,7 +99,7 @@ class Shedder:
         ranking = self.ranking
         if self._idle:
             if self.monitor:
-                self.monitor.results.add(len(partials))
+                self.monitor.results.add(len(partials), len(partials))
             return None
         windows = join.windows
         views = [self._view(join, s) for s in range(len(windows))]
@@ -329,9 +330,10 @@ class Shedder:
             known = Quality(float("nan"), 0.0, 1.0) if lost else Quality(1.0, 1.0, 1.0)
         else:
             sums = self.monitor.results
-            known = Quality(*self.monitor.recall(), self.monitor.count, sums.found, sums.true, sums.variance)
+            variance = float(sums.variance.sum())
+            known = Quality(*self.monitor.recall(), self.monitor.count, sums.found, sums.true, variance)
             if self.monitor.worth is not None:
-                recall, low, high = self.monitor.worth.recall()
+                recall, low, high = self.monitor.recall(worth=True)
                 known = replace(known, importance_recall=recall, importance_low=low, importance_high=high)
         return self.ranking.judge(replace(known, fairness=self._fairness(join)))
 

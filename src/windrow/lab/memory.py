@@ -66,12 +66,18 @@ class Trace:
     @cached_property
     def exact(self) -> Found:
         """Everything there is to find."""
-        return self._run(wr.Query(self._streams, on=self.on))
+        return self._run(wr.Query(self.streams, on=self.on))
 
     def under(
         self, rows: float, shed: str | Policy, seed: int = 0, evaluate: str | wr.Interval | None = None
     ) -> Found:
         """What is found with so many rows of memory for the stored streams."""
+        return self._run(self.query(rows, shed, seed, evaluate))
+
+    def query(
+        self, rows: float, shed: str | Policy, seed: int = 0, evaluate: str | wr.Interval | None = None
+    ) -> wr.Query:
+        """The join with so many rows of memory for the stored streams."""
         policy = POLICIES[shed]() if isinstance(shed, str) else shed
         size = max(round(rows), len(self.stored))
         if self.probing:
@@ -79,10 +85,9 @@ class Trace:
             shares = {alias: float(size) / len(self.stored) for alias in self.stored}
             policy = replace(policy, split=shares | dict.fromkeys(self.probing, 1.0))
             size += len(self.probing)
-        query = wr.Query(
-            self._streams, on=self.on, memory=f"{size} rows", shed=policy, seed=seed, evaluate=evaluate
+        return wr.Query(
+            self.streams, on=self.on, memory=f"{size} rows", shed=policy, seed=seed, evaluate=evaluate
         )
-        return self._run(query)
 
     def curve(self, alias: str, spans: int) -> AgeCurve:
         """The age curve of a stream's rows, from its exact results; rows that came too late to be seen for a
@@ -95,13 +100,13 @@ class Trace:
         return AgeCurve(tuple(counts / whole.sum()), window / spans)
 
     @property
-    def _streams(self) -> dict[str, wr.Stream]:
+    def streams(self) -> dict[str, wr.Stream]:
         return {alias: wr.Stream("ts", timedelta(seconds=span)) for alias, span in self.windows.items()}
 
     def _run(self, query: wr.Query) -> Found:
         operator = wr.Operator(query)
         results = operator.process(self.tables).combine_chunks()
-        ts = {alias: _since_start(pc.struct_field(results[alias], "ts")) for alias in self.tables}
+        ts = {alias: since_start(pc.struct_field(results[alias], "ts")) for alias in self.tables}
         newest = np.max(list(ts.values()), axis=0)
         return Found(newest, {alias: newest - each for alias, each in ts.items()}, operator.measure())
 
@@ -131,8 +136,8 @@ def table(times: Array, **columns: Array) -> pa.Table:
 
 
 def seconds(rows: pa.Table) -> Array:
-    return _since_start(rows["ts"])
+    return since_start(rows["ts"])
 
 
-def _since_start(ts: pa.ChunkedArray) -> Array:
+def since_start(ts: pa.ChunkedArray) -> Array:
     return (ts.cast(pa.int64()).to_numpy() - int(START.timestamp()) * SECOND) / SECOND

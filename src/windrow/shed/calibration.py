@@ -28,7 +28,7 @@ from windrow.planning.age import AgeCurve
 Array = np.ndarray
 REACH = 12
 """Doublings on either side of a middling score that are told apart."""
-PRIOR = 4.0
+PRIOR = 1.0
 """Results at ratio 1 that every count begins with."""
 ROUNDS = 6
 REFIT = 8

@@ -149,7 +149,6 @@ class Tally:
     def judge(self, known: Quality, sampling: float) -> Quality:
         recall, low, high = recall_interval(self.sampled, self.weights, self.variance)
         known = replace(known, found=self.sampled, true=self.weights, variance=self.variance)
-        known = replace(known, found=self.sampled, true=self.weights, variance=self.variance)
         return replace(known, recall=recall, low=low, high=high, sampling=sampling)
 
     def save(self) -> list[float]:

@@ -8,8 +8,8 @@ was given up is watched. So the number of true results is estimated without bias
     results without a ghost  +  sum over results with ghosts of the product of their ghosts' weights
 
 and its variance (Horvitz-Thompson, of rows drawn independently) by  sum over ghosts of (1 - 1/w) y^2,  with y
-the part of the sum that the ghost takes part in. Where a result has several ghosts this counts first-order
-terms only.
+the part of the sum that the ghost takes part in. Two results that share two ghosts count twice in that, so it
+errs to the safe side. The interval follows from means and variances by the number of ghosts: `Account`.
 
 The number of watched rows is held between a quarter and the whole of what the policy's `monitor` allows: when
 there are more, each stays watched with chance 1/2 and counts double; when there are few, more of the new rows
@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.shed.missed import missed_interval
 from windrow.shed.view import Found, View
 
 Array = np.ndarray
@@ -32,7 +33,6 @@ WATCH = "watch"
 """The note: 0, or a watched row's slot plus one."""
 ENOUGH = 4096
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-Z95 = 1.959963984540054
 
 
 @dataclass(frozen=True)
@@ -48,21 +48,27 @@ class Watched:
 
 
 class Account:
-    """A sum over results: what was found of it, and what it would be without a limit."""
+    """A sum over results: what was found of it, and what it would be without a limit.
 
-    def __init__(self, slots: int = 0) -> None:
+    Results are told apart by the number of their ghosts, their *depth*, for each depth has its own way of
+    being uncertain: of results that lost one row many ghosts are seen, of those that lost two a few pairs.
+    """
+
+    def __init__(self, slots: int = 0, depths: int = 1) -> None:
+        self.count = 0
+        """Results."""
         self.found = 0.0
         self.true = 0.0
-        self.variance = 0.0
-        self.seen = np.zeros(slots)
-        """By slot: the part that the watched row took part in as a ghost."""
+        self.missed = np.zeros(depths)
+        """By depth, from 1 on: the estimate, its variance, and the most that hung on one ghost."""
+        self.variance = np.zeros(depths)
+        self.largest = np.zeros(depths)
+        self.seen = np.zeros((depths, slots))
+        """By depth and slot: the part that the watched row took part in as a ghost."""
 
-    def recall(self, z: float = Z95) -> tuple[float, float, float]:
-        """Estimate, low and high."""
-        return recall_interval(self.found, self.true, self.variance, z)
-
-    def add(self, value: float) -> None:
-        """Results worth this, without a ghost."""
+    def add(self, value: float, count: int) -> None:
+        """So many results, worth this together, without a ghost."""
+        self.count += count
         self.found += value
         self.true += value
 
@@ -71,24 +77,55 @@ class Account:
     ) -> None:
         """Results worth `values`, `counted` with the weights of their ghosts; which results have a ghost and
         in which slot; and what each slot weighs."""
+        self.count += len(values)
         self.found += float(values.sum())
         self.true += float(counted.sum())
+        depth = np.bincount(np.concatenate([which for which, _ in ghosts]), minlength=len(values))
+        haunted = depth > 0
+        self.missed += np.bincount(depth[haunted] - 1, (counted - values)[haunted], len(self.missed))
         for which, slots in ghosts:
-            mine, at = np.unique(slots, return_inverse=True)
-            more = np.bincount(at, counted[which], len(mine))
-            before = self.seen[mine]
-            self.seen[mine] = before + more
-            spread = (1 - 1 / weight[mine]) * ((before + more) ** 2 - before**2)
-            self.variance += float(spread.sum())
+            mine, at = np.unique((depth[which] - 1) * len(weight) + slots, return_inverse=True)
+            row, slot = np.divmod(mine, len(weight))
+            before = self.seen[row, slot]
+            after = before + np.bincount(at, counted[which], len(mine))
+            self.seen[row, slot] = after
+            chance = 1 - 1 / weight[slot]
+            self.variance += np.bincount(row, chance * (after**2 - before**2), len(self.variance))
+            np.maximum.at(self.largest, row, chance * after)
+
+    def sums(self) -> list[Any]:
+        """What `load` takes, besides what was seen."""
+        by_depth = (self.missed, self.variance, self.largest)
+        return [self.count, self.found, self.true, *(each.tolist() for each in by_depth)]
+
+    def load(self, sums: Sequence[Any], seen: Array) -> None:
+        self.count, self.found, self.true, *by_depth = sums
+        self.missed, self.variance, self.largest = map(np.array, by_depth)
+        self.seen = seen
+
+    def recall(self, weight: float) -> tuple[float, float, float]:
+        """Estimate, low and high; `weight` is what a new ghost stands for."""
+        below = above = 0.0
+        size = (weight - 1) * (self.found / self.count if self.found else 1.0)
+        for missed, variance, largest in zip(self.missed, self.variance, self.largest, strict=True):
+            low, high = missed_interval(missed, variance, largest if missed > 0 else size)
+            below, above = below + (missed - low) ** 2, above + (high - missed) ** 2
+            if missed == 0:
+                break
+            size = (weight - 1) * variance / missed
+        lost = max(0.0, self.true - self.found)
+        return recall_between(self.found, lost, lost - below**0.5, lost + above**0.5)
 
 
 class Monitor:
-    def __init__(self) -> None:
+    def __init__(self, streams: int = 2) -> None:
+        self._depths = streams - 1
+        """A result has at most so many ghosts: its newest row is none."""
         self.chance = 1.0
         """That a new row is watched."""
         self.watching = False
         """Nothing needs watching until the limit is first reached: until then nothing is lost."""
-        self.results = Account()
+        self.results = Account(depths=self._depths)
         self.worth: Account | None = None
         """Where results are not all worth the same: the sum of their worth."""
         self._weight = np.ones(0)
@@ -97,9 +134,10 @@ class Monitor:
 
     # -- what it tells ------------------------------------------------------------------------------
 
-    def recall(self, z: float = Z95) -> tuple[float, float, float]:
-        """Estimate, low and high."""
-        return self.results.recall(z)
+    def recall(self, worth: bool = False) -> tuple[float, float, float]:
+        """Estimate, low and high, of the results or of their worth."""
+        account = self.worth if worth and self.worth else self.results
+        return account.recall(1 / self.chance if self.watching else 1.0)
 
     @property
     def count(self) -> int:
@@ -117,11 +155,11 @@ class Monitor:
         """Counts results; `worth` is what each is worth, where that is not the same for all."""
         weights, ghosts = self._haunting(found)
         if worth is not None:
-            self.worth = self.worth or Account(len(self._weight))
+            self.worth = self.worth or Account(len(self._weight), self._depths)
         if not ghosts:
-            self.results.add(len(found))
+            self.results.add(len(found), len(found))
             if self.worth is not None and worth is not None:
-                self.worth.add(float(worth.sum()))
+                self.worth.add(float(worth.sum()), len(found))
             return
         self.results.haunted(np.ones(len(found)), weights, ghosts, self._weight)
         if self.worth is not None and worth is not None:
@@ -214,13 +252,13 @@ class Monitor:
             self._weight = np.concatenate([self._weight, np.ones(more)])
             self._ghost = np.concatenate([self._ghost, np.zeros(more, bool)])
             for account in self._accounts:
-                account.seen = np.concatenate([account.seen, np.zeros(more)])
+                account.seen = np.pad(account.seen, ((0, 0), (0, more)))
             self._free = np.concatenate([self._free, np.arange(size, size + more)])
         slots, self._free = self._free[: len(rows)], self._free[len(rows) :]
         self._weight[slots] = 1 / self.chance
         self._ghost[slots] = False
         for account in self._accounts:
-            account.seen[slots] = 0.0
+            account.seen[:, slots] = 0.0
         column[rows] = slots + 1
 
     def _watched(self, view: View) -> Watched:
@@ -245,30 +283,38 @@ class Monitor:
         plain = {
             "chance": self.chance,
             "watching": self.watching,
-            "accounts": [[a.found, a.true, a.variance] for a in self._accounts],
+            "accounts": [account.sums() for account in self._accounts],
         }
-        seen = {f"seen {k}": account.seen for k, account in enumerate(self._accounts)}
+        seen = {
+            f"seen {k} {depth}": part
+            for k, account in enumerate(self._accounts)
+            for depth, part in enumerate(account.seen)
+        }
         return plain, pa.record_batch({"weight": self._weight, "ghost": self._ghost, **seen})
 
     def load(self, plain: dict[str, Any], slots: pa.RecordBatch) -> None:
         self.chance, self.watching = plain["chance"], plain["watching"]
         self._weight = slots.column("weight").to_numpy().copy()
         self._ghost = slots.column("ghost").to_numpy(zero_copy_only=False).copy()
-        self.worth = Account() if len(plain["accounts"]) > 1 else None
+        self.worth = Account(depths=self._depths) if len(plain["accounts"]) > 1 else None
         for k, (account, sums) in enumerate(zip(self._accounts, plain["accounts"], strict=True)):
-            account.found, account.true, account.variance = sums
-            account.seen = slots.column(f"seen {k}").to_numpy().copy()
+            seen = [slots.column(f"seen {k} {depth}").to_numpy() for depth in range(self._depths)]
+            account.load(sums, np.stack(seen))
         self._free = np.empty(0, np.int64)
 
 
-def recall_interval(found: float, true: float, variance: float, z: float = Z95) -> tuple[float, float, float]:
-    """Estimate, low and high of found / true, where `true` was estimated with this variance.
-
-    The interval is symmetric in the logarithm of the number of missed results, which is positive and skewed;
-    what was found is certain.
-    """
+def recall_interval(
+    found: float, true: float, variance: float, level: float = 0.95
+) -> tuple[float, float, float]:
+    """Estimate, low and high of found / true, where `true` was estimated with this variance and nothing else
+    is known."""
     missed = max(0.0, true - found)
-    if missed == 0.0 or true == 0.0:
+    step = variance / missed if missed else 0.0
+    return recall_between(found, missed, *missed_interval(missed, variance, step, level))
+
+
+def recall_between(found: float, missed: float, low: float, high: float) -> tuple[float, float, float]:
+    """Estimate, low and high of the recall; what was found is certain."""
+    if found + missed == 0:
         return 1.0, 1.0, 1.0
-    factor = float(np.exp(z * np.sqrt(variance) / missed)) if variance < (50 * missed) ** 2 else float("inf")
-    return found / true, found / (found + missed * factor), found / (found + missed / factor)
+    return found / (found + missed), found / (found + high), found / (found + max(low, 0.0))

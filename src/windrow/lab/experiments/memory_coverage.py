@@ -1,0 +1,157 @@
+"""Claim B4: how often the 95 % interval of the recall holds the true recall.
+
+Every policy runs under 30 % of what whole windows hold, on streams of the frequency model, of the age model,
+and on three streams; samples are told by their results' number, as the others. Policies that know what
+results are worth tell the recall of that, too. Streams are short and windows small, so that the estimate
+rests on a dozen watched rows at a time: with more it is better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.stats import binom
+
+from windrow.lab.experiment import Claim, Experiment, Row, Size
+from windrow.lab.memory import Trace
+from windrow.lab.memory_streams import SHAPES, age_based, shared_key
+from windrow.model.importance import Greedy, Importance
+from windrow.model.learned import Auto
+from windrow.model.policies import POLICIES
+from windrow.model.policy import Policy
+
+SEEDS = {"full": 100, "quick": 6}
+MEMORY = 0.3
+PACE = "every 200 rows"
+CASES = ("2 streams, frequencies", "2 streams, ages", "3 streams")
+QUICK = ("random", "auto", "importance", "cluster")
+"""Policies of the quick size."""
+
+
+def parameters(size: Size) -> Mapping[str, Any]:
+    return {
+        "memory": MEMORY,
+        "watched": Policy.monitor,
+        "evaluated": PACE,
+        "seeds": SEEDS[size],
+        "2 streams, frequencies": "20 rows/s each, windows of 20 s, 100 s, 100 values, Zipf 0.8",
+        "2 streams, ages": "8 and 16 rows/s, BELL over a window of 100 s, 250 s",
+        "3 streams": "24 rows/s each, windows of 15 s, 60 s, 150 values, uniform",
+    }
+
+
+def tasks(size: Size) -> Sequence[tuple[Size, int]]:
+    return [(size, seed) for seed in range(SEEDS[size])]
+
+
+def run(task: tuple[Size, int]) -> list[Row]:
+    size, seed = task
+    rows = []
+    for case in CASES:
+        trace = _trace(case, seed)
+        for name, policy in _policies(case, trace).items():
+            if size == "full" or name in QUICK:
+                common = {"case": case, "policy": name, "seed": seed}
+                rows += [common | told for told in _told(trace, policy, seed)]
+    return rows
+
+
+def _trace(case: str, seed: int) -> Trace:
+    if case == "3 streams":
+        return shared_key(3, 60, seed, 30, 15, 150, 0.0)
+    if case == "2 streams, ages":
+        return age_based([SHAPES["BELL"]], 250, seed, (10, 20), 100)
+    return shared_key(2, 100, seed, 25, 20, 100, 0.8)
+
+
+def _policies(case: str, trace: Trace) -> dict[str, Policy]:
+    by = {alias: f"{alias}.k % 10 + 1" for alias in trace.tables}
+    given: dict[str, Policy] = {
+        "importance": Importance(by=by),
+        "greedy": Greedy(by=by),
+        "auto, by importance": Auto(by=by),
+    }
+    names = [name for name in POLICIES if name != "uniform" or case != "3 streams"]
+    return {name: POLICIES[name]() for name in names if name not in given} | given
+
+
+def _told(trace: Trace, policy: Policy, seed: int) -> list[Row]:
+    """The recall of one run, and what was told of it."""
+    found = trace.under(MEMORY * trace.whole, policy, seed, PACE).measured
+    true = found.results / trace.exact.measured.results
+    told = [{"of": "results", "true": true, "told": found.recall}]
+    told[0] |= {"low": found.recall_low, "high": found.recall_high}
+    quality = found.quality
+    if quality.importance_recall is not None and getattr(policy, "by", None) is not None:
+        whole = trace.under(4 * trace.whole, policy, seed, PACE).measured.quality.importance
+        assert whole and quality.importance is not None
+        worth = {"of": "importance", "true": quality.importance / whole, "told": quality.importance_recall}
+        told.append(worth | {"low": quality.importance_low, "high": quality.importance_high})
+    return told
+
+
+def assess(rows: Sequence[Row]) -> list[Claim]:
+    runs = len({row["seed"] for row in rows})
+    least = enough(runs)
+    claims = []
+    for case in CASES:
+        inside = {
+            name: sum(bool(row["low"] <= row["true"] <= row["high"]) for row in mine)
+            for name, mine in _by_kind(rows, case).items()
+        }
+        claims.append(
+            Claim(
+                "B4",
+                f"{case}: the true recall lies in the 95 % interval in at least {least} of {runs} runs",
+                inside,
+                min(inside.values()) >= least,
+            )
+        )
+    return claims
+
+
+def enough(runs: int) -> int:
+    """Of 100 runs 90; of another number what true 95 % intervals miss no more often than that.
+
+    >>> enough(100), enough(6)
+    (90, 4)
+    """
+    return next(k for k in range(runs, -1, -1) if binom.cdf(k - 1, runs, 0.95) <= binom.cdf(89, 100, 0.95))
+
+
+def plot(rows: Sequence[Row], figure: Figure) -> None:
+    for axes, case in zip(figure.subplots(1, len(CASES), sharex=True), CASES, strict=True):
+        kinds = _by_kind(rows, case)
+        for place, mine in enumerate(kinds.values()):
+            low, true, high = np.transpose([[row["low"], row["true"], row["high"]] for row in mine])
+            axes.plot([low.mean(), high.mean()], [place, place], "C0-", lw=5, alpha=0.4)
+            axes.plot(true.mean(), place, "k|", ms=9)
+            part = float(((low <= true) & (true <= high)).mean())
+            axes.text(1.02, place, f"{100 * part:.0f} %", va="center", fontsize=7)
+        axes.set_yticks(range(len(kinds)), list(kinds), fontsize=7)
+        axes.set(title=case, xlabel="recall", xlim=(0, 1.3))
+    figure.axes[0].set_ylabel("mean interval, true recall, coverage")
+
+
+def _by_kind(rows: Sequence[Row], case: str) -> dict[str, list[Row]]:
+    kinds: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["case"] == case:
+            name = row["policy"] if row["of"] == "results" else f"{row['policy']}: worth"
+            kinds.setdefault(name, []).append(row)
+    return kinds
+
+
+EXPERIMENT = Experiment(
+    "memory-coverage",
+    "The true recall lies inside the interval that is told",
+    ("B4",),
+    parameters,
+    tasks,
+    run,
+    assess,
+    plot,
+)

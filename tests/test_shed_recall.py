@@ -1,0 +1,67 @@
+"""The interval of the recall: as wide as what was seen of the lost results allows."""
+
+import numpy as np
+import pytest
+
+from windrow.shed.missed import missed_interval
+from windrow.shed.monitor import Account, recall_interval
+
+
+@pytest.mark.parametrize("ghosts", [0.5, 3, 20, 300])
+def test_the_interval_holds_a_sum_over_few_ghosts(ghosts):
+    """Ghosts of unequal sizes in a Poisson number, as if drawn with a small chance."""
+    rng = np.random.default_rng(int(10 * ghosts))
+    true, inside = 3.0 * ghosts, 0
+    for _ in range(1000):
+        sizes = rng.gamma(1.0, 3.0, rng.poisson(ghosts))
+        low, high = missed_interval(
+            float(sizes.sum()), float((sizes**2).sum()), float(sizes.max(initial=0.0)) or 9.0
+        )
+        inside += low <= true <= high
+    # Of 3 ghosts of exponential sizes the largest says little about those that were not seen.
+    assert inside >= (880 if ghosts == 3 else 930)
+
+
+def seen(account: Account, *results: tuple[int, ...], weight: float = 10.0) -> Account:
+    """Adds results; each is told by the slots of its ghosts."""
+    depth = np.array([len(slots) for slots in results])
+    ghosts = []
+    for place in range(depth.max()):
+        which = np.flatnonzero(depth > place)
+        ghosts.append((which, np.array([results[k][place] for k in which])))
+    account.haunted(np.ones(len(results)), weight**depth, ghosts, np.full(8, weight))
+    return account
+
+
+def test_results_are_counted_by_their_ghosts():
+    account = seen(Account(8, 2), (), (0,), (0,), (1, 2))
+    assert account.found == 4 and account.true == 1 + 2 * 10 + 100
+    assert account.missed.tolist() == [18, 99]
+    assert account.variance.tolist() == pytest.approx([0.9 * 20**2, 0.9 * 100**2 * 2])
+    assert account.largest.tolist() == pytest.approx([18, 90])
+    # What a ghost brings later adds to what it brought before.
+    seen(account, (0,))
+    assert account.variance.tolist() == pytest.approx([0.9 * 30**2, 0.9 * 100**2 * 2])
+
+
+def test_what_was_not_seen_may_still_be_lost():
+    one, two = Account(8, 1), Account(8, 2)
+    for account in (one, two):
+        seen(account, *[()] * 200, *[(k,) for k in range(8)])
+    recall, low, high = one.recall(10.0)
+    assert 0 < low < recall < high < 1
+    # Results that lost two rows were not seen, and are not excluded.
+    assert two.recall(10.0)[0] == recall and two.recall(10.0)[1] < low
+
+    nothing = Account(8, 1)
+    nothing.add(np.ones(50), np.ones(50), [], np.full(8, 10.0))
+    assert nothing.recall(1.0) == (1.0, 1.0, 1.0)
+    assert nothing.recall(10.0)[0] == 1.0 and nothing.recall(10.0)[1] < 0.8
+
+
+def test_more_ghosts_tell_more():
+    few, many = recall_interval(50, 100, 500), recall_interval(5000, 10000, 50000)
+    assert few[0] == many[0] == 0.5
+    assert few[1] < many[1] < 0.5 < many[2] < few[2]
+    assert recall_interval(50, 100, 500, level=0.6)[1] > few[1]
+    assert recall_interval(7, 7, 0) == recall_interval(0, 0, 0) == (1.0, 1.0, 1.0)
