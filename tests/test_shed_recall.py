@@ -54,7 +54,7 @@ def test_what_was_not_seen_may_still_be_lost():
     assert two.recall(10.0)[0] == recall and two.recall(10.0)[1] < low
 
     nothing = Account(8, 1)
-    nothing.add(np.ones(50), np.ones(50), [], np.full(8, 10.0))
+    nothing.haunted(np.ones(50), np.ones(50), [], np.full(8, 10.0))
     assert nothing.recall(1.0) == (1.0, 1.0, 1.0)
     assert nothing.recall(10.0)[0] == 1.0 and nothing.recall(10.0)[1] < 0.8
 

@@ -6,7 +6,7 @@ whatever the join multiplies to, and no time goes into fresh pages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -67,46 +67,51 @@ class Search:
             for w in (bound_word(c, self.step.stream) for c in self.step.driver)
         ]
         if ages is None or anchor is None:
-            for kernel in self._kernels((oldest, partials.latest), window, first, values):
+            for kernel in self._kernels([(oldest, partials.latest)], window, first, values):
                 yield from self._drain(kernel)
         elif self.step.access.path == "hash":
             # A chain is followed to its end in any case.
-            bounds = ages.hull(oldest, partials.latest, anchor)
-            for kernel in self._kernels(bounds, window, first, values):
+            hull = ages.hull(oldest, partials.latest, anchor)
+            for kernel in self._kernels([hull], window, first, values):
                 for which, found in self._drain(kernel):
                     inside = ages.contains(anchor[which] - window.ts[found])
                     yield which[inside], found[inside]
         else:
-            for bounds in ages.narrowed(oldest, partials.latest, anchor):
-                for kernel in self._kernels(bounds, window, first, values):
-                    yield from self._drain(kernel)
+            narrowed = ages.narrowed(oldest, partials.latest, anchor)
+            for kernel in self._kernels(narrowed, window, first, values):
+                yield from self._drain(kernel)
 
     def _kernels(
-        self, bounds: tuple[Array, Array], window: Window, first: int, values: list[Array]
+        self, parts: Iterable[tuple[Array, Array]], window: Window, first: int, values: list[Array]
     ) -> Iterator[Kernel]:
-        """The kernel calls that cover the window within these time bounds: one, or one per sorted run."""
-        step, ts, end = self.step, window.ts, window.end
+        """The kernel calls that cover parts of the window, each within its time bounds: one for each part, or
+        one for each sorted run."""
+        step, ts = self.step, window.ts
         if step.access.path == "hash":
             index = window.indexes[tuple(self.numbers[w] for w in step.indexed)]
             table = (index.head, index.back, index.keys)
-            yield _bind(probing.probe_hash, mix_words(values), *bounds, *table, ts, first)
+            for bounds in parts:
+                yield _bind(probing.probe_hash, mix_words(values), *bounds, *table, ts, first)
             return
-        extent = (first, end, window.ordered)
+        extent = (first, window.end, window.ordered)
         if not step.driver:
-            yield _bind(probing.probe_all, *bounds, ts, *extent)
+            for bounds in parts:
+                yield _bind(probing.probe_all, *bounds, ts, *extent)
             return
         limits = lookup_range(step.driver, step.stream, values)
         word = self.numbers[step.indexed[0]]
         if step.access.path == "scan":
-            yield _bind(probing.probe_scan, *limits, *bounds, window.column(word), ts, *extent)
+            for bounds in parts:
+                yield _bind(probing.probe_scan, *limits, *bounds, window.column(word), ts, *extent)
             return
         order = np.argsort(limits[0])
-        earliest, latest = int(bounds[0].min()), int(bounds[1].max())
-        for segment in window.segments:
-            run, offset = segment.runs[word], window.offset_of(segment)
-            if offset + segment.rows > first and segment.newest >= earliest and segment.oldest <= latest:
-                sides = (order, *limits, *bounds, run.keys, run.rows)
-                yield _bind(probing.probe_sorted, *sides, offset, ts, first)
+        for bounds in parts:
+            earliest, latest = int(bounds[0].min()), int(bounds[1].max())
+            for segment in window.segments:
+                run, offset = segment.runs[word], window.offset_of(segment)
+                if offset + segment.rows > first and segment.newest >= earliest and segment.oldest <= latest:
+                    sides = (order, *limits, *bounds, run.keys, run.rows)
+                    yield _bind(probing.probe_sorted, *sides, offset, ts, first)
 
     def _drain(self, probe: Kernel) -> Iterator[tuple[Array, Array]]:
         """Calls a kernel until all probes are through."""

@@ -49,6 +49,8 @@ class TimeKeeper:
         """Seconds lately, and the full work for how many rows was done in them."""
         self._began = 0.0
         self._budget = 0.0
+        self._rows = 0
+        """Of this call, and how many of them are left."""
         self._rows_left = 0
         self._quantum_began = 0.0
         self._interval_ends: int | None = None
@@ -63,7 +65,7 @@ class TimeKeeper:
         or what the deadline says."""
         self._began = self.clock()
         self._budget = self.deadline.seconds(came) if seconds is None else max(seconds, LEAST_SECONDS)
-        self._rows_left = rows
+        self._rows = self._rows_left = rows
         self._came -= self._waiting  # What waited for time was counted when it came.
         self.calls += 1
         if self._by_quanta:
@@ -90,7 +92,7 @@ class TimeKeeper:
             return FIRST_ROWS
         parts = PARTS if self.z == 1.0 else PARTS_SHEDDING
         affordable = int(self._budget / parts / (self.cost * self.z))
-        return max(LEAST_ROWS, min(self._rows_left // parts, affordable))
+        return max(LEAST_ROWS, min(self._rows // parts, affordable))
 
     @property
     def cost(self) -> float:

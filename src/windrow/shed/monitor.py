@@ -80,6 +80,8 @@ class Account:
         self.count += len(values)
         self.found += float(values.sum())
         self.true += float(counted.sum())
+        if not ghosts:
+            return
         depth = np.bincount(np.concatenate([which for which, _ in ghosts]), minlength=len(values))
         haunted = depth > 0
         self.missed += np.bincount(depth[haunted] - 1, (counted - values)[haunted], len(self.missed))
