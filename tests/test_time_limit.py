@@ -124,6 +124,7 @@ def test_a_harvest_finds_most_of_the_results_in_a_part_of_the_time(exact: list[i
     assert sum(found[after]) > 1.3 * sum(dropped[after])
     measured = operator.measure()
     assert measured.overruns <= 2 and measured.throttle < 1
+    assert "●" in str(operator.plan) and "of the matches" in str(operator.plan)
     assert measured.recall_low <= sum(found) / sum(exact) <= measured.recall_high
 
 
@@ -183,6 +184,14 @@ def test_both_limits_hold_together(exact: list[int]) -> None:
     assert measured.window_rows <= 2000 and measured.overruns <= 2
     assert 0 < sum(found) < sum(exact)
     assert measured.recall_low <= sum(found) / sum(exact) <= measured.recall_high
+
+
+def test_a_deadline_below_what_taking_rows_in_costs_is_told() -> None:
+    clock = WorkClock(VirtualClock(1_000, insertion=1_000.0))
+    clock.operator = operator = wr.Operator(epsilon(deadline="1 ms"), clock=clock)
+    with pytest.warns(UserWarning, match="may take 0.001 s; taking rows in"):
+        feed(operator, lagging(60, 10), 10)
+    assert operator.measure().overruns > 3
 
 
 # --- What makes no sense ---------------------------------------------------------------------------------

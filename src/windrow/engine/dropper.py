@@ -17,7 +17,7 @@ import numpy as np
 
 from windrow.engine.flows import SECOND, Flows
 from windrow.engine.probe import Look, Probe
-from windrow.model.harvest import BasicWindows
+from windrow.model.harvest import BasicWindows, Harvest
 from windrow.model.query import Query
 from windrow.planning.harvest_model import HarvestModel
 from windrow.planning.random_drop import drop_rates
@@ -34,6 +34,8 @@ CHANCE, STOOD_FOR = "chance", "stood for"
 
 class Dropper:
     notes: tuple[str, ...] = (CHANCE, STOOD_FOR)
+    harvest: Harvest | None = None
+    """All that is let in is looked at."""
 
     def __init__(self, query: Query) -> None:
         count = len(query.streams)

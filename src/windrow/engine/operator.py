@@ -8,6 +8,7 @@ rows and rows may be late, until their place in the order is certain.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -136,7 +137,10 @@ class Operator:
     @property
     def plan(self) -> Plan | None:
         """The plan in force; None until all schemas are known."""
-        return self._join.plan if self._join else None
+        if self._join is None or self._join.plan is None:
+            return None
+        saver = self._join.saver
+        return self._join.plan if saver is None else replace(self._join.plan, harvest=saver.harvest)
 
     @property
     def work(self) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from windrow.engine.flows import Flows
 from windrow.engine.harvester import Harvester
 from windrow.engine.partials import Partials
 from windrow.engine.probe import Probe
+from windrow.model.harvest import Harvest
 from windrow.model.query import Query
 from windrow.model.time_policies import Harvesting
 
@@ -23,6 +24,7 @@ class Saver(Protocol):
     """Called by the join in the order: begin, then for each stream arrived and probe."""
 
     flows: Flows
+    harvest: Harvest | None
     notes: tuple[str, ...]
     """Columns it keeps with each row."""
 

@@ -9,6 +9,7 @@ rows that came, as in GrubJoin; then a call can run out of time, and what is lef
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -27,6 +28,8 @@ PARTS = 4
 """While there is time for everything."""
 LEAST_SECONDS = 1e-3
 """Of a call, however late it already is."""
+HOPELESS = 0.01
+CALLS_TO_WARN = 3
 FIRST_ROWS = 64
 LEAST_ROWS = 16
 _FADE = 0.85
@@ -57,6 +60,8 @@ class TimeKeeper:
         self._came = 0.0
         self._consumed = 0.0
         self._waiting = 0
+        self._hopeless = 0
+        """Calls in a row that were late with next to nothing left to shed."""
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -120,7 +125,17 @@ class TimeKeeper:
         self._waiting = waiting
         self._came += self._rows_left
         self.seconds = self.clock() - self._began
-        self.overrun += self.seconds > 1.2 * self._budget > 0
+        late = self.seconds > 1.2 * self._budget > 0
+        self.overrun += late
+        hopeless = late and self.z <= HOPELESS and self._by_quanta
+        self._hopeless = self._hopeless + 1 if hopeless else 0
+        if self._hopeless == CALLS_TO_WARN:
+            warnings.warn(
+                f"deadline: calls take {self.seconds:.3g} s with hardly anything looked at, and may "
+                f"take {self._budget:.3g} s; taking rows in and building results costs that much, so allow "
+                "more time, or bring fewer rows with a call",
+                stacklevel=2,
+            )
 
     # -- inside -------------------------------------------------------------------------------------
 

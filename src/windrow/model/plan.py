@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windrow.model.harvest import Harvest
 from windrow.model.predicate import Atom, Residual, Word
 from windrow.model.query import Access
 
@@ -91,6 +92,8 @@ class Plan:
     """Rows per second per stream, as the plan was made for."""
     rows: tuple[float, ...]
     """Expected rows in each window."""
+    harvest: Harvest | None = None
+    """What is looked at, under a deadline; None for everything."""
 
     @property
     def comparisons(self) -> float:
@@ -121,6 +124,8 @@ class Plan:
                 f"({_short(d.comparisons)} comparisons/s, {_short(d.results)} results/s)"
             )
             lines.extend(f"    -> {self._step(step, d)}" for step in d.steps)
+        if self.harvest is not None:
+            lines.append(self.harvest.text(self.aliases))
         return "\n".join(lines)
 
     def _step(self, step: Step, direction: Direction) -> str:
