@@ -24,7 +24,7 @@ def quality(join: Join, results: int, let_in: float) -> Quality:
     if join.shedder is not None:
         known = join.shedder.quality(join)
     if isinstance(join.saver, Harvester):
-        known = _harvested(known, join.saver)
+        known = _harvested(known, join.saver, any(join.conserved))
     elif isinstance(join.saver, Dropper):
         known = _dropped(known, join.saver)
     return known if let_in == 1.0 else _overflowed(known, let_in)
@@ -41,10 +41,11 @@ def _overflowed(known: Quality, let_in: float) -> Quality:
     )
 
 
-def _harvested(known: Quality, harvester: Harvester) -> Quality:
-    """What was looked for and lost for lack of memory, and what was not looked for."""
+def _harvested(known: Quality, harvester: Harvester, conserved: bool) -> Quality:
+    """What was looked for and lost for lack of memory, and what was not looked for. Of rows that were let go
+    because the harvest does not look at them nothing is known."""
     missed = harvester.missed
-    if missed.blind or known.recall != known.recall:
+    if missed.blind or conserved or known.recall != known.recall:
         return replace(known, recall=float("nan"), low=0.0, high=1.0)
     if missed.unit == 0.0:
         return known

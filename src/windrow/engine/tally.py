@@ -110,7 +110,7 @@ class Tally:
             evaluations=self.evaluations,
             expiry_passes=passes,
             replans=controller.replans,
-            throttle=keeper.z if keeper else 1.0,
+            throttle=keeper.lately if keeper else 1.0,
             overruns=keeper.overrun if keeper else 0,
             recall=told.recall,
             recall_low=told.low,

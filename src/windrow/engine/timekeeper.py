@@ -47,6 +47,9 @@ class TimeKeeper:
         self.calls = 0
         self.seconds = 0.0
         """What the last call took."""
+        self.lately = 1.0
+        """The throttle fraction of the last call: the mean over its rows."""
+        self._throttled = 0.0
         self._spent = 0.0
         self._done = 0.0
         """Seconds lately, and the full work for how many rows was done in them."""
@@ -72,6 +75,7 @@ class TimeKeeper:
         self._budget = self.deadline.seconds(came) if seconds is None else max(seconds, LEAST_SECONDS)
         self._rows = self._rows_left = rows
         self._came -= self._waiting  # What waited for time was counted when it came.
+        self._throttled = 0.0
         self.calls += 1
         if self._by_quanta:
             self._look_ahead()
@@ -112,6 +116,7 @@ class TimeKeeper:
         """A quantum of so many rows was processed, up to this event time, with this share of full work."""
         self._spent = _FADE * self._spent + self.clock() - self._quantum_began
         self._done = _FADE * self._done + rows * share
+        self._throttled += rows * self.z
         self._rows_left -= rows
         self._came += rows
         self._consumed += rows
@@ -124,6 +129,8 @@ class TimeKeeper:
         """The call is over; so many rows wait for the next."""
         self._waiting = waiting
         self._came += self._rows_left
+        done = self._rows - self._rows_left
+        self.lately = self._throttled / done if done else self.z
         self.seconds = self.clock() - self._began
         late = self.seconds > 1.2 * self._budget > 0
         self.overrun += late
@@ -167,6 +174,7 @@ class TimeKeeper:
     def save(self) -> dict[str, Any]:
         return {
             "throttle": self.throttle.fraction,
+            "lately": self.lately,
             "cost": [self._spent, self._done],
             "interval_ends": self._interval_ends,
             "came": self._came,
@@ -178,6 +186,7 @@ class TimeKeeper:
 
     def load(self, saved: dict[str, Any]) -> None:
         self.throttle = replace(self.throttle, fraction=saved["throttle"])
+        self.lately = saved["lately"]
         self._spent, self._done = saved["cost"]
         self._interval_ends, self._came = saved["interval_ends"], saved["came"]
         self._consumed, self._waiting = saved["consumed"], saved["waiting"]

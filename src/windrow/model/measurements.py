@@ -83,7 +83,7 @@ class Measurements:
     replans: int
     """How often the join order was chosen anew because the streams had changed."""
     throttle: float
-    """The part of the full work that there is time for at present; 1 without a deadline."""
+    """The part of the full work that there was time for in the last call; 1 without a deadline."""
     overruns: int
     """Calls that took more than a fifth longer than the deadline."""
     recall: float

@@ -75,7 +75,7 @@ class PartitionMetrics:
     """The partition's share of the join's limit."""
     deadline: str | None
     throttle: float
-    """The part of the full work that there was time for at the end; 1 without a deadline."""
+    """The part of the full work that there was time for; 1 without a deadline."""
     overran: bool
     """Whether the partition took more than a fifth longer than its part of the deadline."""
     results_found: float
