@@ -133,6 +133,23 @@ def test_kill_9_of_the_driver_under_a_memory_limit(drivers: Drivers, tmp_path: P
     assert not killed.found() - killed.expected()
 
 
+@pytest.mark.parametrize("deadline", ["1 ms", "1 hour"])
+def test_kill_9_of_the_driver_under_a_deadline(drivers: Drivers, at: Place, deadline: str) -> None:
+    """How much is found depends on the clock; that it is right and found once does not."""
+    at.arrive()
+    for batch, point in ((1, "mark"), (2, "mark")):
+        drivers.faults.plant(point, "pause", batch)
+        drivers.driver.order("pairs", at, deadline=deadline)
+        drivers.prepare()
+        drivers.faults.wait()
+        drivers.driver.kill()
+        drivers.faults.clear()
+    drivers.driver.run("pairs", at, deadline=deadline)
+    assert not at.found() - at.expected()
+    if deadline == "1 hour":
+        assert_exact(at)
+
+
 def test_twins_publish_the_same_batch_at_the_same_time(drivers: Drivers, at: Place) -> None:
     drivers.driver.run("twins", at.arrive())
     assert_exact(at)
