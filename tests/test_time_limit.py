@@ -128,6 +128,14 @@ def test_a_harvest_finds_most_of_the_results_in_a_part_of_the_time(exact: list[i
     assert measured.recall_low <= sum(found) / sum(exact) <= measured.recall_high
 
 
+def test_dropping_uses_the_time_there_is() -> None:
+    streams = lagging(60, 40)
+    operator = timed(epsilon(deadline="0.5 seconds", shed="drop"), 300_000)
+    feed(operator, streams, 40)
+    assert operator.measure().rows_dropped > 0 and operator.measure().overruns <= 2
+    assert operator.work[0] > 0.75 * 40 * 300_000  # the first seconds need less
+
+
 def test_through_an_index_there_is_little_to_shed_but_the_deadline_holds(exact: list[int]) -> None:
     """Nearly all rows that a sorted index meets are matches: time saved is results lost."""
     streams = lagging(60, 40)

@@ -67,17 +67,17 @@ class Dropper:
         return [rng.random(count) < keep for count, keep in zip(arrived, self.keep, strict=True)]
 
     def _choose(self, join: Join, z: float) -> None:
-        """Rates for the steady state, lowered as far as the rows that are in the windows now demand it."""
+        """Rates for the steady state, scaled so that with the rows in the windows now the time is used up."""
         self.keep, self._share = np.ones(len(self.keep)), 1.0
         if join.plan is None or (z >= 1.0 and self._steady > 0.99):
             return
         model = self.model(join)
-        self.keep = self._rates(model)
         held = np.array([float(len(w)) for w in join.windows])
-        now = replace(model, rates=model.rates * self.keep, rows=held)
-        self._share = now.full[0] / max(model.full[0], 1e-9)
-        if self._share > z:
-            self.keep, self._share = self.keep * z / self._share, z
+        full = max(model.full[0], 1e-9)
+        steady = self._rates(model)
+        share = replace(model, rates=model.rates * steady, rows=held).full[0] / full
+        self.keep = np.minimum(1.0, steady * z / max(share, 1e-9))
+        self._share = replace(model, rates=model.rates * self.keep, rows=held).full[0] / full
 
     def _rates(self, model: HarvestModel) -> Array:
         """Those that by the cost model lose least, chosen anew when the throttle has moved or time passed."""
