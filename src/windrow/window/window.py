@@ -103,6 +103,14 @@ class Window:
         """Position of a segment's first row; below `first` if some of it has expired."""
         return segment.start - self._moved
 
+    def number(self, positions: Array) -> Array:
+        """Numbers that stay with rows while positions change: ascending in the order rows came."""
+        return positions + self._moved
+
+    def position(self, numbers: Array) -> Array:
+        """Where rows stand now."""
+        return numbers - self._moved
+
     def gather(self, positions: Array, columns: Sequence[str] | None = None) -> list[pa.Array]:
         """Payload columns of the rows at `positions`."""
         names = self.schema.names if columns is None else columns

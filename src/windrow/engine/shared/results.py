@@ -1,0 +1,157 @@
+"""Results on their way to queries: found once, held once, a table per query when it is asked for.
+
+A *piece* holds results in the order they are handed on, with the columns that any query reads. A query's part
+of a piece is a list of positions; its table is taken from the columns only when someone looks at it. The query
+that takes every result gets the piece as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.probe import as_mask
+from windrow.engine.shared.bound import Bound, Expression
+from windrow.expr.evaluate import evaluate
+from windrow.expr.parse import Reference
+from windrow.model.query import Function
+
+Array = np.ndarray
+
+
+@dataclass(eq=False)
+class Piece:
+    """Results of some rows, in order."""
+
+    columns: dict[Reference, pa.Array]
+    newest: Array
+    places: Array
+    """Per stream and result, where the row stands among all rows of its stream."""
+    ranks: Array
+    """Per stream and result, the smallest window size that holds it."""
+    arrived: float
+    """When its newest rows came, on the operator's clock."""
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    _computed: dict[str, pa.Array] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.newest)
+
+    def value(self, expression: Expression) -> pa.Array:
+        """Of every result; computed once."""
+        if expression.sql not in self._computed:
+            self._computed[expression.sql] = evaluate(
+                expression.node, self.columns, len(self), self.functions
+            )
+        return self._computed[expression.sql]
+
+    def passes(self, bound: Bound) -> Array | None:
+        """Mask of the results that pass all filters of a query; None: all."""
+        masks = [self._mask(f) for f in bound.filters]
+        return np.logical_and.reduce(masks) if masks else None
+
+    def _mask(self, expression: Expression) -> Array:
+        return as_mask(self.value(expression))
+
+    def where(self, chosen: Array) -> Piece:
+        """Those results alone, in the order of `chosen`."""
+        positions = pa.array(chosen)
+        return Piece(
+            {key: column.take(positions) for key, column in self.columns.items()},
+            self.newest[chosen],
+            np.ascontiguousarray(self.places[:, chosen]),
+            np.ascontiguousarray(self.ranks[:, chosen]),
+            self.arrived,
+            self.functions,
+        )
+
+    def batch(self, bound: Bound, schemas: Mapping[str, pa.Schema], chosen: Array) -> pa.RecordBatch:
+        """A query's results."""
+        whole = len(chosen) == len(self)
+        positions = None if whole else pa.array(chosen)
+
+        def taken(column: pa.Array) -> pa.Array:
+            return column if positions is None else column.take(positions)
+
+        schema = bound.schema(schemas)
+        if bound.columns is not None:
+            arrays = [taken(self.value(e)) for e in bound.columns.values()]
+            return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        structs = [
+            pa.StructArray.from_arrays(
+                [taken(self.columns[alias, name]) for name in stream.names], fields=list(stream)
+            )
+            if stream.names
+            else pa.array([{}] * len(chosen), pa.struct([]))
+            for alias, stream in schemas.items()
+        ]
+        return pa.RecordBatch.from_arrays(structs, schema=schema)
+
+
+def joined(pieces: Sequence[Piece]) -> Piece:
+    """Several pieces of one call as one; their order is that of the pieces."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return replace(
+        pieces[0],
+        columns={k: pa.concat_arrays([p.columns[k] for p in pieces]) for k in pieces[0].columns},
+        newest=np.concatenate([p.newest for p in pieces]),
+        places=np.concatenate([p.places for p in pieces], axis=1),
+        ranks=np.concatenate([p.ranks for p in pieces], axis=1),
+        _computed={},
+    )
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one query gets of a piece."""
+
+    piece: Piece
+    chosen: Array
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one query gets of a call."""
+
+    bound: Bound
+    schemas: Mapping[str, pa.Schema]
+    parts: tuple[Part, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(len(p.chosen) for p in self.parts)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for p in self.parts:
+            if len(p.chosen):
+                yield p.piece.batch(self.bound, self.schemas, p.chosen)
+
+    def table(self) -> pa.Table:
+        return pa.Table.from_batches(self.batches(), self.bound.schema(self.schemas))
+
+
+class Results(Mapping[str, pa.Table]):
+    """Query name to its results, in order; a table is made when it is first looked at."""
+
+    def __init__(self, answers: Mapping[str, Answer]) -> None:
+        self.answers = dict(answers)
+        self._tables: dict[str, pa.Table] = {}
+
+    def __getitem__(self, name: str) -> pa.Table:
+        if name not in self._tables:
+            self._tables[name] = self.answers[name].table()
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.answers)
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}: {answer.rows} rows" for name, answer in self.answers.items())
+        return f"Results({told})"
