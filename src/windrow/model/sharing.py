@@ -51,8 +51,8 @@ class Subscription:
         object.__setattr__(self, "select", tuple(self.select))
         if self.query.limit is not None or self.query.deadline is not None:
             raise QueryError(
-                "a query that shares its join takes no memory limit or deadline of its own; run it alone with "
-                "wr.join, or give wr.share a deadline for all"
+                "a query that shares its join takes no memory limit or deadline of its own; run it alone "
+                "with wr.join, or give wr.share a deadline for all"
             )
         assert self.columns is not None
 
@@ -85,8 +85,8 @@ class Subscription:
 
 @dataclass(frozen=True)
 class QueryMeasurements:
-    """How one of the queries fares. Response times are from the call that brought a result's newest row to the
-    one that handed the result on, in seconds of the operator's clock; None before the first result."""
+    """How one of the queries fares. Response times are from the call that brought a result's newest row to
+    the one that handed the result on, in seconds of the operator's clock; None before the first result."""
 
     results: int
     response_mean: float | None

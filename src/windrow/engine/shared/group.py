@@ -14,15 +14,13 @@ import pyarrow as pa
 
 from windrow.engine.operator import Operator
 from windrow.engine.shared.bound import Bound, bind
-from windrow.engine.shared.carry import Carrier
+from windrow.engine.shared.carry import Carrier, Release
 from windrow.engine.shared.grouping import base_query
-from windrow.engine.shared.ladder import Ladder
-from windrow.engine.shared.results import Answer, Part, Piece, Results, joined
+from windrow.engine.shared.results import Answer, Part, Piece, Results, ordered
 from windrow.engine.shared.roster import NEVER, Member, Roster
 from windrow.engine.shared.routed import RoutedJoin, resize
 from windrow.engine.shared.schedule import find_schedule
 from windrow.errors import QueryError
-from windrow.kernels import routing
 from windrow.model.sharing import QueryMeasurements, Subscription
 from windrow.model.units import SECOND, parse_duration
 
@@ -40,7 +38,8 @@ class GroupOperator(Operator):
     deadline
         Time a call may take, such as "2 seconds"; None: a call finishes all its rows.
     backlog
-        Most rows that may be left behind; past that the deadline gives way. None: as many as the windows hold.
+        Most rows that may be left behind; past that the deadline gives way. None: as many as the windows
+        hold besides.
     clock
         Seconds, for response times and for how much work fits the deadline.
     """
@@ -119,7 +118,19 @@ class GroupOperator(Operator):
 
     @property
     def carrier(self) -> Carrier | None:
+        """What is carried over, where there is a deadline."""
         return self._carrier
+
+    @property
+    def routed(self) -> RoutedJoin | None:
+        """The join; None until all schemas are known."""
+        return self._routed
+
+    def enroll(self, members: Sequence[Member]) -> None:
+        """These queries instead of those it was made with; before any row."""
+        self.roster.members = {m.name: m for m in members}
+        self.roster.drop([])
+        self._install()
 
     # -- inside -------------------------------------------------------------------------------------
 
@@ -147,39 +158,18 @@ class GroupOperator(Operator):
         if self._routed is None or self._carrier is None:
             yield from super()._run(final)
             return
-        # Evaluating a quantum stores its rows and leaves the looking to the carrier.
-        self._routed.defer = self._carrier.take
+        self._carrier.begin(self._routed)
         yield from super()._run(final)
-        self._carrier.serve(self._routed, self.clock, self._began, everything=final)
-        self._expire_behind()
-
-    def _expire_behind(self) -> None:
-        """Rows that had to stay for what was left behind."""
-        assert self._routed is not None
-        ends = [len(self._routed.windows[s]) for s in range(len(self._waiting))]
-        if any(ends):
-            self._expire([], [])
-
-    def _earliest(self, stream: int, bound: int | None) -> int | None:
-        """Rows left behind still look for others as old as they could be."""
-        oldest = self._carrier.oldest if self._carrier else None
-        return bound if bound is None or oldest is None else min(bound, oldest)
+        self._carrier.serve(self._routed, self.clock, everything=final)
 
     def _settle(self) -> None:
         """Serves what was left behind, for the queries as they are: rungs are about to change."""
         if self._carrier is not None and self._routed is not None:
-            self._carrier.serve(self._routed, self.clock, self.clock(), everything=True)
-        for name, answer in self._answers(self._take_pieces()).items():
-            self._early.setdefault(name, []).extend(answer.parts)
-
-    def _take_pieces(self) -> list[Piece]:
-        if self._routed is None:
-            return []
-        pieces, self._routed.pieces = self._routed.pieces, []
-        return pieces
+            self._carrier.serve(self._routed, self.clock, everything=True)
+        self._early = {name: list(answer.parts) for name, answer in self._answers().items()}
 
     def _hand_on(self) -> Results:
-        answers = self._answers(self._take_pieces())
+        answers = self._answers()
         ended = self.clock()
         for member in self.roster:
             for part in answers[member.name].parts:
@@ -188,18 +178,28 @@ class GroupOperator(Operator):
         self._note_complete()
         return Results(answers)
 
-    def _answers(self, pieces: Sequence[Piece]) -> dict[str, Answer]:
-        """What each query gets."""
-        self._tally.results += sum(map(len, pieces))
+    def _answers(self) -> dict[str, Answer]:
+        """What each query gets of what was found since the last look."""
         parts: dict[str, list[Part]] = {m.name: list(self._early.get(m.name, ())) for m in self.roster}
-        limits = self._carrier.releasable() if self._carrier else None
-        for piece in pieces if limits is not None else _ordered(pieces):
-            routed = self.roster.ladder.route(piece.ranks)
+        for release in self._releases():
+            routed = self.roster.ladder.route(release.piece.ranks)
             for m in self.roster:
-                parts[m.name].append(Part(piece, _chosen(m, piece, routed[self.roster.output(m)])))
+                output = self.roster.output(m)
+                if release.first <= output < release.end:
+                    parts[m.name].append(Part(release.piece, _chosen(m, release.piece, routed[output])))
         schemas = self._routed.named_schemas if self._routed else {}
         empty = Bound((), {})
         return {m.name: Answer(m.bound or empty, schemas, tuple(parts[m.name])) for m in self.roster}
+
+    def _releases(self) -> list[Release]:
+        if self._routed is None:
+            return []
+        if self._carrier is not None:
+            self._tally.results = self._carrier.found
+            return self._carrier.release(len(self.roster.ladder))
+        pieces, self._routed.pieces = self._routed.pieces, []
+        self._tally.results += sum(map(len, pieces))
+        return [Release(piece, 0, len(self.roster.ladder)) for piece in ordered(pieces)]
 
     def _drop_ended(self) -> None:
         """Queries whose time is over: every stream has passed it, so none of their results can come."""
@@ -247,17 +247,3 @@ def _chosen(member: Member, piece: Piece, held: Array) -> Array:
     assert member.bound is not None
     passed = piece.passes(member.bound)
     return held if passed is None else held[passed[held]]
-
-
-def _ordered(pieces: Sequence[Piece]) -> list[Piece]:
-    """Pieces follow each other in order of time unless rows were late; then they become one."""
-    if len(pieces) < 2:
-        return list(pieces)
-    ends = joined([p.where(np.array([0, len(p) - 1])) for p in pieces])
-    if routing.in_order(ends.newest, ends.places):
-        return list(pieces)
-    whole = joined(pieces)
-    return [whole.where(routing.order_of(whole.newest, whole.places))]
-
-
-__all__ = ["GroupOperator", "Ladder"]

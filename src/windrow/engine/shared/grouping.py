@@ -40,7 +40,8 @@ def part(query: Query) -> Parted:
     >>> part(Query(streams, "b.k = a.k and a.x > 3"))
     Parted(join=('a.k = b.k',), above=('a.x > 3',))
     """
-    join, above = [], []
+    join: list[str] = []
+    above: list[str] = []
     for piece in conjuncts(parse(query.on, query.aliases, query.functions)):
         between = len({alias for alias, _ in references(piece)}) > 1
         (join if between else above).append(_canonical(piece))
@@ -102,7 +103,7 @@ class Group:
 
 
 def group(queries: Mapping[str, Query | Subscription]) -> list[Group]:
-    """The queries by the join they can share, in the order given; those that cannot get joins of their own."""
+    """The queries by the join they can share, in the order given."""
     if not queries:
         raise QueryError("queries: expected at least one, got none")
     groups: list[dict[str, Subscription]] = []

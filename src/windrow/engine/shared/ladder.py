@@ -1,9 +1,9 @@
 """The windows of all queries as a ladder: each rung contains the one below, the top one is what is joined.
 
-Queries with equal windows share one *output*. Outputs are sorted by size. Where each contains the one before
-(the paper's case, one window for all streams) a result belongs to the smallest output that holds it and to all
-larger ones. Windows per stream need not be so: then rung k is the union of the first k windows, output k is
-complete once rung k is, and each result is held against each output.
+Queries with equal windows share one *output*. Outputs are sorted by size. Where each contains the one
+before (the paper's case, one window for all streams) a result belongs to the smallest output that holds it
+and to all larger ones. Windows per stream need not be so: then rung k is the union of the first k windows,
+output k is complete once rung k is, and each result is held against each output.
 
 A result's distance on a stream is how far back its row lies when the newest comes: in time, or in rows.
 """

@@ -1,8 +1,8 @@
 """Results on their way to queries: found once, held once, a table per query when it is asked for.
 
-A *piece* holds results in the order they are handed on, with the columns that any query reads. A query's part
-of a piece is a list of positions; its table is taken from the columns only when someone looks at it. The query
-that takes every result gets the piece as it is.
+A *piece* holds results in the order they are handed on, with the columns that any query reads. A query's
+part of a piece is a list of positions; its table is taken from the columns only when someone looks at it.
+The query that takes every result gets the piece as it is.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from windrow.engine.probe import as_mask
 from windrow.engine.shared.bound import Bound, Expression
 from windrow.expr.evaluate import evaluate
 from windrow.expr.parse import Reference
+from windrow.kernels import routing
 from windrow.model.query import Function
 
 Array = np.ndarray
@@ -103,6 +104,19 @@ def joined(pieces: Sequence[Piece]) -> Piece:
         ranks=np.concatenate([p.ranks for p in pieces], axis=1),
         _computed={},
     )
+
+
+def ordered(pieces: Sequence[Piece]) -> list[Piece]:
+    """Pieces follow each other in order unless streams are apart or rows late; then they become one."""
+    if len(pieces) < 2:
+        return list(pieces)
+    ends = [np.array([0, len(p) - 1]) for p in pieces]
+    newest = np.concatenate([p.newest[e] for p, e in zip(pieces, ends, strict=True)])
+    places = np.concatenate([p.places[:, e] for p, e in zip(pieces, ends, strict=True)], axis=1)
+    if routing.in_order(newest, places):
+        return list(pieces)
+    whole = joined(pieces)
+    return [whole.where(routing.order_of(whole.newest, whole.places))]
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,14 @@ class Member:
     def measure(self, backlog: int) -> QueryMeasurements:
         r = self.responses
         return QueryMeasurements(
-            r.count, r.mean, r.percentile(0.99), r.maximum, backlog, self.since, self.until, self.complete_from
+            r.count,
+            r.mean,
+            r.percentile(0.99),
+            r.maximum,
+            backlog,
+            self.since,
+            self.until,
+            self.complete_from,
         )
 
     def to_json(self) -> dict[str, Any]:

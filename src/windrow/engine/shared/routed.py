@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from windrow.engine.counting import CountedWindow
 from windrow.engine.join import Arrivals, Join
 from windrow.engine.keys import NO_KEY
 from windrow.engine.partials import Partials
-from windrow.engine.probe import as_mask
+from windrow.engine.probe import Probe, as_mask
 from windrow.engine.shared.bound import Bound, needed
 from windrow.engine.shared.ladder import Ladder
 from windrow.engine.shared.results import Piece
@@ -27,7 +27,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class _Coming:
-    """The rows a quantum brings to a counted window, by key: what is needed to count rows up to any of them."""
+    """The rows a quantum brings to a counted window, by key, to count rows up to any of them."""
 
     before: Array
     seqs: Array
@@ -51,10 +51,19 @@ class RoutedJoin(Join):
         """Found and not yet handed on."""
         self.horizons: list[int | None] = [None] * len(self.schemas)
         """Everything from here on is held, as far as it came."""
+        self.defer: Callable[[list[int]], None] | None = None
+        """Gets what was stored of each stream, where looking for results is put off; see `carry.py`."""
+        self.oldest: int | None = None
+        """Rows that have been put off are no older than this."""
         self._found: list[dict[int, Array]] = []
         self._coming: list[_Coming | None] = [None] * len(self.schemas)
         self._columns: list[list[str]] = [list(schema.names) for schema in schemas]
         self._output = dict(zip(query.aliases, schemas, strict=True))
+
+    @property
+    def probes(self) -> list[Probe]:
+        """One per direction of the plan."""
+        return self._probes
 
     @property
     def named_schemas(self) -> Mapping[str, pa.Schema]:
@@ -73,14 +82,25 @@ class RoutedJoin(Join):
     # -- what the join calls ------------------------------------------------------------------------
 
     def expire(self, horizons: Sequence[int | None], seq: int) -> list[int]:
-        for stream, horizon in enumerate(horizons):
+        kept = [self._needed(stream, horizon) for stream, horizon in enumerate(horizons)]
+        for stream, horizon in enumerate(kept):
             known = self.horizons[stream]
             if horizon is not None and (known is None or horizon > known):
                 self.horizons[stream] = horizon
-        return super().expire(horizons, seq)
+        return super().expire(kept, seq)
+
+    def _needed(self, stream: int, horizon: int | None) -> int | None:
+        """Rows that were put off still look for others as old as they could be when they came."""
+        span = self.windows[stream].span
+        if horizon is None or self.oldest is None or span is None:
+            return horizon
+        return min(horizon, self.oldest - span)
 
     def evaluate(self, arrivals: Sequence[Arrivals]) -> Iterator[pa.RecordBatch]:
         """Takes in a quantum's rows; results go to `pieces`."""
+        if self.defer is not None:
+            self.defer([self._append(s, arrived, []) for s, arrived in enumerate(arrivals)])
+            return
         yield from super().evaluate(arrivals)
         self.pieces += self.route(self._found)
         self._found = []
@@ -171,8 +191,8 @@ def _coming(counted: CountedWindow, arrived: Arrivals) -> _Coming:
 
 
 def resize(join: RoutedJoin, windows: Sequence[Window], seq: int) -> None:
-    """Other windows from now on. Rows that larger ones would hold are gone and stay so; rows that smaller ones
-    do not hold go with the next expiry."""
+    """Other windows from now on. Rows that larger ones would hold are gone and stay so; rows that smaller
+    ones do not hold go with the next expiry."""
     for stream, size in enumerate(w.size for w in windows):
         window, counted = join.windows[stream], join.counted[stream]
         if counted is None:

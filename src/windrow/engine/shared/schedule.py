@@ -1,8 +1,8 @@
 """Which work comes first when there is more than time allows (Shared, s. 3).
 
-Work comes in units: some arriving rows against one rung of the ladder, the part of the windows between it and
-the rung below. Rows pass the rungs from the smallest up, first come first served on each. A schedule ranks the
-rungs; the unit of the lowest rank is served first. That is all a schedule is: one array expression.
+Work comes in units: some arriving rows against one rung of the ladder, the part of the windows between it
+and the rung below. Rows pass the rungs from the smallest up, first come first served on each. A schedule
+ranks the rungs; the unit of the lowest rank is served first. That is all it is: one array expression.
 """
 
 from __future__ import annotations

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windrow.engine.bounds import lookup_range
 from windrow.engine.partials import Partials
 from windrow.engine.probe import Probe
-from windrow.engine.search import CANDIDATES, Kernel, Search, _bind
-from windrow.kernels import probing, slicing
+from windrow.engine.search import Search, _bind
+from windrow.kernels import slicing
 from windrow.model.plan import bound_word
 from windrow.window.hash_index import mix_words
 from windrow.window.window import Window
@@ -50,9 +49,7 @@ class _Some:
     def __len__(self) -> int:
         return len(self.newest)
 
-    def extend(
-        self, stream: int, ts: Array, which: Array, found: Array, reach: Reach, inside: bool
-    ) -> _Some:
+    def extend(self, stream: int, ts: Array, which: Array, found: Array, reach: Reach, inside: bool) -> _Some:
         rows = {s: positions[which] for s, positions in self.rows.items()}
         rows[stream] = found.copy()
         below = None
@@ -75,10 +72,8 @@ class _Some:
 class SlicedProbe:
     """Carries out one direction of a plan, a slice at a time."""
 
-    def __init__(self, probe: Probe, numbers: Mapping[object, int]) -> None:
+    def __init__(self, probe: Probe) -> None:
         self.probe = probe
-        self.searches: list[Search] = probe.searches
-        self._out = (np.empty(CANDIDATES, np.int64), np.empty(CANDIDATES, np.int64))
 
     def run(self, windows: list[Window], reach: Reach) -> Iterator[Partials]:
         stream = self.probe.direction.order[0]
@@ -91,31 +86,21 @@ class SlicedProbe:
                 yield Partials(found.rows)
 
     def _expand(self, some: _Some, level: int, windows: list[Window], reach: Reach) -> Iterator[_Some]:
-        if level == len(self.searches):
+        if level == len(self.probe._searches):
             yield some
             return
-        search = self.searches[level]
-        step, last = search.step, level == len(self.searches) - 1
-        window = windows[step.stream]
+        search = self.probe._searches[level]
+        step, last = search.step, level == len(self.probe._searches) - 1
+        ts = windows[step.stream].ts
         for low, high, inside in _ranges(some, step.stream, reach, last):
-            for which, found in self._search(search, some, windows, reach, low, high):
-                longer = some.extend(step.stream, window.ts[found], which, found, reach, inside)
-                for mask in self.probe.checks(step, lambda: Partials(longer.rows), windows):  # noqa: B023
-                    longer = longer.where(mask)
+            for which, found in _search(search, some, windows, reach, (low, high)):
+                longer = some.extend(step.stream, ts[found], which, found, reach, inside)
+                for condition in step.checks:
+                    longer = longer.where(self.probe._check(condition, Partials(longer.rows), windows))
+                for residual in step.residuals:
+                    longer = longer.where(self.probe._evaluate(residual, Partials(longer.rows), windows))
                 if len(longer):
                     yield from self._expand(longer, level + 1, windows, reach)
-
-    def _search(
-        self, search: Search, some: _Some, windows: list[Window], reach: Reach, low: Array, high: Array
-    ) -> Iterator[tuple[Array, Array]]:
-        stream = search.step.stream
-        end = reach.end[stream]
-        for kernel in _kernels(search, some, windows, reach, low, high):
-            for which, found in search.drain(kernel):
-                if search.step.access.path == "sorted" and len(found):
-                    kept = found < end
-                    which, found = which[kept], found[kept]
-                yield which, found
 
 
 def _ranges(some: _Some, stream: int, reach: Reach, last: bool) -> Iterator[tuple[Array, Array, bool]]:
@@ -133,33 +118,24 @@ def _ranges(some: _Some, stream: int, reach: Reach, last: bool) -> Iterator[tupl
         yield np.maximum(low, after), some.latest, False
 
 
-def _kernels(
-    search: Search, some: _Some, windows: list[Window], reach: Reach, low: Array, high: Array
-) -> Iterator[Kernel]:
-    """As `Search`, with a range of times of its own for each partial result: with a span of 0 the kernels take
-    `newest` for the earliest time."""
+def _search(
+    search: Search, some: _Some, windows: list[Window], reach: Reach, bounds: tuple[Array, Array]
+) -> Iterator[tuple[Array, Array]]:
     step, window = search.step, windows[search.step.stream]
-    first, end, ts = reach.first[step.stream], reach.end[step.stream], window.ts
+    first, end = reach.first[step.stream], reach.end[step.stream]
+    if first >= end:
+        return
     words = [bound_word(c, step.stream) for c in step.driver]
     values = [windows[w.stream].column(search.numbers[w])[some.rows[w.stream]] for w in words]
+    kernels = search._kernels(bounds, window, first, values)
     if step.access.path == "hash":
         index = window.indexes[tuple(search.numbers[w] for w in step.indexed)]
         table = (index.head, index.back, index.keys)
-        sides = (mix_words(values), low, high, *table)
-        yield _bind(slicing.probe_hash_slice, *sides, ts, first, end, window.ordered)
-        return
-    extent = (first, end, window.ordered, 0)
-    if not step.driver:
-        yield _bind(probing.probe_all, low, high, ts, *extent)
-        return
-    limits = lookup_range(step.driver, step.stream, values)
-    word = search.numbers[step.indexed[0]]
-    if step.access.path == "scan":
-        yield _bind(probing.probe_scan, *limits, low, high, window.column(word), ts, *extent)
-        return
-    order = np.argsort(limits[0])
-    for segment in window.segments:
-        run, offset = segment.runs[word], window.offset_of(segment)
-        if offset + segment.rows > first and offset < end:
-            sides = (order, *limits, low, high, run.keys, run.rows)
-            yield _bind(probing.probe_sorted, *sides, offset, ts, first, 0)
+        sides = (mix_words(values), *bounds, *table, window.ts)
+        kernels = iter([_bind(slicing.probe_hash_slice, *sides, first, end, window.ordered)])
+    for kernel in kernels:
+        for which, found in search._drain(kernel):
+            if end < window.end:
+                before = found < end
+                which, found = which[before], found[before]
+            yield which, found
