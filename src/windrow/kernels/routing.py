@@ -9,6 +9,7 @@ from numba import njit
 
 _DIGIT = 11
 _BUCKETS = 1 << _DIGIT
+_MOST_MOVES = 4096
 
 
 @njit(cache=True, nogil=True)
@@ -148,13 +149,50 @@ def _sort(keys: Any, order: Any, spare: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
+def _later(places: Any, left: int, right: int) -> bool:
+    """Whether the result `left` comes after `right`, both of one time."""
+    for s in range(places.shape[0]):
+        if places[s, left] != places[s, right]:
+            return bool(places[s, left] < places[s, right])
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _settle_ties(newest: Any, places: Any, order: Any) -> bool:
+    """Brings results of one time into order by insertion; false, and nothing spoilt, if that takes long."""
+    count = len(order)
+    start = 0
+    while start < count:
+        end = start + 1
+        while end < count and newest[order[end]] == newest[order[start]]:
+            end += 1
+        moves = 0
+        for k in range(start + 1, end):
+            held = order[k]
+            j = k
+            while j > start and _later(places, order[j - 1], held):
+                order[j] = order[j - 1]
+                j -= 1
+                moves += 1
+            order[j] = held
+            if moves > _MOST_MOVES:
+                return False
+        start = end
+    return True
+
+
+@njit(cache=True, nogil=True)
 def order_of(newest: Any, places: Any) -> Any:
     """The order results are handed on in: by newest time, and at one time from the most recent row of the
     first stream, then of the second, and so on. `places[s, r]` is where the row of stream s stands among all
-    rows of its stream. Radix sort, from the least significant key up."""
+    rows of its stream. Radix sort by time; if many results are of one time, by all keys, from the least
+    significant up."""
     order = np.arange(len(newest))
     spare = np.empty(len(newest), np.int64)
     if len(newest) == 0:
+        return order
+    order, spare = _sort(newest, order, spare)
+    if _settle_ties(newest, places, order):
         return order
     for k in range(places.shape[0]):
         order, spare = _sort(-places[places.shape[0] - 1 - k], order, spare)

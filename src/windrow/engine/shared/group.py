@@ -199,7 +199,7 @@ class GroupOperator(Operator):
             return self._carrier.release(len(self.roster.ladder))
         pieces, self._routed.pieces = self._routed.pieces, []
         self._tally.results += sum(map(len, pieces))
-        return [Release(piece, 0, len(self.roster.ladder)) for piece in ordered(pieces)]
+        return [Release(piece, 0, len(self.roster.ladder)) for piece in ordered(pieces, len(self.roster.members))]
 
     def _drop_ended(self) -> None:
         """Queries whose time is over: every stream has passed it, so none of their results can come."""
@@ -243,7 +243,7 @@ class GroupOperator(Operator):
 
 def _chosen(member: Member, piece: Piece, held: Array) -> Array:
     """Positions in the piece that a query gets, of those its windows hold."""
-    held = held[member.inside(piece.newest[held])]
+    held = member.inside(piece.newest, held)
     assert member.bound is not None
     passed = piece.passes(member.bound)
     return held if passed is None else held[passed[held]]

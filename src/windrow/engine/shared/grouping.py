@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
@@ -40,9 +41,14 @@ def part(query: Query) -> Parted:
     >>> part(Query(streams, "b.k = a.k and a.x > 3"))
     Parted(join=('a.k = b.k',), above=('a.x > 3',))
     """
+    return _part(query.on, query.aliases, tuple(query.functions))
+
+
+@lru_cache(maxsize=1024)
+def _part(on: str, aliases: tuple[str, ...], functions: tuple[str, ...]) -> Parted:
     join: list[str] = []
     above: list[str] = []
-    for piece in conjuncts(parse(query.on, query.aliases, query.functions)):
+    for piece in conjuncts(parse(on, aliases, functions)):
         between = len({alias for alias, _ in references(piece)}) > 1
         (join if between else above).append(_canonical(piece))
     return Parted(tuple(sorted(set(join))), tuple(dict.fromkeys(above)))

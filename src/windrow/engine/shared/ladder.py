@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -58,7 +59,12 @@ class Ladder:
             Window(w.kind, int(size)) for w, size in zip(self.outputs[0], self.rungs[-1], strict=True)
         )
 
-    @property
+    @cached_property
+    def number(self) -> dict[Windows, int]:
+        """Windows to their output."""
+        return {windows: k for k, windows in enumerate(self.outputs)}
+
+    @cached_property
     def chain(self) -> bool:
         """Whether each output contains the one before."""
         return bool((np.diff(self.wanted, axis=0) >= 0).all())

@@ -21,6 +21,7 @@ from windrow.kernels import routing
 from windrow.model.query import Function
 
 Array = np.ndarray
+_WORTH_A_PIECE = 65_536
 
 
 @dataclass(eq=False)
@@ -37,6 +38,7 @@ class Piece:
     """When its newest rows came, on the operator's clock."""
     functions: Mapping[str, Function] = field(default_factory=dict)
     _computed: dict[str, pa.Array] = field(default_factory=dict)
+    _structs: pa.RecordBatch | None = None
 
     def __len__(self) -> int:
         return len(self.newest)
@@ -71,25 +73,23 @@ class Piece:
 
     def batch(self, bound: Bound, schemas: Mapping[str, pa.Schema], chosen: Array) -> pa.RecordBatch:
         """A query's results."""
-        whole = len(chosen) == len(self)
-        positions = None if whole else pa.array(chosen)
+        whole = self._whole(bound, schemas)
+        return whole if len(chosen) == len(self) else whole.take(pa.array(chosen))
 
-        def taken(column: pa.Array) -> pa.Array:
-            return column if positions is None else column.take(positions)
-
-        schema = bound.schema(schemas)
+    def _whole(self, bound: Bound, schemas: Mapping[str, pa.Schema]) -> pa.RecordBatch:
+        """All results, with the columns of a query."""
         if bound.columns is not None:
-            arrays = [taken(self.value(e)) for e in bound.columns.values()]
-            return pa.RecordBatch.from_arrays(arrays, schema=schema)
-        structs = [
-            pa.StructArray.from_arrays(
-                [taken(self.columns[alias, name]) for name in stream.names], fields=list(stream)
-            )
-            if stream.names
-            else pa.array([{}] * len(chosen), pa.struct([]))
-            for alias, stream in schemas.items()
-        ]
-        return pa.RecordBatch.from_arrays(structs, schema=schema)
+            arrays = [self.value(e) for e in bound.columns.values()]
+            return pa.RecordBatch.from_arrays(arrays, schema=bound.schema(schemas))
+        if self._structs is None:
+            structs = [
+                pa.StructArray.from_arrays([self.columns[alias, n] for n in s.names], fields=list(s))
+                if s.names
+                else pa.array([{}] * len(self), pa.struct([]))
+                for alias, s in schemas.items()
+            ]
+            self._structs = pa.RecordBatch.from_arrays(structs, schema=bound.schema(schemas))
+        return self._structs
 
 
 def joined(pieces: Sequence[Piece]) -> Piece:
@@ -103,18 +103,21 @@ def joined(pieces: Sequence[Piece]) -> Piece:
         places=np.concatenate([p.places for p in pieces], axis=1),
         ranks=np.concatenate([p.ranks for p in pieces], axis=1),
         _computed={},
+        _structs=None,
     )
 
 
-def ordered(pieces: Sequence[Piece]) -> list[Piece]:
-    """Pieces follow each other in order unless streams are apart or rows late; then they become one."""
+def ordered(pieces: Sequence[Piece], queries: int = 1) -> list[Piece]:
+    """Pieces follow each other in order unless streams are apart or rows late; then they become one. So do
+    small ones if many queries take from them: each take has its price."""
     if len(pieces) < 2:
         return list(pieces)
     ends = [np.array([0, len(p) - 1]) for p in pieces]
     newest = np.concatenate([p.newest[e] for p, e in zip(pieces, ends, strict=True)])
     places = np.concatenate([p.places[:, e] for p, e in zip(pieces, ends, strict=True)], axis=1)
     if routing.in_order(newest, places):
-        return list(pieces)
+        small = queries > 2 and sum(map(len, pieces)) < _WORTH_A_PIECE * len(pieces)
+        return [joined(pieces)] if small else list(pieces)
     whole = joined(pieces)
     return [whole.where(routing.order_of(whole.newest, whole.places))]
 
@@ -145,7 +148,8 @@ class Answer:
                 yield p.piece.batch(self.bound, self.schemas, p.chosen)
 
     def table(self) -> pa.Table:
-        return pa.Table.from_batches(self.batches(), self.bound.schema(self.schemas))
+        found = list(self.batches())
+        return pa.Table.from_batches(found, None if found else self.bound.schema(self.schemas))
 
 
 class Results(Mapping[str, pa.Table]):

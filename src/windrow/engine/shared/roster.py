@@ -36,11 +36,14 @@ class Member:
     responses: Responses = field(default_factory=Responses)
     bound: Bound | None = None
 
-    def inside(self, newest: Array) -> slice:
-        """Which of the results, ascending in time, fall into its time."""
+    def inside(self, newest: Array, held: Array) -> Array:
+        """Those of the results `held` that fall into its time; `newest` are the times of all, ascending."""
+        if self.since is None and self.until is None:
+            return held
+        newest = newest[held]
         a = 0 if self.since is None else int(np.searchsorted(newest, self.since, side="left"))
         b = len(newest) if self.until is None else int(np.searchsorted(newest, self.until, side="left"))
-        return slice(a, max(a, b))
+        return held[a : max(a, b)]
 
     def measure(self, backlog: int) -> QueryMeasurements:
         r = self.responses
@@ -101,7 +104,7 @@ class Roster:
 
     def output(self, member: Member) -> int:
         """Which of the ladder's outputs a query is attached to."""
-        return self.ladder.outputs.index(member.asked.windows)
+        return self.ladder.number[member.asked.windows]
 
     def bind(self, schemas: Mapping[str, pa.Schema]) -> list[Bound]:
         for member in self:

@@ -102,7 +102,9 @@ class RoutedJoin(Join):
             self.defer([self._append(s, arrived, []) for s, arrived in enumerate(arrivals)])
             return
         yield from super().evaluate(arrivals)
-        self.pieces += self.route(self._found)
+        self.pieces += self.route(
+            {s: self.windows[s].position(numbers) for s, numbers in found.items()} for found in self._found
+        )
         self._found = []
 
     def _results(self, partials: Partials) -> Iterator[pa.RecordBatch]:
@@ -110,8 +112,8 @@ class RoutedJoin(Join):
         return iter(())
 
     def collect(self, partials: Partials) -> None:
-        """Results as positions. The last stream's are in a buffer that is used again."""
-        self._found.append({stream: rows.copy() for stream, rows in partials.rows.items()})
+        """Results by the numbers of their rows: positions change as the quantum's other streams are stored."""
+        self._found.append({s: self.windows[s].number(rows) for s, rows in partials.rows.items()})
 
     def _places(self, stream: int, arrived: Arrivals) -> list[Array]:
         counted = self.counted[stream]
