@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from windrow.spark.join import join
     from windrow.spark.metrics import metrics
     from windrow.spark.pool import Pool
+    from windrow.spark.share import share
 
 __version__ = "0.1.0"
 
@@ -73,6 +74,7 @@ __all__ = [
     "explain",
     "join",
     "metrics",
+    "share",
 ]
 
 
@@ -86,6 +88,10 @@ def __getattr__(name: str) -> Any:
         from windrow.spark.pool import Pool
 
         return Pool
+    if name == "share":
+        from windrow.spark.share import share
+
+        return share
     if name == "metrics":
         from windrow.spark.metrics import metrics
 

@@ -125,7 +125,7 @@ class Carrier:
         ranks = self.schedule(join.ladder.slices)
         self._probes = [SlicedProbe(probe) for probe in join.probes]
         used = 0.0
-        while (unit := self._next(ranks, top)) is not None:
+        while (unit := self._next(ranks, top, budget == np.inf)) is not None:
             if used >= budget and self._fits(join):
                 break
             call, quantum, to = unit
@@ -160,8 +160,9 @@ class Carrier:
 
     # -- inside -------------------------------------------------------------------------------------
 
-    def _next(self, ranks: Array, top: int) -> tuple[Call, Quantum, int] | None:
-        """The unit to serve, and the rung to which it may climb before another comes first."""
+    def _next(self, ranks: Array, top: int, endless: bool) -> tuple[Call, Quantum, int] | None:
+        """The unit to serve, and the rung to which it may climb before another comes first: slices that
+        are served together are cheaper. With time to spare it climbs as far as it can."""
         heads: dict[int, tuple[Call, Quantum]] = {}
         behind: set[int] = set()
         for call in self.calls:
@@ -176,6 +177,8 @@ class Carrier:
         others = [int(ranks[r]) for r in heads if r != rung or r in behind]
         to = rung + 1
         while to < top and to not in heads and all(ranks[to] < rank for rank in others):
+            if not endless and ranks[to] > ranks[to - 1]:
+                break
             to += 1
         return (*heads[rung], to)
 

@@ -6,8 +6,10 @@ Without a deadline a call finishes all its rows, so there is nothing to schedule
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +17,9 @@ import pyarrow as pa
 from windrow.engine.operator import Operator
 from windrow.engine.shared.bound import Bound, bind
 from windrow.engine.shared.carry import Carrier, Release
+from windrow.engine.shared.changes import Remove, read_change
 from windrow.engine.shared.grouping import base_query
+from windrow.engine.shared.neighbours import Neighbours
 from windrow.engine.shared.results import Answer, Part, Piece, Results, ordered
 from windrow.engine.shared.roster import NEVER, Member, Roster
 from windrow.engine.shared.routed import RoutedJoin, resize
@@ -60,6 +64,7 @@ class GroupOperator(Operator):
         self._early: dict[str, list[Part]] = {}
         """Parts that were routed before the roster changed."""
         self._carrier: Carrier | None = None
+        self.neighbours = Neighbours()
         if deadline is not None:
             seconds = parse_duration(deadline, "deadline") / SECOND
             if seconds <= 0:
@@ -112,6 +117,20 @@ class GroupOperator(Operator):
         self.roster.drop([name])
         self._install()
 
+    def control(self, document: str | Mapping[str, Any]) -> None:
+        """Adds or removes a query, as `SharedOperator.control`; documents for other joins are passed over."""
+        change = read_change(document)
+        if isinstance(change, Remove):
+            if change.name in self.roster.members or change.name not in self.neighbours.names:
+                self.remove(change.name, change.at)
+            return
+        if change.name in self.neighbours.names:
+            raise QueryError(f"add: there is a query '{change.name}' already; take another name")
+        if self.neighbours.take(change, self.roster):
+            self.neighbours.names.add(change.name)
+            return
+        self.add(change.name, change.subscription(self.roster.like), change.at)
+
     def measure_queries(self) -> dict[str, QueryMeasurements]:
         left = self._carrier.left if self._carrier else (lambda output: 0)
         return {m.name: m.measure(left(self.roster.output(m))) for m in self.roster}
@@ -125,6 +144,11 @@ class GroupOperator(Operator):
     def routed(self) -> RoutedJoin | None:
         """The join; None until all schemas are known."""
         return self._routed
+
+    def serve_all(self, schedule: str = "lwo") -> None:
+        """Rows were carried over, but there is no deadline any more: they are served with the next call."""
+        if self._carrier is None:
+            self._carrier = Carrier(find_schedule(schedule), math.inf)
 
     def enroll(self, members: Sequence[Member]) -> None:
         """These queries instead of those it was made with; before any row."""
@@ -199,7 +223,9 @@ class GroupOperator(Operator):
             return self._carrier.release(len(self.roster.ladder))
         pieces, self._routed.pieces = self._routed.pieces, []
         self._tally.results += sum(map(len, pieces))
-        return [Release(piece, 0, len(self.roster.ladder)) for piece in ordered(pieces, len(self.roster.members))]
+        return [
+            Release(piece, 0, len(self.roster.ladder)) for piece in ordered(pieces, len(self.roster.members))
+        ]
 
     def _drop_ended(self) -> None:
         """Queries whose time is over: every stream has passed it, so none of their results can come."""

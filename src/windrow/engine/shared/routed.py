@@ -96,12 +96,12 @@ class RoutedJoin(Join):
             return horizon
         return min(horizon, self.oldest - span)
 
-    def evaluate(self, arrivals: Sequence[Arrivals]) -> Iterator[pa.RecordBatch]:
+    def evaluate(self, arrivals: Sequence[Arrivals], z: float = 1.0) -> Iterator[pa.RecordBatch]:
         """Takes in a quantum's rows; results go to `pieces`."""
         if self.defer is not None:
             self.defer([self._append(s, arrived, []) for s, arrived in enumerate(arrivals)])
             return
-        yield from super().evaluate(arrivals)
+        yield from super().evaluate(arrivals, z)
         self.pieces += self.route(
             {s: self.windows[s].position(numbers) for s, numbers in found.items()} for found in self._found
         )
@@ -112,7 +112,7 @@ class RoutedJoin(Join):
         return iter(())
 
     def collect(self, partials: Partials) -> None:
-        """Results by the numbers of their rows: positions change as the quantum's other streams are stored."""
+        """Results by the numbers of their rows: positions change as other streams are stored."""
         self._found.append({s: self.windows[s].number(rows) for s, rows in partials.rows.items()})
 
     def _places(self, stream: int, arrived: Arrivals) -> list[Array]:

@@ -31,6 +31,7 @@ def capture_group(op: GroupOperator) -> State:
         "members": [m.to_json() for m in op.roster],
         "horizons": join.horizons if join else None,
         "parts": len(base.parts),
+        "neighbours": sorted(op.neighbours.names),
     }
     parts = list(base.parts)
     if carrier is not None and join is not None:
@@ -50,14 +51,14 @@ def revive_group(op: GroupOperator, state: State) -> GroupOperator:
     op.enroll([Member.load(saved, op.roster.like) for saved in shared["members"]])
     fill(op, State(state.head, state.parts[: shared["parts"]]))
     join = op.routed
+    op.neighbours.names.update(shared["neighbours"])
+    join, carried = op.routed, shared.get("carrier")
     if join is not None:
         join.horizons = list(shared["horizons"])
-        if op.carrier is not None and shared.get("carrier") is not None:
-            _load(op.carrier, join, shared["carrier"], list(state.parts[shared["parts"] :]), op.clock())
-    elif shared.get("carrier") is not None and shared["carrier"]["calls"]:
-        raise StateError("the state has rows that were carried over; go on with a deadline")
-    if op.carrier is None and shared.get("carrier") and shared["carrier"]["calls"]:
-        raise StateError("the state has rows that were carried over; go on with a deadline")
+        if carried is not None and carried["calls"]:
+            op.serve_all()
+        if carried is not None and op.carrier is not None:
+            _load(op.carrier, join, carried, list(state.parts[shared["parts"] :]), op.clock())
     return op
 
 
