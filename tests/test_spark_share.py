@@ -7,11 +7,13 @@ from collections import Counter
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import windrow as wr
 from spark_tools import START, Stream, failing, frame, in_process, rows, run, spark
 from windrow.spark.metrics import metrics
 from windrow.spark.share import prepare_shared, share
+from windrow.state.queries_cli import app
 
 ON = "a.k = b.k"
 FILES = 4
@@ -209,3 +211,30 @@ def test_what_is_wrong_is_told_before_any_data_is_read(two):
     a.put(*files(3, 1))
     other = {**QUERIES, "fast": query("600 ms")}
     assert "belongs to another join" in failing(lambda: run(shared(a, b, path, other), path, COLUMNS))
+
+
+def test_the_command_line_adds_removes_and_lists(two):
+    a, b, path = two
+    directory = path / "control"
+    cli = CliRunner()
+    sent = cli.invoke(app, ["add", str(directory), "more", "--within", "a=1 s", "--within", "b=2 s"])
+    assert sent.exit_code == 0, sent.output
+    assert cli.invoke(app, ["remove", str(directory), "slow"]).exit_code == 0
+    assert cli.invoke(app, ["add", str(directory), "x", "--within", "1 s", "--at", "noon"]).exit_code == 2
+    assert (
+        cli.invoke(app, ["add", str(directory), "x", "--within", "a=1 s", "--within", "2 s"]).exit_code == 2
+    )
+    assert cli.invoke(app, ["list", str(path / "state")]).exit_code == 2
+    a.put(*files(1))
+    b.put(*files(2))
+    control = spark().readStream.text(str(directory)).withColumnRenamed("value", "document")
+    queries = {n: QUERIES[n] for n in ("fast", "slow")}
+    ran = run(shared(a, b, path, queries, control=control), path, COLUMNS)
+    assert not [r for m in metrics(ran) for r in m.rejected]
+    listed = json.loads(cli.invoke(app, ["list", str(path / "state"), "--json"]).stdout)
+    assert {q["name"] for q in listed} == {"fast", "more"}
+    found = by_query(path)
+    assert sum(q["results"] for q in listed) == sum(c.total() for c in found.values())
+    assert next(q for q in listed if q["name"] == "more")["within"] == ["1 second", "2 seconds"]
+    shown = cli.invoke(app, ["list", str(path / "state")], env={"COLUMNS": "200"}).output
+    assert "fast" in shown and "500" in shown.replace("0.5", "500")

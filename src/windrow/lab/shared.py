@@ -69,9 +69,10 @@ class Trace:
 def poisson(rate: float, rows: int, longest: float, seed: int) -> Trace:
     """Both streams at this rate, exponential gaps; `rows` rows after windows of `longest` have filled."""
     random = np.random.default_rng(seed)
-    filling = int(2 * rate * longest * 1.02)
-    times = np.cumsum(random.exponential(0.5 / rate, filling + rows))
-    return _trace(times, random.integers(0, 2, len(times)), filling, random)
+    drawn = int(2 * rate * longest * 1.1) + rows + 100
+    times = np.cumsum(random.exponential(0.5 / rate, drawn))
+    first = int(np.searchsorted(times, longest))
+    return _trace(times[: first + rows], random.integers(0, 2, first + rows), first, random)
 
 
 def bursts(rate: float, size: float, rows: int, longest: float, seed: int) -> Trace:
@@ -95,7 +96,7 @@ def bursts(rate: float, size: float, rows: int, longest: float, seed: int) -> Tr
     end = min(t[-1] for t, _ in parts)
     order = np.argsort(times, kind="stable")
     order = order[times[order] <= end]
-    first = int(np.searchsorted(times[order], 1.02 * longest))
+    first = int(np.searchsorted(times[order], longest))
     return _trace(times[order][: first + rows], streams[order][: first + rows], first, random)
 
 

@@ -75,7 +75,7 @@ class Member:
     @classmethod
     def load(cls, saved: Mapping[str, Any], like: Query) -> Member:
         asked = Subscription(
-            with_windows(like, [_window(text) for text in saved["within"]], saved["on"]),
+            with_windows(like, [saved_window(text) for text in saved["within"]], saved["on"]),
             saved["where"],
             saved["select"],
         )
@@ -83,7 +83,8 @@ class Member:
         return cls(saved["name"], asked, *times, list(saved["awaits"]), Responses.load(saved["responses"]))
 
 
-def _window(text: str) -> Window:
+def saved_window(text: str) -> Window:
+    """A window as `Member.to_json` wrote it."""
     size, _, kind = text.partition(" ")
     return Window("time" if kind == "time" else "rows" if kind == "rows" else "rows per key", int(size))
 

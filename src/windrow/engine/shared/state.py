@@ -28,7 +28,7 @@ def capture_group(op: GroupOperator) -> State:
     join, carrier = op.routed, op.carrier
     shared: dict[str, Any] = {
         "signature": _plain(op),
-        "members": [m.to_json() for m in op.roster],
+        "members": [m.to_json() | {"output": op.roster.output(m)} for m in op.roster],
         "horizons": join.horizons if join else None,
         "parts": len(base.parts),
         "neighbours": sorted(op.neighbours.names),
