@@ -36,7 +36,7 @@ def check_content(case: Case, query: wr.Query, got: list) -> None:
 
 @pytest.mark.parametrize("counted", [False, True])
 def test_each_query_gets_what_it_gets_alone(counted):
-    @examples(60)
+    @examples(40)
     @given(shared_cases(counted=counted), st.frozensets(st.integers(0, 6), max_size=2))
     def check(drawn: tuple[Case, dict[str, Asked]], restarts: frozenset[int]) -> None:
         case, asked = drawn
@@ -89,15 +89,17 @@ def test_under_a_deadline_nothing_is_lost_and_the_order_stays(schedule):
     check()
 
 
-@pytest.mark.parametrize("schedule", [None, *SCHEDULES])
+@pytest.mark.parametrize("schedule", [None, "counted", *SCHEDULES])
 def test_queries_come_and_go_without_disturbing_others(schedule):
+    counted = schedule == "counted"
+
     @examples(40)
-    @given(shared_cases(), st.data())
+    @given(shared_cases(counted), st.data())
     def check(drawn, data) -> None:
         case, asked = drawn
         queries = {name: a.query(case) for name, a in asked.items()}
-        timed = {} if schedule is None else {"schedule": schedule, "deadline": "300 ms", "clock": ticking()}
-        op = wr.SharedOperator({"q0": queries["q0"]}, schemas=schemas_of(case), **timed)
+        timed = {} if counted or schedule is None else {"schedule": schedule, "deadline": "300 ms"}
+        op = wr.SharedOperator({"q0": queries["q0"]}, schemas=schemas_of(case), clock=ticking(), **timed)
         calls = case.inputs()
         times = [t for call in calls for table in call.values() for t in newest_in_order_of(table)]
         moment = st.none() | (st.sampled_from(times) if times else st.none())
@@ -118,6 +120,7 @@ def test_queries_come_and_go_without_disturbing_others(schedule):
                 if end == number and name in op.queries:
                     op.remove(name, at)
             out = op.process(calls[number]) if number < len(calls) else op.finish()
+            complete |= {n: q.complete_from for n, q in op.measure().queries.items()}
             for name, table in out.items():
                 got[name] += zip(ids_in_order(table), newest_in_order(table), strict=True)
         assert [row for row, _ in got["q0"]] == flat(run_alone(case, queries["q0"]))

@@ -2,8 +2,9 @@
 
     python -m windrow.spark.shared_benchmark SIDE FOLDER CORES PARTITIONS WINDOW,WINDOW,...
 
-"largest": the largest window in a join of its own. "seven", "hundred": all windows in one shared join. "apart":
-each window in a join of its own, all in one streaming query, so that what Spark does once per batch counts once.
+"largest": the largest window in a join of its own. "seven", "hundred": all windows in one shared join.
+"apart": each window in a join of its own, all in one streaming query, so that what Spark does once per batch
+counts once.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
 
 from windrow.engine.operator import Operator
 from windrow.engine.shared.bound import bind
@@ -37,12 +38,17 @@ class _Group(GroupOperator):
         super().check(name, asked)
         assert self.routed is not None
         schema = bind(name, asked, self.routed.named_schemas).schema(self.routed.named_schemas)
-        for field_ in schema:
-            if field_.name not in self.columns.names:
-                known = [n for n in self.columns.names if n != QUERY]
+        for column in schema:
+            if column.name not in self.columns.names[1:]:
                 raise QueryError(
-                    f"add: query '{name}': {unknown('column', field_.name, known)}; the result's columns "
-                    "were fixed when the stream began"
+                    f"add: query '{name}': {unknown('column', column.name, self.columns.names[1:])}; the "
+                    "result's columns were fixed when the stream began"
+                )
+            fixed = self.columns.field(column.name).type
+            if column.type != fixed and from_arrow_type(column.type) != from_arrow_type(fixed):
+                raise QueryError(
+                    f"add: query '{name}': column '{column.name}' is {column.type}, and in the result "
+                    f"{fixed}; rename it with 'as'"
                 )
 
 

@@ -263,8 +263,9 @@ class GroupOperator(Operator):
                 continue
             totals = [0 if c is None else c.total for c in self._routed.counted]
             if all(came >= due for came, due in zip(totals, member.awaits, strict=True)):
-                top = self._frontier.newest_of_all
-                member.complete_from = top if member.since is None else max(member.since, top or member.since)
+                # Rows of the last time may have come before the row that made the window whole.
+                whole = (self._frontier.newest_of_all or 0) + 1
+                member.complete_from = whole if member.since is None else max(member.since, whole)
 
 
 def _chosen(member: Member, piece: Piece, held: Array) -> Array:
