@@ -61,7 +61,7 @@ class GroupOperator(Operator):
         self.clock = clock
         self._routed: RoutedJoin | None = None
         self._began = 0.0
-        self._early: dict[str, list[Part]] = {}
+        self.early: dict[str, list[Part]] = {}
         """Parts that were routed before the roster changed."""
         self._carrier: Carrier | None = None
         self.neighbours = Neighbours()
@@ -110,10 +110,10 @@ class GroupOperator(Operator):
     def remove(self, name: str, at: int | None = None) -> None:
         """No results for this query from event time `at` on, or from now on."""
         self.roster.check_old(name)
+        self._settle()
         if at is not None:
             self.roster.members[name].until = at
             return
-        self._settle()
         self.roster.drop([name])
         self._install()
 
@@ -190,7 +190,7 @@ class GroupOperator(Operator):
         """Serves what was left behind, for the queries as they are: rungs are about to change."""
         if self._carrier is not None and self._routed is not None:
             self._carrier.serve(self._routed, self.clock, everything=True)
-        self._early = {name: list(answer.parts) for name, answer in self._answers().items()}
+        self.early = {name: list(answer.parts) for name, answer in self._answers().items()}
 
     def _hand_on(self) -> Results:
         answers = self._answers()
@@ -198,13 +198,13 @@ class GroupOperator(Operator):
         for member in self.roster:
             for part in answers[member.name].parts:
                 member.responses.add(ended - part.piece.arrived, len(part.chosen))
-        self._early = {}
+        self.early = {}
         self._note_complete()
         return Results(answers)
 
     def _answers(self) -> dict[str, Answer]:
         """What each query gets of what was found since the last look."""
-        parts: dict[str, list[Part]] = {m.name: list(self._early.get(m.name, ())) for m in self.roster}
+        parts: dict[str, list[Part]] = {m.name: list(self.early.get(m.name, ())) for m in self.roster}
         for release in self._releases():
             routed = self.roster.ladder.route(release.piece.ranks)
             for m in self.roster:

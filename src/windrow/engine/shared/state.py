@@ -14,7 +14,7 @@ import pyarrow as pa
 from windrow.engine.shared.carry import Call, Carrier, Quantum
 from windrow.engine.shared.group import GroupOperator
 from windrow.engine.shared.grouping import signature
-from windrow.engine.shared.results import Piece
+from windrow.engine.shared.results import Part, Piece
 from windrow.engine.shared.roster import Member
 from windrow.engine.shared.routed import RoutedJoin
 from windrow.engine.state import State, capture, fill
@@ -36,7 +36,8 @@ def capture_group(op: GroupOperator) -> State:
     parts = list(base.parts)
     if carrier is not None and join is not None:
         shared["carrier"], held = _save(carrier, join, op.clock())
-        parts += held
+        shared["early"], early = _save_early(op, join)
+        parts += [*held, *early]
     return State(base.head | {"group": shared}, tuple(parts))
 
 
@@ -58,7 +59,9 @@ def revive_group(op: GroupOperator, state: State) -> GroupOperator:
         if carried is not None and carried["calls"]:
             op.serve_all()
         if carried is not None and op.carrier is not None:
-            _load(op.carrier, join, carried, list(state.parts[shared["parts"] :]), op.clock())
+            rest = list(state.parts[shared["parts"] :])
+            used = _load(op.carrier, join, carried, rest, op.clock())
+            _load_early(op, join, shared["early"], rest[used:])
     return op
 
 
@@ -92,7 +95,8 @@ def _save(carrier: Carrier, join: RoutedJoin, now: float) -> tuple[dict[str, Any
 
 def _load(
     carrier: Carrier, join: RoutedJoin, saved: dict[str, Any], parts: list[pa.RecordBatch], now: float
-) -> None:
+) -> int:
+    """Returns how many of the parts it took."""
     base = [w.number(w.first) for w in join.windows]
     carrier.speed, carrier.found, carrier.calls = saved["speed"], saved["found"], []
     at = 0
@@ -105,6 +109,28 @@ def _load(
         at += each["held"]
         carrier.calls.append(call)
     join.oldest = carrier.oldest
+    return at
+
+
+def _save_early(op: GroupOperator, join: RoutedJoin) -> tuple[list[list[Any]], list[pa.RecordBatch]]:
+    """What queries are to get with the next call, since the roster changed."""
+    base = [w.number(w.first) for w in join.windows]
+    told, parts = [], []
+    for name, given in op.early.items():
+        for part in given:
+            if len(part.chosen):
+                told.append([name, op.clock() - part.piece.arrived])
+                parts.append(_to_batch(part.piece.where(part.chosen), base))
+    return told, parts
+
+
+def _load_early(
+    op: GroupOperator, join: RoutedJoin, told: list[list[Any]], parts: list[pa.RecordBatch]
+) -> None:
+    base = [w.number(w.first) for w in join.windows]
+    for (name, age), batch in zip(told, parts, strict=True):
+        piece = _from_batch(batch, base, op.clock() - age, join)
+        op.early.setdefault(name, []).append(Part(piece, np.arange(len(piece))))
 
 
 def _to_batch(piece: Piece, base: list[int]) -> pa.RecordBatch:
