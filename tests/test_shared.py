@@ -59,11 +59,12 @@ def test_each_query_gets_what_it_gets_alone(counted):
     check()
 
 
+@pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_under_a_deadline_nothing_is_lost_and_the_order_stays(schedule):
-    @examples(40)
+def test_under_a_deadline_nothing_is_lost_and_the_order_stays(schedule, counted):
+    @examples(25)
     @given(
-        shared_cases(),
+        shared_cases(counted),
         st.sampled_from(["100 ms", "300 ms", "1 s"]),
         st.sampled_from([None, 0, 5, 10_000]),
         st.frozensets(st.integers(0, 6), max_size=2),

@@ -235,7 +235,6 @@ def test_the_last_query_stays():
         (lambda: wr.SharedOperator({"q": query("5 s", memory="9 rows")}), "no memory limit"),
         (lambda: wr.SharedOperator({"q": query()}, schedule="gredy"), "Did you mean 'greedy'"),
         (lambda: wr.SharedOperator({"q": query()}, deadline="-1 s"), "must be positive"),
-        (lambda: wr.SharedOperator({"q": query("5 rows")}, deadline="1 s"), "counted in rows"),
         (lambda: wr.Subscription(query(), select=["a.k", "b.k"]), "two columns are called 'k'"),
         (lambda: wr.Subscription(query(), where=" "), "expected a SQL condition"),
         (lambda: wr.SharedOperator({"q": query()}).process({"c": rows(1, 2)}), "unknown stream 'c'"),
@@ -289,3 +288,22 @@ def test_a_snapshot_of_other_queries_is_refused():
     later = {"a": rows(3, 50, 50), "b": rows(4, 50, 50)}
     mine, theirs = op.process(later), again.process(later)
     assert flat([mine["two"]]) == flat([theirs["two"]])
+
+
+@pytest.mark.parametrize("kind", ["rows", "rows per key"])
+def test_counted_windows_are_carried_over_and_let_go(kind):
+    """Small windows first, everything in the end, and windows do not grow for good."""
+    queries = {"small": query(f"2 {kind}"), "large": query(f"40 {kind}")}
+    op = wr.SharedOperator(queries, "swf", deadline="100 ms", clock=ticking())
+    calls = [{"a": rows(n, 200, 10 * n, 10), "b": rows(50 + n, 200, 10 * n, 10)} for n in range(20)]
+    outputs, sizes = [], []
+    for call in calls:
+        outputs.append(op.process(call))
+        sizes.append(op.measure().joins[0].window_rows)
+    outputs.append(op.finish())
+    for name, asked in queries.items():
+        alone = wr.SharedOperator({name: asked})
+        want = [alone.process(call)[name] for call in calls]
+        assert flat([out[name] for out in outputs]) == flat(want)
+    assert max(sizes) < 4000
+    assert op.measure().queries["large"].backlog == 0

@@ -204,7 +204,6 @@ def test_what_is_wrong_is_told_before_any_data_is_read(two):
         ({"queries": {}}, "at least one"),
         ({"queries": {"q": wr.Subscription(query("1 s"), select=["a.nothing"])}}, "nothing"),
         ({"queries": {"q": wr.Subscription(query("1 s"), where="a.k +")}}, "cannot parse"),
-        ({"queries": {"q": query("10 rows")}, "deadline": "1 s"}, "always finished"),
     ):
         assert message in failing(lambda options=options: shared(a, b, path, **options))
     run(shared(a, b, path), path, COLUMNS)

@@ -85,10 +85,6 @@ def prepare_shared(
     for number, g in enumerate(groups):
         like = next(iter(g.subscriptions.values())).query
         query = base_query(like, Ladder.of(s.windows for s in g.subscriptions.values()).top)
-        if deadline is not None and query.counts_rows:
-            raise QueryError(
-                "deadline: windows counted in rows are always finished in the batch; leave the deadline out"
-            )
         own = {alias: frames[alias] for alias in query.aliases if alias in frames}
         title = name or "shared"
         laid = prepare(

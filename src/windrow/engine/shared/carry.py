@@ -17,12 +17,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from windrow.engine.join import Arrivals
 from windrow.engine.shared.results import Piece, joined, ordered
-from windrow.engine.shared.routed import RoutedJoin
+from windrow.engine.shared.roster import NEVER
+from windrow.engine.shared.routed import Coming, RoutedJoin
 from windrow.engine.shared.schedule import Schedule
 from windrow.engine.shared.slices import Reach, SlicedProbe
 
 Array = np.ndarray
+_ENDLESS = 1 << 61
+_FEW = 1024
 _MEMORY = 0.5
 """How much of the speed known before is kept with each call."""
 
@@ -35,6 +39,8 @@ class Quantum:
     end: list[int]
     """Per stream: the rows' numbers, as `Window.number` gives them."""
     oldest: int
+    first: int = 0
+    """Of its rows in the order of all streams, where windows are counted."""
     done: int = 0
     """Rungs it has passed."""
 
@@ -53,6 +59,8 @@ class Call:
     """Results that not all outputs have."""
     released: int = 0
     """Outputs that have their results."""
+    came: dict[int, list[tuple[Array, Array | None]]] = field(default_factory=dict)
+    """Per stream with a counted window: order numbers and keys of all rows, stored or not, in their order."""
 
     @property
     def done(self) -> int:
@@ -105,25 +113,32 @@ class Carrier:
         self._began = join.now
         call = Call(join.now)
 
-        def take(starts: list[int]) -> None:
+        def take(starts: list[int], arrivals: Sequence[Arrivals]) -> None:
             stored = list(zip(join.windows, starts, strict=True))
             numbers = [window.number(at) for window, at in stored]
             ends = [window.number(window.end) for window, _ in stored]
             times = [int(w.ts[at : w.end].min()) for w, at in stored if at < w.end]
-            if times:
-                call.quanta.append(Quantum(numbers, ends, min(times)))
+            seqs = [int(a.seq[0]) for a in arrivals if a.seq is not None and len(a.seq)]
+            for stream, arrived in enumerate(arrivals):
+                if join.counted[stream] is not None and arrived.seq is not None:
+                    call.came.setdefault(stream, []).append((arrived.seq, arrived.keys))
+            if times or call.came:
+                # A quantum of rows that are not stored pushes others out, and must be known until it is over.
+                call.quanta.append(Quantum(numbers, ends, min(times, default=NEVER), min(seqs, default=0)))
                 if len(call.quanta) == 1:
                     self.calls.append(call)
-                join.oldest = self.oldest
+                self.hold(join)
 
         join.defer = take
 
     def serve(self, join: RoutedJoin, clock: Callable[[], float], everything: bool) -> None:
         """Serves units in the schedule's order until the deadline's work is done, or everything."""
-        budget = np.inf if everything or self.speed is None else self.seconds * self.speed
+        everything = everything or self.speed is None or self._crowded(join)
+        budget = np.inf if everything else self.seconds * (self.speed or 0.0)
         top = len(join.ladder)
         ranks = self.schedule(join.ladder.slices)
         self._probes = [SlicedProbe(probe) for probe in join.probes]
+        self._recall(join)
         used = 0.0
         while (unit := self._next(ranks, top, budget == np.inf)) is not None:
             if used >= budget and self._fits(join):
@@ -132,7 +147,7 @@ class Carrier:
             before = join.compared + self.found
             self._serve(join, call, quantum, to)
             used += quantum.rows + join.compared + self.found - before
-        join.oldest = self.oldest
+        self.hold(join)
         self._learn(used, clock() - self._began)
 
     def release(self, outputs: int) -> list[Release]:
@@ -149,10 +164,11 @@ class Carrier:
         self.calls = [call for call in self.calls if call.released < outputs]
         return found
 
-    @property
-    def oldest(self) -> int | None:
-        """Time of the oldest row that is still to be served."""
-        return min((q.oldest for call in self.calls for q in call.quanta), default=None)
+    def hold(self, join: RoutedJoin) -> None:
+        """Keeps in the windows what is still to be looked at."""
+        waiting = [q for call in self.calls for q in call.quanta]
+        join.oldest = min((q.oldest for q in waiting), default=None)
+        join.oldest_seq = min((q.first for q in waiting), default=None) if join.query.counts_rows else None
 
     def left(self, output: int) -> int:
         """Rows whose results an output does not have yet."""
@@ -190,13 +206,71 @@ class Carrier:
             first, end = _positions(join, quantum, stream)
             if first[stream] >= end[stream]:
                 continue
-            reach = Reach(inner, rungs[to - 1], first, end)
-            found += [dict(partials.rows) for partials in probe.run(join.windows, reach)]
+            floors = None if inner is None else self._floors(join, probe, rungs[quantum.done - 1], first, end)
+            reach = Reach(
+                None if inner is None else _spans(join, inner),
+                _spans(join, rungs[to - 1]),
+                first,
+                end,
+                floors,
+                self._floors(join, probe, rungs[to - 1], first, end),
+            )
+            for partials in probe.run(join.windows, reach):
+                if join.query.counts_rows:
+                    partials = partials.where(join._in_windows(partials))
+                if len(partials):
+                    found.append(dict(partials.rows))
         join.now = call.arrived
         pieces = join.route(found)
         self.found += sum(map(len, pieces))
         call.held += pieces
         quantum.done = to
+
+    def _recall(self, join: RoutedJoin) -> None:
+        """What came to counted windows in all calls that are not over: rows up to any of theirs can be
+        counted."""
+        for stream, counted in enumerate(join.counted):
+            if counted is None:
+                continue
+            parts = [part for call in self.calls for part in call.came.get(stream, ())]
+            seq = np.concatenate([np.empty(0, np.int64), *(s for s, _ in parts)])
+            keyed = [k for _, k in parts if k is not None]
+            keys = np.concatenate([np.empty(0, np.int64), *keyed]) if counted.keys is not None else None
+            join.coming[stream] = Coming.of(counted, seq, keys, fresh=False)
+
+    def _floors(
+        self, join: RoutedJoin, probe: SlicedProbe, rung: Array, first: Sequence[int], end: Sequence[int]
+    ) -> dict[int, Array]:
+        """Per stream that counts all its rows: before which time a window of the rung's size cannot reach,
+        for each of the arriving rows."""
+        arriving = probe.probe.direction.arriving
+        found: dict[int, Array] = {}
+        if not join.query.counts_rows or probe.probe.direction.order[0] != arriving:
+            return found
+        seq = join.windows[arriving].column(len(join.words[arriving]))[first[arriving] : end[arriving]]
+        for stream, counted in enumerate(join.counted):
+            coming = join.coming[stream]
+            if stream == arriving or counted is None or counted.keys is not None or coming is None:
+                continue
+            window, at = join.windows[stream], len(join.words[stream]) + 2
+            # Only rows that had come by then: so a rung's floor is the same whenever it is asked for.
+            held = slice(window.first, max(window.first, end[stream]))
+            place = np.searchsorted(window.column(at)[held], coming.count(seq) - rung[stream], side="left")
+            found[stream] = np.append(window.ts[held], NEVER)[place]
+        return found
+
+    def _crowded(self, join: RoutedJoin) -> bool:
+        """Whether a window counted per key is mostly rows that were pushed out: they go only when nothing is
+        left to be served."""
+        newest = [
+            int(s[-1]) for call in self.calls for given in call.came.values() for s, _ in given if len(s)
+        ]
+        for window, counted, words in zip(join.windows, join.counted, join.words, strict=True):
+            if counted is not None and counted.keys is not None and newest and len(window) > _FEW:
+                out = window.column(len(words) + 1)[window.first : window.end]
+                if 2 * int((out <= max(newest)).sum()) > len(window):
+                    return True
+        return False
 
     def _fits(self, join: RoutedJoin) -> bool:
         left = sum(call.rows for call in self.calls if call.done < len(join.ladder))
@@ -207,6 +281,12 @@ class Carrier:
         if work > 0 and seconds > 0:
             now = work / seconds
             self.speed = now if self.speed is None else _MEMORY * self.speed + (1 - _MEMORY) * now
+
+
+def _spans(join: RoutedJoin, rung: Array) -> Array:
+    """Window lengths in time; without end where rows are counted."""
+    counted = np.array([c is not None for c in join.counted])
+    return np.where(counted, _ENDLESS, rung)
 
 
 def _positions(join: RoutedJoin, quantum: Quantum, stream: int) -> tuple[Sequence[int], Sequence[int]]:

@@ -73,10 +73,6 @@ class GroupOperator(Operator):
         else:
             find_schedule(schedule)
         super().__init__(base_query(self.roster.like, self.roster.ladder.top), schemas)
-        if self._carrier is not None and self.query.counts_rows:
-            raise QueryError(
-                "deadline: windows counted in rows are always finished in the call; leave the deadline out"
-            )
 
     # -- the public face ----------------------------------------------------------------------------
 
@@ -220,7 +216,9 @@ class GroupOperator(Operator):
             return []
         if self._carrier is not None:
             self._tally.results = self._carrier.found
-            return self._carrier.release(len(self.roster.ladder))
+            released = self._carrier.release(len(self.roster.ladder))
+            self._carrier.hold(self._routed)
+            return released
         pieces, self._routed.pieces = self._routed.pieces, []
         self._tally.results += sum(map(len, pieces))
         return [

@@ -26,12 +26,29 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class _Coming:
-    """The rows a quantum brings to a counted window, by key, to count rows up to any of them."""
+class Coming:
+    """Rows that came to a counted window lately, by key, to count rows up to any of them."""
 
     before: Array
+    """Rows of each key that came before these."""
     seqs: Array
     starts: Array
+
+    @classmethod
+    def of(cls, counted: CountedWindow, seq: Array, keys: Array | None, fresh: bool) -> Coming:
+        """Of rows in their order; `fresh` if the window does not count them yet."""
+        if counted.keys is None or keys is None:
+            known = counted.total - (0 if fresh else len(seq))
+            return cls(np.array([known]), seq, np.array([0, len(seq)]))
+        who = np.flatnonzero(keys != NO_KEY)
+        order = who[np.argsort(keys[who], kind="stable")]
+        starts = np.searchsorted(keys[order], np.arange(len(counted.keys.counts) + 1))
+        before = counted.keys.counts.copy() if fresh else counted.keys.counts - np.diff(starts)
+        return cls(before, seq[order], starts)
+
+    def count(self, seq: Array) -> Array:
+        """Rows before each of these in the order of all; where rows are not counted per key."""
+        return self.before[0] + np.searchsorted(self.seqs, seq, side="left")
 
 
 class RoutedJoin(Join):
@@ -51,12 +68,13 @@ class RoutedJoin(Join):
         """Found and not yet handed on."""
         self.horizons: list[int | None] = [None] * len(self.schemas)
         """Everything from here on is held, as far as it came."""
-        self.defer: Callable[[list[int]], None] | None = None
-        """Gets what was stored of each stream, where looking for results is put off; see `carry.py`."""
+        self.defer: Callable[[list[int], Sequence[Arrivals]], None] | None = None
+        """Gets where rows were stored, where looking for results is put off; see `carry.py`."""
         self.oldest: int | None = None
-        """Rows that have been put off are no older than this."""
+        self.oldest_seq: int | None = None
+        """Rows that have been put off are no older than this, and come no earlier in the order of all."""
         self._found: list[dict[int, Array]] = []
-        self._coming: list[_Coming | None] = [None] * len(self.schemas)
+        self.coming: list[Coming | None] = [None] * len(self.schemas)
         self._columns: list[list[str]] = [list(schema.names) for schema in schemas]
         self._output = dict(zip(query.aliases, schemas, strict=True))
 
@@ -87,7 +105,16 @@ class RoutedJoin(Join):
             known = self.horizons[stream]
             if horizon is not None and (known is None or horizon > known):
                 self.horizons[stream] = horizon
-        return super().expire(kept, seq)
+        if self.oldest_seq is None:
+            return super().expire(kept, seq)
+        gone = []
+        for window, counted, horizon in zip(self.windows, self.counted, kept, strict=True):
+            if counted is None:
+                gone.append(0 if horizon is None else window.expire(horizon))
+            else:
+                # Windows counted per key are packed to let rows go, which gives the others other numbers.
+                gone.append(0 if counted.keys is not None else counted.expire(window, self.oldest_seq))
+        return gone
 
     def _needed(self, stream: int, horizon: int | None) -> int | None:
         """Rows that were put off still look for others as old as they could be when they came."""
@@ -99,7 +126,8 @@ class RoutedJoin(Join):
     def evaluate(self, arrivals: Sequence[Arrivals], z: float = 1.0) -> Iterator[pa.RecordBatch]:
         """Takes in a quantum's rows; results go to `pieces`."""
         if self.defer is not None:
-            self.defer([self._append(s, arrived, []) for s, arrived in enumerate(arrivals)])
+            places = [self._places(s, arrived) for s, arrived in enumerate(arrivals)]
+            self.defer([self._append(s, a, places[s]) for s, a in enumerate(arrivals)], arrivals)
             return
         yield from super().evaluate(arrivals, z)
         self.pieces += self.route(
@@ -118,7 +146,7 @@ class RoutedJoin(Join):
     def _places(self, stream: int, arrived: Arrivals) -> list[Array]:
         counted = self.counted[stream]
         if counted is not None and arrived.seq is not None:
-            self._coming[stream] = _coming(counted, arrived)
+            self.coming[stream] = Coming.of(counted, arrived.seq, arrived.keys, fresh=True)
         return super()._places(stream, arrived)
 
     # -- routing --------------------------------------------------------------------------------------
@@ -152,7 +180,7 @@ class RoutedJoin(Join):
         if not self.query.counts_rows:
             return distances
         last = np.max([w.column(len(self.words[s]))[rows[s]] for s, w in enumerate(self.windows)], axis=0)
-        for stream, coming in enumerate(self._coming):
+        for stream, coming in enumerate(self.coming):
             if coming is not None:
                 window, at = self.windows[stream], len(self.words[stream])
                 rank, key = (window.column(at + k)[rows[stream]] for k in (2, 3))
@@ -180,16 +208,6 @@ class RoutedJoin(Join):
         if not same.all():
             piece = piece.where(np.flatnonzero(same))
         return [piece] if len(piece) else []
-
-
-def _coming(counted: CountedWindow, arrived: Arrivals) -> _Coming:
-    assert arrived.seq is not None
-    if counted.keys is None or arrived.keys is None:
-        return _Coming(np.array([counted.total]), arrived.seq, np.array([0, len(arrived.seq)]))
-    who = np.flatnonzero(arrived.keys != NO_KEY)
-    order = who[np.argsort(arrived.keys[who], kind="stable")]
-    starts = np.searchsorted(arrived.keys[order], np.arange(len(counted.keys.counts) + 1))
-    return _Coming(counted.keys.counts.copy(), arrived.seq[order], starts)
 
 
 def resize(join: RoutedJoin, windows: Sequence[Window], seq: int) -> None:

@@ -34,6 +34,9 @@ class Reach:
     outer: Array
     first: Sequence[int]
     end: Sequence[int]
+    inner_floors: Mapping[int, Array] | None = None
+    outer_floors: Mapping[int, Array] | None = None
+    """Per stream that counts its rows: for each starting row, times before which its window cannot reach."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,8 @@ class _Some:
     latest: Array
     """Earliest end of their rows' windows on this rung, and on the one below while they are inside it."""
     below: Array | None
+    origin: Array
+    """Which of the starting rows they began with."""
 
     def __len__(self) -> int:
         return len(self.newest)
@@ -60,13 +65,15 @@ class _Some:
             np.maximum(self.newest[which], ts),
             np.minimum(self.latest[which], ts + reach.outer[stream]),
             below,
+            self.origin[which],
         )
 
     def where(self, mask: Array) -> _Some:
         if mask.all():
             return self
         below = None if self.below is None else self.below[mask]
-        return _Some({s: p[mask] for s, p in self.rows.items()}, self.newest[mask], self.latest[mask], below)
+        rows = {s: p[mask] for s, p in self.rows.items()}
+        return _Some(rows, self.newest[mask], self.latest[mask], below, self.origin[mask])
 
 
 class SlicedProbe:
@@ -80,7 +87,7 @@ class SlicedProbe:
         rows = np.arange(reach.first[stream], reach.end[stream])
         ts = windows[stream].ts[rows]
         below = None if reach.inner is None else ts + reach.inner[stream]
-        start = _Some({stream: rows}, ts, ts + reach.outer[stream], below)
+        start = _Some({stream: rows}, ts, ts + reach.outer[stream], below, np.arange(len(rows)))
         if len(start):
             for found in self._expand(start, 0, windows, reach):
                 yield Partials(found.rows)
@@ -105,17 +112,23 @@ class SlicedProbe:
 
 def _ranges(some: _Some, stream: int, reach: Reach, last: bool) -> Iterator[tuple[Array, Array, bool]]:
     """Times at which a row may join, and whether it leaves partial results inside."""
-    low = some.newest - reach.outer[stream]
+    low = _raised(some.newest - reach.outer[stream], reach.outer_floors, stream, some)
     if some.below is None or reach.inner is None:
         yield low, some.latest, False
         return
-    near = some.newest - reach.inner[stream]
+    near = _raised(some.newest - reach.inner[stream], reach.inner_floors, stream, some)
     if not last:
         yield near, some.below, True
     yield low, np.minimum(some.latest, near - 1), False
-    after = some.below + 1
+    after = np.maximum(some.below + 1, near)
     if (after <= some.latest).any():
         yield np.maximum(low, after), some.latest, False
+
+
+def _raised(low: Array, floors: Mapping[int, Array] | None, stream: int, some: _Some) -> Array:
+    if not floors or stream not in floors:
+        return low
+    return np.maximum(low, floors[stream][some.origin])
 
 
 def _search(

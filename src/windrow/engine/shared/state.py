@@ -81,14 +81,18 @@ def _save(carrier: Carrier, join: RoutedJoin, now: float) -> tuple[dict[str, Any
                 "start": [n - b for n, b in zip(q.start, base, strict=True)],
                 "end": [n - b for n, b in zip(q.end, base, strict=True)],
                 "oldest": q.oldest,
+                "first": q.first,
                 "done": q.done,
             }
             for q in call.quanta
         ]
-        held = [_to_batch(piece, base) for piece in call.held]
+        held = [_to_batch(piece, _places(join)) for piece in call.held]
         parts += held
+        came = [(s, part) for s, given in call.came.items() for part in given]
+        parts += [_came_to_batch(*part) for _, part in came]
         calls.append(
             {"age": now - call.arrived, "released": call.released, "quanta": quanta, "held": len(held)}
+            | {"came": [s for s, _ in came]}
         )
     return {"speed": carrier.speed, "found": carrier.found, "calls": calls}, parts
 
@@ -104,33 +108,49 @@ def _load(
         call = Call(now - each["age"], released=each["released"])
         for q in each["quanta"]:
             start, end = ([n + b for n, b in zip(q[side], base, strict=True)] for side in ("start", "end"))
-            call.quanta.append(Quantum(start, end, q["oldest"], q["done"]))
-        call.held = [_from_batch(b, base, call.arrived, join) for b in parts[at : at + each["held"]]]
+            call.quanta.append(Quantum(start, end, q["oldest"], q["first"], q["done"]))
+        call.held = [_from_batch(b, call.arrived, join) for b in parts[at : at + each["held"]]]
         at += each["held"]
+        for stream in each["came"]:
+            call.came.setdefault(stream, []).append(_came_from_batch(parts[at]))
+            at += 1
         carrier.calls.append(call)
-    join.oldest = carrier.oldest
+    carrier.hold(join)
     return at
 
 
 def _save_early(op: GroupOperator, join: RoutedJoin) -> tuple[list[list[Any]], list[pa.RecordBatch]]:
     """What queries are to get with the next call, since the roster changed."""
-    base = [w.number(w.first) for w in join.windows]
     told, parts = [], []
     for name, given in op.early.items():
         for part in given:
             if len(part.chosen):
                 told.append([name, op.clock() - part.piece.arrived])
-                parts.append(_to_batch(part.piece.where(part.chosen), base))
+                parts.append(_to_batch(part.piece.where(part.chosen), _places(join)))
     return told, parts
 
 
 def _load_early(
     op: GroupOperator, join: RoutedJoin, told: list[list[Any]], parts: list[pa.RecordBatch]
 ) -> None:
-    base = [w.number(w.first) for w in join.windows]
     for (name, age), batch in zip(told, parts, strict=True):
-        piece = _from_batch(batch, base, op.clock() - age, join)
+        piece = _from_batch(batch, op.clock() - age, join)
         op.early.setdefault(name, []).append(Part(piece, np.arange(len(piece))))
+
+
+def _came_to_batch(seq: np.ndarray, keys: np.ndarray | None) -> pa.RecordBatch:
+    return pa.record_batch({"seq": pa.array(seq)} | ({} if keys is None else {"key": pa.array(keys)}))
+
+
+def _came_from_batch(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | None]:
+    keyed = "key" in batch.schema.names
+    return batch.column("seq").to_numpy(), batch.column("key").to_numpy() if keyed else None
+
+
+def _places(join: RoutedJoin) -> list[int]:
+    """What places of rows are stored relative to: they are numbers in the order of all rows where windows are
+    counted, and else numbers of the window."""
+    return [0 if join.query.counts_rows else w.number(w.first) for w in join.windows]
 
 
 def _to_batch(piece: Piece, base: list[int]) -> pa.RecordBatch:
@@ -142,7 +162,8 @@ def _to_batch(piece: Piece, base: list[int]) -> pa.RecordBatch:
     return pa.record_batch(columns)
 
 
-def _from_batch(batch: pa.RecordBatch, base: list[int], arrived: float, join: RoutedJoin) -> Piece:
+def _from_batch(batch: pa.RecordBatch, arrived: float, join: RoutedJoin) -> Piece:
+    base = _places(join)
     streams = range(len(base))
     places = np.array([batch.column(f"{_PLACE}{s}").to_numpy() + base[s] for s in streams])
     ranks = np.array([batch.column(f"{_RANK}{s}").to_numpy() for s in streams])
