@@ -100,9 +100,7 @@ class SharedTask(Task):
         }
         return fingerprint(self.query) | {"queries": queries}
 
-    def _process(
-        self, operator: Operator, rows: dict[str, pa.RecordBatch], seconds: float | None
-    ) -> Results:
+    def _process(self, operator: Operator, rows: dict[str, pa.RecordBatch], seconds: float | None) -> Results:
         assert isinstance(operator, GroupOperator)
         return operator.handle(rows)
 

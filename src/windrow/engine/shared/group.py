@@ -172,14 +172,14 @@ class GroupOperator(Operator):
         self._routed.subscribe(ladder, bounds)
         resize(self._routed, ladder.top, self._seq)
 
-    def _run(self, final: bool) -> Iterator[pa.RecordBatch]:
+    def _run(self, final: bool, seconds: float | None = None) -> Iterator[pa.RecordBatch]:
         if self._routed is not None:
             self._routed.now = self._began
         if self._routed is None or self._carrier is None:
-            yield from super()._run(final)
+            yield from super()._run(final, seconds)
             return
         self._carrier.begin(self._routed)
-        yield from super()._run(final)
+        yield from super()._run(final, seconds)
         self._carrier.serve(self._routed, self.clock, everything=final)
 
     def _settle(self) -> None:

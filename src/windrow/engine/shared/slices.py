@@ -140,7 +140,7 @@ def _search(
         return
     words = [bound_word(c, step.stream) for c in step.driver]
     values = [windows[w.stream].column(search.numbers[w])[some.rows[w.stream]] for w in words]
-    kernels = search._kernels(bounds, window, first, values)
+    kernels = search._kernels([bounds], window, first, values)
     if step.access.path == "hash":
         index = window.indexes[tuple(search.numbers[w] for w in step.indexed)]
         table = (index.head, index.back, index.keys)
