@@ -6,6 +6,7 @@ from windrow.engine.allocate import Allotted, allocate
 from windrow.engine.estimate import estimate
 from windrow.engine.explain import Explanation, explain
 from windrow.engine.operator import Operator
+from windrow.engine.shared.operator import SharedOperator
 from windrow.errors import DataError, QueryError, StateError, WindrowError
 from windrow.model.deadline import Deadline
 from windrow.model.importance import Greedy, Importance, Lookup, Size
@@ -16,6 +17,7 @@ from windrow.model.plan import Plan
 from windrow.model.policies import Fifo, Random, UntilExpiry
 from windrow.model.query import Access, Function, Interval, Query, Stream, Window
 from windrow.model.samples import Cluster, PpsCluster, Sample, Uniform
+from windrow.model.sharing import Subscription
 from windrow.model.time_policies import Dropping, Harvesting
 from windrow.planning.allocation import RecallCurve
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from windrow.spark.join import join
     from windrow.spark.metrics import metrics
     from windrow.spark.pool import Pool
+    from windrow.spark.share import share
 
 __version__ = "0.1.0"
 
@@ -56,10 +59,12 @@ __all__ = [
     "Random",
     "RecallCurve",
     "Sample",
+    "SharedOperator",
     "Size",
     "StateError",
     "Stream",
     "StreamMeasurements",
+    "Subscription",
     "Uniform",
     "UntilExpiry",
     "Window",
@@ -69,6 +74,7 @@ __all__ = [
     "explain",
     "join",
     "metrics",
+    "share",
 ]
 
 
@@ -82,6 +88,10 @@ def __getattr__(name: str) -> Any:
         from windrow.spark.pool import Pool
 
         return Pool
+    if name == "share":
+        from windrow.spark.share import share
+
+        return share
     if name == "metrics":
         from windrow.spark.metrics import metrics
 

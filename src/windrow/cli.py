@@ -11,6 +11,7 @@ import windrow
 from windrow.lab.cli import app as lab
 from windrow.pipeline.cli import run_command
 from windrow.state.cli import app as state
+from windrow.state.queries_cli import app as queries
 
 app = typer.Typer(
     help="Windrow joins data streams over sliding windows, and says how good the answer is.",
@@ -21,6 +22,7 @@ app = typer.Typer(
 app.command("run")(run_command)
 app.add_typer(lab, name="lab")
 app.add_typer(state, name="state")
+app.add_typer(queries, name="queries")
 
 
 def _version(asked: bool) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from windrow.bench import band, deadline, equality, harvest, memory, scan, shed, spark, startup
+from windrow.bench import band, deadline, equality, harvest, memory, scan, shared, shed, spark, startup
 from windrow.errors import QueryError, unknown
 
 Figures = list[dict[str, Any]]
@@ -20,6 +20,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "band": ("Band joins by sorted index: cost per probe as the window grows", band.run),
     "scan": ("Scans against the bare loop", scan.run),
     "memory": ("Memory per window row, and cost per row over 1,000 small batches", memory.run),
+    "shared": ("Many queries in one join, against the largest alone and each alone", shared.run),
     "shed": ("What a memory limit costs, by policy", shed.run),
     "harvest": ("Choosing what to look at under a deadline: time and optimality, by method", harvest.run),
     "deadline": ("Streams faster than the machine: harvesting against dropping rows", deadline.run),

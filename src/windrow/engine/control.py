@@ -38,10 +38,10 @@ def read_control(document: str | Mapping[str, Any]) -> Change:
     for name in FIELDS:
         if name not in document:
             raise QueryError(f"control: '{name}' is missing; got {dict(document)}")
-    return Change(_event_time(document["at"]), document["importance"])
+    return Change(event_time(document["at"]), document["importance"])
 
 
-def _event_time(value: object) -> int:
+def event_time(value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     try:

@@ -44,6 +44,10 @@ class Controller:
         self._seen_rows = [0] * len(query.streams)
         self._seen_until: int | None = None
 
+    def follow(self, query: Query) -> None:
+        """The same join over other windows from now on."""
+        self._query = query
+
     def prepare(self, join: Join, arrivals: Sequence[Arrivals], tally: Tally, newest: int | None) -> None:
         """Makes the first plan, from the rows that are about to be processed."""
         if join.plan is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import overload
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +17,13 @@ from windrow.engine.observe import statistics
 from windrow.engine.operator import Operator
 from windrow.engine.planner import make_plan
 from windrow.engine.rows import check_time_column, plain_schema
+from windrow.engine.shared.grouping import Group, base_query, group
+from windrow.engine.shared.ladder import Ladder
 from windrow.errors import QueryError, unknown
 from windrow.model.limit import MemoryLimit
 from windrow.model.plan import Plan
 from windrow.model.query import Query
+from windrow.model.sharing import Subscription
 from windrow.planning.age import AgeCurve
 from windrow.planning.allocation import RecallCurve
 from windrow.shed.forecast import Known, forecast
@@ -51,19 +55,57 @@ class Explanation:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class SharedExplanation:
+    """Which queries share which join, and what each join will do; prints itself."""
+
+    groups: tuple[Group, ...]
+    joins: tuple[Explanation, ...]
+    """One per group; none where the schemas were not given."""
+
+    def __str__(self) -> str:
+        told = [str(group) for group in self.groups]
+        if self.joins:
+            told = [f"{text}\n{join}" for text, join in zip(told, self.joins, strict=True)]
+        if len(told) > 1:
+            told.insert(0, f"{len(told)} joins: queries share one only if streams and predicate are the same")
+        return "\n".join(told)
+
+
+@overload
 def explain(
     query: Query | Operator,
     schemas: Mapping[str, pa.Schema] | None = None,
     rates: Mapping[str, float] | None = None,
     distinct: Mapping[str, float] | None = None,
     curves: Mapping[str, Sequence[float]] | None = None,
-) -> Explanation:
+) -> Explanation: ...
+
+
+@overload
+def explain(
+    query: Mapping[str, Query | Subscription],
+    schemas: Mapping[str, pa.Schema] | None = None,
+    rates: Mapping[str, float] | None = None,
+    distinct: Mapping[str, float] | None = None,
+    curves: Mapping[str, Sequence[float]] | None = None,
+) -> SharedExplanation: ...
+
+
+def explain(
+    query: Query | Operator | Mapping[str, Query | Subscription],
+    schemas: Mapping[str, pa.Schema] | None = None,
+    rates: Mapping[str, float] | None = None,
+    distinct: Mapping[str, float] | None = None,
+    curves: Mapping[str, Sequence[float]] | None = None,
+) -> Explanation | SharedExplanation:
     """What a query will do, and what it needs.
 
     Parameters
     ----------
     query
-        The query; or an operator that has run, which needs nothing else.
+        The query; or an operator that has run, which needs nothing else; or several queries by name, as
+        `SharedOperator` takes them, which need no schemas to tell who shares a join.
     schemas
         Alias to schema.
     rates
@@ -77,6 +119,14 @@ def explain(
     """
     if isinstance(query, Operator):
         return _learned(query)
+    if isinstance(query, Mapping):
+        groups = group(query)
+        tops = [
+            base_query(next(iter(members.values())).query, Ladder.of(s.windows for s in members.values()).top)
+            for members in (g.subscriptions for g in groups)
+        ]
+        joins = [explain(top, schemas, rates, distinct, curves) for top in tops] if schemas else []
+        return SharedExplanation(tuple(groups), tuple(joins))
     schemas = schemas or {}
     for alias, stream in query.streams.items():
         if alias not in schemas:

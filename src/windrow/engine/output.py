@@ -34,7 +34,8 @@ class Output:
     ) -> None:
         self._aliases = aliases
         self._functions = functions
-        self._hashed = [members for members in classes if members[0].kind == "hash"]
+        self.hashed = [members for members in classes if members[0].kind == "hash"]
+        """Classes of words whose matches must be verified."""
         self._types = [pa.struct(list(schema)) for schema in schemas]
         fields = [pa.field(a, t) for a, t in zip(aliases, self._types, strict=True)]
         if samples:
@@ -58,7 +59,7 @@ class Output:
         ]
         weights = [] if sample is None else [pa.array(sample.weight), pa.array(sample.cluster)]
         batch = pa.RecordBatch.from_arrays([*structs, *weights], schema=self.schema)
-        for members in self._hashed:
+        for members in self.hashed:
             batch = self._verified(batch, members)
         return batch
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from windrow.engine.operator import Operator
 
 _CALL = "\x00call"
+Op = TypeVar("Op", bound="Operator")
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,7 @@ def capture(op: Operator) -> State:
     return State(head, tuple(parts))
 
 
-def revive(
-    cls: type[Operator], query: Query, state: State, clock: Callable[[], float] = perf_counter
-) -> Operator:
+def revive(cls: type[Op], query: Query, state: State, clock: Callable[[], float] = perf_counter) -> Op:
     head = state.head
     wanted = fingerprint(query)
     if head["query"] != wanted:
@@ -83,7 +82,12 @@ def revive(
             f"this state belongs to another query: {_difference(head['query'], wanted)}; "
             "go on with the query it was taken from, or start without it"
         )
-    op = cls(query, clock=clock)
+    return fill(cls(query, clock=clock), state)
+
+
+def fill(op: Op, state: State) -> Op:
+    """Puts a state into an operator that has seen nothing yet."""
+    head = state.head
     op._calls, op._seq = head["calls"], head["seq"]
     op._frontier.newest, op._frontier.settled = list(head["newest"]), head["settled"]
     op._tally.load(head["tally"])

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from windrow.engine.join import Join
 from windrow.errors import QueryError, unknown
@@ -62,6 +63,18 @@ class Prepared:
 
     def frame(self) -> DataFrame:
         slots = Slots.of(self.frames, with_text=self.control is not None)
+        task, kind = self.task(slots)
+        rows = reduce(DataFrame.union, self._sources(slots))
+        if self.streaming:
+            rows = _barrier(rows, self.name)
+        # The number is stated, so adaptive execution leaves it alone; the partition stands in the row.
+        dealt = rows.repartitionById(self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS))
+        joined = dealt.mapInArrow(task.run, kind)
+        observed = joined.observe(observation_name(self.name), sf.collect_list(COLUMN).alias(DOCUMENTS))
+        return observed.where(sf.col(COLUMN).isNull()).drop(COLUMN)
+
+    def task(self, slots: Slots) -> tuple[Task, StructType]:
+        """What runs in the workers, and the type of the rows that come out."""
         task = Task(
             query=self.query,
             schemas=tuple(frame.arrow for frame in self.frames),
@@ -74,14 +87,7 @@ class Prepared:
             state=self.state,
             at_once=_tasks_at_once(self.frames[0].data, self.layout.partitions),
         )
-        rows = reduce(DataFrame.union, self._sources(slots))
-        if self.streaming:
-            rows = _barrier(rows, self.name)
-        # The number is stated, so adaptive execution leaves it alone; the partition stands in the row.
-        dealt = rows.repartitionById(self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS))
-        joined = dealt.mapInArrow(task.run, result_type(self.frames, self.query.policy.samples, COLUMN))
-        observed = joined.observe(observation_name(self.name), sf.collect_list(COLUMN).alias(DOCUMENTS))
-        return observed.where(sf.col(COLUMN).isNull()).drop(COLUMN)
+        return task, result_type(self.frames, self.query.policy.samples, COLUMN)
 
     def _sources(self, slots: Slots) -> list[DataFrame]:
         found = [self._rows(slots, s) for s in range(len(self.frames))]

@@ -7,8 +7,8 @@ own progress event, and they are dropped from the results.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pyspark.sql.streaming import StreamingQuery
@@ -50,6 +50,43 @@ class StreamMetrics:
     memory_bytes: int
     newest: int | None
     """Newest event time seen so far, in microseconds since 1970."""
+
+
+@dataclass(frozen=True)
+class QueryMetrics:
+    """Of one of the queries that share a join, in one partition and batch, or over all partitions.
+
+    Response times are from the start of the batch that brought a result's newest row to the end of the one
+    that handed the result on, in seconds; None without results.
+    """
+
+    results: int
+    response_mean: float | None
+    response_p99: float | None
+    """To within a fifth; of several partitions, of the slowest."""
+    response_max: float | None
+    backlog: int
+    """Rows carried over, whose results are not finished."""
+    complete_from: int | None
+    """Event time from which answers are complete, in microseconds; None: from the query's start."""
+
+    @classmethod
+    def together(cls, told: Sequence[QueryMetrics]) -> QueryMetrics:
+        """Over several partitions."""
+        results = sum(t.results for t in told)
+        means = [(t.response_mean, t.results) for t in told if t.response_mean is not None]
+
+        def largest(values: Iterable[Any]) -> Any:
+            return max((v for v in values if v is not None), default=None)
+
+        return cls(
+            results,
+            sum(mean * n for mean, n in means) / results if results else None,
+            largest(t.response_p99 for t in told),
+            largest(t.response_max for t in told),
+            sum(t.backlog for t in told),
+            largest(t.complete_from for t in told),
+        )
 
 
 @dataclass(frozen=True)
@@ -101,6 +138,8 @@ class PartitionMetrics:
     seconds_process: float
     seconds_publish: float
     streams: Mapping[str, StreamMetrics]
+    queries: Mapping[str, QueryMetrics] = field(default_factory=dict)
+    """Of queries that share the join."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -109,7 +148,8 @@ class PartitionMetrics:
     def from_json(cls, text: str) -> PartitionMetrics:
         saved = json.loads(text)
         streams = {alias: StreamMetrics(**counts) for alias, counts in saved.pop("streams").items()}
-        return cls(**saved | {"rejected": tuple(saved["rejected"])}, streams=streams)
+        queries = {name: QueryMetrics(**told) for name, told in saved.pop("queries").items()}
+        return cls(**saved | {"rejected": tuple(saved["rejected"])}, streams=streams, queries=queries)
 
 
 @dataclass(frozen=True)
@@ -179,6 +219,19 @@ class BatchMetrics:
     def limited(self) -> bool:
         """Whether memory or time have a limit."""
         return any(p.memory_limit or p.deadline for p in self.partitions)
+
+    @property
+    def queries(self) -> dict[str, QueryMetrics]:
+        """Of queries that share the join, by name."""
+        names = dict.fromkeys(name for p in self.partitions for name in p.queries)
+        return {
+            n: QueryMetrics.together([p.queries[n] for p in self.partitions if n in p.queries]) for n in names
+        }
+
+    @property
+    def rejected(self) -> tuple[str, ...]:
+        """Why control documents were not followed, each reason once."""
+        return tuple(dict.fromkeys(reason for p in self.partitions for reason in p.rejected))
 
     @property
     def comparisons(self) -> int:

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -29,7 +30,7 @@ import pyarrow as pa
 from windrow.engine.operator import Operator
 from windrow.engine.output import CLUSTER, WEIGHT
 from windrow.engine.rows import event_times
-from windrow.engine.state import capture, fingerprint, revive
+from windrow.engine.state import State, capture, fingerprint, revive
 from windrow.errors import WindrowError
 from windrow.expr.parse import references
 from windrow.expr.words import word_array
@@ -38,7 +39,7 @@ from windrow.model.measurements import Measurements
 from windrow.model.predicate import Word
 from windrow.model.query import Function, Query
 from windrow.spark.arrivals import Arrived, gather
-from windrow.spark.metrics import COLUMN, PartitionMetrics, between
+from windrow.spark.metrics import COLUMN, PartitionMetrics, QueryMetrics, between
 from windrow.spark.microbatch import MicroBatch, micro_batch
 from windrow.spark.pool import Pool
 from windrow.state.layout import Scope
@@ -121,18 +122,20 @@ class Task:
         """All there is, at once."""
         if arrived.partition is None:
             return
-        operator = Operator(self.query, dict(zip(self.query.aliases, self.schemas, strict=True)))
+        operator = self._fresh()
         limit = self._share(operator, arrived.partition, {}, self.query.limit)
         rejected = _follow(operator, arrived.documents)
         before, counted = operator.measure(), self._counted(operator, arrived)
+        watched = self._watch(operator)
         began = time.perf_counter()
         allowed = self._allowed(arrived, reading)
-        results = [operator.process(self._named(arrived), allowed), operator.finish()]
+        results = [self._process(operator, self._named(arrived), allowed), self._finish(operator)]
         seconds = (reading, 0.0, time.perf_counter() - began, 0.0)
         told = (before, operator.measure(), counted)
-        yield self._report(arrived, *told, None, False, seconds, limit, rejected)
-        for table in results:
-            yield from _results(table)
+        fared = self._fared(operator, watched)
+        yield self._report(arrived, *told, None, False, seconds, limit, rejected, fared)
+        for found in results:
+            yield from self._hand_on(found)
 
     def _batch(
         self, root: str, now: MicroBatch, arrived: Arrived, reading: float
@@ -150,7 +153,7 @@ class Task:
         held = self._take(ledger, arrived.partition)
         kept = held.content
         operator = self._find(held, now.batch, marks)
-        before = operator.measure()
+        before, watched = operator.measure(), self._watch(operator)
         reached = marks.newest_times(now.batch)
         operator.advance(dict(zip(self.query.aliases, reached, strict=False)))
         needs = marks.needs(now.batch)
@@ -159,14 +162,14 @@ class Task:
         counted = self._counted(operator, arrived)
         found = time.perf_counter()
         allowed = self._allowed(arrived, reading + found - began + held.publishing)
-        results = operator.process(self._named(arrived), allowed)
+        results = self._process(operator, self._named(arrived), allowed)
         processed = time.perf_counter()
         after = operator.measure()
         newest = [after.streams[alias].newest for alias in self.query.aliases]
         from_memory = held.content is not None and held.content == kept
         need = operator.need()
         wanted = None if need is None else math.ceil(need)
-        held.content = held.store.publish(now.batch, capture(operator), newest, wanted).content
+        held.content = held.store.publish(now.batch, self._captured(operator), newest, wanted).content
         held.store.collect(now.batch - 1, marks)
         held.publishing = time.perf_counter() - processed
         if wanted is not None:
@@ -174,8 +177,49 @@ class Task:
         self._keep(scope, arrived.partition, held)
         seconds = (reading, found - began, processed - found, time.perf_counter() - processed)
         told = (before, after, counted)
-        yield self._report(arrived, *told, now.batch, from_memory, seconds, limit, rejected)
-        yield from _results(results)
+        fared = self._fared(operator, watched)
+        yield self._report(arrived, *told, now.batch, from_memory, seconds, limit, rejected, fared)
+        yield from self._hand_on(results)
+
+    # -- what another kind of task does in its own way ----------------------------------------------------
+
+    def _fresh(self) -> Operator:
+        """An operator that has seen nothing yet."""
+        return Operator(self.query, dict(zip(self.query.aliases, self.schemas, strict=True)))
+
+    def _revived(self, state: State) -> Operator:
+        return revive(Operator, self.query, state)
+
+    def _captured(self, operator: Operator) -> State:
+        return capture(operator)
+
+    def _described(self) -> dict[str, Any]:
+        """What must be the same for a state to be used again."""
+        return fingerprint(self.query)
+
+    def _process(self, operator: Operator, rows: dict[str, pa.RecordBatch], seconds: float | None) -> Any:
+        return operator.process(rows, seconds)
+
+    def _finish(self, operator: Operator) -> Any:
+        return operator.finish()
+
+    def _hand_on(self, results: Any) -> Iterator[pa.RecordBatch]:
+        return _results(results)
+
+    def _watch(self, operator: Operator) -> Any:
+        """What `_fared` needs to know of the time before the rows."""
+        return None
+
+    def _fared(self, operator: Operator, before: Any) -> dict[str, QueryMetrics]:
+        """How each of several queries fared."""
+        return {}
+
+    def _columns(self) -> pa.Schema:
+        """Of the results."""
+        fields = [(a, pa.struct(list(s))) for a, s in zip(self.query.aliases, self.schemas, strict=True)]
+        if self.query.policy.samples:
+            fields += [(WEIGHT, pa.float64()), (CLUSTER, pa.int64())]
+        return pa.schema(fields)
 
     # -- finding the windows ----------------------------------------------------------------------------
 
@@ -188,7 +232,7 @@ class Task:
         return _ledgers[key]
 
     def _pin(self, ledger: Ledger, first: bool) -> None:
-        ledger.pin(fingerprint(self.query), dict(zip(self.query.aliases, self.schemas, strict=True)), first)
+        ledger.pin(self._described(), dict(zip(self.query.aliases, self.schemas, strict=True)), first)
 
     def _take(self, ledger: Ledger, partition: int) -> _Held:
         """Taken out while in use: if the task fails halfway, the operator is not used again."""
@@ -208,9 +252,9 @@ class Task:
         if held.operator is None or held.content != wanted or wanted is None:
             held.content = wanted
             if manifest is None:
-                held.operator = Operator(self.query, dict(zip(self.query.aliases, self.schemas, strict=True)))
+                held.operator = self._fresh()
             else:
-                held.operator = revive(Operator, self.query, held.store.load(manifest))
+                held.operator = self._revived(held.store.load(manifest))
         return held.operator
 
     def _pooled(self, scope: Scope) -> MemoryLimit | None:
@@ -287,6 +331,7 @@ class Task:
         seconds: tuple[float, float, float, float],
         limit: MemoryLimit | None,
         rejected: tuple[str, ...],
+        queries: dict[str, QueryMetrics],
     ) -> pa.RecordBatch:
         assert arrived.partition is not None
         streams = between(before, after, counted)
@@ -324,14 +369,11 @@ class Task:
             seconds_process=seconds[2],
             seconds_publish=seconds[3],
             streams=streams,
+            queries=queries,
         )
-        columns = [pa.nulls(1, pa.struct(list(schema))) for schema in self.schemas]
-        titles = list(self.query.aliases)
-        if self.query.policy.samples:
-            columns += [pa.nulls(1, pa.float64()), pa.nulls(1, pa.int64())]
-            titles += [WEIGHT, CLUSTER]
+        columns = [pa.nulls(1, kind) for kind in self._columns().types]
         return pa.RecordBatch.from_arrays(
-            [*columns, pa.array([told.to_json()], pa.string())], [*titles, COLUMN]
+            [*columns, pa.array([told.to_json()], pa.string())], [*self._columns().names, COLUMN]
         )
 
     def _hottest(self, arrived: Arrived) -> tuple[str | None, float]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark import daemon
 
 from windrow.engine.operator import Operator
+from windrow.engine.shared.operator import SharedOperator
 from windrow.model.query import Query, Stream
 from windrow.spark.task import settle
 
@@ -22,6 +23,8 @@ def warm() -> None:
     streams = {alias: Stream("t", "1 second") for alias in ("a", "b")}
     for on in ("a.k = b.k", "a.s = b.s", "abs(a.k - b.k) <= 1"):
         Operator(Query(streams, on)).process({"a": rows, "b": rows})
+    shared = {w: Query({a: Stream("t", w) for a in streams}, "a.k = b.k") for w in ("1 us", "1 second")}
+    dict(SharedOperator(shared).process({"a": rows, "b": rows}))
 
 
 if __name__ == "__main__":

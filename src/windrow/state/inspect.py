@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from windrow.errors import StateError
 from windrow.state.filesystem import Root, open_root
@@ -78,6 +79,19 @@ def show(root: str | Root) -> list[JoinState]:
             )
         )
     return found
+
+
+def newest_heads(root: str | Root) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name of the join and head of the state, of the newest version of each partition under `root`."""
+    place = open_root(root)
+    for directory in _joins(place):
+        for partition in _partitions(place, directory):
+            held = f"{directory}/{partition_directory(partition)}"
+            batches = _batches(place, held)
+            if batches:
+                path = f"{held}/{manifest_name(batches[-1])}"
+                found = Manifest.from_bytes(place.read(path).to_pybytes(), place.at(path))
+                yield plain(directory.split("/")[1]), found.head
 
 
 def verify(root: str | Root) -> Verdict:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from windrow.window.payload import Places, gather
 from windrow.window.segment import Run, Segment, owned
 
 Array = np.ndarray
+Index = TypeVar("Index", int, Array)
 SEGMENTS_PER_WINDOW = 8
 _SLACK = 1.5
 _SMALLEST = 64
@@ -102,6 +104,14 @@ class Window:
     def offset_of(self, segment: Segment) -> int:
         """Position of a segment's first row; below `first` if some of it has expired."""
         return segment.start - self._moved
+
+    def number(self, position: Index) -> Index:
+        """A number that stays with a row while its position changes, ascending in the order rows came."""
+        return position + self._moved
+
+    def position(self, number: Index) -> Index:
+        """Where the row of this number stands now."""
+        return number - self._moved
 
     def gather(self, positions: Array, columns: Sequence[str] | None = None) -> list[pa.Array]:
         """Payload columns of the rows at `positions`."""

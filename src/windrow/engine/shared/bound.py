@@ -1,0 +1,100 @@
+"""Filters and select lists bound to the streams' columns; what is wrong with them is found here.
+
+Expressions are known by their canonical text, so that what several queries ask for is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyarrow import types as pt
+from sqlglot import exp
+
+from windrow.engine.shared.grouping import part
+from windrow.errors import QueryError
+from windrow.expr.dialect import render
+from windrow.expr.evaluate import result_type
+from windrow.expr.parse import Reference, parse, references
+from windrow.expr.resolve import resolve
+from windrow.model.query import Function
+from windrow.model.sharing import Subscription
+
+
+@dataclass(frozen=True)
+class Expression:
+    """An expression over results."""
+
+    sql: str
+    node: exp.Expression
+    type: pa.DataType
+
+    @property
+    def columns(self) -> frozenset[Reference]:
+        return references(self.node)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A subscription over known columns."""
+
+    filters: tuple[Expression, ...]
+    columns: Mapping[str, Expression] | None
+    """The select list; None for a struct per stream."""
+
+    @property
+    def references(self) -> frozenset[Reference] | None:
+        """Columns it reads; None for all."""
+        if self.columns is None:
+            return None
+        return frozenset().union(*(e.columns for e in (*self.filters, *self.columns.values())))
+
+    def schema(self, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+        """Of its results."""
+        if self.columns is None:
+            return pa.schema([(alias, pa.struct(list(schema))) for alias, schema in schemas.items()])
+        return pa.schema([(name, e.type) for name, e in self.columns.items()])
+
+
+def bind(name: str, asked: Subscription, schemas: Mapping[str, pa.Schema]) -> Bound:
+    """Raises a QueryError under the query's name."""
+    functions = {n: f for n, f in asked.query.functions.items() if isinstance(f, Function)}
+    try:
+        above = part(asked.query).above
+        texts = [*above, *([asked.where] if asked.where else [])]
+        filters = tuple(_bind("where", text, schemas, functions) for text in texts)
+        wrong = next((f for f in filters if not _is_condition(f.type)), None)
+        if wrong is not None:
+            raise QueryError(f"where: expected a condition, got {wrong.sql} of type {wrong.type}")
+        if not asked.select:
+            return Bound(filters, None)
+        return Bound(filters, {n: _bind("select", t, schemas, functions) for n, t in asked.columns.items()})
+    except QueryError as error:
+        raise QueryError(f"query '{name}': {error}") from None
+
+
+def _is_condition(kind: pa.DataType) -> bool:
+    return bool(pt.is_boolean(kind) or pt.is_null(kind))
+
+
+def _bind(
+    where: str, text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, Function]
+) -> Expression:
+    try:
+        node = resolve(parse(text, list(schemas), functions), schemas)
+        types = {(alias, name): schemas[alias].field(name).type for alias, name in references(node)}
+        return Expression(render(node), node, result_type(node, types, functions))
+    except QueryError as error:
+        raise QueryError(f"{where}: {str(error).removeprefix('on: ')}") from None
+
+
+def needed(bounds: Sequence[Bound], schemas: Mapping[str, pa.Schema]) -> dict[str, list[str]]:
+    """Per alias the columns that any of them reads, in the stream's order."""
+    asked = [bound.references for bound in bounds]
+    if any(a is None for a in asked):
+        return {alias: list(schema.names) for alias, schema in schemas.items()}
+    union = frozenset().union(*(a for a in asked if a is not None))
+    return {
+        alias: [name for name in schema.names if (alias, name) in union] for alias, schema in schemas.items()
+    }

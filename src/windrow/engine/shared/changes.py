@@ -1,0 +1,87 @@
+"""Control documents of shared joins: queries added and removed while they run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from windrow.engine.control import event_time
+from windrow.engine.shared.grouping import part, with_windows
+from windrow.errors import QueryError, unknown
+from windrow.model.query import Query
+from windrow.model.sharing import Subscription
+
+FIELDS = ("at", "add", "remove")
+ADD_FIELDS = ("name", "within", "on", "where", "select", "like")
+
+
+@dataclass(frozen=True)
+class Add:
+    name: str
+    at: int | None
+    """Event time in microseconds since 1970; None: from now on."""
+    within: Any
+    on: str | None
+    where: str | None
+    select: tuple[str, ...]
+    like: str | None
+    """A query whose join it shares."""
+
+    def subscription(self, like: Query) -> Subscription:
+        """Over the join of `like`."""
+        try:
+            asked = with_windows(like, self.within, self.on or part(like).on)
+            return Subscription(asked, self.where, self.select)
+        except QueryError as error:
+            raise QueryError(f"add: query '{self.name}': {error}") from None
+
+
+@dataclass(frozen=True)
+class Remove:
+    name: str
+    at: int | None
+
+
+def read_change(document: str | Mapping[str, Any]) -> Add | Remove:
+    """A document as a value; what is wrong with it is told here."""
+    if isinstance(document, str):
+        try:
+            document = json.loads(document)
+        except json.JSONDecodeError as error:
+            raise QueryError(f"control: not JSON: {error}; got {document!r}") from None
+    if not isinstance(document, Mapping):
+        raise QueryError(f"control: expected a mapping with {list(FIELDS)}, got {document!r}")
+    for name in document:
+        if name not in FIELDS:
+            raise QueryError(f"control: {unknown('field', str(name), FIELDS)}")
+    if ("add" in document) == ("remove" in document):
+        raise QueryError(f"control: expected either 'add' or 'remove', got {dict(document)}")
+    at = event_time(document["at"]) if document.get("at") is not None else None
+    if "remove" in document:
+        return Remove(_text(document["remove"], "remove"), at)
+    return _read_add(document["add"], at)
+
+
+def _read_add(given: Any, at: int | None) -> Add:
+    if not isinstance(given, Mapping):
+        raise QueryError(f"control: add: expected a mapping with {list(ADD_FIELDS)}, got {given!r}")
+    for field in given:
+        if field not in ADD_FIELDS:
+            raise QueryError(f"control: add: {unknown('field', str(field), ADD_FIELDS)}")
+    for field in ("name", "within"):
+        if field not in given:
+            raise QueryError(f"control: add: '{field}' is missing; got {dict(given)}")
+    select = given.get("select") or ()
+    if isinstance(select, str) or not all(isinstance(item, str) for item in select):
+        raise QueryError(f"control: add: select must be a list such as ['a.id'], got {select!r}")
+    texts = {f: None if given.get(f) is None else _text(given[f], f) for f in ("on", "where", "like")}
+    name = _text(given["name"], "name")
+    return Add(name, at, given["within"], texts["on"], texts["where"], tuple(select), texts["like"])
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise QueryError(f"control: {where}: expected a text, got {value!r}")
+    return value

@@ -1,0 +1,274 @@
+"""The operator of one group: queries that share one join, in this process.
+
+It is the ordinary operator over the largest windows; only its results are not built one by one but routed.
+Without a deadline a call finishes all its rows, so there is nothing to schedule; with one, see `carry.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.operator import Operator
+from windrow.engine.shared.bound import Bound, bind
+from windrow.engine.shared.carry import Carrier, Release
+from windrow.engine.shared.changes import Remove, read_change
+from windrow.engine.shared.grouping import base_query
+from windrow.engine.shared.neighbours import Neighbours
+from windrow.engine.shared.results import Answer, Part, Piece, Results, ordered
+from windrow.engine.shared.roster import NEVER, Member, Roster
+from windrow.engine.shared.routed import RoutedJoin, resize
+from windrow.engine.shared.schedule import find_schedule
+from windrow.errors import QueryError
+from windrow.model.sharing import QueryMeasurements, Subscription
+from windrow.model.units import SECOND, parse_duration
+
+Array = np.ndarray
+
+
+class GroupOperator(Operator):
+    """
+    Parameters
+    ----------
+    subscriptions
+        Name to query; they can share a join (see `grouping.group`).
+    schedule
+        "lwo", "swf" or "greedy": what is served first when the deadline leaves no time for all.
+    deadline
+        Time a call may take, such as "2 seconds"; None: a call finishes all its rows.
+    backlog
+        Most rows that may be left behind; past that the deadline gives way. None: as many as the windows
+        hold besides.
+    clock
+        Seconds, for response times and for how much work fits the deadline.
+    """
+
+    def __init__(
+        self,
+        subscriptions: Mapping[str, Subscription],
+        schedule: str = "greedy",
+        deadline: str | None = None,
+        backlog: int | None = None,
+        schemas: Mapping[str, pa.Schema] | None = None,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        self.roster = Roster(subscriptions)
+        self.clock = clock
+        self._routed: RoutedJoin | None = None
+        self._began = 0.0
+        self.early: dict[str, list[Part]] = {}
+        """Parts that were routed before the roster changed."""
+        self._carrier: Carrier | None = None
+        self.neighbours = Neighbours()
+        if deadline is not None:
+            seconds = parse_duration(deadline, "deadline") / SECOND
+            if seconds <= 0:
+                raise QueryError(f"deadline: must be positive, got {deadline!r}")
+            self._carrier = Carrier(find_schedule(schedule), seconds, backlog)
+        else:
+            find_schedule(schedule)
+        super().__init__(base_query(self.roster.like, self.roster.ladder.top), schemas)
+
+    # -- the public face ----------------------------------------------------------------------------
+
+    def handle(self, data: Mapping[str, pa.Table | pa.RecordBatch]) -> Results:
+        """As `process`, with a table for each query."""
+        self._began = self.clock()
+        self._drop_ended()
+        self.process(data)
+        return self._hand_on()
+
+    def conclude(self) -> Results:
+        """As `finish`, with a table for each query; whatever was left behind is served."""
+        self._began = self.clock()
+        self.finish()
+        return self._hand_on()
+
+    def add(self, name: str, asked: Subscription, at: int | None = None) -> None:
+        """A query from event time `at` on, or from now on. It starts with what the windows hold."""
+        self.check(name, asked)
+        member = Member(name, asked, at, None, *self._completeness(asked, at))
+        self._settle()
+        self.roster.add(member)
+        self._install()
+
+    def check(self, name: str, asked: Subscription) -> None:
+        """Refuses a query that cannot be added."""
+        self.roster.check_new(name, asked)
+        if self._routed is not None:
+            bind(name, asked, self._routed.named_schemas)
+
+    def remove(self, name: str, at: int | None = None) -> None:
+        """No results for this query from event time `at` on, or from now on."""
+        self.roster.check_old(name)
+        self._settle()
+        if at is not None:
+            self.roster.members[name].until = at
+            return
+        self.roster.drop([name])
+        self._install()
+
+    def control(self, document: str | Mapping[str, Any]) -> None:
+        """Adds or removes a query, as `SharedOperator.control`; documents for other joins are passed over."""
+        change = read_change(document)
+        if isinstance(change, Remove):
+            if change.name in self.roster.members or change.name not in self.neighbours.names:
+                self.remove(change.name, change.at)
+            return
+        if change.name in self.neighbours.names:
+            raise QueryError(f"add: there is a query '{change.name}' already; take another name")
+        if self.neighbours.take(change, self.roster):
+            self.neighbours.names.add(change.name)
+            return
+        self.add(change.name, change.subscription(self.roster.like), change.at)
+
+    def measure_queries(self) -> dict[str, QueryMeasurements]:
+        left = self._carrier.left if self._carrier else (lambda output: 0)
+        return {m.name: m.measure(left(self.roster.output(m))) for m in self.roster}
+
+    @property
+    def carrier(self) -> Carrier | None:
+        """What is carried over, where there is a deadline."""
+        return self._carrier
+
+    @property
+    def routed(self) -> RoutedJoin | None:
+        """The join; None until all schemas are known."""
+        return self._routed
+
+    def serve_all(self, schedule: str = "lwo") -> None:
+        """Rows were carried over, but there is no deadline any more: they are served with the next call."""
+        if self._carrier is None:
+            self._carrier = Carrier(find_schedule(schedule), math.inf)
+
+    def enroll(self, members: Sequence[Member]) -> None:
+        """These queries instead of those it was made with; before any row."""
+        self.roster.members = {m.name: m for m in members}
+        self.roster.drop([])
+        self._install()
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _open(self) -> None:
+        if self._join is None and all(s is not None for s in self._schemas):
+            self._routed = RoutedJoin(self.query, [s for s in self._schemas if s is not None])
+            self._join = self._routed
+            self._install()
+
+    def _install(self) -> None:
+        """Brings the join into line with the roster."""
+        ladder = self.roster.ladder
+        self.query = base_query(self.roster.like, ladder.top)
+        self._controller.follow(self.query)
+        if self._routed is None:
+            return
+        bounds = self.roster.bind(self._routed.named_schemas)
+        self._routed.query = self.query
+        self._routed.subscribe(ladder, bounds)
+        resize(self._routed, ladder.top, self._seq)
+
+    def _run(self, final: bool, seconds: float | None = None) -> Iterator[pa.RecordBatch]:
+        if self._routed is not None:
+            self._routed.now = self._began
+        if self._routed is None or self._carrier is None:
+            yield from super()._run(final, seconds)
+            return
+        self._carrier.begin(self._routed)
+        yield from super()._run(final, seconds)
+        self._carrier.serve(self._routed, self.clock, everything=final)
+
+    def _settle(self) -> None:
+        """Serves what was left behind, for the queries as they are: rungs are about to change."""
+        if self._carrier is not None and self._routed is not None:
+            self._carrier.serve(self._routed, self.clock, everything=True)
+        self.early = {name: list(answer.parts) for name, answer in self._answers().items()}
+
+    def _hand_on(self) -> Results:
+        answers = self._answers()
+        ended = self.clock()
+        for member in self.roster:
+            for part in answers[member.name].parts:
+                member.responses.add(ended - part.piece.arrived, len(part.chosen))
+        self.early = {}
+        self._note_complete()
+        return Results(answers)
+
+    def _answers(self) -> dict[str, Answer]:
+        """What each query gets of what was found since the last look."""
+        parts: dict[str, list[Part]] = {m.name: list(self.early.get(m.name, ())) for m in self.roster}
+        for release in self._releases():
+            routed = self.roster.ladder.route(release.piece.ranks)
+            for m in self.roster:
+                output = self.roster.output(m)
+                if release.first <= output < release.end:
+                    parts[m.name].append(Part(release.piece, _chosen(m, release.piece, routed[output])))
+        schemas = self._routed.named_schemas if self._routed else {}
+        empty = Bound((), {})
+        return {m.name: Answer(m.bound or empty, schemas, tuple(parts[m.name])) for m in self.roster}
+
+    def _releases(self) -> list[Release]:
+        if self._routed is None:
+            return []
+        if self._carrier is not None:
+            self._tally.results = self._carrier.found
+            released = self._carrier.release(len(self.roster.ladder))
+            self._carrier.hold(self._routed)
+            return released
+        pieces, self._routed.pieces = self._routed.pieces, []
+        self._tally.results += sum(map(len, pieces))
+        return [
+            Release(piece, 0, len(self.roster.ladder)) for piece in ordered(pieces, len(self.roster.members))
+        ]
+
+    def _drop_ended(self) -> None:
+        """Queries whose time is over: every stream has passed it, so none of their results can come."""
+        reached = [self._frontier.earliest(s) for s in range(len(self._waiting))]
+        if any(t is None for t in reached):
+            return
+        passed = min(t for t in reached if t is not None)
+        over = [m.name for m in self.roster if m.until is not None and m.until <= passed]
+        if over:
+            self._settle()
+            self.roster.drop(over)
+            self._install()
+
+    def _completeness(self, asked: Subscription, at: int | None) -> tuple[int | None, list[int]]:
+        """From when a new query's answers are complete, and how many rows its counted windows await."""
+        whole, awaits = at, [0] * len(asked.windows)
+        if self._routed is None:
+            return whole, awaits
+        for stream, (window, held) in enumerate(zip(asked.windows, self.roster.ladder.top, strict=True)):
+            if window.size <= held.size:
+                continue
+            counted, horizon = self._routed.counted[stream], self._routed.horizons[stream]
+            if counted is None:
+                if horizon is not None:
+                    whole = max(horizon + window.size, whole or horizon)
+            elif counted.keys is not None:
+                whole, awaits[stream] = NEVER, NEVER
+            elif counted.total > held.size:
+                whole, awaits[stream] = NEVER, counted.total - held.size + window.size
+        return whole, awaits
+
+    def _note_complete(self) -> None:
+        for member in self.roster:
+            if member.complete_from != NEVER or self._routed is None:
+                continue
+            totals = [0 if c is None else c.total for c in self._routed.counted]
+            if all(came >= due for came, due in zip(totals, member.awaits, strict=True)):
+                # Rows of the last time may have come before the row that made the window whole.
+                whole = (self._frontier.newest_of_all or 0) + 1
+                member.complete_from = whole if member.since is None else max(member.since, whole)
+
+
+def _chosen(member: Member, piece: Piece, held: Array) -> Array:
+    """Positions in the piece that a query gets, of those its windows hold."""
+    held = member.inside(piece.newest, held)
+    assert member.bound is not None
+    passed = piece.passes(member.bound)
+    return held if passed is None else held[passed[held]]

@@ -1,0 +1,154 @@
+"""Which queries can share a join: the same streams, the same conditions between them, windows of one kind.
+
+Conditions on one stream alone are pulled up above the join. They drop no row that another query needs, and a
+row that fails them still pushes others out of a counted window, as it does when the query runs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from sqlglot import exp
+
+from windrow.errors import QueryError, unknown
+from windrow.expr.dialect import render
+from windrow.expr.parse import conjuncts, parse, references
+from windrow.model.query import Query, Stream, Window
+from windrow.model.sharing import Subscription
+
+
+@dataclass(frozen=True)
+class Parted:
+    """A predicate in two: what the join checks, and what is checked on results."""
+
+    join: tuple[str, ...]
+    """Conditions between streams, in an order of their own: two spellings of one predicate are the same."""
+    above: tuple[str, ...]
+    """Conditions on one stream, or on none."""
+
+    @property
+    def on(self) -> str:
+        return " and ".join(f"({part})" for part in self.join) or "true"
+
+
+def part(query: Query) -> Parted:
+    """The query's predicate in two.
+
+    >>> streams = {"a": Stream("at", "5 s"), "b": Stream("at", "5 s")}
+    >>> part(Query(streams, "b.k = a.k and a.x > 3"))
+    Parted(join=('a.k = b.k',), above=('a.x > 3',))
+    """
+    return _part(query.on, query.aliases, tuple(query.functions))
+
+
+@lru_cache(maxsize=1024)
+def _part(on: str, aliases: tuple[str, ...], functions: tuple[str, ...]) -> Parted:
+    join: list[str] = []
+    above: list[str] = []
+    for piece in conjuncts(parse(on, aliases, functions)):
+        between = len({alias for alias, _ in references(piece)}) > 1
+        (join if between else above).append(_canonical(piece))
+    return Parted(tuple(sorted(set(join))), tuple(dict.fromkeys(above)))
+
+
+def _canonical(node: exp.Expression) -> str:
+    if isinstance(node, exp.EQ):
+        left, right = sorted((render(node.left), render(node.right)))
+        return f"{left} = {right}"
+    return render(node)
+
+
+def signature(query: Query) -> dict[str, Any]:
+    """What queries must have in common to share a join."""
+    return {
+        "streams": [[alias, s.time] for alias, s in query.streams.items()],
+        "on": part(query).on,
+        "windows": [s.window.kind for s in query.streams.values()],
+        "late": query.lateness,
+        "idle": query.idleness,
+        "cross": query.cross,
+        "functions": sorted((name, id(getattr(f, "call", f))) for name, f in query.functions.items()),
+    }
+
+
+def difference(one: Query, other: Query) -> str | None:
+    """Why two queries cannot share a join; None if they can."""
+    mine, theirs = signature(one), signature(other)
+    told = {"on": "predicates", "windows": "kinds of windows", "functions": "functions"}
+    for key in mine:
+        if mine[key] != theirs[key]:
+            shown = "" if key == "functions" else f": {_shown(mine[key])} and {_shown(theirs[key])}"
+            return f"different {told.get(key, key)}{shown}"
+    return None
+
+
+def _shown(value: object) -> str:
+    return ", ".join(_shown(v) for v in value) if isinstance(value, list) else str(value)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Queries that share one join; prints itself."""
+
+    subscriptions: Mapping[str, Subscription]
+    why: str = ""
+    """What sets it apart from the first group."""
+
+    def __str__(self) -> str:
+        first = next(iter(self.subscriptions.values())).query
+        lines = [f"one join on {part(first).on} for {len(self.subscriptions)} queries{self.why}"]
+        for name, s in self.subscriptions.items():
+            windows = ", ".join(f"{a} {w}" for a, w in zip(s.query.aliases, s.windows, strict=True))
+            kept = [*part(s.query).above, *([s.where] if s.where else [])]
+            told = f"  {name}: {windows}" + (f"; where {' and '.join(kept)}" if kept else "")
+            lines.append(told + (f"; select {', '.join(s.select)}" if s.select else ""))
+        return "\n".join(lines)
+
+
+def group(queries: Mapping[str, Query | Subscription]) -> list[Group]:
+    """The queries by the join they can share, in the order given."""
+    if not queries:
+        raise QueryError("queries: expected at least one, got none")
+    groups: list[dict[str, Subscription]] = []
+    for name, given in queries.items():
+        if not isinstance(name, str) or not name:
+            raise QueryError(f"queries: a query's name must be a text, got {name!r}")
+        subscribed = Subscription.of(given, name)
+        for members in groups:
+            if difference(next(iter(members.values())).query, subscribed.query) is None:
+                members[name] = subscribed
+                break
+        else:
+            groups.append({name: subscribed})
+    first = next(iter(groups[0].values())).query
+    return [
+        Group(members, "" if k == 0 else f" ({difference(first, next(iter(members.values())).query)})")
+        for k, members in enumerate(groups)
+    ]
+
+
+def with_windows(like: Query, within: object, on: str) -> Query:
+    """The same query over other windows: one for all streams, a sequence, or a mapping by alias."""
+    if isinstance(within, Mapping):
+        for alias in within:
+            if alias not in like.streams:
+                raise QueryError(f"within: {unknown('stream', str(alias), like.streams)}")
+        missing = [alias for alias in like.aliases if alias not in within]
+        if missing:
+            raise QueryError(f"within: stream '{missing[0]}' is missing; give one for each of {like.aliases}")
+        chosen = [within[alias] for alias in like.aliases]
+    else:
+        chosen = list(within) if isinstance(within, list | tuple) else [within] * len(like.streams)
+    streams = {
+        alias: Stream(s.time, window, s.access)
+        for (alias, s), window in zip(like.streams.items(), chosen, strict=True)
+    }
+    return replace(like, streams=streams, on=on)
+
+
+def base_query(like: Query, windows: tuple[Window, ...]) -> Query:
+    """The join that is run: the conditions between streams, over these windows."""
+    return with_windows(like, windows, part(like).on)

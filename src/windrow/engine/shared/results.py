@@ -1,0 +1,175 @@
+"""Results on their way to queries: found once, held once, a table per query when it is asked for.
+
+A *piece* holds results in the order they are handed on, with the columns that any query reads. A query's
+part of a piece is a list of positions; its table is taken from the columns only when someone looks at it.
+The query that takes every result gets the piece as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.probe import as_mask
+from windrow.engine.shared.bound import Bound, Expression
+from windrow.expr.evaluate import evaluate
+from windrow.expr.parse import Reference
+from windrow.kernels import routing
+from windrow.model.query import Function
+
+Array = np.ndarray
+_WORTH_A_PIECE = 65_536
+
+
+@dataclass(eq=False)
+class Piece:
+    """Results of some rows, in order."""
+
+    columns: dict[Reference, pa.Array]
+    newest: Array
+    places: Array
+    """Per stream and result, where the row stands among all rows of its stream."""
+    ranks: Array
+    """Per stream and result, the smallest window size that holds it."""
+    arrived: float
+    """When its newest rows came, on the operator's clock."""
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    _computed: dict[str, pa.Array] = field(default_factory=dict)
+    _structs: pa.RecordBatch | None = None
+
+    def __len__(self) -> int:
+        return len(self.newest)
+
+    def value(self, expression: Expression) -> pa.Array:
+        """Of every result; computed once."""
+        if expression.sql not in self._computed:
+            self._computed[expression.sql] = evaluate(
+                expression.node, self.columns, len(self), self.functions
+            )
+        return self._computed[expression.sql]
+
+    def passes(self, bound: Bound) -> Array | None:
+        """Mask of the results that pass all filters of a query; None: all."""
+        masks = [self._mask(f) for f in bound.filters]
+        return np.logical_and.reduce(masks) if masks else None
+
+    def _mask(self, expression: Expression) -> Array:
+        return as_mask(self.value(expression))
+
+    def where(self, chosen: Array) -> Piece:
+        """Those results alone, in the order of `chosen`."""
+        positions = pa.array(chosen)
+        return Piece(
+            {key: column.take(positions) for key, column in self.columns.items()},
+            self.newest[chosen],
+            np.ascontiguousarray(self.places[:, chosen]),
+            np.ascontiguousarray(self.ranks[:, chosen]),
+            self.arrived,
+            self.functions,
+        )
+
+    def batch(self, bound: Bound, schemas: Mapping[str, pa.Schema], chosen: Array) -> pa.RecordBatch:
+        """A query's results."""
+        whole = self._whole(bound, schemas)
+        return whole if len(chosen) == len(self) else whole.take(pa.array(chosen))
+
+    def _whole(self, bound: Bound, schemas: Mapping[str, pa.Schema]) -> pa.RecordBatch:
+        """All results, with the columns of a query."""
+        if bound.columns is not None:
+            arrays = [self.value(e) for e in bound.columns.values()]
+            return pa.RecordBatch.from_arrays(arrays, schema=bound.schema(schemas))
+        if self._structs is None:
+            structs = [
+                pa.StructArray.from_arrays([self.columns[alias, n] for n in s.names], fields=list(s))
+                if s.names
+                else pa.array([{}] * len(self), pa.struct([]))
+                for alias, s in schemas.items()
+            ]
+            self._structs = pa.RecordBatch.from_arrays(structs, schema=bound.schema(schemas))
+        return self._structs
+
+
+def joined(pieces: Sequence[Piece]) -> Piece:
+    """Several pieces of one call as one; their order is that of the pieces."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return replace(
+        pieces[0],
+        columns={k: pa.concat_arrays([p.columns[k] for p in pieces]) for k in pieces[0].columns},
+        newest=np.concatenate([p.newest for p in pieces]),
+        places=np.concatenate([p.places for p in pieces], axis=1),
+        ranks=np.concatenate([p.ranks for p in pieces], axis=1),
+        _computed={},
+        _structs=None,
+    )
+
+
+def ordered(pieces: Sequence[Piece], queries: int = 1) -> list[Piece]:
+    """Pieces follow each other in order unless streams are apart or rows late; then they become one. So do
+    small ones if many queries take from them: each take has its price."""
+    if len(pieces) < 2:
+        return list(pieces)
+    ends = [np.array([0, len(p) - 1]) for p in pieces]
+    newest = np.concatenate([p.newest[e] for p, e in zip(pieces, ends, strict=True)])
+    places = np.concatenate([p.places[:, e] for p, e in zip(pieces, ends, strict=True)], axis=1)
+    if routing.in_order(newest, places):
+        small = queries > 2 and sum(map(len, pieces)) < _WORTH_A_PIECE * len(pieces)
+        return [joined(pieces)] if small else list(pieces)
+    whole = joined(pieces)
+    return [whole.where(routing.order_of(whole.newest, whole.places))]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one query gets of a piece."""
+
+    piece: Piece
+    chosen: Array
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one query gets of a call."""
+
+    bound: Bound
+    schemas: Mapping[str, pa.Schema]
+    parts: tuple[Part, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(len(p.chosen) for p in self.parts)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for p in self.parts:
+            if len(p.chosen):
+                yield p.piece.batch(self.bound, self.schemas, p.chosen)
+
+    def table(self) -> pa.Table:
+        found = list(self.batches())
+        return pa.Table.from_batches(found, None if found else self.bound.schema(self.schemas))
+
+
+class Results(Mapping[str, pa.Table]):
+    """Query name to its results, in order; a table is made when it is first looked at."""
+
+    def __init__(self, answers: Mapping[str, Answer]) -> None:
+        self.answers = dict(answers)
+        self._tables: dict[str, pa.Table] = {}
+
+    def __getitem__(self, name: str) -> pa.Table:
+        if name not in self._tables:
+            self._tables[name] = self.answers[name].table()
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.answers)
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __repr__(self) -> str:
+        told = ", ".join(f"{name}: {answer.rows} rows" for name, answer in self.answers.items())
+        return f"Results({told})"

@@ -1,0 +1,119 @@
+"""Queries that share a join: what each asks beyond its windows, and how they fare."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from windrow.errors import QueryError
+from windrow.model.measurements import Measurements
+from windrow.model.query import Query, Window
+
+_AS = re.compile(r"^(?P<expression>.+?)\s+as\s+(?P<name>\w+)$", re.IGNORECASE | re.DOTALL)
+_COLUMN = re.compile(r"^(?P<expression>\w+\.(?:\w+\.)*(?P<name>\w+))$")
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """A query among others: its join, and what it keeps of the results.
+
+    Parameters
+    ----------
+    query
+        Streams, windows and predicate. Conditions on one stream alone are pulled up above the join, so
+        queries that differ in them share it.
+    where
+        A further SQL condition on results.
+    select
+        SQL expressions over the aliases, such as ("a.id", "b.price * 2 as double"); empty for a struct column
+        per stream.
+
+    Examples
+    --------
+    >>> import windrow as wr
+    >>> streams = {"a": wr.Stream("at", "5 s"), "b": wr.Stream("at", "5 s")}
+    >>> wr.Subscription(wr.Query(streams, "a.k = b.k"), select=["a.k", "b.v + 1 as v"]).columns
+    {'k': 'a.k', 'v': 'b.v + 1'}
+    """
+
+    query: Query
+    where: str | None = None
+    select: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.query, Query):
+            raise QueryError(f"expected wr.Query(...), got {self.query!r}")
+        if self.where is not None and (not isinstance(self.where, str) or not self.where.strip()):
+            raise QueryError(f"where: expected a SQL condition such as 'b.price > 10', got {self.where!r}")
+        if isinstance(self.select, str) or not all(isinstance(item, str) for item in self.select):
+            raise QueryError(f"select: expected a list such as ['a.id', 'b.price as p'], got {self.select!r}")
+        object.__setattr__(self, "select", tuple(self.select))
+        if self.query.limit is not None or self.query.deadline is not None:
+            raise QueryError(
+                "a query that shares its join takes no memory limit or deadline of its own; run it alone "
+                "with wr.join, or give wr.share a deadline for all"
+            )
+        assert self.columns is not None
+
+    @classmethod
+    def of(cls, given: Query | Subscription, name: str) -> Subscription:
+        """Accepts a plain query; mistakes are told under the query's name."""
+        try:
+            return given if isinstance(given, Subscription) else cls(given)
+        except QueryError as error:
+            raise QueryError(f"query '{name}': {error}") from None
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Name to expression of the select list."""
+        found: dict[str, str] = {}
+        for item in self.select:
+            named = _AS.match(item.strip()) or _COLUMN.match(item.strip())
+            if named is None:
+                raise QueryError(f"select: {item!r} needs a name; write '{item} as name'")
+            if named["name"] in found:
+                raise QueryError(f"select: two columns are called '{named['name']}'; name one with 'as'")
+            found[named["name"]] = named["expression"]
+        return found
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """Per stream."""
+        return tuple(s.window for s in self.query.streams.values())
+
+
+@dataclass(frozen=True)
+class QueryMeasurements:
+    """How one of the queries fares. Response times are from the call that brought a result's newest row to
+    the one that handed the result on, in seconds of the operator's clock; None before the first result."""
+
+    results: int
+    response_mean: float | None
+    response_p99: float | None
+    response_max: float | None
+    backlog: int
+    """Rows whose results for this query are not finished."""
+    since: int | None
+    """Event time of the first results it gets, in microseconds; None: from its start."""
+    until: int | None
+    """Event time from which it gets none; None: it goes on."""
+    complete_from: int | None
+    """Event time from which its answers are complete; None: from its start."""
+
+
+@dataclass(frozen=True)
+class SharedMeasurements:
+    """Of all joins and queries."""
+
+    joins: tuple[Measurements, ...]
+    queries: Mapping[str, QueryMeasurements]
+
+    def __str__(self) -> str:
+        lines = [f"join {k}: {m}" for k, m in enumerate(self.joins, 1)]
+        for name, q in self.queries.items():
+            told = f"  {name}: {q.results:,} results"
+            if q.response_mean is not None:
+                told += f", response {q.response_mean:.3g} s on average, at most {q.response_max:.3g} s"
+            lines.append(told + (f", {q.backlog:,} rows behind" if q.backlog else ""))
+        return "\n".join(lines)

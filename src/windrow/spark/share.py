@@ -1,0 +1,182 @@
+"""`wr.share`: many queries over the same DataFrames, one join for those that can share it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.types import StringType, StructField, StructType
+
+from windrow.engine.shared.bound import bind
+from windrow.engine.shared.grouping import Group, base_query, group
+from windrow.engine.shared.ladder import Ladder
+from windrow.engine.shared.schedule import find_schedule
+from windrow.errors import QueryError
+from windrow.model.query import Query
+from windrow.model.sharing import Subscription
+from windrow.model.units import parse_duration
+from windrow.spark.frames import Slots
+from windrow.spark.join import Prepared, prepare
+from windrow.spark.metrics import COLUMN
+from windrow.spark.shared_task import QUERY, SharedTask
+from windrow.spark.task import Task
+
+
+@dataclass(frozen=True)
+class PreparedGroup(Prepared):
+    """A join with the queries that share it; it prints both."""
+
+    group: Group | None = None
+    columns: tuple[tuple[StructField, pa.DataType], ...] = ()
+    """Of the result, but for the query's name."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.group}\n{self.layout}"
+
+    def task(self, slots: Slots) -> tuple[Task, StructType]:
+        assert self.group is not None
+        schema = pa.schema([(QUERY, pa.string()), *((f.name, kind) for f, kind in self.columns)])
+        task = SharedTask(
+            query=self.query,
+            schemas=tuple(frame.arrow for frame in self.frames),
+            slots=slots.taken,
+            text=slots.text,
+            keys=self._keys(),
+            partitions=self.layout.partitions,
+            name=self.name,
+            state=self.state,
+            subscriptions=dict(self.group.subscriptions),
+            columns=schema,
+            **self.settings,
+        )
+        carried = StructField(COLUMN, StringType(), True)
+        fields = [StructField(QUERY, StringType(), True), *(f for f, _ in self.columns), carried]
+        return task, StructType(fields)
+
+
+def prepare_shared(
+    queries: Mapping[str, Query | Subscription],
+    frames: Mapping[str, DataFrame],
+    schedule: str = "greedy",
+    deadline: str | None = None,
+    backlog: int | None = None,
+    partitions: int | None = None,
+    state: str | None = None,
+    name: str | None = None,
+    partitioning: str | None = None,
+    control: DataFrame | None = None,
+) -> list[PreparedGroup]:
+    """Groups the queries, checks them against the frames, and lays out each join."""
+    find_schedule(schedule)
+    if deadline is not None and parse_duration(deadline, "deadline") <= 0:
+        raise QueryError(f"deadline: must be positive, got {deadline!r}")
+    groups = group(queries)
+    used = {alias for g in groups for s in g.subscriptions.values() for alias in s.query.aliases}
+    unused = [alias for alias in frames if alias not in used]
+    if unused:
+        raise QueryError(f"frames: no query speaks of '{unused[0]}'; the queries' streams are {sorted(used)}")
+    found = []
+    for number, g in enumerate(groups):
+        like = next(iter(g.subscriptions.values())).query
+        query = base_query(like, Ladder.of(s.windows for s in g.subscriptions.values()).top)
+        own = {alias: frames[alias] for alias in query.aliases if alias in frames}
+        title = name or "shared"
+        laid = prepare(
+            own,
+            query,
+            partitions,
+            state,
+            title if number == 0 else f"{title}-{number + 1}",
+            partitioning,
+            control=control,
+        )
+        others = [other for other in groups if other is not g]
+        settings = {
+            "schedule": schedule,
+            "deadline": deadline,
+            "backlog": backlog,
+            "neighbours": frozenset(n for other in others for n in other.subscriptions),
+            "likes": tuple(next(iter(other.subscriptions.values())).query for other in others),
+        }
+        columns = _columns(g, laid)
+        found.append(PreparedGroup(**{**vars(laid), "group": g, "columns": columns, "settings": settings}))
+    return found
+
+
+def share(
+    queries: Mapping[str, Query | Subscription],
+    frames: Mapping[str, DataFrame],
+    schedule: str = "greedy",
+    deadline: str | None = None,
+    backlog: int | None = None,
+    partitions: int | None = None,
+    state: str | None = None,
+    name: str | None = None,
+    partitioning: str | None = None,
+    control: DataFrame | None = None,
+) -> DataFrame:
+    """Runs many queries over the same DataFrames: one DataFrame with a column `query`.
+
+    Queries with the same streams and conditions between them share one join; others become joins of their
+    own. Each query's rows are exactly what it would get alone. The other columns are a struct per stream or,
+    where queries have select lists, what these name; a column that a query does not select is null.
+
+    Parameters
+    ----------
+    queries
+        Name to `Query`, or to `Subscription` for a select list or a further filter.
+    frames
+        Alias to DataFrame, streams or not.
+    schedule
+        "lwo", "swf" or "greedy": what is served first when the deadline leaves no time for all.
+    deadline
+        Time a partition's join may take in a batch, such as "2 seconds"; what is left is carried over to the
+        next batch, in the state. None: all is finished in the batch.
+    backlog
+        Most rows of a partition that may be carried over; past that the deadline gives way.
+    partitions, state, partitioning
+        As in `join`.
+    name
+        Of the joins, in state and metrics; "shared" by default. Joins after the first are called name-2, ...
+    control
+        A DataFrame of the frames' kind with a text column `document`: queries added and removed, as in
+        `SharedOperator.control`. One that is refused is left out, with the reason in the metrics.
+
+    Examples
+    --------
+    >>> out = wr.share({"fast": q1, "hourly": q2}, {"a": auctions, "b": bids},
+    ...     state="/data/state")                                                       # doctest: +SKIP
+    """
+    prepared = prepare_shared(
+        queries, frames, schedule, deadline, backlog, partitions, state, name, partitioning, control
+    )
+    return reduce(lambda x, y: x.unionByName(y, allowMissingColumns=True), [p.frame() for p in prepared])
+
+
+def _columns(g: Group, laid: Prepared) -> tuple[tuple[StructField, pa.DataType], ...]:
+    """What the queries of a group select, each name once."""
+    schemas = {frame.alias: frame.arrow for frame in laid.frames}
+    fields = {frame.alias: StructType(list(frame.fields)) for frame in laid.frames}
+    found: dict[str, tuple[StructField, pa.DataType]] = {}
+    for name, asked in g.subscriptions.items():
+        for column in bind(name, asked, schemas).schema(schemas):
+            if asked.select:
+                kind = from_arrow_type(column.type)
+                made = (StructField(column.name, kind, True), to_arrow_type(kind, timezone="UTC"))
+            else:
+                made = (StructField(column.name, fields[column.name], True), column.type)
+            known = found.setdefault(column.name, made)
+            if known[0].dataType != made[0].dataType:
+                raise QueryError(
+                    f"query '{name}': column '{column.name}' is {made[0].dataType.simpleString()}, in "
+                    f"another query {known[0].dataType.simpleString()}; rename one with 'as'"
+                )
+            if column.name in (QUERY, COLUMN):
+                raise QueryError(f"query '{name}': a column cannot be called '{column.name}'; rename it")
+    return tuple(found.values())

@@ -1,0 +1,149 @@
+"""One partition of a join that many queries share, in one batch."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type
+
+from windrow.engine.operator import Operator
+from windrow.engine.shared.bound import bind
+from windrow.engine.shared.group import GroupOperator
+from windrow.engine.shared.neighbours import Neighbours
+from windrow.engine.shared.response import Responses
+from windrow.engine.shared.results import Results
+from windrow.engine.shared.state import capture_group, revive_group
+from windrow.engine.state import State, fingerprint
+from windrow.errors import QueryError, unknown
+from windrow.model.query import Query
+from windrow.model.sharing import Subscription
+from windrow.spark.metrics import COLUMN, QueryMetrics
+from windrow.spark.task import BYTES_PER_BATCH, ROWS_PER_BATCH, Task
+
+QUERY = "query"
+"""The column that says whose result it is."""
+
+
+class _Group(GroupOperator):
+    """On Spark the columns of the result are fixed: a new query can select no others."""
+
+    columns: pa.Schema = pa.schema([])
+
+    def check(self, name: str, asked: Subscription) -> None:
+        super().check(name, asked)
+        assert self.routed is not None
+        schema = bind(name, asked, self.routed.named_schemas).schema(self.routed.named_schemas)
+        for column in schema:
+            if column.name not in self.columns.names[1:]:
+                raise QueryError(
+                    f"add: query '{name}': {unknown('column', column.name, self.columns.names[1:])}; the "
+                    "result's columns were fixed when the stream began"
+                )
+            fixed = self.columns.field(column.name).type
+            if column.type != fixed and from_arrow_type(column.type) != from_arrow_type(fixed):
+                raise QueryError(
+                    f"add: query '{name}': column '{column.name}' is {column.type}, and in the result "
+                    f"{fixed}; rename it with 'as'"
+                )
+
+
+@dataclass(frozen=True)
+class SharedTask(Task):
+    """
+    Parameters
+    ----------
+    subscriptions
+        The queries the stream began with.
+    columns
+        Of the result: the query's name, then what any query selects.
+    neighbours, likes
+        Names of queries in other joins of the same call, and one query of each join.
+    """
+
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)
+    columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    schedule: str = "greedy"
+    deadline: str | None = None
+    backlog: int | None = None
+    neighbours: frozenset[str] = frozenset()
+    likes: tuple[Query, ...] = ()
+
+    def _fresh(self) -> Operator:
+        schemas = dict(zip(self.query.aliases, self.schemas, strict=True))
+        group = _Group(
+            self.subscriptions, self.schedule, self.deadline, self.backlog, schemas, clock=time.time
+        )
+        group.columns = self.columns
+        group.neighbours = Neighbours(set(self.neighbours), self.likes)
+        return group
+
+    def _revived(self, state: State) -> Operator:
+        # The state brings the schemas with it.
+        group = _Group(self.subscriptions, self.schedule, self.deadline, self.backlog, clock=time.time)
+        group.columns = self.columns
+        group.neighbours = Neighbours(set(self.neighbours), self.likes)
+        return revive_group(group, state)
+
+    def _captured(self, operator: Operator) -> State:
+        assert isinstance(operator, GroupOperator)
+        return capture_group(operator)
+
+    def _described(self) -> dict[str, Any]:
+        queries = {
+            name: [[str(w) for w in s.windows], s.query.on, s.where, list(s.select)]
+            for name, s in self.subscriptions.items()
+        }
+        return fingerprint(self.query) | {"queries": queries}
+
+    def _process(self, operator: Operator, rows: dict[str, pa.RecordBatch], seconds: float | None) -> Results:
+        assert isinstance(operator, GroupOperator)
+        return operator.handle(rows)
+
+    def _finish(self, operator: Operator) -> Results:
+        assert isinstance(operator, GroupOperator)
+        return operator.conclude()
+
+    def _hand_on(self, results: Results) -> Iterator[pa.RecordBatch]:
+        for name, answer in results.answers.items():
+            for batch in answer.batches():
+                rows = max(1, min(ROWS_PER_BATCH, BYTES_PER_BATCH * batch.num_rows // max(batch.nbytes, 1)))
+                for start in range(0, batch.num_rows, rows):
+                    yield self._row_batch(name, batch.slice(start, rows))
+
+    def _row_batch(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """A query's results with all columns of the stream; those it does not select are null."""
+        count = batch.num_rows
+        arrays = [pa.repeat(pa.scalar(name), count)]
+        for column in list(self.columns)[1:]:
+            if column.name in batch.schema.names:
+                found = batch.column(column.name)
+                arrays.append(found if found.type == column.type else found.cast(column.type))
+            else:
+                arrays.append(pa.nulls(count, column.type))
+        return pa.RecordBatch.from_arrays(
+            [*arrays, pa.nulls(count, pa.string())], [*self.columns.names, COLUMN]
+        )
+
+    def _watch(self, operator: Operator) -> dict[str, Responses]:
+        assert isinstance(operator, GroupOperator)
+        return {m.name: copy.deepcopy(m.responses) for m in operator.roster}
+
+    def _fared(self, operator: Operator, before: dict[str, Responses]) -> dict[str, QueryMetrics]:
+        assert isinstance(operator, GroupOperator)
+        found = {}
+        measured = operator.measure_queries()
+        for member in operator.roster:
+            r = member.responses.since(before.get(member.name, Responses()))
+            now = measured[member.name]
+            found[member.name] = QueryMetrics(
+                r.count, r.mean, r.percentile(0.99), r.maximum, now.backlog, now.complete_from
+            )
+        return found
+
+    def _columns(self) -> pa.Schema:
+        return self.columns

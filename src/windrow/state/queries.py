@@ -1,0 +1,80 @@
+"""Queries that share a join, seen from outside: what is subscribed, and documents that change it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from windrow.engine.shared.changes import read_change
+from windrow.engine.shared.roster import saved_window
+from windrow.state.inspect import newest_heads
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A query as the newest state has it."""
+
+    join: str
+    name: str
+    within: tuple[str, ...]
+    where: str | None
+    select: tuple[str, ...]
+    since: int | None
+    until: int | None
+    complete_from: int | None
+    results: int
+    backlog: int
+    """Rows carried over."""
+
+
+def list_queries(path: str) -> list[Listed]:
+    """The queries of all shared joins below a state path, results and backlog over all partitions."""
+    found: dict[tuple[str, str], Listed] = {}
+    for join, head in newest_heads(path):
+        for saved in head.get("group", {}).get("members", ()):
+            known = found.get((join, saved["name"]))
+            results = saved["responses"]["count"] + (known.results if known else 0)
+            backlog = _behind(head["group"], saved) + (known.backlog if known else 0)
+            found[join, saved["name"]] = Listed(
+                join,
+                saved["name"],
+                tuple(str(saved_window(text)) for text in saved["within"]),
+                saved["where"],
+                tuple(saved["select"]),
+                saved["since"],
+                saved["until"],
+                saved["complete_from"],
+                results,
+                backlog,
+            )
+    return list(found.values())
+
+
+def _behind(group: Mapping[str, Any], saved: Mapping[str, Any]) -> int:
+    calls = (group.get("carrier") or {}).get("calls", ())
+    return sum(
+        sum(q["end"]) - sum(q["start"])
+        for c in calls
+        if c["released"] <= saved["output"]
+        for q in c["quanta"]
+    )
+
+
+def send(directory: Path, document: Mapping[str, Any]) -> Path:
+    """Puts a control document into a directory that a stream of texts reads; it is checked first.
+
+    The file appears whole or not at all, and files sort by the time they were sent.
+    """
+    read_change(document)
+    directory.mkdir(parents=True, exist_ok=True)
+    name = f"{time.time_ns():020d}-{uuid4().hex[:8]}"
+    hidden = directory / f".{name}"
+    hidden.write_text(json.dumps(document) + "\n")
+    path = directory / f"{name}.json"
+    hidden.replace(path)
+    return path
