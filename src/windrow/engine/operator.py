@@ -20,7 +20,7 @@ from windrow.engine.controller import Controller
 from windrow.engine.expiry import Expiry
 from windrow.engine.frontier import Frontier, horizons
 from windrow.engine.join import Arrivals, Join
-from windrow.engine.quanta import Cutter, cut
+from windrow.engine.quanta import Cutter, cut, pace_under_limit
 from windrow.engine.rows import as_batch, check_time_column, plain_schema, same_schema, timed
 from windrow.engine.snapshot import pack, unpack
 from windrow.engine.state import capture, revive
@@ -36,7 +36,6 @@ from windrow.model.query import Interval, Query
 from windrow.planning.allocation import RecallCurve
 
 Array = np.ndarray
-QUANTA_PER_LIMIT = 4
 
 
 class Operator:
@@ -362,7 +361,9 @@ class Operator:
 
     def _quanta(self, arrivals: Sequence[Arrivals]) -> Iterator[list[int]]:
         """Where each quantum ends in each stream."""
-        pace = self.query.pace or self._pace_under_limit(arrivals)
+        pace = self.query.pace
+        if pace is None and self._join is not None and self._join.shedder is not None:
+            pace = pace_under_limit(self._join.shedder.limit, self._join.windows, [a.rows for a in arrivals])
         if self.query.counts_rows:
             pace = pace or Interval(rows=self._rows_worth_a_quantum())
             if pace.rows:
@@ -375,24 +376,6 @@ class Operator:
         be much longer than the shortest window counted in rows."""
         sizes = [s.window.size for s in self.query.streams.values() if s.window.kind == "rows"]
         return min(max(256, min(sizes)), 65_536) if sizes else 16_384
-
-    def _pace_under_limit(self, arrivals: Sequence[Arrivals]) -> Interval | None:
-        """A quantum's rows come on top of the limit, so they should be few against it."""
-        if self._join is None or self._join.shedder is None:
-            return None
-        limit = self._join.shedder.limit
-        held = sum(map(len, self._join.windows))
-        if limit.kind == "rows":
-            fit = limit.size
-        elif held:
-            fit = limit.size * held // max(1, sum(w.nbytes for w in self._join.windows))
-        else:
-            rows = sum(len(a.rows) for a in arrivals)
-            size = sum(a.rows.payload.nbytes for a in arrivals)
-            fit = limit.size * rows // max(1, size + 64 * rows)
-        rows, most = sum(len(a.rows) for a in arrivals), max(1, fit // QUANTA_PER_LIMIT)
-        # All of a size: a small rest would cost as much as a whole quantum.
-        return Interval(rows=max(1, -(-rows // max(1, -(-rows // most)))))
 
     def _shortest(self) -> int | None:
         spans = [s.window.size for s in self.query.streams.values() if s.window.is_time]

@@ -12,11 +12,15 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from windrow.engine.rows import Rows
+from windrow.model.limit import MemoryLimit
 from windrow.model.query import Interval
+from windrow.window.window import Window
 
 Array = np.ndarray
 ROWS_WORTH_A_QUANTUM = 8192
 QUANTA_PER_WINDOW = 8
+QUANTA_PER_LIMIT = 4
 
 
 class Cutter:
@@ -52,6 +56,21 @@ def cut(times: Sequence[Array], interval: Interval | None, shortest: int | None)
         yield from _by_time(times, max(1, shortest // QUANTA_PER_WINDOW), ROWS_WORTH_A_QUANTUM)
     else:
         yield [len(t) for t in times]
+
+
+def pace_under_limit(limit: MemoryLimit, windows: Sequence[Window], arrived: Sequence[Rows]) -> Interval:
+    """A quantum's rows come on top of the limit, so they should be few against it."""
+    held, rows = sum(map(len, windows)), sum(map(len, arrived))
+    if limit.kind == "rows":
+        fit = limit.size
+    elif held:
+        fit = limit.size * held // max(1, sum(w.nbytes for w in windows))
+    else:
+        size = sum(each.payload.nbytes for each in arrived)
+        fit = limit.size * rows // max(1, size + 64 * rows)
+    most = max(1, fit // QUANTA_PER_LIMIT)
+    # All of a size: a small rest would cost as much as a whole quantum.
+    return Interval(rows=max(1, -(-rows // max(1, -(-rows // most)))))
 
 
 def _by_time(times: Sequence[Array], length: int, least_rows: int) -> Iterator[list[int]]:

@@ -32,13 +32,12 @@ from windrow.engine.output import CLUSTER, WEIGHT
 from windrow.engine.rows import event_times
 from windrow.engine.state import State, capture, fingerprint, revive
 from windrow.errors import WindrowError
-from windrow.expr.parse import references
-from windrow.expr.words import word_array
 from windrow.model.limit import MemoryLimit
 from windrow.model.measurements import Measurements
 from windrow.model.predicate import Word
 from windrow.model.query import Function, Query
 from windrow.spark.arrivals import Arrived, gather
+from windrow.spark.hot_keys import hottest
 from windrow.spark.metrics import COLUMN, PartitionMetrics, QueryMetrics, between
 from windrow.spark.microbatch import MicroBatch, micro_batch
 from windrow.spark.pool import Pool
@@ -51,7 +50,6 @@ ROWS_PER_BATCH = 32_768
 BYTES_PER_BATCH = 16 << 20
 OPERATORS_HELD = 4
 LEDGERS_HELD = 16
-SAMPLE = 1024
 
 
 @cache
@@ -340,7 +338,7 @@ class Task:
             "rows_dropped",
         )  # fmt: skip
         then, now = before.quality, after.quality
-        hot_key, hot_share = self._hottest(arrived)
+        hot_key, hot_share = hottest(self.query, self.keys, arrived.rows)
         told = PartitionMetrics(
             batch=batch,
             partition=arrived.partition,
@@ -375,26 +373,6 @@ class Task:
         return pa.RecordBatch.from_arrays(
             [*columns, pa.array([told.to_json()], pa.string())], [*self._columns().names, COLUMN]
         )
-
-    def _hottest(self, arrived: Arrived) -> tuple[str | None, float]:
-        """The most frequent key in a sample of any stream's rows, and its share there."""
-        functions = {name: f for name, f in self.query.functions.items() if isinstance(f, Function)}
-        best: tuple[str | None, float] = (None, 0.0)
-        for stream, rows in arrived.rows.items():
-            word = self.keys[stream]
-            if word is None or rows.num_rows == 0:
-                continue
-            chosen = np.linspace(0, rows.num_rows - 1, min(SAMPLE, rows.num_rows)).astype(np.int64)
-            columns = {key: rows.column(key[1]).take(pa.array(chosen)) for key in references(word.node)}
-            values = word_array(word, columns, len(chosen), functions).drop_null()
-            if len(values) == 0:
-                continue
-            counts = values.value_counts()
-            most = int(np.argmax(counts.field("counts").to_numpy()))
-            share = counts.field("counts")[most].as_py() / len(chosen)
-            if share > best[1]:
-                best = (str(counts.field("values")[most].as_py()), share)
-        return best
 
 
 def _follow(operator: Operator, documents: tuple[str, ...]) -> tuple[str, ...]:

@@ -1,0 +1,39 @@
+"""Keys that come much more often than others, which make one partition slower than the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.expr.parse import references
+from windrow.expr.words import word_array
+from windrow.model.predicate import Word
+from windrow.model.query import Function, Query
+
+SAMPLE = 1024
+
+
+def hottest(
+    query: Query, keys: Sequence[Word | None], arrived: Mapping[int, pa.RecordBatch]
+) -> tuple[str | None, float]:
+    """The most frequent key in a sample of any stream's rows, and its share there; `keys` are the words that
+    rows are partitioned by."""
+    functions = {name: f for name, f in query.functions.items() if isinstance(f, Function)}
+    best: tuple[str | None, float] = (None, 0.0)
+    for stream, rows in arrived.items():
+        word = keys[stream]
+        if word is None or rows.num_rows == 0:
+            continue
+        chosen = np.linspace(0, rows.num_rows - 1, min(SAMPLE, rows.num_rows)).astype(np.int64)
+        columns = {key: rows.column(key[1]).take(pa.array(chosen)) for key in references(word.node)}
+        values = word_array(word, columns, len(chosen), functions).drop_null()
+        if len(values) == 0:
+            continue
+        counts = values.value_counts()
+        most = int(np.argmax(counts.field("counts").to_numpy()))
+        share = counts.field("counts")[most].as_py() / len(chosen)
+        if share > best[1]:
+            best = (str(counts.field("values")[most].as_py()), share)
+    return best
