@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import numpy as np
 import pyarrow as pa
 
 from windrow.engine.operator import Operator
@@ -35,7 +34,7 @@ from windrow.errors import WindrowError
 from windrow.model.limit import MemoryLimit
 from windrow.model.measurements import Measurements
 from windrow.model.predicate import Word
-from windrow.model.query import Function, Query
+from windrow.model.query import Query
 from windrow.spark.arrivals import Arrived, gather
 from windrow.spark.hot_keys import hottest
 from windrow.spark.metrics import COLUMN, PartitionMetrics, QueryMetrics, between
