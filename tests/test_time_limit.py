@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 import oracle
 import windrow as wr
 from queries import Case, cases, examples
+from windrow.engine.timekeeper import LAST, TimeKeeper
 from windrow.errors import QueryError
 from windrow.lab.clock import VirtualClock, WorkClock
+from windrow.model.deadline import Deadline
 
 POLICIES = ["harvest", "drop", wr.Harvesting(method="greedy", interval="2 s", shredding=0.3)]
 
@@ -159,6 +161,19 @@ def test_a_burst_within_a_call_does_not_blow_the_deadline() -> None:
     operator = timed(epsilon(deadline="0.5 seconds"), 400_000)
     feed(operator, streams, 20)
     assert operator.measure().overruns == 0
+
+
+def test_rows_at_the_end_of_a_call_get_some_time_even_when_it_is_up() -> None:
+    """If they got none, what that loses would be in no estimate."""
+    now = [0.0]
+    deadline = Deadline.parse("1 second", "deadline")
+    assert deadline is not None
+    keeper = TimeKeeper(deadline, wr.Dropping(), lambda: now[0])
+    keeper.begin(100, 100)
+    keeper.start()
+    now[0] = 1.1
+    keeper.stop(80, 1.0, 0)
+    assert keeper.z == pytest.approx(LAST * 80 / 1.1 / 20)
 
 
 def test_rows_wait_and_are_dropped_only_with_a_buffer() -> None:

@@ -21,6 +21,9 @@ Clock = Callable[[], float]
 """Seconds, from any origin."""
 MARGIN = 0.9
 """Of the time allowed that is planned with; the rest is for what comes after the last quantum."""
+LAST = 0.03
+"""Of the time allowed that the rows left get when time is up already. With nothing, those that come at the end
+of a call would never be looked at, and what that loses would never be seen."""
 PARTS_SHEDDING = 16
 """Quanta in a call while work is shed: each is a chance to correct the course."""
 PARTS = 4
@@ -127,7 +130,7 @@ class TimeKeeper:
         """The fraction for which the rows left take the time left."""
         full = self.cost * self._rows_left
         if full > 0:
-            left = self.left - (1 - MARGIN) * self._budget
+            left = max(LAST * self._budget, self.left - (1 - MARGIN) * self._budget)
             fraction = min(1.0, max(self.throttle.floor, left / full))
             self.throttle = replace(self.throttle, fraction=fraction)
 
