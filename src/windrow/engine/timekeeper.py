@@ -22,8 +22,8 @@ Clock = Callable[[], float]
 MARGIN = 0.9
 """Of the time allowed that is planned with; the rest is for what comes after the last quantum."""
 LAST = 0.03
-"""Of the time allowed that the rows left get when time is up already. With nothing, those that come at the end
-of a call would never be looked at, and what that loses would never be seen."""
+"""Of the time allowed that the rows left get when time is up already. With nothing, those that come at the
+end of a call would never be looked at, and what that loses would never be seen."""
 PARTS_SHEDDING = 16
 """Quanta in a call while work is shed: each is a chance to correct the course."""
 PARTS = 4
