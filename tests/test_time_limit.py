@@ -184,9 +184,19 @@ def test_rows_wait_and_are_dropped_only_with_a_buffer() -> None:
     measured = operator.measure()
     assert measured.rows_dropped > 0 and measured.rows_waiting <= 30
     assert measured.recall < 0.9
+    assert operator.work[0] < 1.15 * 20 * 50_000
     rows = sum(len(times) for times, _ in streams.values())
     taken = measured.window_rows + sum(s.rows_expired for s in measured.streams.values())
     assert taken + measured.rows_dropped + measured.rows_waiting == rows
+
+
+def test_rows_that_wait_do_not_delay_the_throttle() -> None:
+    """An interval ends when rows of its end have come, not when their turn has."""
+    streams = lagging(60, 20)
+    shed = wr.Harvesting(interval="5 s", buffer=240)
+    operator = timed(epsilon(deadline="0.5 seconds", shed=shed), 50_000)
+    feed(operator, streams, 10.5)
+    assert operator.measure().rows_waiting > 0 and operator.measure().throttle < 1
 
 
 def test_conserving_memory_frees_rows_that_are_never_looked_at() -> None:

@@ -88,8 +88,11 @@ class TimeKeeper:
         """How many to process next."""
         if self.cost == 0.0:
             return FIRST_ROWS
-        parts = PARTS if self.z == 1.0 else PARTS_SHEDDING
+        ends_in_time = self.policy.buffer is not None  # then the last quantum must be short
+        parts = PARTS if self.z == 1.0 and not ends_in_time else PARTS_SHEDDING
         affordable = int(self._budget / parts / (self.cost * self.z))
+        if ends_in_time:
+            return max(1, affordable)
         return max(LEAST_ROWS, min(self._rows_left // parts, affordable))
 
     @property
@@ -113,10 +116,13 @@ class TimeKeeper:
         else:
             self._pass(now)
 
-    def end(self, waiting: int) -> None:
-        """The call is over; so many rows wait for the next."""
+    def end(self, waiting: int, newest: int | None) -> None:
+        """The call is over; so many rows wait for the next, and event time has come to `newest`, be its rows
+        processed or not."""
         self._waiting = waiting
         self._came += self._rows_left
+        if not self._by_quanta and newest is not None:
+            self._pass(newest)
         self.seconds = self.clock() - self._began
         self.overrun += self.seconds > 1.2 * self._budget > 0
 
