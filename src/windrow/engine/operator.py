@@ -281,7 +281,7 @@ class Operator:
         self._controller.revise(self._join, self._tally, self._frontier.newest_of_all)
         if keeper is not None:
             self._controller.reorder(self._join)
-            keeper.end(self._put_back(arrivals, at))
+            keeper.end(self._put_back(arrivals, at), self._frontier.newest_of_all)
 
     def _release(self, join: Join, final: bool) -> list[Arrivals]:
         """The rows whose turn it is, each stream's ascending in time, with their words."""

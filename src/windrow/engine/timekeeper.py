@@ -22,6 +22,9 @@ Clock = Callable[[], float]
 """Seconds, from any origin."""
 MARGIN = 0.9
 """Of the time allowed that is planned with; the rest is for what comes after the last quantum."""
+LAST = 0.03
+"""Of the time allowed that the rows left get when time is up already. With nothing, those that come at the
+end of a call would never be looked at, and what that loses would never be seen."""
 PARTS_SHEDDING = 16
 """Quanta in a call while work is shed: each is a chance to correct the course."""
 PARTS = 4
@@ -99,8 +102,11 @@ class TimeKeeper:
         """How many to process next."""
         if self.cost == 0.0:
             return FIRST_ROWS
-        parts = PARTS if self.z == 1.0 else PARTS_SHEDDING
+        ends_in_time = self.policy.buffer is not None  # then the last quantum must be short
+        parts = PARTS if self.z == 1.0 and not ends_in_time else PARTS_SHEDDING
         affordable = int(self._budget / parts / (self.cost * self.z))
+        if ends_in_time:
+            return max(1, affordable)
         return max(LEAST_ROWS, min(self._rows // parts, affordable))
 
     @property
@@ -125,12 +131,15 @@ class TimeKeeper:
         else:
             self._pass(now)
 
-    def end(self, waiting: int) -> None:
-        """The call is over; so many rows wait for the next."""
+    def end(self, waiting: int, newest: int | None) -> None:
+        """The call is over; so many rows wait for the next, and event time has come to `newest`, be its rows
+        processed or not."""
         self._waiting = waiting
         self._came += self._rows_left
         done = self._rows - self._rows_left
         self.lately = self._throttled / done if done else self.z
+        if not self._by_quanta and newest is not None:
+            self._pass(newest)
         self.seconds = self.clock() - self._began
         late = self.seconds > 1.2 * self._budget > 0
         self.overrun += late
@@ -154,7 +163,7 @@ class TimeKeeper:
         """The fraction for which the rows left take the time left."""
         full = self.cost * self._rows_left
         if full > 0:
-            left = self.left - (1 - MARGIN) * self._budget
+            left = max(LAST * self._budget, self.left - (1 - MARGIN) * self._budget)
             fraction = min(1.0, max(self.throttle.floor, left / full))
             self.throttle = replace(self.throttle, fraction=fraction)
 

@@ -51,7 +51,7 @@ def interleaved_streams(
     attr = random.integers(1, np.asarray(values, dtype=np.int64)[source], endpoint=True)
     steps = np.arange(rows, dtype=np.int64)
     return {
-        f"s{i + 1}": pa.table({"ts": _instants(steps[source == i] * SECOND), "attr": attr[source == i]})
+        f"s{i + 1}": pa.table({"ts": instants(steps[source == i] * SECOND), "attr": attr[source == i]})
         for i in range(len(rates))
     }
 
@@ -94,7 +94,7 @@ def auctions_and_bids(seconds: int, bids_per_second: float, seed: int) -> dict[s
             "id": np.arange(1, count + 1, dtype=np.int64),
             "seller": random.integers(1, SELLERS, size=count, endpoint=True),
             "category": random.integers(1, CATEGORIES, size=count, endpoint=True),
-            "opened_at": _instants(opened),
+            "opened_at": instants(opened),
             "reserve": reserve,
             "item": pa.array(np.asarray(ITEMS)[random.integers(0, len(ITEMS), size=count)], pa.string()),
         }
@@ -104,12 +104,12 @@ def auctions_and_bids(seconds: int, bids_per_second: float, seed: int) -> dict[s
             "auction_id": auction[kept].astype(np.int64) + 1,
             "bidder": bidder[kept],
             "price": price[kept],
-            "bid_at": _instants(came[kept]),
+            "bid_at": instants(came[kept]),
         }
     )
     return {"auctions": auctions, "bids": bids}
 
 
-def _instants(microseconds: np.ndarray) -> pa.Array:
+def instants(microseconds: np.ndarray) -> pa.Array:
     """Timestamps so many microseconds after the start."""
     return pa.array(microseconds + int(START.timestamp()) * SECOND, pa.timestamp("us"))

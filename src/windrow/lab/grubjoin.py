@@ -1,0 +1,236 @@
+"""GrubJoin's streams (s. 6.2), and runs of the real operator over them on a virtual clock.
+
+Rows are handed over in ticks; a call may take as long as the tick it covers, at a stated number of row
+comparisons per second. So a machine that cannot keep up is simulated by a clock that goes on with the work
+counted, and what comes out depends on the algorithm alone.
+
+All runs are at a quarter of the paper's rates with four times its epsilon: a row then has as many partners in
+each window, so every hop has the same share of the work, which is a sixteenth in all. Rates are stated as the
+paper's; outputs are as simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.operator import Operator
+from windrow.lab.clock import VirtualClock, WorkClock
+from windrow.lab.experiment import Row
+from windrow.lab.generators import instants
+from windrow.model.measurements import Measurements
+from windrow.model.query import Query, Stream
+from windrow.model.time_policies import Dropping, Harvesting
+from windrow.model.units import SECOND
+
+Array = np.ndarray
+SCALE = 4.0
+DOMAIN, PERIOD, EPSILON = 1000.0, 50.0, 1.0 * SCALE
+"""D, eta and epsilon."""
+WINDOW, BASIC, SHREDDING = 20.0, 2.0, 0.1
+"""w, b and omega."""
+ALIGNED, LAGGING = (0.0, 0.0, 0.0, 0.0, 0.0), (0.0, 5.0, 15.0, 10.0, 2.0)
+DEVIATIONS = (2.0, 2.0, 50.0, 50.0, 50.0)
+"""tau and kappa of up to five streams; the paper tells those of the first three."""
+ALIASES = "abcde"
+CAPACITY = 250_000.0
+"""Comparisons per second: three aligned streams of 100 rows/s need 221,000, and a tenth is reserve."""
+
+OURS = Harvesting(basic="2 s", shredding=SHREDDING)
+PAPERS = Harvesting(
+    method="double-sided",
+    basic="2 s",
+    shredding=SHREDDING,
+    interval="5 s",
+    buffer=10,
+    correlations="per stream",
+)
+DROP = Dropping()
+Policy = Harvesting | Dropping
+POLICIES: dict[str, Policy] = {"drop": DROP, "harvest": OURS, "the paper's": PAPERS}
+
+Rows = dict[str, tuple[Array, Array]]
+"""Of each stream the times in seconds, ascending, and the values."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """The stochastic processes X_i of section 6.2, rows coming at random (Poisson).
+
+    Parameters
+    ----------
+    rates
+        From which second on each stream brings so many rows per second, before scaling.
+    lags, deviations
+        tau and kappa: how far each stream is ahead in seconds, and how noisy its values are.
+    change
+        From which second on the lags are these others.
+    """
+
+    rates: tuple[tuple[float, float], ...]
+    lags: tuple[float, ...]
+    deviations: tuple[float, ...]
+    seconds: float = 60.0
+    change: tuple[float, tuple[float, ...]] | None = None
+
+    @classmethod
+    def steady(cls, rate: float, lags: Sequence[float], m: int = 3, seconds: float = 60.0) -> Process:
+        return cls(((0.0, rate),), tuple(lags[:m]), DEVIATIONS[:m], seconds)
+
+    def rows(self, seed: int) -> Rows:
+        random = np.random.default_rng(seed)
+        streams = {}
+        for number, alias in enumerate(ALIASES[: len(self.lags)]):
+            times = self._times(random)
+            lag = np.full(len(times), self.lags[number])
+            if self.change is not None:
+                lag[times >= self.change[0]] = self.change[1][number]
+            noise = self.deviations[number] * random.standard_normal(len(times))
+            streams[alias] = (times, (DOMAIN / PERIOD * (times + lag) + noise) % DOMAIN)
+        return streams
+
+    def _times(self, random: np.random.Generator) -> Array:
+        ends = [start for start, _ in self.rates[1:]] + [self.seconds]
+        parts = []
+        for (start, rate), end in zip(self.rates, ends, strict=True):
+            parts.append(np.sort(random.uniform(start, end, random.poisson(rate / SCALE * (end - start)))))
+        return np.concatenate(parts)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run did.
+
+    Parameters
+    ----------
+    results
+        Returned by each tick.
+    throttles
+        The throttle fraction after each tick.
+    held
+        Rows in the windows after each tick.
+    work
+        Comparisons of each tick.
+    measured
+        At the end.
+    """
+
+    tick: float
+    results: Array
+    throttles: Array
+    held: Array
+    work: Array
+    measured: Measurements
+
+    def rate(self, after: float = 20.0, until: float = np.inf) -> float:
+        """Results per second between two times; the windows fill before the first."""
+        return float(self.results[self._between(after, until)].mean() / self.tick)
+
+    def throttle(self, after: float = 20.0) -> float:
+        """The mean of the throttle fractions."""
+        return float(self.throttles[self._between(after, np.inf)].mean())
+
+    def load(self, capacity: float, after: float = 20.0) -> float:
+        """The part of the machine's time that was used."""
+        return float(self.work[self._between(after, np.inf)].mean() / self.tick / capacity)
+
+    def row(self, capacity: float, after: float = 20.0) -> Row:
+        """For an experiment: output, throttle and load after the warm-up; the rest of the whole run."""
+        return {
+            "output": self.rate(after),
+            "throttle": self.throttle(after),
+            "load": self.load(capacity, after),
+            "dropped": self.measured.rows_dropped / max(1, self.measured.rows_in),
+            "recall": self.measured.recall,
+        }
+
+    def _between(self, after: float, until: float) -> Array:
+        begins = np.arange(len(self.results)) * self.tick
+        return (begins >= after - 1e-9) & (begins < until - 1e-9)
+
+
+def described() -> Row:
+    """What all experiments share."""
+    return {
+        "scale": f"rates are a 1/{SCALE:g} of those stated, epsilon {SCALE:g} times the paper's",
+        "epsilon": EPSILON,
+        "D": DOMAIN,
+        "eta": PERIOD,
+        "window": WINDOW,
+        "basic window": BASIC,
+        "shredding": SHREDDING,
+        "kappa": DEVIATIONS,
+        "tau": LAGGING,
+    }
+
+
+def epsilon_join(m: int, tick: float | None = None, **options: Any) -> Query:
+    """All values within epsilon of each other, found by nested loops; with a deadline of a tick."""
+    on = " and ".join(f"abs({i}.v - {j}.v) <= {EPSILON:g}" for i, j in combinations(ALIASES[:m], 2))
+    streams = {alias: Stream("ts", f"{WINDOW:g} s", "scan") for alias in ALIASES[:m]}
+    deadline = None if tick is None else f"{tick:g} s"
+    return Query(streams, on=on, deadline=deadline, **options)
+
+
+def epsilon_run(
+    process: Process,
+    policy: Policy | None,
+    capacity: float = CAPACITY,
+    seed: int = 0,
+    tick: float = 1.0,
+    **options: Any,
+) -> Ran:
+    """The epsilon join of these streams; without a policy exact, in whatever time that takes."""
+    if policy is not None:
+        options["shed"] = policy
+    query = epsilon_join(len(process.lags), None if policy is None else tick, seed=seed, **options)
+    rows = process.rows(seed)
+    tables = {alias: valued(times, values) for alias, (times, values) in rows.items()}
+    return run_in_ticks(query, tables, process.seconds, tick, capacity)
+
+
+def run_in_ticks(
+    query: Query,
+    tables: Mapping[str, pa.Table],
+    seconds: float,
+    tick: float,
+    capacity: float,
+    on_tick: Callable[[int, Operator, pa.Table], None] = lambda tick, operator, output: None,
+) -> Ran:
+    """Hands rows to an operator tick by tick, on a machine of so many comparisons per second.
+
+    Taking rows in is free, as in the paper's cost model.
+    """
+    clock = WorkClock(VirtualClock(capacity, insertion=0.0))
+    schemas = {alias: table.schema for alias, table in tables.items()}
+    clock.operator = operator = Operator(query, schemas, clock=clock)
+    ticks = round(seconds / tick)
+    bounds = instants((np.arange(ticks + 1) * tick * SECOND).astype(np.int64)).cast(pa.int64()).to_numpy()
+    cuts = {
+        alias: np.searchsorted(table[query.streams[alias].time].cast(pa.int64()).to_numpy(), bounds)
+        for alias, table in tables.items()
+    }
+    results, throttles, held, work = np.zeros((4, ticks))
+    before = 0
+    for k in range(ticks):
+        output = operator.process(
+            {
+                alias: t.slice(cuts[alias][k], cuts[alias][k + 1] - cuts[alias][k])
+                for alias, t in tables.items()
+            }
+        )
+        measured = operator.measure()
+        compared = operator.work[0]
+        results[k], throttles[k], held[k] = output.num_rows, measured.throttle, measured.window_rows
+        work[k], before = compared - before, compared
+        on_tick(k, operator, output)
+    return Ran(tick, results, throttles, held, work, operator.measure())
+
+
+def valued(times: Array, values: Array) -> pa.Table:
+    return pa.table({"ts": instants((times * SECOND).astype(np.int64)), "v": values})
