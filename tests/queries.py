@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 
 import oracle
 import windrow as wr
+from likenesses import LISTS, indexable, likenesses, random_list
 from oracle import SECOND, Row, Term
 
 ALIASES = ("a", "b", "c", "d", "e")
@@ -43,6 +44,7 @@ SCHEMA = pa.schema(
         "w": pa.timestamp("us"),
         "m": pa.decimal128(10, 2),
         "y": pa.binary(),
+        **LISTS,
     }
 )
 VALUES: dict[str, list[Any]] = {
@@ -304,7 +306,7 @@ def residuals(draw: st.DrawFn, a: str, b: str) -> list[Term]:
 def edge(a: str, b: str) -> st.SearchStrategy[list[Term]]:
     """Mostly equality, as in life; everything else often enough."""
     eq = equalities(a, b)
-    return st.one_of(eq, eq, bands(a, b), comparisons(a, b), residuals(a, b))
+    return st.one_of(eq, eq, bands(a, b), comparisons(a, b), residuals(a, b), likenesses(a, b))
 
 
 def filters(a: str) -> list[Term]:
@@ -393,7 +395,8 @@ class Flow:
             row["f"] = float("nan")
         tick = rng.randrange(4 * count + 1) // 4 * self.step + rng.choice([0, 0, 0, 1, -1, self.step // 2])
         time = EPOCH + timedelta(microseconds=self.start + tick)
-        return {"id": number, "ts": None if rng.random() < self.nulls / 4 else time} | row
+        row |= {"id": number, "ts": None if rng.random() < self.nulls / 4 else time}
+        return row | {name: random_list(rng, name, self.nulls) for name in LISTS}
 
 
 @st.composite
@@ -469,6 +472,8 @@ def paths(alias: str, terms: Sequence[Term]) -> list[str | None]:
         allowed += ["hash", "hash(1)", "hash(7)"]
     if kinds & {"equality", "band", "comparison"}:
         allowed += ["sorted"]
+    if any(indexable(term) for term in terms if alias in term.aliases):
+        allowed += ["inverted"]
     return allowed
 
 

@@ -83,7 +83,7 @@ def duckdb_answer(case: Case) -> Counter[tuple]:
 @examples(40)
 @given(cases(late=False, idle=False, nans=False, snapshots=False))
 def test_the_oracle_agrees_with_duckdb(case: Case) -> None:
-    assume("alike" not in case.sql)  # DuckDB does not know our function
+    assume(not any(name in case.sql for name in ("alike", "jaccard", "overlap")))  # unknown to DuckDB
     in_order = [{alias: list(range(table.num_rows)) for alias, table in case.tables.items()}]
     everything = Case(case.windows, case.terms, case.tables, in_order)
     assert everything.answer() == duckdb_answer(everything)

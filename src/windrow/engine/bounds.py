@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from windrow.model.plan import Condition, Match, own_word
-from windrow.model.predicate import Band, Equality
+from windrow.model.predicate import Band, Equality, Likeness
 
 Array = np.ndarray
 _INT = np.iinfo(np.int64)
@@ -66,6 +66,14 @@ def holds(condition: Condition, left: Array, right: Array) -> Array:
     if isinstance(condition, Band):
         return _in_band(condition, left, right)
     return _COMPARE[condition.op](left, right)
+
+
+def alike(likeness: Likeness, shared: Array, left: Array, right: Array) -> Array:
+    """Mask of the pairs of sets of these sizes that share enough elements; computed as the function is."""
+    if likeness.measure == "overlap":
+        return shared >= likeness.at_least
+    part = shared / np.maximum(left + right - shared, 1)
+    return part > likeness.threshold if likeness.strict else part >= likeness.threshold
 
 
 def _in_band(band: Band, left: Array, right: Array) -> Array:

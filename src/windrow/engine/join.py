@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -61,11 +62,13 @@ class Join:
         self.classes = equality_classes(self.predicate.atoms)
         _check_time_zones(query, schemas)
         check_connected(query, self.predicate)
-        check_paths(query, self.classes)
+        check_paths(query, self.predicate, self.classes)
         self.functions = functions
         count = len(schemas)
         self.words = [self.predicate.words_of(s) for s in range(count)]
         self.numbers: dict[Word, int] = {w: k for words in self.words for k, w in enumerate(words)}
+        self.sets = [self.predicate.sets_of(s) for s in range(count)]
+        self.numbers |= {w: k for sets in self.sets for k, w in enumerate(sets)}
         self.shedder = self._make_shedder()
         self.saver = make_saver(query)
         """What saves time under a deadline."""
@@ -108,6 +111,7 @@ class Join:
             self.schemas[stream],
             [*dtypes, *[np.dtype(np.int64)] * extra, *[np.dtype(np.float64)] * len(self.notes)],
             described.size if described.is_time else None,
+            [partial(self.readers[stream].sets, word) for word in self.sets[stream]],
         )
 
     def _counted(self, stream: int) -> CountedWindow | None:

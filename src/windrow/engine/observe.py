@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from windrow.engine.bounds import holds
-from windrow.model.predicate import Atom, Equality, Predicate, Residual, Word
+from windrow.model.predicate import Atom, Band, Equality, Predicate, Residual, Word
 from windrow.model.query import Access, Query
 from windrow.planning.equivalence import Class
 from windrow.planning.statistics import JoinStatistics, StreamStatistics
@@ -85,6 +85,8 @@ def _usual_access(stream: int, predicate: Predicate) -> Access:
     mine = [a for a in predicate.atoms if any(w.stream == stream for w in a.words)]
     if any(isinstance(a, Equality) for a in mine):
         return Access("hash")
+    if predicate.sets_of(stream) and not any(isinstance(a, Band) for a in mine):
+        return Access("inverted")
     return Access("sorted" if mine else "scan")
 
 

@@ -57,9 +57,17 @@ def check_connected(query: Query, predicate: Predicate) -> None:
         )
 
 
-def check_paths(query: Query, classes: Sequence[Class]) -> None:
-    """Refuses a hash path where nothing can be hashed, and a key where there is none."""
+def check_paths(query: Query, predicate: Predicate, classes: Sequence[Class]) -> None:
+    """Refuses a hash path where nothing can be hashed, an inverted one where no sets are compared, and a key
+    where there is none."""
     for stream, (alias, described) in enumerate(query.streams.items()):
+        path = described.path
+        if path is not None and path.path == "inverted" and not predicate.sets_of(stream):
+            raise QueryError(
+                f"stream '{alias}': an inverted path needs a condition such as jaccard({alias}.tags, ...) >= "
+                f"0.5 or overlap({alias}.tags, ...) >= 2 between this stream and another; "
+                "use 'hash', 'sorted' or 'scan'"
+            )
         if any(w.stream == stream for members in classes for w in members):
             continue
         if described.path is not None and described.path.path == "hash":

@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.ages import Ages
-from windrow.engine.bounds import holds
+from windrow.engine.bounds import alike, holds
 from windrow.engine.partials import Partials
 from windrow.engine.search import Search
 from windrow.expr.evaluate import evaluate
 from windrow.expr.parse import references
+from windrow.kernels.similarity import common
 from windrow.model.plan import Condition, Direction, Match
-from windrow.model.predicate import Residual, Word
+from windrow.model.predicate import Likeness, Residual, Word
 from windrow.model.query import Function
 from windrow.window.window import Window
 
@@ -105,7 +106,14 @@ class Probe:
         left, right = (partials.values(w.stream, windows[w.stream].column(self._numbers[w])) for w in pair)
         return holds(condition, left, right)
 
+    def _check_sets(self, likeness: Likeness, partials: Partials, windows: list[Window]) -> Array:
+        """On the sets that the windows hold: a list was encoded when its row came in."""
+        x, y = (windows[w.stream].sets(self._numbers[w], partials.rows[w.stream]) for w in likeness.words)
+        return alike(likeness, common(*x, *y), x[1], y[1])
+
     def _evaluate(self, residual: Residual, partials: Partials, windows: list[Window]) -> Array:
+        if residual.likeness is not None:
+            return self._check_sets(residual.likeness, partials, windows)
         columns: dict[tuple[str, str], pa.Array] = {}
         needed = references(residual.node)
         for stream in residual.streams:

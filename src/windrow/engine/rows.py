@@ -18,7 +18,7 @@ from windrow.engine.probe import as_mask
 from windrow.errors import DataError, unknown
 from windrow.expr.evaluate import evaluate
 from windrow.expr.parse import references
-from windrow.expr.words import word_array, word_values
+from windrow.expr.words import word_array, word_sets, word_values
 from windrow.model.predicate import Predicate, Word
 from windrow.model.query import Function
 
@@ -160,6 +160,10 @@ class RowReader:
     def values(self, word: Word, batch: pa.RecordBatch) -> pa.Array:
         """What a word stands for, in full."""
         return word_array(word, _columns(word.node, batch), batch.num_rows, self._functions)
+
+    def sets(self, word: Word, batch: pa.RecordBatch) -> tuple[Array, Array]:
+        """(sizes, elements) of the rows' sets."""
+        return word_sets(word, _columns(word.node, batch), batch.num_rows, self._functions)
 
 
 def _columns(node: exp.Expression, batch: pa.RecordBatch) -> dict[tuple[str, str], pa.Array]:

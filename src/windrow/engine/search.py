@@ -14,10 +14,11 @@ import numpy as np
 from windrow.engine.ages import Ages
 from windrow.engine.bounds import lookup_range
 from windrow.engine.partials import Partials
-from windrow.kernels import probing
+from windrow.kernels import inverted, probing
 from windrow.model.plan import Step, bound_word
-from windrow.model.predicate import Word
+from windrow.model.predicate import Likeness, Word
 from windrow.window.hash_index import mix_words
+from windrow.window.segment import Segment
 from windrow.window.window import Window
 
 Array = np.ndarray
@@ -62,10 +63,7 @@ class Search:
         window = windows[self.step.stream]
         assert partials.newest is not None and partials.latest is not None
         oldest = partials.newest - window.time_span
-        values = [
-            partials.values(w.stream, windows[w.stream].column(self.numbers[w]))
-            for w in (bound_word(c, self.step.stream) for c in self.step.driver)
-        ]
+        values = self._bound(partials, windows)
         if ages is None or anchor is None:
             for kernel in self._kernels([(oldest, partials.latest)], window, first, values):
                 yield from self._drain(kernel)
@@ -81,12 +79,25 @@ class Search:
             for kernel in self._kernels(narrowed, window, first, values):
                 yield from self._drain(kernel)
 
+    def _bound(self, partials: Partials, windows: list[Window]) -> list[Array]:
+        """What is looked up, of the streams that are bound: a column for each condition that drives the
+        step, or the bounds and the elements of sets."""
+        words = [bound_word(c, self.step.stream) for c in self.step.driver]
+        if self.step.access.path == "inverted":
+            bound = words[0].stream
+            starts, sizes, elements = windows[bound].sets(self.numbers[words[0]], partials.rows[bound])
+            return [np.append(starts, starts[-1] + sizes[-1]), elements]
+        return [partials.values(w.stream, windows[w.stream].column(self.numbers[w])) for w in words]
+
     def _kernels(
         self, parts: Iterable[tuple[Array, Array]], window: Window, first: int, values: list[Array]
     ) -> Iterator[Kernel]:
         """The kernel calls that cover parts of the window, each within its time bounds: one for each part, or
         one for each sorted run."""
         step, ts = self.step, window.ts
+        if step.access.path == "inverted":
+            yield from self._inverted(parts, window, first, values)
+            return
         if step.access.path == "hash":
             index = window.indexes[tuple(self.numbers[w] for w in step.indexed)]
             table = (index.head, index.back, index.keys)
@@ -98,7 +109,8 @@ class Search:
             for bounds in parts:
                 yield _bind(probing.probe_all, *bounds, ts, *extent)
             return
-        limits = lookup_range(step.driver, step.stream, values)
+        ranges = [c for c in step.driver if not isinstance(c, Likeness)]
+        limits = lookup_range(ranges, step.stream, values)
         word = self.numbers[step.indexed[0]]
         if step.access.path == "scan":
             for bounds in parts:
@@ -106,12 +118,29 @@ class Search:
             return
         order = np.argsort(limits[0])
         for bounds in parts:
-            earliest, latest = int(bounds[0].min()), int(bounds[1].max())
-            for segment in window.segments:
+            for segment in _segments(window, first, bounds):
                 run, offset = segment.runs[word], window.offset_of(segment)
-                if offset + segment.rows > first and segment.newest >= earliest and segment.oldest <= latest:
-                    sides = (order, *limits, *bounds, run.keys, run.rows)
-                    yield _bind(probing.probe_sorted, *sides, offset, ts, first)
+                sides = (order, *limits, *bounds, run.keys, run.rows)
+                yield _bind(probing.probe_sorted, *sides, offset, ts, first)
+
+    def _inverted(
+        self, parts: Iterable[tuple[Array, Array]], window: Window, first: int, sets: list[Array]
+    ) -> Iterator[Kernel]:
+        """The postings of each segment that lies inside the time bounds."""
+        likeness = self.step.driver[0]
+        assert isinstance(likeness, Likeness)
+        share = float(likeness.threshold) if likeness.measure == "jaccard" else -1.0
+        wanted = (likeness.at_least, share, likeness.strict)
+        number = self.numbers[self.step.indexed[0]]
+        # Shared by all segments: each leaves the counts as it found them.
+        longest = max((s.rows for s in window.segments), default=0)
+        room = (np.zeros(longest, np.int32), np.empty(longest, np.int32))
+        for bounds in parts:
+            for segment in _segments(window, first, bounds):
+                held, offset = segment.sets[number], window.offset_of(segment)
+                index = (held.tokens, held.starts, held.rows, held.bounds)
+                sides = (*sets, *bounds, *index, offset, window.ts, first, window.ordered)
+                yield _bind(inverted.probe_inverted, *sides, *wanted, *room)
 
     def _drain(self, probe: Kernel) -> Iterator[tuple[Array, Array]]:
         """Calls a kernel until all probes are through."""
@@ -122,6 +151,16 @@ class Search:
             self.compared += compared
             if found:
                 yield self._out_probe[:found], self._out_row[:found]
+
+
+def _segments(window: Window, first: int, bounds: tuple[Array, Array]) -> list[Segment]:
+    """Those with rows from position `first` on inside the time bounds of any probe."""
+    earliest, latest = int(bounds[0].min()), int(bounds[1].max())
+    return [
+        s
+        for s in window.segments
+        if window.offset_of(s) + s.rows > first and s.newest >= earliest and s.oldest <= latest
+    ]
 
 
 def _bind(kernel: Any, *arguments: Any) -> Kernel:

@@ -49,7 +49,8 @@ def _lists(array: pa.Array, kind: pa.DataType) -> _Lists:
     return _Lists(starts - first, np.where(valid_mask(array), lengths, 0), values)
 
 
-def _element_type(name: str, left: Operand, right: Operand) -> pa.DataType:
+def element_type(name: str, left: Operand, right: Operand) -> pa.DataType:
+    """The type in which the elements of two lists are compared; refuses what is no list."""
     for operand in (left, right):
         if not is_list(operand.type):
             raise refuse(name, operand, "a list")
@@ -60,7 +61,8 @@ def _element_type(name: str, left: Operand, right: Operand) -> pa.DataType:
     return kind
 
 
-def _sets(array: pa.Array, kind: pa.DataType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def sets_of(array: pa.Array, kind: pa.DataType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(starts, sizes, elements): the distinct elements of each list as numbers, ascending and packed."""
     lists = _lists(array, pa.int64() if pt.is_null(kind) else kind)
     words, valid = encode(lists.values)
     keep = np.ones(len(words), bool) if valid is None else valid
@@ -68,10 +70,10 @@ def _sets(array: pa.Array, kind: pa.DataType) -> tuple[np.ndarray, np.ndarray, n
 
 
 def _set_measure(name: str, measure: Callable[..., np.ndarray], left: Operand, right: Operand) -> Value:
-    kind = _element_type(name, left, right)
+    kind = element_type(name, left, right)
 
     def call(a: pa.Array, b: pa.Array) -> pa.Array:
-        x, y = _sets(a, kind), _sets(b, kind)
+        x, y = sets_of(a, kind), sets_of(b, kind)
         return from_numpy(measure(common(*x, *y), x[1], y[1]), valid_mask(a, b))
 
     return rowwise(call, left.value, right.value)
@@ -86,7 +88,7 @@ def _overlap(shared: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndar
 
 
 def _vector_measure(name: str, measure: Callable[..., np.ndarray], left: Operand, right: Operand) -> Value:
-    if not is_number(_element_type(name, left, right)):
+    if not is_number(element_type(name, left, right)):
         raise QueryError(f"on: {name} takes lists of numbers, got {left} and {right}")
 
     def call(a: pa.Array, b: pa.Array) -> pa.Array:

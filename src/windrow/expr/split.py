@@ -16,6 +16,7 @@ from windrow.errors import QueryError
 from windrow.expr.atoms import Classifier
 from windrow.expr.dialect import render
 from windrow.expr.evaluate import evaluate, result_type
+from windrow.expr.likeness import likeness
 from windrow.expr.parse import conjuncts, detached, parse, references
 from windrow.expr.resolve import resolve
 from windrow.model.predicate import Atom, Filter, Predicate, Residual
@@ -38,7 +39,7 @@ def split(text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, F
         if atom is not None:
             atoms.append(atom)
         elif len(streams) > 1:
-            residuals.append(Residual(streams, part, render(part)))
+            residuals.append(Residual(streams, part, render(part), likeness(part, classifier)))
         elif streams or not _always(part, functions):
             filters.append(Filter(min(streams, default=0), part, render(part)))
     return Predicate(render(node), tuple(filters), tuple(dict.fromkeys(atoms)), tuple(residuals))

@@ -10,6 +10,7 @@ import pyarrow as pa
 from windrow.expr.casts import cast
 from windrow.expr.encode import encode
 from windrow.expr.evaluate import evaluate
+from windrow.expr.lists import sets_of
 from windrow.expr.parse import Reference
 from windrow.model.predicate import Word
 from windrow.model.query import Function
@@ -31,3 +32,11 @@ def word_values(
     numbers there mean nothing. The numbers are read-only: a plain column of the word's type is not copied.
     """
     return encode(word_array(word, columns, length, functions))
+
+
+def word_sets(
+    word: Word, columns: Mapping[Reference, pa.Array], length: int, functions: Mapping[str, Function]
+) -> tuple[np.ndarray, np.ndarray]:
+    """(sizes, elements): the set of each row, for a word of kind set; that of a null list is empty."""
+    _, sizes, elements = sets_of(evaluate(word.node, columns, length, functions), word.type)
+    return sizes, elements

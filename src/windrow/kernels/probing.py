@@ -112,7 +112,7 @@ def probe_hash(
 
 
 @njit(cache=True)
-def _lower(values: Any, lo: int, hi: int, value: Any) -> int:
+def lower(values: Any, lo: int, hi: int, value: Any) -> int:
     """First position in lo..hi whose entry is >= value."""
     while lo < hi:
         mid = (lo + hi) >> 1
@@ -124,7 +124,7 @@ def _lower(values: Any, lo: int, hi: int, value: Any) -> int:
 
 
 @njit(cache=True)
-def _upper(values: Any, lo: int, hi: int, value: Any) -> int:
+def upper(values: Any, lo: int, hi: int, value: Any) -> int:
     """First position in lo..hi whose entry is > value."""
     while lo < hi:
         mid = (lo + hi) >> 1
@@ -136,7 +136,7 @@ def _upper(values: Any, lo: int, hi: int, value: Any) -> int:
 
 
 @njit(cache=True)
-def _gallop(values: Any, start: int, value: Any) -> int:
+def gallop(values: Any, start: int, value: Any) -> int:
     """First position from `start` on whose entry is >= value, in steps that double: cheap if it is near."""
     size = len(values)
     if start >= size or values[start] >= value:
@@ -145,7 +145,7 @@ def _gallop(values: Any, start: int, value: Any) -> int:
     while lo + step < size and values[lo + step] < value:
         lo += step
         step <<= 1
-    return _lower(values, lo + 1, min(lo + step, size), value)
+    return lower(values, lo + 1, min(lo + step, size), value)
 
 
 @njit(cache=True, nogil=True)
@@ -177,7 +177,7 @@ def probe_sorted(
     for j in range(state[0], len(order)):
         i = order[j]
         if k < 0:
-            begin = _gallop(run_keys, begin, low[i])
+            begin = gallop(run_keys, begin, low[i])
             k = begin
         since = oldest[i]
         until = latest[i]
@@ -236,8 +236,8 @@ def probe_scan(
         until = latest[i]
         a, b = first, end
         if ordered:
-            a = _lower(ts, first, end, since)
-            b = _upper(ts, a, end, until)
+            a = lower(ts, first, end, since)
+            b = upper(ts, a, end, until)
         if resume < 0:
             compared += b - a
         else:
@@ -281,8 +281,8 @@ def probe_all(
         until = latest[i]
         a, b = first, end
         if ordered:
-            a = _lower(ts, first, end, since)
-            b = _upper(ts, a, end, until)
+            a = lower(ts, first, end, since)
+            b = upper(ts, a, end, until)
         if resume < 0:
             compared += b - a
         else:

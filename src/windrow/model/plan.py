@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from windrow.model.harvest import Harvest
-from windrow.model.predicate import Atom, Residual, Word
+from windrow.model.predicate import Atom, Likeness, Residual, Word
 from windrow.model.query import Access
 
 
@@ -21,6 +21,7 @@ class Match:
 
 
 Condition = Match | Atom
+Driver = Condition | Likeness
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Step:
 
     stream: int
     access: Access
-    driver: tuple[Condition, ...] = ()
+    driver: tuple[Driver, ...] = ()
     checks: tuple[Condition, ...] = ()
     residuals: tuple[Residual, ...] = ()
     comparisons: float = 0.0
@@ -50,14 +51,14 @@ class Step:
         return tuple(found)
 
 
-def own_word(condition: Condition, stream: int) -> Word:
+def own_word(condition: Driver, stream: int) -> Word:
     """The side of a condition that belongs to `stream`."""
     if isinstance(condition, Match):
         return condition.own
     return condition.left if condition.left.stream == stream else condition.right
 
 
-def bound_word(condition: Condition, stream: int) -> Word:
+def bound_word(condition: Driver, stream: int) -> Word:
     """The other side."""
     if isinstance(condition, Match):
         return condition.bound

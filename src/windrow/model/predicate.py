@@ -4,7 +4,8 @@ A predicate is a conjunction. Each conjunct becomes
 - a `Filter`, if it speaks of one stream: applied before a row is stored;
 - an `Equality`, a `Comparison` or a `Band` between two `Word`s, if each side speaks of one stream:
   kernels and indexes understand these;
-- a `Residual` otherwise: evaluated on whole batches of candidates.
+- a `Residual` otherwise: evaluated on whole batches of candidates. One that says how alike two sets are is
+  also a `Likeness`, which an inverted index finds and a kernel checks.
 
 A `Word` is one number per row, computed when the row comes in. `Equality`, `Comparison` and `Band` are
 false when either side is null or NaN, so a row whose word is null or NaN can be left out at once.
@@ -18,7 +19,7 @@ from typing import Literal
 import pyarrow as pa
 from sqlglot import exp
 
-WordKind = Literal["int", "float", "hash"]
+WordKind = Literal["int", "float", "hash", "set"]
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Word:
     """A single-stream expression as one number per row.
 
     kind "int": int64, exact. kind "float": float64. kind "hash": 64-bit hash of the value's bytes, equal
-    for equal values; matches must be verified on the values themselves.
+    for equal values; matches must be verified on the values themselves. kind "set": not one number but the
+    distinct elements of a list, each as one; `type` is that of the elements.
     """
 
     stream: int
@@ -107,6 +109,34 @@ Atom = Equality | Comparison | Band
 
 
 @dataclass(frozen=True)
+class Likeness:
+    """How alike two sets must be: the elements they share, or their part of all elements of both.
+
+    At least `threshold`, or more if strict; at least one shared element in any case, so that what shares
+    none can be passed over. Words of kind "set".
+    """
+
+    left: Word
+    right: Word
+    measure: Literal["jaccard", "overlap"]
+    threshold: float | int
+    strict: bool = False
+
+    @property
+    def words(self) -> tuple[Word, Word]:
+        return (self.left, self.right)
+
+    @property
+    def at_least(self) -> int:
+        """Elements that any pair must share, whatever the size of the sets."""
+        return int(self.threshold) + self.strict if self.measure == "overlap" else 1
+
+    def __str__(self) -> str:
+        call = f"{self.measure.upper()}({self.left}, {self.right})"
+        return f"{call} {'>' if self.strict else '>='} {self.threshold}"
+
+
+@dataclass(frozen=True)
 class Filter:
     """A condition on one stream."""
 
@@ -117,11 +147,13 @@ class Filter:
 
 @dataclass(frozen=True)
 class Residual:
-    """A condition on several streams that no index understands."""
+    """A condition on several streams that is evaluated on candidates."""
 
     streams: frozenset[int]
     node: exp.Expression
     sql: str
+    likeness: Likeness | None = None
+    """The same for an inverted index, if it is about the likeness of two sets."""
 
     def __str__(self) -> str:
         return self.sql
@@ -140,3 +172,8 @@ class Predicate:
         """The words a row of `stream` needs, each once, in the order of the atoms."""
         seen = {w: None for atom in self.atoms for w in atom.words if w.stream == stream}
         return tuple(seen)
+
+    def sets_of(self, stream: int) -> tuple[Word, ...]:
+        """The sets a row of `stream` needs, each once."""
+        alike = [r.likeness for r in self.residuals if r.likeness is not None]
+        return tuple({w: None for each in alike for w in each.words if w.stream == stream})

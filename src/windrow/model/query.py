@@ -23,6 +23,7 @@ from windrow.model.units import format_duration, parse_duration, parse_rows
 
 MIN_STREAMS = 2
 MAX_STREAMS = 8
+PATHS = ("hash", "sorted", "inverted", "scan")
 ORDERS = ("heuristic", "low-selectivity", "exhaustive")
 ALGORITHMS = ("eager", "naive", "general")
 
@@ -59,14 +60,14 @@ class Window:
 
 @dataclass(frozen=True)
 class Access:
-    """How a window is searched: `hash` (with so many buckets, or as many as needed), `sorted`, `scan`."""
+    """How a window is searched: one of `PATHS`; `hash` with so many buckets, or as many as needed."""
 
     path: str
     buckets: int | None = None
 
     @classmethod
     def parse(cls, value: str | Access | None, where: str) -> Access | None:
-        """Accepts "hash", "hash(30)", "sorted", "scan", or an Access; None leaves it to the planner."""
+        """Accepts one of `PATHS`, or "hash(30)", or an Access; None leaves it to the planner."""
         if value is None or isinstance(value, Access):
             access = value
         else:
@@ -76,8 +77,8 @@ class Access:
             access = cls(name, int(rest.rstrip(")")) if rest else None)
         if access is None:
             return None
-        if access.path not in ("hash", "sorted", "scan"):
-            raise QueryError(f"{where}: {unknown('access path', access.path, ('hash', 'sorted', 'scan'))}")
+        if access.path not in PATHS:
+            raise QueryError(f"{where}: {unknown('access path', access.path, PATHS)}")
         if access.buckets is not None and (access.path != "hash" or access.buckets < 1):
             raise QueryError(
                 f"{where}: buckets must be a positive number for a hash path, got {access.buckets}"
@@ -141,7 +142,7 @@ class Stream:
     within
         The window: "5 minutes", "1000 rows" or "100 rows per key".
     access
-        "hash", "hash(30)", "sorted", "scan"; None leaves it to the planner.
+        "hash", "hash(30)", "sorted", "inverted", "scan"; None leaves it to the planner.
     """
 
     time: str

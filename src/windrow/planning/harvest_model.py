@@ -6,6 +6,7 @@ P * sigma * S partial results, and costs
 
     scan      z * S: each row looked at is compared
     sorted    for each basic window log2(1 + its rows), then P * delta * S: rows in the range searched
+    inverted  the same: tokens are looked up, then rows that share one are counted
     hash      for each basic window one lookup, then P * delta * S: rows of the key searched
 
 but never more than a scan. Here delta is the part of the rows that the index finds; checks that follow make
@@ -37,7 +38,12 @@ from windrow.planning.statistics import ACCESS_PATHS
 
 Array = np.ndarray
 
-_PATHS = {"scan": harvesting.SCAN, "sorted": harvesting.SORTED, "hash": harvesting.HASH}
+_PATHS = {
+    "scan": harvesting.SCAN,
+    "sorted": harvesting.SORTED,
+    "inverted": harvesting.SORTED,
+    "hash": harvesting.HASH,
+}
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from windrow.errors import WindrowError, unknown
 
-ACCESS_PATHS = ("hash", "scan", "sorted")
+ACCESS_PATHS = ("hash", "inverted", "scan", "sorted")
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class StreamStatistics:
     span
         Length of the window in units of time; for a window of n rows, n / rate.
     access
-        "scan", "hash" or "sorted".
+        "scan", "hash", "sorted" or "inverted".
     buckets
         Buckets of a hash path; None for as many as there are values.
     """
@@ -114,7 +114,7 @@ class JoinStatistics:
                 return rows
             # Unbounded, only rows of the probed value are met; the path takes the most selective equality.
             return rows / how.buckets if how.buckets else rows * min(equalities)
-        if how.access == "sorted":
+        if how.access in ("sorted", "inverted"):
             ranges = self._checkable(bound, stream)
             return min(rows, log2(1 + rows) + rows * min(ranges)) if ranges else rows
         return rows

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windrow.model.plan import Condition, Match, Step, own_word
-from windrow.model.predicate import Band, Comparison, Equality, Predicate
+from windrow.model.plan import Condition, Driver, Match, Step, own_word
+from windrow.model.predicate import Band, Comparison, Equality, Likeness, Predicate
 from windrow.model.query import Access
 from windrow.planning.equivalence import Class
 
@@ -36,9 +36,12 @@ def _step(
         and stream in {w.stream for w in atom.words}
         and {w.stream for w in atom.words} <= bound | {stream}
     ]
-    residuals = tuple(r for r in predicate.residuals if stream in r.streams and r.streams <= bound | {stream})
-    access, driver = _access(stream, matches, ranges, path)
+    due = [r for r in predicate.residuals if stream in r.streams and r.streams <= bound | {stream}]
+    alike = [r.likeness for r in due if r.likeness is not None]
+    access, driver = _access(stream, matches, ranges, alike, path)
     checks = tuple(c for c in (*matches, *ranges) if not _guaranteed(c, driver, access))
+    # An inverted index counts what sets share, so its pairs need no further check.
+    residuals = tuple(r for r in due if r.likeness is None or r.likeness not in driver)
     return Step(stream, access, driver, checks, residuals)
 
 
@@ -57,16 +60,32 @@ def _matches(stream: int, bound: frozenset[int], classes: Sequence[Class]) -> li
 
 
 def _access(
-    stream: int, matches: list[Match], ranges: Sequence[Band | Comparison], path: Access | None
-) -> tuple[Access, tuple[Condition, ...]]:
+    stream: int,
+    matches: list[Match],
+    ranges: Sequence[Band | Comparison],
+    alike: Sequence[Likeness],
+    path: Access | None,
+) -> tuple[Access, tuple[Driver, ...]]:
     """The path to take and the conditions that drive it: what was asked for where it can serve, else a
-    hash look-up for equalities, a sorted index for bands, a scan for the rest."""
-    if matches and (path is None or path.path == "hash"):
+    hash look-up for equalities, a sorted index for bands, an inverted one for sets, a scan for the rest."""
+    asked = None if path is None else path.path
+    if asked == "inverted":
+        if alike:
+            return Access("inverted"), (_strictest(alike),)
+        asked = path = None
+    if matches and asked in (None, "hash"):
         return path or Access("hash"), tuple(matches)
     driver = _range_driver(stream, matches, ranges)
-    if path is not None and path.path != "hash":
-        return (path if driver or path.path == "scan" else Access("scan")), driver
-    return Access("sorted" if any(isinstance(c, Band) for c in driver) else "scan"), driver
+    if path is not None and asked in ("sorted", "scan"):
+        return (path if driver or asked == "scan" else Access("scan")), driver
+    if any(isinstance(c, Band) for c in driver):
+        return Access("sorted"), driver
+    return (Access("inverted"), (_strictest(alike),)) if alike else (Access("scan"), driver)
+
+
+def _strictest(alike: Sequence[Likeness]) -> Likeness:
+    """Of several the one that asks for most: a part of all elements, or else the most elements."""
+    return max(alike, key=lambda c: (c.measure == "jaccard", c.threshold))
 
 
 def _range_driver(
@@ -85,7 +104,7 @@ def _range_driver(
     return tuple(c for c in usable if own_word(c, stream) == word)
 
 
-def _guaranteed(condition: Condition, driver: tuple[Condition, ...], access: Access) -> bool:
+def _guaranteed(condition: Condition, driver: tuple[Driver, ...], access: Access) -> bool:
     """Whether the index alone makes sure of it."""
     if condition not in driver:
         return False

@@ -1,8 +1,8 @@
 """Segments: the rows of a short span of time, immutable, with their payload as Arrow.
 
 A segment knows where its rows stand in the window (`start`, counted from the window's first row ever) and,
-for each word that is searched by range, the order of its rows by that word. Payloads are touched only when
-a result is built.
+for each word that is searched by range, the order of its rows by that word; for each list that is searched
+as a set, its postings. Payloads are touched only when a result is built.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+
+from windrow.window.postings import Postings
 
 Array = np.ndarray
 
@@ -42,6 +44,7 @@ class Segment:
     newest: int
     runs: dict[int, Run] = field(default_factory=dict)
     """Word number to its run."""
+    sets: tuple[Postings, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -53,7 +56,8 @@ class Segment:
 
     @cached_property
     def nbytes(self) -> int:
-        return int(self.payload.nbytes) + sum(run.nbytes for run in self.runs.values())
+        runs, sets = (sum(index.nbytes for index in each) for each in (self.runs.values(), self.sets))
+        return int(self.payload.nbytes) + runs + sets
 
 
 def owned(batch: pa.RecordBatch) -> pa.RecordBatch:

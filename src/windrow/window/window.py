@@ -8,16 +8,17 @@ positions uses them before the next of these.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from windrow.kernels import sliding
+from windrow.kernels import inverted, sliding
 from windrow.window.hash_index import HashIndex
 from windrow.window.payload import Places, gather
+from windrow.window.postings import Postings
 from windrow.window.segment import Run, Segment, owned
 
 Array = np.ndarray
@@ -40,11 +41,20 @@ class Window:
         Of the words, then of any further columns; int64 or float64.
     span
         Window length in microseconds; None for windows counted in rows.
+    sets
+        For each list that is compared as a set: gives (sizes, elements) of a payload's rows.
     """
 
-    def __init__(self, schema: pa.Schema, dtypes: Sequence[np.dtype], span: int | None) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        dtypes: Sequence[np.dtype],
+        span: int | None,
+        sets: Sequence[Callable[[pa.RecordBatch], tuple[Array, Array]]] = (),
+    ) -> None:
         self.schema = schema
         self.span = span
+        self._readers = tuple(sets)
         self.sorted_words: tuple[int, ...] = ()
         self.indexes: dict[tuple[int, ...], HashIndex] = {}
         self.segments: list[Segment] = []
@@ -118,9 +128,31 @@ class Window:
         names = self.schema.names if columns is None else columns
         if not self.segments:
             return [pa.array([], self.schema.field(name).type) for name in names]
-        starts = np.array([*(s.start for s in self.segments), self.segments[-1].end], np.int64) - self._moved
-        places = Places(positions, starts)
+        places = self._places(positions)
         return [gather([s.payload.column(name) for s in self.segments], places) for name in names]
+
+    def sets(self, number: int, positions: Array) -> tuple[Array, Array, Array]:
+        """(starts, sizes, elements): one of the sets of the rows at `positions`, packed."""
+        if len(positions) == 0:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
+        places = self._places(positions)
+        inside = [
+            (self.segments[s].sets[number], which, places.row[which])
+            for s in np.unique(places.seg)
+            for which in [np.flatnonzero(places.seg == s)]
+        ]
+        sizes = np.empty(len(positions), np.int64)
+        for found, which, rows in inside:
+            sizes[which] = found.bounds[rows + 1] - found.bounds[rows]
+        starts = np.cumsum(sizes) - sizes
+        elements = np.empty(int(sizes.sum()), np.int64)
+        for found, which, rows in inside:
+            inverted.copy_sets(which, rows, found.tokens, found.bounds, found.numbers, starts, elements)
+        return starts, sizes, elements
+
+    def _places(self, positions: Array) -> Places:
+        starts = np.array([*(s.start for s in self.segments), self.segments[-1].end], np.int64) - self._moved
+        return Places(positions, starts)
 
     def live_payload(self) -> pa.Table:
         """The payload of every live row, in order."""
@@ -141,7 +173,7 @@ class Window:
         self.indexes = kept
         if set(by_range) != set(self.sorted_words):
             self.sorted_words = tuple(sorted(by_range))
-            self.segments = [self._segment(s.start, s.payload) for s in self._trimmed()]
+            self.segments = [self._indexed(s) for s in self._trimmed()]
 
     def append(
         self, ts: Array, columns: Sequence[Array], payload: pa.RecordBatch, ascending: bool = True
@@ -195,7 +227,7 @@ class Window:
                 sliding.move_down(column, positions)
         self._moved, self.first, self.end = self._moved + self.end, 0, len(kept)
         self._disordered_until = 0 if ordered else self._moved + self.end
-        self.segments = [s if s.runs or not self.sorted_words else self._sorted(s) for s in segments]
+        self.segments = [s if self._is_indexed(s) else self._indexed(s) for s in segments]
         for index in self.indexes.values():
             index.build(self._columns[1:], 0, self.end)
         if not tight:
@@ -208,16 +240,23 @@ class Window:
 
     # -- inside -------------------------------------------------------------------------------------
 
-    def _segment(self, start: int, payload: pa.RecordBatch) -> Segment:
+    def _segment(
+        self, start: int, payload: pa.RecordBatch, sets: tuple[Postings, ...] | None = None
+    ) -> Segment:
         a = start - self._moved
         ts = self.ts[a : a + payload.num_rows]
-        runs = {w: Run.of(self.column(w)[a : a + payload.num_rows]) for w in self.sorted_words}
-        return Segment(start, payload, int(ts.min()), int(ts.max()), runs)
+        return self._indexed(Segment(start, payload, int(ts.min()), int(ts.max())), sets)
 
-    def _sorted(self, s: Segment) -> Segment:
-        """The segment with the order of its rows by each word that is searched by range."""
+    def _indexed(self, s: Segment, sets: tuple[Postings, ...] | None = None) -> Segment:
+        """The segment with the order of its rows by each word that is searched by range, and its sets."""
         a = self.offset_of(s)
-        return replace(s, runs={w: Run.of(self.column(w)[a : a + s.rows]) for w in self.sorted_words})
+        runs = {w: Run.of(self.column(w)[a : a + s.rows]) for w in self.sorted_words}
+        if sets is None:
+            sets = s.sets or tuple(Postings.of(*read(s.payload)) for read in self._readers)
+        return replace(s, runs=runs, sets=sets)
+
+    def _is_indexed(self, s: Segment) -> bool:
+        return len(s.runs) == len(self.sorted_words) and len(s.sets) == len(self._readers)
 
     def _trimmed(self) -> list[Segment]:
         """The segments without rows whose numbers are no longer held."""
@@ -265,11 +304,11 @@ class Window:
             if older.rows > 2 * newer.rows or not self._fits_one_segment(older, newer):
                 return
             merged = pa.concat_batches([older.payload, newer.payload])
-            if self.offset_of(older) < self.first:
-                gone = self.first - self.offset_of(older)
-                self.segments[-2:] = [self._segment(older.start + gone, owned(merged.slice(gone)))]
-            else:
-                self.segments[-2:] = [self._segment(older.start, merged)]
+            gone = max(0, self.first - self.offset_of(older))
+            if gone:
+                merged = owned(merged.slice(gone))
+            sets = tuple(x.after(gone).joined(y) for x, y in zip(older.sets, newer.sets, strict=True))
+            self.segments[-2:] = [self._segment(older.start + gone, merged, sets)]
 
     def _fits_one_segment(self, older: Segment, newer: Segment) -> bool:
         if self.span is None:

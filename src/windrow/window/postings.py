@@ -1,0 +1,64 @@
+"""The sets of a segment's rows, from rows to tokens and from tokens to rows.
+
+Tokens are numbered in ascending order, so that both ways hold four bytes for a token of a row and the tokens
+themselves stand there once. Made with a segment and given up with it, like its sorted runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from windrow.kernels import inverted
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Postings:
+    tokens: Array
+    """Distinct, ascending."""
+    bounds: Array
+    """Row r has the tokens numbers[bounds[r] : bounds[r + 1]], ascending."""
+    numbers: Array
+    starts: Array
+    """Token t is in the rows rows[starts[t] : starts[t + 1]], ascending."""
+    rows: Array
+
+    @classmethod
+    def of(cls, sizes: Array, elements: Array) -> Postings:
+        """Of sets that are packed one after another."""
+        tokens, numbers = np.unique(elements, return_inverse=True)
+        return cls._of_numbers(tokens, _bounds(sizes), numbers.astype(np.int32))
+
+    @classmethod
+    def _of_numbers(cls, tokens: Array, bounds: Array, numbers: Array) -> Postings:
+        return cls(tokens, bounds, numbers, *inverted.invert(bounds, numbers, len(tokens)))
+
+    def joined(self, newer: Postings) -> Postings:
+        """With the rows of another after its own: nothing is sorted anew."""
+        tokens, mine, others = inverted.merge_tokens(self.tokens, newer.tokens)
+        numbers = np.concatenate([mine[self.numbers], others[newer.numbers]])
+        bounds = np.concatenate([self.bounds, newer.bounds[1:] + self.bounds[-1]])
+        return self._of_numbers(tokens, bounds, numbers)
+
+    def after(self, gone: int) -> Postings:
+        """Without the first `gone` rows."""
+        numbers = self.numbers[self.bounds[gone] :]
+        return self.of(self.sizes[gone:], self.tokens[numbers]) if gone else self
+
+    @property
+    def sizes(self) -> Array:
+        return np.diff(self.bounds)
+
+    @property
+    def nbytes(self) -> int:
+        arrays = (self.tokens, self.bounds, self.numbers, self.starts, self.rows)
+        return int(sum(array.nbytes for array in arrays))
+
+
+def _bounds(sizes: Array) -> Array:
+    bounds = np.zeros(len(sizes) + 1, np.int32)
+    np.cumsum(sizes, out=bounds[1:])
+    return bounds
