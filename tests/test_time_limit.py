@@ -127,7 +127,8 @@ def test_a_harvest_finds_most_of_the_results_in_a_part_of_the_time(exact: list[i
     measured = operator.measure()
     assert measured.overruns <= 2 and measured.throttle < 1
     assert "●" in str(operator.plan) and "of the matches" in str(operator.plan)
-    assert measured.recall_low <= sum(found) / sum(exact) <= measured.recall_high
+    # One run in twenty may lie outside the interval; how many do is measured in the lab (B4).
+    assert abs(measured.recall - sum(found) / sum(exact)) < 0.05
 
 
 def test_dropping_uses_the_time_there_is() -> None:
@@ -151,7 +152,8 @@ def test_through_an_index_there_is_little_to_shed_but_the_deadline_holds(exact: 
     measured = operator.measure()
     assert 0.1 * sum(exact) < sum(found) < sum(exact)
     assert measured.overruns <= 8
-    assert measured.recall_low <= sum(found) / sum(exact) <= measured.recall_high
+    # One run in twenty may lie outside the interval; how many do is measured in the lab (B4).
+    assert abs(measured.recall - sum(found) / sum(exact)) < 0.05
 
 
 def test_a_burst_within_a_call_does_not_blow_the_deadline() -> None:
@@ -219,7 +221,8 @@ def test_both_limits_hold_together(exact: list[int]) -> None:
     measured = operator.measure()
     assert measured.window_rows <= 2000 and measured.overruns <= 2
     assert 0 < sum(found) < sum(exact)
-    assert measured.recall_low <= sum(found) / sum(exact) <= measured.recall_high
+    # One run in twenty may lie outside the interval; how many do is measured in the lab (B4).
+    assert abs(measured.recall - sum(found) / sum(exact)) < 0.05
 
 
 def test_a_deadline_below_what_taking_rows_in_costs_is_told() -> None:
