@@ -107,6 +107,12 @@ def feed(operator: wr.Operator, streams: dict, seconds: float, tick: float = 0.5
     return found
 
 
+def tells(measured: wr.Measurements, recall: float) -> bool:
+    """Whether the recall lies in its interval, or very near it: one run in twenty may lie outside, and how many
+    do is measured in the lab (B4)."""
+    return measured.recall_low - 0.02 <= recall <= measured.recall_high + 0.02
+
+
 @pytest.fixture(scope="module")
 def exact() -> list[int]:
     return feed(wr.Operator(epsilon()), lagging(60, 40), 40)
@@ -127,8 +133,7 @@ def test_a_harvest_finds_most_of_the_results_in_a_part_of_the_time(exact: list[i
     measured = operator.measure()
     assert measured.overruns <= 2 and measured.throttle < 1
     assert "●" in str(operator.plan) and "of the matches" in str(operator.plan)
-    # One run in twenty may lie outside the interval; how many do is measured in the lab (B4).
-    assert abs(measured.recall - sum(found) / sum(exact)) < 0.05
+    assert tells(measured, sum(found) / sum(exact))
 
 
 def test_dropping_uses_the_time_there_is() -> None:
@@ -152,8 +157,7 @@ def test_through_an_index_there_is_little_to_shed_but_the_deadline_holds(exact: 
     measured = operator.measure()
     assert 0.1 * sum(exact) < sum(found) < sum(exact)
     assert measured.overruns <= 8
-    # One run in twenty may lie outside the interval; how many do is measured in the lab (B4).
-    assert abs(measured.recall - sum(found) / sum(exact)) < 0.05
+    assert tells(measured, sum(found) / sum(exact))
 
 
 def test_a_burst_within_a_call_does_not_blow_the_deadline() -> None:
@@ -221,8 +225,7 @@ def test_both_limits_hold_together(exact: list[int]) -> None:
     measured = operator.measure()
     assert measured.window_rows <= 2000 and measured.overruns <= 2
     assert 0 < sum(found) < sum(exact)
-    # One run in twenty may lie outside the interval; how many do is measured in the lab (B4).
-    assert abs(measured.recall - sum(found) / sum(exact)) < 0.05
+    assert tells(measured, sum(found) / sum(exact))
 
 
 def test_a_deadline_below_what_taking_rows_in_costs_is_told() -> None:
