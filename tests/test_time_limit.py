@@ -108,8 +108,8 @@ def feed(operator: wr.Operator, streams: dict, seconds: float, tick: float = 0.5
 
 
 def tells(measured: wr.Measurements, recall: float) -> bool:
-    """Whether the recall lies in its interval, or very near it: one run in twenty may lie outside, and how many
-    do is measured in the lab (B4)."""
+    """Whether the recall lies in its interval, or very near it: one run in twenty may lie outside, and how
+    many do is measured in the lab (B4)."""
     return measured.recall_low - 0.02 <= recall <= measured.recall_high + 0.02
 
 

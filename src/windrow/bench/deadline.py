@@ -44,7 +44,7 @@ def calls(rate: float, seconds: float, seed: int = 1) -> list[dict[str, pa.Table
 def run(rows: int, console: Console) -> list[dict[str, Any]]:
     seconds = SECONDS if rows >= ROWS_FOR_FULL_SIZE else 8.0
     with console.status("finding the rate that the machine can handle"):
-        base = _sustainable()
+        base = sustainable()
     with console.status("what a deadline costs while there is time for everything"):
         cost = _idle(base / 2, seconds)
     console.print(f"time with an ample deadline : without one = {cost:.3f}")
@@ -59,7 +59,7 @@ def _query(**limits: Any) -> Query:
     return Query({alias: Stream("ts", f"{SPAN} s", "scan") for alias in "abc"}, ON, **limits)
 
 
-def _sustainable() -> float:
+def sustainable() -> float:
     """Rows per second and stream for which an exact call takes as long as its rows take to come."""
     rate, taken, before = 100.0, 0.0, (0.0, 0.0)
     while taken < TICK:

@@ -11,7 +11,19 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from windrow.bench import band, deadline, equality, harvest, memory, scan, shared, shed, spark, startup
+from windrow.bench import (
+    band,
+    deadline,
+    equality,
+    harvest,
+    memory,
+    overload,
+    scan,
+    shared,
+    shed,
+    spark,
+    startup,
+)
 from windrow.errors import QueryError, unknown
 
 Figures = list[dict[str, Any]]
@@ -24,6 +36,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "shed": ("What a memory limit costs, by policy", shed.run),
     "harvest": ("Choosing what to look at under a deadline: time and optimality, by method", harvest.run),
     "deadline": ("Streams faster than the machine: harvesting against dropping rows", deadline.run),
+    "overload": ("The same on Spark, against a deadline for each micro-batch", overload.run),
     "spark": ("On Spark, against Spark's own stream-stream join, on the same files", spark.run),
     "startup": ("First use compiles, later processes load from disk", startup.run),
 }

@@ -1,0 +1,78 @@
+"""The same overload as in `deadline`, on Spark: a file of each stream a batch, and a second for each batch.
+
+The join's time in a batch is that of its slowest partition, from reading its rows to storing its windows; Spark's
+own share of a batch comes on top of it and is nobody's to shed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+
+from windrow.bench.deadline import FACTORS, ON, ROWS_FOR_FULL_SIZE, SPAN, WARM_UP, calls, sustainable
+from windrow.errors import WindrowError
+
+DEADLINE = 1.0
+SECONDS = 12.0
+SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("v", pa.float64())])
+
+
+def run(rows: int, console: Console) -> list[dict[str, Any]]:
+    with console.status("finding the rate that one process can handle"):
+        base = sustainable()
+    figures = []
+    for factor in FACTORS if rows >= ROWS_FOR_FULL_SIZE else FACTORS[:1]:
+        with tempfile.TemporaryDirectory() as directory:
+            _write(Path(directory), factor * base)
+            told = {}
+            for policy in ("harvest", "drop"):
+                with console.status(f"{factor} times {base:,.0f} rows/s a stream, {policy}"):
+                    told[policy] = _play(directory, policy)[WARM_UP:]
+        spent = [batch["seconds"] for batch in told["harvest"]]
+        found = {policy: sum(batch["results"] for batch in told[policy]) for policy in told}
+        figures.append(
+            {
+                "case": f"{factor}x",
+                "rows/s a stream": factor * base,
+                "median batch : deadline": float(np.median(spent)) / DEADLINE,
+                "slowest batch : deadline": max(spent) / DEADLINE,
+                "batches past 1.2 x deadline": sum(s > 1.2 * DEADLINE for s in spent),
+                "throttle": told["harvest"][-1]["throttle"],
+                "recall": told["harvest"][-1]["recall"],
+                "harvested : dropped": found["harvest"] / max(found["drop"], 1),
+                "slowest when dropping : deadline": max(b["seconds"] for b in told["drop"]) / DEADLINE,
+            }
+        )
+    return figures
+
+
+def _write(directory: Path, rate: float) -> None:
+    for number, part in enumerate(calls(rate, SECONDS)):
+        for alias, table in part.items():
+            path = directory / alias / f"{number:04}.parquet"
+            path.parent.mkdir(exist_ok=True)
+            pq.write_table(table.cast(SCHEMA), path)
+            # Spark takes files by age, and tells ages by the millisecond.
+            os.utime(path, (1_700_000_000 + number,) * 2)
+
+
+def _play(directory: str, policy: str) -> list[dict[str, float]]:
+    """In a process of its own, so that every run begins alike."""
+    arguments = (directory, f"{SPAN} seconds", f"{DEADLINE} seconds", policy, ON)
+    done = subprocess.run(
+        [sys.executable, "-m", "windrow.spark.overload", *arguments], capture_output=True, text=True
+    )
+    if done.returncode:
+        raise WindrowError(f"the run with '{policy}' failed: {done.stderr.strip()[-2000:]}")
+    found: list[dict[str, float]] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
