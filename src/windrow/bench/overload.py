@@ -1,7 +1,7 @@
 """The same overload as in `deadline`, on Spark: a file of each stream a batch, and a second for each batch.
 
-The join's time in a batch is that of its slowest partition, from reading its rows to storing its windows; Spark's
-own share of a batch comes on top of it and is nobody's to shed.
+The join's time in a batch is that of its slowest partition, from reading its rows to storing its windows;
+Spark's own share of a batch comes on top of it and is nobody's to shed.
 """
 
 from __future__ import annotations
