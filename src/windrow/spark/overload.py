@@ -3,7 +3,8 @@
     python -m windrow.spark.overload DIRECTORY WINDOW DEADLINE POLICY ON
 
 DIRECTORY holds a folder of parquet files for each of the streams a, b and c, with columns ts and v. Prints a
-line of JSON: for each batch the results, the seconds its slowest partition took in the join, throttle, recall.
+line of JSON: for each batch its results, the seconds its slowest partition took in the join, throttle and
+recall.
 """
 
 from __future__ import annotations
