@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from windrow.bench import band, deadline, equality, harvest, memory, scan, shared, shed, spark, startup
+from windrow.bench import band, deadline, equality, harvest, memory, scan, sets, shared, shed, spark, startup
 from windrow.errors import QueryError, unknown
 
 Figures = list[dict[str, Any]]
@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "equality": ("Equality joins, Arrow in and Arrow out, against bare index pairs and DuckDB", equality.run),
     "band": ("Band joins by sorted index: cost per probe as the window grows", band.run),
     "scan": ("Scans against the bare loop", scan.run),
+    "sets": ("Set joins by inverted index against the scan of all pairs", sets.run),
     "memory": ("Memory per window row, and cost per row over 1,000 small batches", memory.run),
     "shared": ("Many queries in one join, against the largest alone and each alone", shared.run),
     "shed": ("What a memory limit costs, by policy", shed.run),
