@@ -85,6 +85,7 @@ def missed_interval(count: float, variance: float, unit: float, level: float = 0
     The estimate is a sum of few weighted counts, so positive and skewed: its bounds are those of gamma
     distributions with its mean and variance, for the upper one with one more result than was seen (Fay and
     Feuer 1997, for weighted sums of Poisson counts). So even where nothing missed was seen, something may be.
+    Results come in clumps, many of one row; then it is one more clump, like those the estimate consists of.
     """
     from scipy.special import gammaincinv  # only who asks for the quality needs it
 
@@ -92,6 +93,7 @@ def missed_interval(count: float, variance: float, unit: float, level: float = 0
     low = 0.0
     if count > 0 and variance > 0:
         low = float(gammaincinv(count**2 / variance, tail)) * variance / count
-    mean, spread = count + unit, variance + unit**2
+    more = max(unit, variance / count) if count > 0 else unit
+    mean, spread = count + more, variance + more**2
     high = float(gammaincinv(mean**2 / spread, 1 - tail)) * spread / mean if mean > 0 else 0.0
     return low, high
