@@ -61,9 +61,12 @@ class Harvester:
         self._basic: BasicWindows | None = None
         self._rng = np.random.default_rng(0)
         self._z = 1.0
+        self._fade = 1.0
         self._ages: list[tuple[Ages, ...]] = []
         self._planned: Plan | None = None
         self._planned_at = 0
+        self._worth: Array | None = None
+        """Per stream the greatest age that harvests of late look at, in microseconds."""
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -78,6 +81,7 @@ class Harvester:
     def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> None:
         """A quantum begins, of so many rows per stream, at throttle fraction z. All rows are let in."""
         fade = self.flows.begin(join, arrived, now)
+        self._fade = fade ** (4 * self.policy.half_life)
         if self.lags is not None and fade < 1:
             self.lags = self.lags.decayed(fade)
         self._rng = np.random.default_rng((self._seed, self.flows.quanta, 5))
@@ -217,10 +221,19 @@ class Harvester:
         ]
 
     def worth_keeping(self) -> list[int] | None:
-        """Per stream the greatest age in microseconds that is still looked at; None if all are."""
+        """Per stream the greatest age in microseconds that is still looked at; None if all are.
+
+        Harvests widen and narrow with the throttle from one quantum to the next. So what one leaves out goes
+        only bit by bit, half of it in a quarter of a window: the next may look at it again.
+        """
         if not self.policy.conserve or self.harvest is None or self.harvest.everything:
+            self._worth = None
             return None
-        return [round(age * SECOND) for age in ages_worth_keeping(self.harvest)]
+        ages = np.array(ages_worth_keeping(self.harvest)) * SECOND
+        if self._worth is None:
+            self._worth = ages
+        self._worth = np.maximum(ages, ages + (self._worth - ages) * self._fade)
+        return [round(age) for age in self._worth]
 
     # -- over a restart -----------------------------------------------------------------------------
 
@@ -230,6 +243,7 @@ class Harvester:
             "lags": None if self.lags is None else self.lags.to_plain(),
             "basic": None if self._basic is None else [self._basic.sizes, self._basic.lengths],
             "flows": self.flows.save(),
+            "worth": None if self._worth is None else self._worth.tolist(),
         }
 
     def load(self, saved: dict[str, Any]) -> None:
@@ -238,6 +252,7 @@ class Harvester:
         if saved["basic"] is not None:
             self._basic = BasicWindows(*(tuple(each) for each in saved["basic"]))
         self.flows.load(saved["flows"])
+        self._worth = None if saved["worth"] is None else np.array(saved["worth"])
 
 
 def _micros(ages: Sequence[tuple[float, float]], size: float) -> Ages:

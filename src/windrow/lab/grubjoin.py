@@ -54,9 +54,6 @@ DROP = Dropping()
 Policy = Harvesting | Dropping
 POLICIES: dict[str, Policy] = {"drop": DROP, "harvest": OURS, "the paper's": PAPERS}
 
-Rows = dict[str, tuple[Array, Array]]
-"""Of each stream the times in seconds, ascending, and the values."""
-
 
 @dataclass(frozen=True)
 class Process:
@@ -82,7 +79,8 @@ class Process:
     def steady(cls, rate: float, lags: Sequence[float], m: int = 3, seconds: float = 60.0) -> Process:
         return cls(((0.0, rate),), tuple(lags[:m]), DEVIATIONS[:m], seconds)
 
-    def rows(self, seed: int) -> Rows:
+    def tables(self, seed: int) -> dict[str, pa.Table]:
+        """Rows of each stream, with columns `ts` and `v`."""
         random = np.random.default_rng(seed)
         streams = {}
         for number, alias in enumerate(ALIASES[: len(self.lags)]):
@@ -91,7 +89,7 @@ class Process:
             if self.change is not None:
                 lag[times >= self.change[0]] = self.change[1][number]
             noise = self.deviations[number] * random.standard_normal(len(times))
-            streams[alias] = (times, (DOMAIN / PERIOD * (times + lag) + noise) % DOMAIN)
+            streams[alias] = valued(times, (DOMAIN / PERIOD * (times + lag) + noise) % DOMAIN)
         return streams
 
     def _times(self, random: np.random.Generator) -> Array:
@@ -189,9 +187,7 @@ def epsilon_run(
     if policy is not None:
         options["shed"] = policy
     query = epsilon_join(len(process.lags), None if policy is None else tick, seed=seed, **options)
-    rows = process.rows(seed)
-    tables = {alias: valued(times, values) for alias, (times, values) in rows.items()}
-    return run_in_ticks(query, tables, process.seconds, tick, capacity)
+    return run_in_ticks(query, process.tables(seed), process.seconds, tick, capacity)
 
 
 def run_in_ticks(
@@ -199,14 +195,16 @@ def run_in_ticks(
     tables: Mapping[str, pa.Table],
     seconds: float,
     tick: float,
-    capacity: float,
+    capacity: float | Callable[[int], float],
     on_tick: Callable[[int, Operator, pa.Table], None] = lambda tick, operator, output: None,
 ) -> Ran:
-    """Hands rows to an operator tick by tick, on a machine of so many comparisons per second.
+    """Hands rows to an operator tick by tick, on a machine of so many comparisons per second, by tick where
+    that changes.
 
     Taking rows in is free, as in the paper's cost model.
     """
-    clock = WorkClock(VirtualClock(capacity, insertion=0.0))
+    speed = capacity if callable(capacity) else lambda tick: capacity
+    clock = WorkClock(VirtualClock(speed(0), insertion=0.0))
     schemas = {alias: table.schema for alias, table in tables.items()}
     clock.operator = operator = Operator(query, schemas, clock=clock)
     ticks = round(seconds / tick)
@@ -218,12 +216,9 @@ def run_in_ticks(
     results, throttles, held, work = np.zeros((4, ticks))
     before = 0
     for k in range(ticks):
-        output = operator.process(
-            {
-                alias: t.slice(cuts[alias][k], cuts[alias][k + 1] - cuts[alias][k])
-                for alias, t in tables.items()
-            }
-        )
+        clock.machine = VirtualClock(speed(k), insertion=0.0)
+        spans = {alias: (int(at[k]), int(at[k + 1])) for alias, at in cuts.items()}
+        output = operator.process({a: tables[a].slice(i, j - i) for a, (i, j) in spans.items()})
         measured = operator.measure()
         compared = operator.work[0]
         results[k], throttles[k], held[k] = output.num_rows, measured.throttle, measured.window_rows

@@ -39,19 +39,23 @@ class Missed:
         self.variance = 0.0
         self.drawn = 0.0
         self.stood_for = 0.0
-        """Rows drawn while something was left out, and what a result of each would have stood for, summed."""
+        self.squares = 0.0
+        """Rows drawn while something was left out, and what a result of each would have stood for, summed;
+        and the squares of that."""
         self.blind = 0
         """Rows that looked at less than everything while none was drawn to tell what that misses."""
 
     @property
     def unit(self) -> float:
-        """What one result of a drawn row stands for, on average; 0 if nothing was ever left out."""
-        return self.stood_for / self.drawn if self.drawn else 0.0
+        """What one result that was not seen would have stood for; 0 if nothing was ever left out. The fewer
+        rows a result stands for the sooner it is seen, so the average is weighted by what it stands for."""
+        return self.squares / self.stood_for if self.stood_for else 0.0
 
     def draw(self, rows: int, draw: Draw) -> None:
         """So many rows are drawn."""
         self.drawn += rows
         self.stood_for += rows * draw.weight
+        self.squares += rows * draw.weight**2
 
     def add(self, rows: Array, drawn: int, outside: Array, weights: Array, draw: Draw) -> None:
         """Results of `drawn` rows.
@@ -71,11 +75,11 @@ class Missed:
         self.variance += float((per_row**2).sum())
 
     def save(self) -> list[float]:
-        return [self.count, self.variance, self.drawn, self.stood_for, self.blind]
+        return [self.count, self.variance, self.drawn, self.stood_for, self.squares, self.blind]
 
     def load(self, saved: list[float]) -> None:
-        self.count, self.variance, self.drawn, self.stood_for = saved[:4]
-        self.blind = int(saved[4])
+        self.count, self.variance, self.drawn, self.stood_for, self.squares = saved[:5]
+        self.blind = int(saved[5])
 
 
 def missed_interval(count: float, variance: float, unit: float, level: float = 0.95) -> tuple[float, float]:
@@ -85,6 +89,7 @@ def missed_interval(count: float, variance: float, unit: float, level: float = 0
     The estimate is a sum of few weighted counts, so positive and skewed: its bounds are those of gamma
     distributions with its mean and variance, for the upper one with one more result than was seen (Fay and
     Feuer 1997, for weighted sums of Poisson counts). So even where nothing missed was seen, something may be.
+    Results come in clumps, many of one row; then it is one more clump, like those the estimate consists of.
     """
     from scipy.special import gammaincinv  # only who asks for the quality needs it
 
@@ -92,6 +97,7 @@ def missed_interval(count: float, variance: float, unit: float, level: float = 0
     low = 0.0
     if count > 0 and variance > 0:
         low = float(gammaincinv(count**2 / variance, tail)) * variance / count
-    mean, spread = count + unit, variance + unit**2
+    more = max(unit, variance / count) if count > 0 else unit
+    mean, spread = count + more, variance + more**2
     high = float(gammaincinv(mean**2 / spread, 1 - tail)) * spread / mean if mean > 0 else 0.0
     return low, high
