@@ -35,7 +35,7 @@ from windrow.model.query import Interval, Query
 from windrow.planning.allocation import RecallCurve
 
 Array = np.ndarray
-QUANTA_PER_LIMIT = 4
+QUANTA_PER_LIMIT = 3
 
 
 class Operator:

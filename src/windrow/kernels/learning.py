@@ -23,7 +23,7 @@ def _place(score: np.int64, middle: np.int64, reach: int) -> float:
     """On the scale of steps, between them too; at its beginning before there is a middle."""
     if middle == 0:
         return 0.0
-    place, top = (score - middle) * _DOUBLING + reach, 2.0 * reach
+    place, top = float((score - middle) * _DOUBLING + reach), 2.0 * reach
     # Not min and max, which look for NaN first.
     place = place if place > 0.0 else 0.0
     return place if place < top else top
