@@ -111,8 +111,8 @@ def test_bytes_are_bytes(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", UNSAMPLED)
 def test_the_recall_is_known(policy: str) -> None:
-    """The estimate against the truth, a mean of four: with a dozen watched rows one may be off by a fifth. How
-    often the interval holds the truth is for the lab to tell."""
+    """The estimate against the truth, a mean of four: with a dozen watched rows one may be off by a fifth.
+    How often the interval holds the truth is for the lab to tell."""
     data = calls(20, rows=400)
     exact, ratios = wr.Operator(two(None)), []
     true = sum(exact.process(tables).num_rows for tables in data)

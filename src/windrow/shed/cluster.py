@@ -128,7 +128,10 @@ class ClusterRanking(Ranking):
             level = min((drawn[s][gone[s]].min() for s in streams if gone[s].any()), default=np.inf)
             for s in streams if level < np.inf else []:
                 weight = views[s].notes[WEIGHT]
-                np.maximum(weight, 1 / (level * self._size(views[s])), out=weight, where=weight > 0)
+                # Rows outside the sample may have size 0.
+                kept = weight > 0
+                stands = np.divide(1 / level, self._size(views[s]), out=np.zeros(len(weight)), where=kept)
+                np.maximum(weight, stands, out=weight)
         self._identities.forget()
 
     def judge(self, known: Quality) -> Quality:
