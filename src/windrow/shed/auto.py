@@ -113,7 +113,7 @@ class AutoRanking(ValuedRanking):
 
     def _rescore(self, view: View) -> None:
         """What was counted in this quantum comes into the scores: of all rows, or in a large window of one in
-        `TURNS`. Rates change slowly against quanta, and looking up all of them takes as long as the join."""
+        `TURNS`. Rates change slowly against quanta."""
         if not self._noted[view.stream] or len(view) <= TURNS * LESSON:
             self._noted[view.stream] = False
             self._scores(view)
