@@ -111,17 +111,21 @@ def test_bytes_are_bytes(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", UNSAMPLED)
 def test_the_recall_is_known(policy: str) -> None:
-    """The estimate against the truth; how often the interval holds it is for the lab to tell."""
+    """The estimate against the truth, a mean of four: with a dozen watched rows one may be off by a fifth.
+    How often the interval holds the truth is for the lab to tell."""
     data = calls(20, rows=400)
-    exact, limited = wr.Operator(two(None)), wr.Operator(two("250 rows", policy))
+    exact, ratios = wr.Operator(two(None)), []
     true = sum(exact.process(tables).num_rows for tables in data)
-    found = sum(limited.process(tables).num_rows for tables in data)
-    measured = limited.measure()
-    assert found < 0.9 * true
-    assert measured.results == found
-    assert measured.recall_low < measured.recall < measured.recall_high
-    assert abs(measured.recall - found / true) < 0.25 * found / true
-    assert measured.quality.watched_rows > 0
+    for seed in range(4):
+        limited = wr.Operator(two("250 rows", policy, seed=seed))
+        found = sum(limited.process(tables).num_rows for tables in data)
+        measured = limited.measure()
+        assert found < 0.9 * true
+        assert measured.results == found
+        assert measured.recall_low < measured.recall < measured.recall_high
+        assert measured.quality.watched_rows > 0
+        ratios.append(measured.recall / (found / true))
+    assert abs(np.mean(ratios) - 1) < 0.2
 
 
 def test_without_monitored_rows_the_recall_is_not_known() -> None:

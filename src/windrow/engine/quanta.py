@@ -20,7 +20,7 @@ from windrow.window.window import Window
 Array = np.ndarray
 ROWS_WORTH_A_QUANTUM = 8192
 QUANTA_PER_WINDOW = 8
-QUANTA_PER_LIMIT = 4
+QUANTA_PER_LIMIT = 3
 
 
 class Cutter:

@@ -37,11 +37,11 @@ def _uniform(identity: np.uint64, draw: int) -> float:
 
 
 @njit(cache=True, inline="always")
-def _geometric(u: float, p: float) -> float:
-    """How many coins of chance p it takes to the first success, itself included."""
+def _geometric(u: float, p: float, fails: float) -> float:
+    """How many coins of chance p it takes to the first success, itself included; `fails` is log(1 - p)."""
     if p >= 1.0:
         return 1.0
-    return min(1.0 + np.floor(np.log(u) / np.log1p(-p)), _FAR)
+    return min(1.0 + np.floor(np.log(u) / fails), _FAR)
 
 
 @njit(cache=True)
@@ -69,8 +69,9 @@ def uniforms(identities: Any, draw: int) -> Any:
 def skips(identities: Any, p: float) -> Any:
     """The number of each new row's first chosen result, each result being chosen with chance p."""
     out = np.empty(len(identities))
+    fails = np.log1p(-min(p, 1.0))
     for r in range(len(identities)):
-        out[r] = _geometric(_uniform(identities[r], 0), p)
+        out[r] = _geometric(_uniform(identities[r], 0), p, fails)
     return out
 
 
@@ -89,6 +90,7 @@ def follow(
     """
     weights = np.zeros(len(rows))
     clusters = np.full(len(rows), -1, np.int64)
+    fails = np.log1p(-min(p, 1.0))
     for k in range(len(rows)):
         r = rows[k]
         num[r] += 1.0
@@ -104,7 +106,20 @@ def follow(
         elif weight > 1.0:
             clusters[k] = np.int64(_mix(identities[k] + _STEP * np.uint64(num[r])) >> _ONE)
         chance[r] = p
-        nexts[r] = num[r] + _geometric(_uniform(identities[k], np.int64(num[r])), p)
+        nexts[r] = num[r] + _geometric(_uniform(identities[k], np.int64(num[r])), p, fails)
         if nexts[r] > bound[r] and extra[r] == 0.0:
             nexts[r] = 0.0
     return weights, clusters
+
+
+@njit(cache=True, nogil=True)
+def spread(rows: Any, weights: Any, stands: Any, seen: Any) -> float:
+    """What results of these weights add to the variance of their sum: of a row that `stands` for w rows and
+    has `seen` y, (1 - 1/w) y^2 in all. A row may occur often."""
+    total = 0.0
+    for k in range(len(rows)):
+        row = rows[k]
+        before = seen[row]
+        seen[row] = before + weights[k]
+        total += (1.0 - 1.0 / stands[row]) * (seen[row] * seen[row] - before * before)
+    return total

@@ -23,7 +23,10 @@ def _place(score: np.int64, middle: np.int64, reach: int) -> float:
     """On the scale of steps, between them too; at its beginning before there is a middle."""
     if middle == 0:
         return 0.0
-    return min(max((score - middle) * _DOUBLING + reach, 0.0), 2.0 * reach)
+    place, top = float((score - middle) * _DOUBLING + reach), 2.0 * reach
+    # Not min and max, which look for NaN first.
+    place = place if place > 0.0 else 0.0
+    return place if place < top else top
 
 
 @njit(cache=True, inline="always")
@@ -104,26 +107,25 @@ def priority(
     reach: int,
     span: float,
     start: Any,
-    end: Any,
-    by_step: Any,
+    slope: Any,
+    factor: Any,
+    rise: Any,
     out: Any,
 ) -> None:
-    """The rank of each row: by step and part it goes from `start` to `end` as the part passes, and between
-    steps it follows `by_step`. Of rows that are worth the same the oldest stay: so all ages are seen, and
-    their worth is learned. 0 beyond the window."""
+    """The rank of each row: by step and part it goes from `start` on by `slope` as the part passes, times
+    what half a step's place on the scale adds, from `factor` on by `rise`. Of rows that are worth the same
+    the oldest stay: so all ages are seen, and their worth is learned. 0 beyond the window."""
     parts = start.shape[1]
-    per_part = parts / span
-    inverse = 1 / by_step
+    per_microsecond = parts / (1e6 * span)
     for row in range(len(ts)):
-        at = max((now - ts[row]) * 1e-6, 0.0) * per_part
+        passed = now - ts[row]
+        at = (passed if passed > 0 else 0) * per_microsecond
         if at >= parts:
             out[row] = 0.0
             continue
         part = int(at)
         place = _place(scores[row], middle, reach) if reach else 0.0
-        step, lower = int(place + 0.5), int(place)
-        rank = start[step, part] + (at - part) * (end[step, part] - start[step, part])
-        if lower < place:
-            between = by_step[lower] + (place - lower) * (by_step[lower + 1] - by_step[lower])
-            rank *= between * inverse[step]
-        out[row] = rank * (1 + 1e-9 * at)
+        half = int(2 * place)
+        step = (half + 1) >> 1
+        rank = start[step, part] + (at - part) * slope[step, part]
+        out[row] = rank * (factor[half] + rise[half] * place) * (1 + 1e-9 * at)

@@ -18,6 +18,26 @@ _WIDE = 48
 """Places of the sample on either side of where the border should be: four standard deviations at least."""
 
 
+@njit(cache=True, nogil=True)
+def marked(notes: Any) -> Any:
+    """The rows whose note is not 0: numpy's `flatnonzero` takes five times as long for floats."""
+    out, found = np.empty(len(notes) + 1, np.int64), 0
+    for row in range(len(notes)):
+        out[found] = row
+        found += notes[row] != 0.0
+    return out[:found].copy()
+
+
+@njit(cache=True, nogil=True)
+def marked_of(notes: Any, rows: Any) -> Any:
+    """Which of these rows have a note that is not 0."""
+    out, found = np.empty(len(rows) + 1, np.int64), 0
+    for k in range(len(rows)):
+        out[found] = k
+        found += notes[rows[k]] != 0.0
+    return out[:found].copy()
+
+
 @njit(cache=True, nogil=True, fastmath={"reassoc"})
 def _freed(rank: Any, frees: Any, low: float, high: float) -> Any:
     """What rows of ranks below `low` free, and what those up to `high` do."""
@@ -82,7 +102,6 @@ def lowest(rank: Any, frees: Any, needed: float, out: Any) -> None:
     border, left = _border(rank, frees, needed)
     for k in range(len(rank)):
         out[k] = rank[k] < border
-    for k in range(len(rank)):
         if rank[k] == border and left > 0.0:
             out[k] = True
             left -= frees[k]

@@ -26,12 +26,14 @@ from windrow.shed.context import Context
 from windrow.shed.forecast import Known, forecast
 from windrow.shed.frequency import KeyRates
 from windrow.shed.ranking import Room
-from windrow.shed.view import Found, View
+from windrow.shed.view import LESSON, Found, View
 from windrow.shed.worth import IMPORTANCE, ValuedRanking
 
 Array = np.ndarray
 SCORE = "score"
-"""Note: rows per second of the other streams with the row's key, as of the end of the last quantum."""
+"""Note: rows per second of the other streams with the row's key, as of the end of a quantum lately."""
+TURNS = 4
+"""In large windows one row in so many is scored anew each quantum."""
 
 
 class AutoRanking(ValuedRanking):
@@ -45,7 +47,8 @@ class AutoRanking(ValuedRanking):
         self.notes = (*((SCORE,) if self._scored else ()), *((IMPORTANCE,) if self._valued else ()))
         self._learned = [Calibration(policy.buckets, policy.half_life, self._scored) for _ in context.words]
         self._noted = [False] * len(context.words)
-        """Per stream, whether the notes hold the scores of all rows."""
+        """Per stream, whether the notes hold scores of all rows."""
+        self._turn = 0
         self._until: int | None = None
 
     # -- the data flow ------------------------------------------------------------------------------
@@ -53,8 +56,7 @@ class AutoRanking(ValuedRanking):
     def arrive(self, view: View, rng: np.random.Generator) -> None:
         super().arrive(view, rng)
         if view.lesson:
-            fresh = np.arange(view.fresh, len(view), view.lesson)
-            scores = self._score(view, fresh)
+            scores = self._score(view, slice(view.fresh, len(view), view.lesson))
             if self._noted[view.stream] and view.lesson == 1:
                 view.notes[SCORE][view.fresh :] = scores
             self._learned[view.stream].came(scores, view.lesson)
@@ -80,18 +82,19 @@ class AutoRanking(ValuedRanking):
             passed = views[0].passed if self._until is None else max(0, now - self._until) / 1e6
             self._until = now if self._until is None else max(now, self._until)
             for learned, view in zip(self._learned, views, strict=True):
-                rows = np.arange(0, len(view), view.sparse)
+                rows = slice(0, len(view), view.sparse)
                 scores = self._scores(view)[rows] if every == 1 else self._score(view, rows)
                 ts, seconds = view.ts[rows], min(view.passed, passed)
                 learned.lived(scores, ts, now, seconds, passed, view.span / 1e6, view.sparse)
             for view in views if self._scored else ():
                 self._keys.arrive(view, every)
             self._keys.settle(self._until, views[0].passed)
-        # Scores are as of now, and so noted ones are out of date.
-        self._noted = [False] * len(views)
-        if every == 1:
+        if every == 1 and self._scored:
+            self._turn = (self._turn + 1) % TURNS
             for view in views:
-                self._scores(view)
+                self._rescore(view)
+        else:
+            self._noted = [False] * len(views)
 
     def rank(self, view: View, rng: np.random.Generator) -> Array:
         rank = self._learned[view.stream].priority(self._scores(view), view.ts, view.now)
@@ -104,12 +107,22 @@ class AutoRanking(ValuedRanking):
             )
         super().change(at, by)
 
-    def _score(self, view: View, rows: Array) -> Array:
+    def _score(self, view: View, rows: Array | slice) -> Array:
         """Of some rows."""
-        return self._keys.rates(view, rows) if self._scored else np.zeros(len(rows))
+        return self._keys.rates(view, rows) if self._scored else np.zeros(len(view.ts[rows]))
+
+    def _rescore(self, view: View) -> None:
+        """What was counted in this quantum comes into the scores: of all rows, or in a large window of one in
+        `TURNS`. Rates change slowly against quanta."""
+        if not self._noted[view.stream] or len(view) <= TURNS * LESSON:
+            self._noted[view.stream] = False
+            self._scores(view)
+            return
+        some = slice(self._turn, len(view), TURNS)
+        view.notes[SCORE][some] = self._keys.rates(view, some)
 
     def _scores(self, view: View) -> Array:
-        """Of all rows; noted once a quantum."""
+        """Of all rows, as noted."""
         if not self._scored:
             return np.zeros(len(view))
         if not self._noted[view.stream]:
@@ -136,7 +149,7 @@ class AutoRanking(ValuedRanking):
         keys, sketches = self._keys.save()
         valued, _ = super().save()
         plain: dict[str, Any] = {"valued": valued, "learned": [p for p, _ in saved], "keys": keys}
-        plain |= {"until": self._until, "noted": self._noted}
+        plain |= {"until": self._until, "noted": self._noted, "turn": self._turn}
         return plain, [*(part for _, part in saved), *sketches]
 
     def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
@@ -145,4 +158,4 @@ class AutoRanking(ValuedRanking):
         for learned, saved, part in zip(self._learned, plain["learned"], parts[:count], strict=True):
             learned.load(saved, part)
         self._keys.load(plain["keys"], parts[count:])
-        self._until, self._noted = plain["until"], list(plain["noted"])
+        self._until, self._noted, self._turn = plain["until"], list(plain["noted"]), plain["turn"]

@@ -22,15 +22,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.kernels import learning
+from windrow.kernels import fitting, learning
 from windrow.planning.age import AgeCurve
 
 Array = np.ndarray
 REACH = 12
 """Doublings on either side of a middling score that are told apart."""
-PRIOR = 1.0
-"""Results at ratio 1 that every count begins with."""
-ROUNDS = 6
 REFIT = 8
 """The rates are fitted anew when one in so many of the results is new."""
 REFITS = 2
@@ -54,15 +51,22 @@ class Rates:
     @cached_property
     def priorities(self) -> tuple[Array, Array]:
         """The fastest rate at which rows can still bring results (Memory, s. 3.2.1), where each part of the
-        window begins and where it ends. By step and part."""
-        steps, parts = self.whole.shape
-        C = np.concatenate([np.zeros((steps, 1)), np.cumsum(self.whole, axis=1)], axis=1)
-        i, j = np.triu_indices(parts + 1, 1)
-        best = np.maximum.reduceat(
-            (C[:, j] - C[:, i]) / (j - i), np.flatnonzero(np.diff(i, prepend=-1)), axis=1
-        )
-        following = np.concatenate([best[:, 1:], np.zeros((steps, 1))], axis=1)
-        return best, np.maximum(self.whole, following)
+        window begins, and by how much it changes until it ends. By step and part."""
+        best = fitting.steepest(self.whole)
+        following = np.concatenate([best[:, 1:], np.zeros((len(best), 1))], axis=1)
+        return best, np.maximum(self.whole, following) - best
+
+    @cached_property
+    def between(self) -> tuple[Array, Array]:
+        """What a score adds to the rate of the nearest step, by half steps: so much at place 0 of the scale,
+        and so much more for each step from there."""
+        steps = len(self.by_step)
+        if steps == 1:
+            return np.ones(1), np.zeros(1)
+        half = np.arange(2 * steps - 1)
+        lower, nearest = np.minimum(half // 2, steps - 2), (half + 1) // 2
+        rise = self.by_step[lower + 1] - self.by_step[lower]
+        return (self.by_step[lower] - lower * rise) / self.by_step[nearest], rise / self.by_step[nearest]
 
 
 class Calibration:
@@ -184,8 +188,8 @@ class Calibration:
     def priority(self, scores: Array, ts: Array, now: int) -> Array:
         """The fastest rate at which rows can still bring results, on the curve of their step."""
         rates, out = self.rates(), np.empty(len(ts))
-        scale = (*self._scale, self._span, *rates.priorities)
-        learning.priority(ts, scores.view(np.int64), now, *scale, rates.by_step, out)
+        scale = (*self._scale, self._span, *rates.priorities, *rates.between)
+        learning.priority(ts, scores.view(np.int64), now, *scale, out)
         return out
 
     def curve(self) -> AgeCurve:
@@ -229,27 +233,8 @@ def fit(found: Array, spent: Array) -> Rates:
     results, time = found.sum(), spent.sum()
     if results <= 0 or time <= 0:
         return Rates(np.full(parts, 1e-9), np.ones(steps), np.ones(found.shape))
-    mean, by_part, by_step = results / time, np.ones(parts), np.ones(steps)
-    for _ in range(ROUNDS if steps > 1 else 1):
-        by_part = _ratio(found.sum(axis=0), mean * (spent * by_step[:, np.newaxis]).sum(axis=0))
-        if steps > 1:
-            by_step = _ratio(found.sum(axis=1), mean * (spent * by_part).sum(axis=1))
-    mean = results / (spent * by_part * by_step[:, np.newaxis]).sum()
-    both = np.ones(found.shape)
+    by_part, by_step, both = fitting.fit(found, spent)
     if steps > 1:
-        expected = mean * spent * by_part * by_step[:, np.newaxis]
-        both = _ratio(found, expected, steps + parts - 1)
         seen = np.flatnonzero(spent.sum(axis=1) > 0)
         by_step = np.interp(np.arange(steps), seen, by_step[seen])
-    return Rates(mean * by_part, by_step, both)
-
-
-def _ratio(found: Array, expected: Array, known: int = 1) -> Array:
-    """found / expected, drawn towards 1; `known` of the numbers could be chosen to make the sums agree."""
-    expected = expected * (found.sum() / max(expected.sum(), 1e-300))
-    seen = expected > 0
-    ratio = np.where(seen, (found + PRIOR) / (expected + PRIOR), 1.0)
-    chi2 = float(((found[seen] - expected[seen]) ** 2 / np.maximum(expected[seen], 0.1)).sum())
-    free = max(int(seen.sum()) - known, 0)
-    real = max(0.0, 1.0 - free / chi2) if chi2 > 0 else 0.0
-    return 1 + real * (ratio - 1)
+    return Rates(by_part, by_step, both)

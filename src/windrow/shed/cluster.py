@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.kernels.chance import uniforms
+from windrow.kernels.chance import spread, uniforms
 from windrow.model.measurements import Quality
 from windrow.model.samples import Cluster, PpsCluster, Sampled
 from windrow.planning.sampling import mean_within, pps_constant
@@ -128,7 +128,11 @@ class ClusterRanking(Ranking):
             level = min((drawn[s][gone[s]].min() for s in streams if gone[s].any()), default=np.inf)
             for s in streams if level < np.inf else []:
                 weight = views[s].notes[WEIGHT]
-                np.maximum(weight, 1 / (level * self._size(views[s])), out=weight, where=weight > 0)
+                # Rows outside the sample may have size 0.
+                kept = weight > 0
+                stands = np.divide(1 / level, self._size(views[s]), out=np.zeros(len(weight)), where=kept)
+                np.maximum(weight, stands, out=weight)
+        self._identities.forget()
 
     def judge(self, known: Quality) -> Quality:
         return self._tally.judge(known, self._fraction() ** (len(self._aliases) - 1))
@@ -191,7 +195,7 @@ class ClusterRanking(Ranking):
 
     def _drawn(self, view: View) -> Array:
         """u / s of each row; those that are not in the sample come last."""
-        drawn = uniforms(self._identities.of(view, slice(None)), 0)
+        drawn = self._identities.draw(view, 0)
         kept = view.notes[WEIGHT] > 0
         return np.divide(drawn, self._size(view), out=np.full(len(view), np.inf), where=kept)
 
@@ -199,11 +203,7 @@ class ClusterRanking(Ranking):
     def _spread(view: View, rows: Array, weights: Array) -> float:
         """By how much these results add to the variance of the weights' sum. A row adds (1 - pi) y^2 in all,
         y being the weights of its results; of several rows of a result first-order terms only are counted."""
-        mine, at = np.unique(rows, return_inverse=True)
-        before = view.notes[SEEN][mine]
-        after = before + np.bincount(at, weights, len(mine))
-        view.notes[SEEN][mine] = after
-        return float(((1 - 1 / view.notes[WEIGHT][mine]) * (after**2 - before**2)).sum())
+        return float(spread(rows, weights, view.notes[WEIGHT], view.notes[SEEN]))
 
     # -- over a restart -----------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.kernels.chance import identify
+from windrow.kernels.chance import identify, uniforms
 from windrow.model.measurements import Quality
 from windrow.shed.monitor import recall_interval
 from windrow.shed.ranking import Room
@@ -53,6 +53,11 @@ class Identities:
     def __init__(self, streams: int) -> None:
         self._key: int | None = None
         self._count = [0] * streams
+        self._drawn: dict[int, tuple[View, int, Array]] = {}
+
+    def forget(self) -> None:
+        """The numbers drawn for whole views, which hold on to the rows."""
+        self._drawn.clear()
 
     def number(self, view: View, rng: np.random.Generator) -> None:
         """Writes the note of the new rows."""
@@ -68,6 +73,14 @@ class Identities:
         ts = view.ts[rows]
         word = view.words[0][rows].view(np.int64) if view.words else ts
         return identify(self._key or 0, view.notes[ROW][rows], ts, word)
+
+    def draw(self, view: View, number: int) -> Array:
+        """A number in (0, 1) of each row, the same for life; remembered as long as the view lasts."""
+        known = self._drawn.get(view.stream)
+        if known is None or known[0] is not view or known[1] != number:
+            drawn = uniforms(self.of(view, slice(None)), number)
+            self._drawn[view.stream] = known = (view, number, drawn)
+        return known[2]
 
     def save(self) -> dict[str, Any]:
         return {"key": self._key, "count": self._count}

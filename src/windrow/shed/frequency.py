@@ -66,14 +66,14 @@ class KeyRates:
                 sketch.fade(by)
         self._until = now if self._until is None else max(now, self._until)
 
-    def rates(self, view: View, rows: Array | None = None) -> Array:
+    def rates(self, view: View, rows: Array | slice = slice(None)) -> Array:
         """Rows per second that each row of the view (or some of them) can expect to meet, times what they
         meet in turn."""
-        found = np.ones(len(view) if rows is None else len(rows))
+        found = np.ones(len(view.ts[rows]) if isinstance(rows, slice) else len(rows))
         seconds = max(self._passed.seconds, 1e-6)
         for c, word in self._first_words(view.stream):
             others = [s for s in self._streams[c] if s != view.stream]
-            words = view.words[word] if rows is None else view.words[word][rows]
+            words = view.words[word][rows]
             if len(others) == 1:
                 self._sketches[c, others[0]].multiply(words, 1 / seconds, found)
                 continue

@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.kernels import haunting
+from windrow.kernels.selecting import marked, marked_of
 from windrow.shed.missed import missed_interval
 from windrow.shed.view import Found, View
 
@@ -86,14 +88,7 @@ class Account:
         haunted = depth > 0
         self.missed += np.bincount(depth[haunted] - 1, (counted - values)[haunted], len(self.missed))
         for which, slots in ghosts:
-            mine, at = np.unique((depth[which] - 1) * len(weight) + slots, return_inverse=True)
-            row, slot = np.divmod(mine, len(weight))
-            before = self.seen[row, slot]
-            after = before + np.bincount(at, counted[which], len(mine))
-            self.seen[row, slot] = after
-            chance = 1 - 1 / weight[slot]
-            self.variance += np.bincount(row, chance * (after**2 - before**2), len(self.variance))
-            np.maximum.at(self.largest, row, chance * after)
+            haunting.account(which, slots, depth, counted, weight, self.seen, self.variance, self.largest)
 
     def sums(self) -> list[Any]:
         """What `load` takes, besides what was seen."""
@@ -172,9 +167,9 @@ class Monitor:
         weights = np.ones(len(found))
         ghosts: list[tuple[Array, Array]] = []
         for view, rows in zip(found.views, found.rows, strict=True) if self.watching else ():
-            noted = view.notes[WATCH][rows]
-            which = np.flatnonzero(noted)
-            slots = noted[which].astype(np.int64) - 1
+            noted = view.notes[WATCH]
+            which = marked_of(noted, rows)
+            slots = noted[rows[which]].astype(np.int64) - 1
             haunts = self._ghost[slots]
             which, slots = which[haunts], slots[haunts]
             if len(which):
@@ -239,7 +234,7 @@ class Monitor:
 
     def ghosts(self, column: Array) -> int:
         """How many rows are here only because they are watched; `column` is the rows' note."""
-        return int(self._ghost[column[np.flatnonzero(column)].astype(np.int64) - 1].sum())
+        return int(self._ghost[column[marked(column)].astype(np.int64) - 1].sum())
 
     # -- inside -------------------------------------------------------------------------------------
 
@@ -265,7 +260,7 @@ class Monitor:
 
     def _watched(self, view: View) -> Watched:
         column = view.notes[WATCH]
-        rows = np.flatnonzero(column)
+        rows = marked(column)
         slots = column[rows].astype(np.int64) - 1
         return Watched(rows, slots, self._ghost[slots], np.empty(0, np.int64))
 

@@ -64,17 +64,16 @@ class Sizes:
 
     def of(self, view: View, rows: Array | slice, span: float) -> Array:
         """Results each of these rows is expected to bring in `span` seconds."""
-        which = np.arange(len(view))[rows]
         if self._given is not None:
             number, words, results = self._given[view.stream]
-            own = view.words[number][which]
+            own = view.words[number][rows]
             at = np.minimum(np.searchsorted(words, own), len(words) - 1)
             return np.where(words[at] == own, results[at], 0.0)
         if not self.known:
-            return np.ones(len(which))
+            return np.ones(len(view.ts[rows]))
         # In the beginning little time has passed, and rates taken over it would be anything.
         seconds, least = self._passed.seconds, span * LEARNING
-        return span * (self._rates.rates(view, which) * min(1.0, seconds / least) + 1 / max(seconds, least))
+        return span * (self._rates.rates(view, rows) * min(1.0, seconds / least) + 1 / max(seconds, least))
 
     def mean(self, results: Array) -> float:
         """What rows that came lately, these among them, are expected to bring; 1 where that is given."""

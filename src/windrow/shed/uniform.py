@@ -143,6 +143,7 @@ class UniformRanking(Ranking):
             level = min((float(each.min()) for each in drawn if len(each)), default=1.0)
             for s in streams:
                 np.minimum(views[s].notes[THIN], level, out=views[s].notes[THIN])
+        self._identities.forget()
 
     def judge(self, known: Quality) -> Quality:
         return self._tally.judge(known, self._p)
@@ -182,7 +183,7 @@ class UniformRanking(Ranking):
             self._p = max(LEAST, min(fractions))
 
     def _drawn(self, view: View) -> Array:
-        return uniforms(self._identities.of(view, slice(None)), STAYING)
+        return self._identities.draw(view, STAYING)
 
     # -- over a restart -----------------------------------------------------------------------------
 

@@ -69,7 +69,8 @@ class HashIndex:
             mixed = np.empty(capacity, np.int64)
             mixed[:live] = self._mixed[shift : shift + live]
             self._mixed = mixed
-        probing.shift_chains(self.head, self.back, shift, live)
+        if shift:
+            probing.shift_chains(self.head, self.back, shift, live)
 
     def _index(self, columns: Sequence[Array], first: int, start: int, end: int) -> None:
         if self._mixed is None:

@@ -1,0 +1,74 @@
+"""Rates by step of a score and part of the window, fitted to counts: two factors and what they leave out.
+
+The tables are small, a thousand cells, and are fitted every few quanta: numpy would spend its time on calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+PRIOR = 1.0
+"""Results at ratio 1 that every count begins with."""
+ROUNDS = 6
+
+
+@njit(cache=True, nogil=True)
+def _ratio(found: Any, expected: Any, known: int) -> Any:
+    """found / expected, drawn towards 1 by as much as chance explains; `known` of the numbers could be chosen
+    to make the sums agree."""
+    out = np.ones(len(found))
+    agree = found.sum() / max(expected.sum(), 1e-300)
+    chi2, seen = 0.0, 0
+    for k in range(len(found)):
+        wanted = expected[k] * agree
+        if wanted > 0:
+            out[k] = (found[k] + PRIOR) / (wanted + PRIOR)
+            chi2 += (found[k] - wanted) ** 2 / max(wanted, 0.1)
+            seen += 1
+    real = max(0.0, 1.0 - max(seen - known, 0) / chi2) if chi2 > 0 else 0.0
+    for k in range(len(found)):
+        out[k] = 1 + real * (out[k] - 1)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def fit(found: Any, spent: Any) -> Any:
+    """Results per second by part, factors by step, and factors by step and part; there are some results."""
+    steps, parts = found.shape
+    results = found.sum()
+    mean, by_part, by_step = results / spent.sum(), np.ones(parts), np.ones(steps)
+    found_by_part, found_by_step = found.sum(axis=0), found.sum(axis=1)
+    for _ in range(ROUNDS if steps > 1 else 1):
+        expected = np.zeros(parts)
+        for step in range(steps):
+            expected += mean * by_step[step] * spent[step]
+        by_part = _ratio(found_by_part, expected, 1)
+        if steps > 1:
+            expected = np.zeros(steps)
+            for step in range(steps):
+                expected[step] = mean * (spent[step] * by_part).sum()
+            by_step = _ratio(found_by_step, expected, 1)
+    whole = spent * by_part * by_step.reshape(steps, 1)
+    mean = results / whole.sum()
+    both = np.ones(found.shape)
+    if steps > 1:
+        both = _ratio(found.ravel(), mean * whole.ravel(), steps + parts - 1).reshape(found.shape)
+    return mean * by_part, by_step, both
+
+
+@njit(cache=True, nogil=True)
+def steepest(rates: Any) -> Any:
+    """By step and part, the greatest mean rate from the beginning of the part to the end of any."""
+    steps, parts = rates.shape
+    out = np.empty(rates.shape)
+    for step in range(steps):
+        for part in range(parts):
+            total, best = 0.0, 0.0
+            for end in range(part, parts):
+                total += rates[step, end]
+                best = max(best, total / (end - part + 1))
+            out[step, part] = best
+    return out

@@ -1,0 +1,34 @@
+"""Adding up what ghosts take part in: rows that are here only to tell what was lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def account(
+    which: Any,
+    slots: Any,
+    depth: Any,
+    counted: Any,
+    weight: Any,
+    seen: Any,
+    variance: Any,
+    largest: Any,
+) -> None:
+    """Results `which` have a ghost in these slots. By the number of a result's ghosts, and by slot, adds what
+    it is `counted` as to what was `seen`.
+
+    With y what a ghost of weight w takes part in, (1 - 1/w) y^2 adds to the variance; it grows by the
+    difference with every result.
+    """
+    for k in range(len(which)):
+        level, slot = depth[which[k]] - 1, slots[k]
+        chance = 1.0 - 1.0 / weight[slot]
+        before = seen[level, slot]
+        after = before + counted[which[k]]
+        seen[level, slot] = after
+        variance[level] += chance * (after * after - before * before)
+        largest[level] = max(largest[level], chance * after)
