@@ -17,6 +17,8 @@ import windrow as wr
 from likenesses import LISTS, alike, likenesses, random_list
 from oracle import SECOND, Term
 from queries import CUTS, Case, Flow, arrivals, examples, flows, pair, play, tiny
+from windrow.engine.ages import Ages
+from windrow.engine.probe import Look
 from windrow.errors import QueryError
 from windrow.expr.split import split
 from windrow.kernels import inverted
@@ -174,7 +176,7 @@ def test_probing_goes_on_where_it_stopped(measure: str, limit: float, room: int,
     offset, first = 10, 35
     held = Postings.of(*packed(stored))
     sizes, elements = packed(probing)
-    bounds = np.append(0, np.cumsum(sizes))
+    starts = np.cumsum(sizes) - sizes
     share = limit if measure == "jaccard" else -1.0
     at_least = 1 if measure == "jaccard" else int(limit)
     counts, touched = np.zeros(300, np.int32), np.empty(300, np.int32)
@@ -182,7 +184,7 @@ def test_probing_goes_on_where_it_stopped(measure: str, limit: float, room: int,
     found, more, state = [], True, fresh_state()
     while more:
         more, written, _ = inverted.probe_inverted(
-            state, bounds, elements, oldest, latest, held.tokens, held.starts, held.rows, held.bounds,
+            state, starts, sizes, elements, oldest, latest, held.tokens, held.starts, held.rows, held.bounds,
             offset, ts, first, ordered, at_least, share, False, counts, touched, out_probe, out_row,
         )  # fmt: skip
         found += zip(out_probe[:written].tolist(), out_row[:written].tolist(), strict=True)
@@ -217,7 +219,7 @@ def test_a_window_holds_its_sets_and_no_more() -> None:
             bare.keep(alive)
         sizes.append(window.nbytes - bare.nbytes)
         positions = np.arange(window.first, window.end)
-        starts, found, elements = window.sets(0, positions)
+        starts, found, elements = window.sets(-1, positions)
         kept = window.gather(positions, ["w"])[0].to_pylist()
         got = [elements[a : a + n].tolist() for a, n in zip(starts, found, strict=True)]
         assert got == [sorted(set(x)) for x in kept]
@@ -227,19 +229,26 @@ def test_a_window_holds_its_sets_and_no_more() -> None:
 
 
 def test_fewer_ages_cost_less() -> None:
-    """A row of the other stream one window long ago, or lately: only so many postings are visited."""
+    """Of ten parts of the window by age, the youngest and two others: just their pairs, few postings."""
     rng = Random(9)
     words = pa.array([random_list(rng, "v", 0.0) for _ in range(4000)], LISTS["v"])
-    compared = []
-    for window in ("400 s", "40 s"):
-        query = wr.Query(
-            {"a": wr.Stream("ts", "400 s"), "b": wr.Stream("ts", window)}, "overlap(a.v, b.v) >= 3"
+    query = wr.Query({a: wr.Stream("ts", "400 s") for a in "ab"}, "overlap(a.v, b.v) >= 3")
+    op = wr.Operator(query)
+    op.process({"b": tiny([k / 10 for k in range(4000)], v=words), "a": tiny([], v=words[:0])})
+    op.process({"a": tiny([399.9, 399.9], v=pa.array([[0, 1, 2, 7], [7, 2, 1]], LISTS["v"]))})
+    join = op._join
+    assert join is not None
+    probe, window, found, compared = join._probes[0], join.windows[1], [], []
+    for ages in (None, Ages.of_parts((0, 4, 9), 10, 40 * SECOND)):
+        before = probe.compared
+        looked = probe.look(join.windows, np.arange(2), Look((ages,)))
+        found.append(
+            {pair for p in looked for pair in zip(*(p.rows[s].tolist() for s in (0, 1)), strict=True)}
         )
-        op = wr.Operator(query)
-        op.process({"b": tiny([k / 10 for k in range(4000)], v=words), "a": tiny([], v=words[:0])})
-        op.process({"a": tiny([399.9], v=pa.array([[0, 1, 2, 7]], LISTS["v"]))})
-        compared.append(op.measure().comparisons)
-    assert 0 < compared[1] < compared[0] / 5
+        compared.append(probe.compared - before)
+    part = (399_900_000 - window.ts) // (40 * SECOND)
+    assert found[1] == {(i, p) for i, p in found[0] if part[p] in (0, 4, 9)}
+    assert len(found[1]) > 50 and 0 < compared[1] < 0.4 * compared[0]
 
 
 # --- Plans and errors ------------------------------------------------------------------------------------

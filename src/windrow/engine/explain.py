@@ -32,6 +32,8 @@ TEXT_BYTES = 24
 """Taken for a value whose length the schema does not tell."""
 INDEX_BYTES = 12
 """Of a row in a hash index, with room for growing."""
+SET_BYTES = 100
+"""Of a row's set of some eight elements, by row and by element."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +189,8 @@ def _assumed(
 def _row_bytes(join: Join, stream: int) -> float:
     """A row in its window: payload, time, words and index."""
     payload = sum(_width(field.type) for field in join.schemas[stream])
-    return payload + 8 * (1 + len(join.words[stream]) + len(join.notes)) + INDEX_BYTES
+    sets = SET_BYTES * len(join.sets[stream])
+    return payload + 8 * (1 + len(join.words[stream]) + len(join.notes)) + INDEX_BYTES + sets
 
 
 def _width(kind: pa.DataType) -> float:

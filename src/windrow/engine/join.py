@@ -68,7 +68,7 @@ class Join:
         self.words = [self.predicate.words_of(s) for s in range(count)]
         self.numbers: dict[Word, int] = {w: k for words in self.words for k, w in enumerate(words)}
         self.sets = [self.predicate.sets_of(s) for s in range(count)]
-        self.numbers |= {w: k for sets in self.sets for k, w in enumerate(sets)}
+        self.numbers |= {w: -1 - k for sets in self.sets for k, w in enumerate(sets)}
         self.shedder = self._make_shedder()
         self.saver = make_saver(query)
         """What saves time under a deadline."""
@@ -140,7 +140,8 @@ class Join:
         """Follows another plan from now on; brings the windows' indexes into line with it."""
         self._compared_before = self.compared
         self.plan = plan
-        self._probes = [Probe(d, self.numbers, self.query.aliases, self.functions) for d in plan.directions]
+        what = (self.numbers, self.windows, self.query.aliases, self.functions)
+        self._probes = [Probe(d, *what) for d in plan.directions]
         hashed: list[dict[tuple[int, ...], int | None]] = [{} for _ in self.windows]
         ranged: list[set[int]] = [set() for _ in self.windows]
         for step in (step for direction in plan.directions for step in direction.steps):

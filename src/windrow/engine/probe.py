@@ -48,6 +48,7 @@ class Probe:
         self,
         direction: Direction,
         numbers: dict[Word, int],
+        windows: list[Window],
         aliases: tuple[str, ...],
         functions: Mapping[str, Function],
     ) -> None:
@@ -55,7 +56,7 @@ class Probe:
         self._numbers = numbers
         self._aliases = aliases
         self._functions = functions
-        self._searches = [Search(step, numbers) for step in direction.steps]
+        self._searches = [Search(step, numbers, windows) for step in direction.steps]
 
     @property
     def compared(self) -> int:

@@ -36,12 +36,15 @@ class Search:
     step
         What to look up.
     numbers
-        For each stream, which column of its window holds a word.
+        For each stream, which column of its window holds a word, or which of its sets.
+    windows
+        Of all streams: the sets of bound rows are taken from there.
     """
 
-    def __init__(self, step: Step, numbers: dict[Word, int]) -> None:
+    def __init__(self, step: Step, numbers: dict[Word, int], windows: list[Window]) -> None:
         self.step = step
         self.numbers = numbers
+        self._windows = windows
         self.compared = 0
         self._out_probe = np.empty(CANDIDATES, np.int64)
         self._out_row = np.empty(CANDIDATES, np.int64)
@@ -81,12 +84,10 @@ class Search:
 
     def _bound(self, partials: Partials, windows: list[Window]) -> list[Array]:
         """What is looked up, of the streams that are bound: a column for each condition that drives the
-        step, or the bounds and the elements of sets."""
+        step, or the positions of rows whose sets are."""
         words = [bound_word(c, self.step.stream) for c in self.step.driver]
         if self.step.access.path == "inverted":
-            bound = words[0].stream
-            starts, sizes, elements = windows[bound].sets(self.numbers[words[0]], partials.rows[bound])
-            return [np.append(starts, starts[-1] + sizes[-1]), elements]
+            return [partials.rows[words[0].stream]]
         return [partials.values(w.stream, windows[w.stream].column(self.numbers[w])) for w in words]
 
     def _kernels(
@@ -96,7 +97,7 @@ class Search:
         one for each sorted run."""
         step, ts = self.step, window.ts
         if step.access.path == "inverted":
-            yield from self._inverted(parts, window, first, values)
+            yield from self._inverted(parts, window, first, values[0])
             return
         if step.access.path == "hash":
             index = window.indexes[tuple(self.numbers[w] for w in step.indexed)]
@@ -124,11 +125,14 @@ class Search:
                 yield _bind(probing.probe_sorted, *sides, offset, ts, first)
 
     def _inverted(
-        self, parts: Iterable[tuple[Array, Array]], window: Window, first: int, sets: list[Array]
+        self, parts: Iterable[tuple[Array, Array]], window: Window, first: int, bound: Array
     ) -> Iterator[Kernel]:
-        """The postings of each segment that lies inside the time bounds."""
+        """The postings of each segment that lies inside the time bounds, for sets of rows at these positions
+        of the bound stream."""
         likeness = self.step.driver[0]
         assert isinstance(likeness, Likeness)
+        word = bound_word(likeness, self.step.stream)
+        sets = self._windows[word.stream].sets(self.numbers[word], bound)
         share = float(likeness.threshold) if likeness.measure == "jaccard" else -1.0
         wanted = (likeness.at_least, share, likeness.strict)
         number = self.numbers[self.step.indexed[0]]
@@ -137,7 +141,7 @@ class Search:
         room = (np.zeros(longest, np.int32), np.empty(longest, np.int32))
         for bounds in parts:
             for segment in _segments(window, first, bounds):
-                held, offset = segment.sets[number], window.offset_of(segment)
+                held, offset = segment.sets[-1 - number], window.offset_of(segment)
                 index = (held.tokens, held.starts, held.rows, held.bounds)
                 sides = (*sets, *bounds, *index, offset, window.ts, first, window.ordered)
                 yield _bind(inverted.probe_inverted, *sides, *wanted, *room)

@@ -145,7 +145,8 @@ def _count_rest(postings: Any, low: int, high: int, counts: Any, touched: Any, c
 @njit(cache=True, nogil=True)
 def probe_inverted(
     state: Any,
-    probe_bounds: Any,
+    probe_starts: Any,
+    probe_sizes: Any,
     probe_tokens: Any,
     oldest: Any,
     latest: Any,
@@ -175,15 +176,15 @@ def probe_inverted(
     found = 0
     compared = 0
     longest = 0
-    for i in range(len(oldest)):
-        longest = max(longest, probe_bounds[i + 1] - probe_bounds[i])
+    for size in probe_sizes:
+        longest = max(longest, size)
     low = np.empty(longest, np.int64)
     high = np.empty(longest, np.int64)
     rows = len(bounds) - 1
     k = state[1]
     candidates = state[2]
     for i in range(state[0], len(oldest)):
-        size = probe_bounds[i + 1] - probe_bounds[i]
+        size = probe_sizes[i]
         if k < 0:
             k = 0
             candidates = 0
@@ -198,7 +199,7 @@ def probe_inverted(
                 b = upper(ts, offset + a, offset + b, until) - offset
             lists = 0
             if a < b and size >= needed:
-                wanted = probe_tokens[probe_bounds[i] : probe_bounds[i + 1]]
+                wanted = probe_tokens[probe_starts[i] : probe_starts[i] + size]
                 lists = _lists(wanted, tokens, starts, postings, a, b, low, high)
             if lists >= needed:
                 if needed > 1:

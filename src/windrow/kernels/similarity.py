@@ -71,16 +71,13 @@ def common(
         x, y = starts_a[i], starts_b[i]
         end_x, end_y = x + sizes_a[i], y + sizes_b[i]
         shared = 0
-        # Invariant: `shared` counts the common elements below both a[x] and b[y].
+        # Invariant: `shared` counts the common elements below both a[x] and b[y]. Which of them is smaller
+        # cannot be foretold, so nothing branches on it.
         while x < end_x and y < end_y:
-            if a[x] == b[y]:
-                shared += 1
-                x += 1
-                y += 1
-            elif a[x] < b[y]:
-                x += 1
-            else:
-                y += 1
+            p, q = a[x], b[y]
+            shared += int(p == q)
+            x += int(p <= q)
+            y += int(q <= p)
         out[i] = shared
     return out
 

@@ -79,8 +79,9 @@ class Window:
         return len(self._columns) - 1
 
     def column(self, number: int) -> Array:
-        """A word (or further column) of all rows, by position."""
-        return self._columns[number + 1]
+        """A word (or further column) of all rows, by position. Sets are numbered from -1 down and do not fit
+        a column: a row's set is told by its position."""
+        return self._columns[number + 1] if number >= 0 else np.arange(self.end)
 
     @property
     def time_span(self) -> int:
@@ -132,12 +133,17 @@ class Window:
         return [gather([s.payload.column(name) for s in self.segments], places) for name in names]
 
     def sets(self, number: int, positions: Array) -> tuple[Array, Array, Array]:
-        """(starts, sizes, elements): one of the sets of the rows at `positions`, packed."""
+        """(starts, sizes, elements): the sets of this number of the rows at `positions`."""
         if len(positions) == 0:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
+        low, high = int(positions.min()), int(positions.max()) + 1
+        if high - low < len(positions):
+            # Candidates name the same rows again and again: each is unpacked once.
+            starts, sizes, elements = self.sets(number, np.arange(low, high))
+            return starts[positions - low], sizes[positions - low], elements
         places = self._places(positions)
         inside = [
-            (self.segments[s].sets[number], which, places.row[which])
+            (self.segments[s].sets[-1 - number], which, places.row[which])
             for s in np.unique(places.seg)
             for which in [np.flatnonzero(places.seg == s)]
         ]
