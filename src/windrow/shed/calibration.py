@@ -126,8 +126,7 @@ class Calibration:
         `passed` is how long ago rows last were."""
         self._span = span
         self._fade(passed, seconds)
-        if self._fitted is None or self._middle == 0.0:
-            self._follow(scores)
+        self._follow(scores)
         weights = np.broadcast_to(float(each), len(ts))
         scores = scores.view(np.int64)
         learning.spend_time(ts, scores, weights, now, seconds, *self._scale, span, self._spent)
