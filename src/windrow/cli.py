@@ -1,4 +1,4 @@
-"""The command line: `windrow run`, `windrow sql`, `windrow demo`, `windrow lab`, `windrow bench`. Heavy imports wait for their command."""
+"""The command line: `windrow run`, `sql`, `demo`, `lab`, `bench`. Heavy imports wait for their command."""
 
 from __future__ import annotations
 

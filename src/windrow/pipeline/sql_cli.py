@@ -1,4 +1,4 @@
-"""`windrow sql`. Exit code 0 when done or stopped, 1 if the run failed, 2 if the text or an option is wrong."""
+"""`windrow sql`. Exit code 0 when done or stopped, 1 if the run failed, 2 if the text is wrong."""
 
 from __future__ import annotations
 
@@ -144,9 +144,9 @@ def _run(
         parsed = relative_to(parsed, base)
         frames, script = bind(parsed, session, streaming=wanted.stream, parameters=values)
         if wanted.check:
-            answers = Answers(frames, partitions, state or "not used")
-            for statement in script.statements:
-                answers.prepare(statement)
+            # Building the frames checks everything and starts nothing: any place for the state will do.
+            if script.statements:
+                Answers(frames, partitions, state or "not written").of(script.statements, session)
             console.print(Text(str(script)), soft_wrap=True)
             return
         if not script.statements:
@@ -175,8 +175,12 @@ def _stream(answer: Any, wanted: Wanted, console: Console) -> None:
         raise QueryError("--trigger: 'batch' is no stream; leave --stream out")
     assert wanted.checkpoint is not None
     check_sink(answer, "--out", wanted.format)
-    sink = (answer, "--out", wanted.format, wanted.out, {}, "append", "sql", wanted.checkpoint)
-    run_stream("sql", lambda: Running(start(*sink, spark_trigger(trigger))), console)
+    place, at = wanted.checkpoint, spark_trigger(trigger)
+
+    def begin() -> Running:
+        return Running(start(answer, "--out", wanted.format, wanted.out, {}, "append", "sql", place, at))
+
+    run_stream("sql", begin, console)
 
 
 def _write(answer: Any, wanted: Wanted, console: Console) -> None:

@@ -59,6 +59,8 @@ class Windrow(Dialect):
         def _parse_statement(self) -> exp.Expr | None:
             if not self._curr:
                 return None
+            if self._match(TokenType.SEMICOLON):  # with comments and nothing else
+                return exp.Semicolon()
             if self._match_text_seq("CREATE", "STREAM"):
                 return self._parse_stream_definition()
             explained = self._match_text_seq("EXPLAIN")
@@ -78,8 +80,6 @@ class Windrow(Dialect):
                 self.raise_error("a subquery is not supported in FROM; make it a stream of its own")
             table = self._parse_table_parts()
             assert table is not None  # it raises where there is no name
-            if self._match(TokenType.L_PAREN, advance=False):
-                self.raise_error("a call is not supported in FROM; name a stream")
             alias = self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS)
             if alias:
                 table.set("alias", alias)

@@ -58,6 +58,8 @@ def _joined(text: Text, join: exp.Expr) -> exp.Expr:
 def _read_table(
     text: Text, table: exp.Table, for_all: exp.Expr | None, known: Mapping[str, Known] | None
 ) -> From:
+    if not isinstance(table.this, exp.Identifier):
+        raise text.at("a call is not supported in FROM; name a stream", table)
     name = ".".join(part.name for part in table.parts)
     if known is not None and name not in known:
         alike = next((k for k in known if k.lower() == name.lower()), None)
