@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -152,6 +151,35 @@ def test_estimates_of_a_sample_hold_the_truth():
         assert row.least_high == row.least >= truth.least and row.least_low is None
 
 
+def test_estimates_on_a_stream(tmp_path):
+    """Groups gather their sample over all batches: figures are those of one batch with all rows."""
+    left, right = Stream(tmp_path / "left"), Stream(tmp_path / "right")
+    for n in range(4):
+        left.put(rows(10 + n, 300, start=10 * n, span=10, keys=5))
+        right.put(rows(20 + n, 300, start=10 * n, span=10, keys=5))
+    text = """SELECT window_start AS start, count(*) AS n FROM left a, right b WHERE a.k = b.k
+              GROUP BY TUMBLE(greatest(a.ts, b.ts), INTERVAL 15 SECONDS) WINDOW 4 SECONDS"""
+    limited = f"{text} WITH (memory = '200 rows', shed = 'cluster', confidence = 0.999)"
+
+    def read():
+        return {"left": left.read(), "right": right.read()}
+
+    settings = {"time": "ts", "partitions": 1}
+    sampled = wr.sql(limited, spark(), read(), state=str(tmp_path / "state"), **settings)
+    run(sampled, tmp_path / "sampled", ["start", "n", "n_low", "n_high"])
+    exact = wr.sql(text, spark(), read(), state=str(tmp_path / "other"), **settings)
+    run(exact, tmp_path / "exact", ["start", "n"])
+    truth = dict(written(tmp_path / "exact"))
+    found = list(written(tmp_path / "sampled"))
+    assert len(found) >= 1 and len(truth) >= 1
+    for start, n, low, high in found:
+        assert low < n < high and low <= truth_of(truth, start) <= high
+
+
+def truth_of(truth: dict, start) -> int:
+    return next(n for at, n in truth if at == start)
+
+
 def test_a_sample_brings_its_weights():
     out = ask("SELECT a.id FROM left a, right b WHERE a.k = b.k WINDOW 4 SECONDS "
               "WITH (memory = '100 rows', shed = uniform)", tables(), partitions=1)  # fmt: skip
@@ -225,6 +253,7 @@ def test_sources_are_created_read_and_explained(tmp_path):
     (plan,) = wr.sql(created + "EXPLAIN " + SELECT, spark(), streaming=False).collect()
     assert plan.query == "query" and "left a [4 seconds]" in plan.plan and "a.k = b.k" in plan.plan
     assert "Memory for an exact answer" in plan.plan
+    assert wr.sql(created + "EXPLAIN " + SELECT, spark()).count() == 1  # of streams, with no place for state
 
 
 def test_tables_of_the_session_are_streams_too():
@@ -298,5 +327,6 @@ def test_what_is_wrong_around_the_text():
         lambda: ask(f"{SELECT} WITH (name = 'one'); {SELECT} WITH (name = 'one')", data)
     )
     missing = "CREATE STREAM left TIME ts FROM (format = 'parquet', path = '/no/such/place');" + SELECT
-    assert "stream 'left'" in failing(lambda: wr.sql(missing, spark(), {"right": frame(data["right"])}))
-    assert not Path("/no/such/place").exists()
+    message = failing(lambda: wr.sql(missing, spark(), {"right": frame(data["right"])}))
+    assert message.startswith("sql, line 1, column 15: stream 'left': ") and "^^^^" in message
+    assert "got [3]" in failing(lambda: ask(SELECT, data, parameters={"x": [3]}))

@@ -91,9 +91,11 @@ def sql_command(
     from windrow.statements.read import parse_script
 
     try:
-        wanted = Wanted(check, stream, out, format, checkpoint, trigger, limit, json)
+        wanted = Wanted(check, stream, _place(out), format, _place(checkpoint), trigger, limit, json)
         values = dict(_parameter(given) for given in parameters or ())
         parsed = parse_script(_text(file), "stdin" if file == "-" else file)
+        if not check:
+            parsed.check_selects()
         base = Path.cwd() if file == "-" else Path(file).resolve().parent
         _run(parsed, base, wanted, values, partitions, master)
     except WindrowError as error:
@@ -111,6 +113,11 @@ def _text(file: str) -> str:
         raise QueryError(f"{file}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise QueryError(f"{file}: is no text in UTF-8") from None
+
+
+def _place(path: str | None) -> str | None:
+    """A local path from here, wherever Spark runs; URLs as they are."""
+    return path if path is None or "://" in path else str(Path(path).resolve())
 
 
 def _parameter(given: str) -> tuple[str, str | int | float]:
@@ -149,8 +156,6 @@ def _run(
                 Answers(frames, partitions, state or "not written").of(script.statements, session)
             console.print(Text(str(script)), soft_wrap=True)
             return
-        if not script.statements:
-            raise parsed.text.error("there is no SELECT; a stream that is created waits to be read", None)
         answer = Answers(frames, partitions, state).of(script.statements, session)
         if any(statement.explain for statement in script.statements):
             for row in answer.collect():
@@ -193,8 +198,8 @@ def _write(answer: Any, wanted: Wanted, console: Console) -> None:
 
 def _show(answer: Any, wanted: Wanted, console: Console) -> None:
     if wanted.json:
-        for line in answer.limit(wanted.limit).toJSON().collect():
-            typer.echo(line)
+        for row in answer.limit(wanted.limit).selectExpr("to_json(struct(*))").collect():
+            typer.echo(row[0])
         return
     rows = answer.limit(wanted.limit + 1).collect()
     table = Table(box=None, header_style="bold")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -118,7 +118,8 @@ class Answers:
             )
         told = []
         for statement in statements:
-            prepared = self.prepare(statement)
+            # Nothing runs, so any place for the state will do.
+            prepared = replace(self, state=self.state or "not written").prepare(statement)
             plan = explain(statement.query, {f.alias: f.arrow for f in prepared.frames})
             told.append((statement.name, f"{statement}\n{prepared.layout}\n{plan}"))
         return session.createDataFrame(told, f"{QUERY} string, {PLAN} string")

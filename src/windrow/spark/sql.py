@@ -66,9 +66,8 @@ def sql(
     ...     spark=spark, time="at", state="/data/state")                                # doctest: +SKIP
     """
     parsed = parse_script(text)
+    parsed.check_selects()
     frames, script = bind(parsed, spark, streams, time, streaming, functions, parameters)
-    if not script.statements:
-        raise parsed.text.error("there is no SELECT; a stream that is created waits to be read", None)
     return Answers(frames, partitions, state, name).of(script.statements, spark)
 
 
@@ -92,7 +91,7 @@ def bind(
             raise QueryError(f"streams: '{named}': expected a Spark DataFrame, got {type(frame).__name__}")
         if named in parsed.sources:
             raise QueryError(f"streams: '{named}' is created in the text too; leave one out")
-    frames = {**given, **{n: _read(spark, source, streaming) for n, source in parsed.sources.items()}}
+    frames = {**given, **{n: _read(spark, parsed, source, streaming) for n, source in parsed.sources.items()}}
     for named in parsed.names:
         if named.lower() not in {known.lower() for known in frames} and _is_table(spark, named):
             frames[named] = spark.table(named)
@@ -112,9 +111,12 @@ def relative_to(parsed: Parsed, base: Path) -> Parsed:
     return replace(parsed, sources=sources)
 
 
-def _read(spark: SparkSession, source: Source, streaming: bool) -> DataFrame:
-    where = f"stream '{source.name}'"
-    return read_source(spark, where, source.format, source.path, source.options, source.schema, streaming)
+def _read(spark: SparkSession, parsed: Parsed, source: Source, streaming: bool) -> DataFrame:
+    taken = (source.format, source.path, source.options, source.schema)
+    try:
+        return read_source(spark, f"stream '{source.name}'", *taken, streaming)
+    except QueryError as error:
+        raise parsed.text.error(str(error), source.span) from error.__cause__
 
 
 def _is_table(spark: SparkSession, name: str) -> bool:

@@ -35,6 +35,11 @@ class Parsed:
         tables = (table for select in self.selects for table in select.find_all(exp.Table))
         return tuple(dict.fromkeys(".".join(part.name for part in table.parts) for table in tables))
 
+    def check_selects(self) -> None:
+        """Refuses a text that asks for nothing."""
+        if not self.selects:
+            raise self.text.error("there is no SELECT; a stream that is created waits to be read", None)
+
     def bind(
         self,
         known: Mapping[str, Known] | None = None,
@@ -55,6 +60,11 @@ class Parsed:
         parameters
             Values for names that no stream has, such as a threshold.
         """
+        for given, value in (parameters or {}).items():
+            if not isinstance(value, str | int | float | bool | None):
+                raise QueryError(
+                    f"parameters: '{given}': expected a text, a number, a truth value or None, got {value!r}"
+                )
         called = {n: f if isinstance(f, Function) else Function(f) for n, f in (functions or {}).items()}
         if known is not None or self.sources:
             known = {**(known or {}), **self._declared(known or {})}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from windrow.model.query import Query
 from windrow.model.units import format_duration
-from windrow.statements.place import Places
+from windrow.statements.place import Places, Span
 
 AGGREGATES = ("count", "sum", "avg", "min", "max")
 
@@ -23,6 +23,8 @@ class Source:
     """Names and types; empty where the format tells them."""
     time: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    span: Span | None = field(default=None, compare=False, repr=False)
+    """Where the name stands in the text."""
 
     @property
     def schema(self) -> str | None:

@@ -115,6 +115,7 @@ def read_source(text: Text, node: CreateStream) -> Source:
         tuple(columns),
         time.name if time is not None else None,
         {key: value for key, value in values.items() if key not in taken},
+        span_of(node.this),
     )
 
 
