@@ -301,9 +301,9 @@ WINDOW 30 min;"""
         ("SELECT x FROM left a, right b WHERE a.k = b.k WINDOW 1 s", "x", "could be of a or b"),
         ("SELECT a.id FROM left a, right b WHERE a.k = b.s WINDOW 1 s", "a.k = b.s", "compare"),
         ("SELECT a.id FROM left a, right b WHERE a.k < 3 WINDOW 1 s", "a.k < 3", "cross"),
-        ("SELECT nonsense(a.id) FROM left a, right b WHERE a.k = b.k WINDOW 1 s", "SELECT", "nonsense"),
+        ("SELECT nonsense(a.id) FROM left a, right b WHERE a.k = b.k WINDOW 1 s", "nonsense", "nonsense"),
         ("SELECT count(*) FROM left a, right b WHERE a.k = b.k GROUP BY TUMBLE(b.x, '1 s') WINDOW 1 s",
-         "SELECT", "timestamp"),
+         "TUMBLE", "timestamp"),
     ],
 )  # fmt: skip
 def test_what_only_the_frames_tell(text, place, told):
@@ -326,6 +326,12 @@ def test_what_is_wrong_around_the_text():
     assert "two statements are called 'one'" in failing(
         lambda: ask(f"{SELECT} WITH (name = 'one'); {SELECT} WITH (name = 'one')", data)
     )
+    other = "SELECT a.s AS a FROM left a, right b WHERE {} WINDOW 1 s"
+    for on in ("a.k = b.k", "a.k = b.k GROUP BY tumble(b.ts, '1 s'), a.s"):
+        message = failing(lambda on=on: ask(f"{SELECT};\n{other.format(on)}", data))
+        assert "'a' is string, in statement 'query1' bigint" in message and "a.s AS a" in message
+    named = SELECT.replace("AS sum", "AS query")
+    assert "says whose row it is" in failing(lambda: ask(f"{named}; {SELECT}", data))
     missing = "CREATE STREAM left TIME ts FROM (format = 'parquet', path = '/no/such/place');" + SELECT
     message = failing(lambda: wr.sql(missing, spark(), {"right": frame(data["right"])}))
     assert message.startswith("sql, line 1, column 15: stream 'left': ") and "^^^^" in message

@@ -47,13 +47,17 @@ class Answers:
         if len(statements) == 1:
             return self._alone(statements[0])
         parts: list[DataFrame] = []
+        kinds: dict[str, tuple[str, str]] = {}
         for members in sharing(statements):
             if len(members) > 1:
-                parts.append(self._shared(members, len(parts)))
-            else:
-                parts.append(self._alone(members[0]).withColumn(QUERY, sf.lit(members[0].name)))
-        with telling("columns of one name must have one type in all statements"):
-            whole = reduce(lambda x, y: x.unionByName(y, allowMissingColumns=True), parts)
+                parts.append(self._shared(members, len(parts), kinds))
+                continue
+            (only,) = members
+            answer = self._alone(only)
+            with pointing(only):
+                _check_kinds(only, answer, kinds)
+            parts.append(answer.withColumn(QUERY, sf.lit(only.name)))
+        whole = reduce(lambda x, y: x.unionByName(y, allowMissingColumns=True), parts)
         return whole.select(QUERY, *(quoted(c) for c in whole.columns if c != QUERY))
 
     def prepare(self, statement: Statement) -> Prepared:
@@ -82,7 +86,9 @@ class Answers:
                 named |= {extra: extra for extra in (WEIGHT, CLUSTER) if extra not in taken}
             return results.select(*(sf.expr(sql).alias(name) for name, sql in named.items()))
 
-    def _shared(self, members: Sequence[Statement], number: int) -> DataFrame:
+    def _shared(
+        self, members: Sequence[Statement], number: int, kinds: dict[str, tuple[str, str]]
+    ) -> DataFrame:
         """One join for all; every column is what the row's own statement says."""
         first = members[0]
         name = "-".join([*([self.name] if self.name else []), "shared", *([str(number)] if number else [])])
@@ -100,15 +106,13 @@ class Answers:
         for member in members:
             mine = sf.col(QUERY) == member.name
             with pointing(member), telling("select"):
-                for column, sql in columns_of(member, self._frames(member)).items():
-                    if column.lower() == QUERY:
-                        raise QueryError(f"select: '{QUERY}' says whose row it is; rename the column with AS")
-                    value = sf.expr(sql)
-                    found[column] = (
-                        found[column].when(mine, value) if column in found else sf.when(mine, value)
-                    )
-        with telling("columns of one name must have one type in all statements"):
-            return results.select(QUERY, *(value.alias(column) for column, value in found.items()))
+                named = columns_of(member, self._frames(member))
+                values = {column: sf.expr(sql) for column, sql in named.items()}
+                _check_kinds(member, results.select(*(v.alias(c) for c, v in values.items())), kinds)
+            for spelled, value in values.items():
+                column = next((c for c in found if c.lower() == spelled.lower()), spelled)
+                found[column] = found[column].when(mine, value) if column in found else sf.when(mine, value)
+        return results.select(QUERY, *(value.alias(column) for column, value in found.items()))
 
     def _plans(self, statements: Sequence[Statement], session: SparkSession) -> DataFrame:
         asked = next((s for s in statements if not s.explain), None)
@@ -123,6 +127,19 @@ class Answers:
             plan = explain(statement.query, {f.alias: f.arrow for f in prepared.frames})
             told.append((statement.name, f"{statement}\n{prepared.layout}\n{plan}"))
         return session.createDataFrame(told, f"{QUERY} string, {PLAN} string")
+
+
+def _check_kinds(statement: Statement, answer: DataFrame, kinds: dict[str, tuple[str, str]]) -> None:
+    """A column has one type in all statements: Spark would make one of two, and fail on values in between."""
+    for field in answer.schema.fields:
+        name, kind = field.name, field.dataType.simpleString()
+        if name.lower() == QUERY:
+            raise QueryError(f"select: '{QUERY}' says whose row it is; rename the column with AS")
+        other, same = kinds.setdefault(name.lower(), (statement.name, kind))
+        if same != kind:
+            raise QueryError(
+                f"select: column '{name}' is {kind}, in statement '{other}' {same}; rename one with AS"
+            )
 
 
 def sharing(statements: Sequence[Statement]) -> list[list[Statement]]:
@@ -178,7 +195,7 @@ def _grouped(results: DataFrame, statement: Statement, grouping: Grouping, strea
     timed = results.withColumn(TIME, sf.expr(grouping.time))
     kind = timed.schema[TIME].dataType.typeName()
     if not kind.startswith("timestamp"):
-        raise QueryError(f"GROUP BY: the window needs a timestamp, got {grouping.time}, a {kind}")
+        raise QueryError(f"group: the window needs a timestamp, got {grouping.time}, a {kind}")
     if streaming:
         timed = timed.withWatermark(TIME, f"{_watermark(statement, grouping)} microseconds")
     slide = f"{grouping.slide} microseconds" if grouping.slide else None

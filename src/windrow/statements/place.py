@@ -106,8 +106,8 @@ class Places:
     def point(self, error: QueryError) -> QueryError:
         """The error with its place, as far as its first words tell."""
         message = str(error)
-        if "^" in message:
-            return error
+        if set(message.splitlines()[-1].strip()) == {"^"}:
+            return error  # it has its place
         opening = _PREFIX.match(message)
         span = self.spans.get(opening[1]) if opening else None
         return self.text.error(message, span or self.whole)

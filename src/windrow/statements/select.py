@@ -120,7 +120,15 @@ def _spans(select: exp.Select, streams: list[From], settings: Settings) -> dict[
     on = span_of(conditions[0]) if conditions else None
     if on is not None:
         on = (on[0], (span_of(conditions[-1]) or on)[1])
-    return {"on": on, **{f"stream '{f.alias}'": f.span for f in streams}, **settings.spans}
+    group = select.args.get("group")
+    listed = [span for node in select.expressions if (span := span_of(node)) is not None]
+    return {
+        "on": on,
+        "select": (listed[0][0], listed[-1][1]) if listed else None,
+        "group": span_of(group) if group is not None else None,
+        **{f"stream '{f.alias}'": f.span for f in streams},
+        **settings.spans,
+    }
 
 
 def _time(text: Text, stream: From, settings: Settings, default: str | None) -> str:
