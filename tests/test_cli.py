@@ -21,7 +21,7 @@ def run(*arguments: str):
 
 def test_help_names_every_command():
     told = run("--help").output
-    assert all(word in told for word in ("demo", "lab", "bench"))
+    assert all(word in told for word in ("demo", "lab", "bench", "run", "sql"))
 
 
 def test_version():

@@ -219,7 +219,8 @@ def test_the_live_view_shows_what_happens(auctions, tmp_path):
 
     changes = [f"run.checkpoint={tmp_path / 'c'}", f"sink.path={tmp_path / 'r'}"]
     console = Console(force_terminal=True, width=110, record=True, file=(tmp_path / "screen").open("w"))
-    run_stream(build(read_pipeline(auctions, changes), local_session(2, "")), console, per_partition=True)
+    built = build(read_pipeline(auctions, changes), local_session(2, ""))
+    run_stream(built.pipeline.run.name, built.start, console, per_partition=True)
     shown = console.export_text()
     for words in ("hot_bids", "rows in", "/s in all", "left out", "newest", "hottest key", "done: 1 batches"):
         assert words in shown, (words, shown)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from windrow.spark.metrics import metrics
     from windrow.spark.pool import Pool
     from windrow.spark.share import share
+    from windrow.spark.sql import sql
 
 __version__ = "0.1.0"
 
@@ -75,6 +76,7 @@ __all__ = [
     "join",
     "metrics",
     "share",
+    "sql",
 ]
 
 
@@ -92,6 +94,10 @@ def __getattr__(name: str) -> Any:
         from windrow.spark.share import share
 
         return share
+    if name == "sql":
+        from windrow.spark.sql import sql
+
+        return sql
     if name == "metrics":
         from windrow.spark.metrics import metrics
 

@@ -1,4 +1,4 @@
-"""The command line: `windrow demo`, `windrow lab`, `windrow bench`. Heavy imports wait for their command."""
+"""The command line: `windrow run`, `sql`, `demo`, `lab`, `bench`. Heavy imports wait for their command."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 import windrow
 from windrow.lab.cli import app as lab
 from windrow.pipeline.cli import run_command
+from windrow.pipeline.sql_cli import sql_command
 from windrow.state.cli import app as state
 from windrow.state.queries_cli import app as queries
 
@@ -20,6 +21,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command("run")(run_command)
+app.command("sql")(sql_command)
 app.add_typer(lab, name="lab")
 app.add_typer(state, name="state")
 app.add_typer(queries, name="queries")

@@ -34,7 +34,7 @@ class Built:
         p = self.pipeline
         assert p.run.checkpoint is not None
         sink = (p.sink.format, p.sink.path, p.sink.options, p.mode)
-        trigger = _trigger(p.run.trigger)
+        trigger = spark_trigger(p.run.trigger)
         return Running(
             start(self.output, f"{p.file}: sink", *sink, p.run.name, p.run.checkpoint, trigger),
         )
@@ -71,7 +71,7 @@ def build(pipeline: Pipeline, session: Any) -> Built:
     return Built(p, prepared, output)
 
 
-def _trigger(trigger: Trigger) -> Mapping[str, str | bool]:
+def spark_trigger(trigger: Trigger) -> Mapping[str, str | bool]:
     """As Spark's `trigger` takes it."""
     if trigger.kind == "every":
         return {"processingTime": f"{trigger.every // 1000} milliseconds"}

@@ -98,7 +98,7 @@ def _run(
             if not quiet:
                 print_check(console, built)
         elif pipeline.streaming:
-            run_stream(built, console, quiet, per_partition, metrics, max_batches)
+            run_stream(pipeline.run.name, built.start, console, quiet, per_partition, metrics, max_batches)
         else:
             run_batch(built, console, quiet)
 

@@ -6,7 +6,7 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -16,7 +16,7 @@ from rich.console import Console
 from windrow.pipeline.build import Built
 from windrow.pipeline.view import View
 from windrow.spark.complaints import RunError
-from windrow.spark.live import Progress
+from windrow.spark.live import Progress, Running
 
 LOOK = 0.2
 """Seconds between two looks at the query."""
@@ -31,7 +31,8 @@ def run_batch(built: Built, console: Console, quiet: bool) -> None:
 
 
 def run_stream(
-    built: Built,
+    name: str,
+    start: Callable[[], Running],
     console: Console,
     quiet: bool = False,
     per_partition: bool = False,
@@ -43,9 +44,8 @@ def run_stream(
     Stopping in mid-batch loses nothing: the next run repeats the batch from its offsets and the windows
     before it, and the sink takes it once.
     """
-    name = built.pipeline.run.name
     with _stop_signals() as told_to_stop, View(console, name, quiet, per_partition) as view:
-        running = built.start()
+        running = start()
         while running.active and not told_to_stop.wait(LOOK):
             _tell(running.news(), view, metrics)
             if max_batches is not None and view.totals.batches >= max_batches:

@@ -1,0 +1,212 @@
+"""`windrow sql`. Exit code 0 when done or stopped, 1 if the run failed, 2 if the text is wrong."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from windrow.errors import QueryError, WindrowError
+from windrow.pipeline.cli import FAILED, WRONG
+
+if TYPE_CHECKING:
+    from windrow.statements.read import Parsed
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is done with the answer."""
+
+    check: bool
+    stream: bool
+    out: str | None
+    format: str
+    checkpoint: str | None
+    trigger: str | None
+    limit: int
+    json: bool
+
+    def __post_init__(self) -> None:
+        if self.limit < 1:
+            raise QueryError(f"--limit: expected a number from 1, got {self.limit}")
+        if self.stream and not self.check and not (self.out and self.checkpoint):
+            raise QueryError("--stream: give --out for the results and --checkpoint for how far it has come")
+        if not self.stream and (self.checkpoint or self.trigger):
+            raise QueryError("--checkpoint and --trigger are for streams; add --stream")
+
+
+def sql_command(
+    file: Annotated[
+        str, typer.Argument(help="Statements, a text file; - for standard input.", metavar="FILE")
+    ],
+    check: Annotated[
+        bool, typer.Option("--check", help="Validate and print the statements; run nothing.")
+    ] = False,
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="Read sources as streams, until stopped; else all there is, once."),
+    ] = False,
+    out: Annotated[
+        str | None, typer.Option(help="Write results to this directory; printed if left out.")
+    ] = None,
+    format: Annotated[str, typer.Option(help="Of the files in --out.")] = "parquet",
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Of a stream: how far it has come, and its windows.")
+    ] = None,
+    trigger: Annotated[
+        str | None, typer.Option(help="Of a stream: 'available now', or a time such as '5 seconds'.")
+    ] = None,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option("--parameter", "-p", help="A value for a name in the text.", metavar="NAME=VALUE"),
+    ] = None,
+    partitions: Annotated[int | None, typer.Option(min=1, help="Tasks that share a join.")] = None,
+    limit: Annotated[int, typer.Option(help="Most rows that are printed.")] = 20,
+    json: Annotated[bool, typer.Option("--json", help="Print rows as JSON, one a line.")] = False,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Spark's master: spark://host:7077, local[4]. By default all cores here."),
+    ] = None,
+) -> None:
+    """Answer the SQL statements of a file: CREATE STREAM, SELECT, EXPLAIN SELECT.
+
+    Relative paths of CREATE STREAM are relative to the file.
+
+    [dim]Examples:[/dim]
+
+      windrow sql hot.sql --check
+
+      windrow sql hot.sql --limit 5
+
+      windrow sql hot.sql -p threshold=30 --json
+
+      windrow sql hot.sql --stream --out results --checkpoint state --trigger "available now"
+    """
+    from windrow.statements.read import parse_script
+
+    try:
+        wanted = Wanted(check, stream, _place(out), format, _place(checkpoint), trigger, limit, json)
+        values = dict(_parameter(given) for given in parameters or ())
+        parsed = parse_script(_text(file), "stdin" if file == "-" else file)
+        if not check:
+            parsed.check_selects()
+        base = Path.cwd() if file == "-" else Path(file).resolve().parent
+        _run(parsed, base, wanted, values, partitions, master)
+    except WindrowError as error:
+        kind = "" if type(error).__name__ == "RunError" else f"{type(error).__name__}: "
+        typer.echo(f"{kind}{error}", err=True)
+        raise typer.Exit(WRONG if isinstance(error, QueryError) else FAILED) from None
+
+
+def _text(file: str) -> str:
+    if file == "-":
+        return sys.stdin.read()
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        raise QueryError(f"{file}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise QueryError(f"{file}: is no text in UTF-8") from None
+
+
+def _place(path: str | None) -> str | None:
+    """A local path from here, wherever Spark runs; URLs as they are."""
+    return path if path is None or "://" in path else str(Path(path).resolve())
+
+
+def _parameter(given: str) -> tuple[str, str | int | float]:
+    name, equals, value = given.partition("=")
+    if not equals or not name.strip():
+        raise QueryError(f"--parameter: expected NAME=VALUE, got {given!r}")
+    for kind in (int, float):
+        try:
+            return name.strip(), kind(value)
+        except ValueError:
+            continue
+    return name.strip(), value
+
+
+def _run(
+    parsed: Parsed,
+    base: Path,
+    wanted: Wanted,
+    values: dict[str, Any],
+    partitions: int | None,
+    master: str | None,
+) -> None:
+    from windrow.spark.answers import Answers
+    from windrow.spark.complaints import running
+    from windrow.spark.live import open_session
+    from windrow.spark.sql import bind, relative_to
+
+    console = Console()
+    state = f"{wanted.checkpoint.rstrip('/')}/windrow" if wanted.checkpoint else None
+    with running(), open_session(master, "windrow sql", {}, wanted.check) as session:
+        parsed = relative_to(parsed, base)
+        frames, script = bind(parsed, session, streaming=wanted.stream, parameters=values)
+        if wanted.check:
+            # Building the frames checks everything and starts nothing: any place for the state will do.
+            if script.statements:
+                Answers(frames, partitions, state or "not written").of(script.statements, session)
+            console.print(Text(str(script)), soft_wrap=True)
+            return
+        answer = Answers(frames, partitions, state).of(script.statements, session)
+        if any(statement.explain for statement in script.statements):
+            for row in answer.collect():
+                console.print(Text(row.plan), soft_wrap=True)
+        elif wanted.stream:
+            _stream(answer, wanted, console)
+        elif wanted.out is not None:
+            _write(answer, wanted, console)
+        else:
+            _show(answer, wanted, console)
+
+
+def _stream(answer: Any, wanted: Wanted, console: Console) -> None:
+    from windrow.pipeline.build import spark_trigger
+    from windrow.pipeline.description import Trigger
+    from windrow.pipeline.run import run_stream
+    from windrow.spark.live import Running
+    from windrow.spark.pipeline import check_sink, start
+
+    trigger = Trigger.parse(wanted.trigger) or Trigger("always")
+    if not trigger.streaming:
+        raise QueryError("--trigger: 'batch' is no stream; leave --stream out")
+    assert wanted.checkpoint is not None
+    check_sink(answer, "--out", wanted.format)
+    place, at = wanted.checkpoint, spark_trigger(trigger)
+
+    def begin() -> Running:
+        return Running(start(answer, "--out", wanted.format, wanted.out, {}, "append", "sql", place, at))
+
+    run_stream("sql", begin, console)
+
+
+def _write(answer: Any, wanted: Wanted, console: Console) -> None:
+    from windrow.spark.pipeline import check_sink, write
+
+    check_sink(answer, "--out", wanted.format)
+    rows = write(answer, "--out", wanted.format, wanted.out, {}, "error")
+    console.print(f"{rows:,} rows written to {wanted.out}", highlight=False, markup=False)
+
+
+def _show(answer: Any, wanted: Wanted, console: Console) -> None:
+    if wanted.json:
+        for row in answer.limit(wanted.limit).selectExpr("to_json(struct(*))").collect():
+            typer.echo(row[0])
+        return
+    rows = answer.limit(wanted.limit + 1).collect()
+    table = Table(box=None, header_style="bold")
+    for name in answer.columns:
+        table.add_column(Text(name), overflow="fold")
+    for row in rows[: wanted.limit]:
+        table.add_row(*(Text("" if value is None else str(value)) for value in row))
+    console.print(table)
+    if len(rows) > wanted.limit:
+        console.print(f"the first {wanted.limit} rows; --limit shows more, --out writes all", style="dim")

@@ -1,0 +1,126 @@
+"""`wr.sql`: statements over Spark DataFrames, sources or tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from windrow.errors import QueryError, unknown
+from windrow.model.query import Function
+from windrow.spark.answers import Answers
+from windrow.spark.pipeline import read_source
+from windrow.statements.names import Known, Parameter
+from windrow.statements.read import Parsed, parse_script
+from windrow.statements.statement import Script, Source
+
+
+def sql(
+    text: str,
+    spark: SparkSession,
+    streams: Mapping[str, DataFrame] | None = None,
+    time: str | Mapping[str, str] | None = None,
+    streaming: bool = True,
+    functions: Mapping[str, Function | Callable[..., Any]] | None = None,
+    parameters: Mapping[str, Parameter] | None = None,
+    partitions: int | None = None,
+    state: str | None = None,
+    name: str | None = None,
+) -> DataFrame:
+    """Answers SQL over streams: a DataFrame of the columns selected.
+
+    Several SELECTs, divided by semicolons, give one DataFrame with a column `query` that says whose row it
+    is, and share a join where they can. EXPLAIN gives a row for each plan. Everything wrong with the text is
+    told here, with its line and a caret, before any data is read.
+
+    Parameters
+    ----------
+    text
+        SELECT, EXPLAIN SELECT and CREATE STREAM statements.
+    spark
+        The session.
+    streams
+        Name to DataFrame, for names that the text does not create. Names found in neither are tables or
+        views of the session.
+    time
+        The event time column of streams that name none: one for all, or by the stream's name.
+    streaming
+        Whether sources of CREATE STREAM are read as streams, or as they stand.
+    functions
+        Python functions that conditions may call.
+    parameters
+        Values for names in the text that no stream has, such as a threshold.
+    partitions, state
+        As in `join`, for statements that do not set them.
+    name
+        Goes before the names of joins in state and metrics, which are those of the statements.
+
+    Examples
+    --------
+    >>> hot = wr.sql("SELECT T.location FROM temperature T, humidity H "
+    ...     "WHERE T.location = H.location AND T.value > 30 WINDOW 1 MINUTE",
+    ...     spark=spark, time="at", state="/data/state")                                # doctest: +SKIP
+    """
+    parsed = parse_script(text)
+    parsed.check_selects()
+    frames, script = bind(parsed, spark, streams, time, streaming, functions, parameters)
+    return Answers(frames, partitions, state, name).of(script.statements, spark)
+
+
+def bind(
+    parsed: Parsed,
+    spark: SparkSession,
+    streams: Mapping[str, DataFrame] | None = None,
+    time: str | Mapping[str, str] | None = None,
+    streaming: bool = True,
+    functions: Mapping[str, Function | Callable[..., Any]] | None = None,
+    parameters: Mapping[str, Parameter] | None = None,
+) -> tuple[dict[str, DataFrame], Script]:
+    """The frames by name, and the statements with all names found in them."""
+    given = dict(streams or {})
+    times = dict(time) if isinstance(time, Mapping) else {}
+    for named in times:
+        if named not in (*given, *parsed.sources, *parsed.names):
+            raise QueryError(f"time: {unknown('stream', named, [*given, *parsed.sources, *parsed.names])}")
+    for named, frame in given.items():
+        if not hasattr(frame, "mapInArrow"):
+            raise QueryError(f"streams: '{named}': expected a Spark DataFrame, got {type(frame).__name__}")
+        if named in parsed.sources:
+            raise QueryError(f"streams: '{named}' is created in the text too; leave one out")
+    frames = {**given, **{n: _read(spark, parsed, source, streaming) for n, source in parsed.sources.items()}}
+    for named in parsed.names:
+        if named.lower() not in {known.lower() for known in frames} and _is_table(spark, named):
+            frames[named] = spark.table(named)
+    known = {n: Known(tuple(frame.columns), times.get(n)) for n, frame in frames.items()}
+    script = parsed.bind(known, time if isinstance(time, str) else None, functions, parameters)
+    return frames, script
+
+
+def relative_to(parsed: Parsed, base: Path) -> Parsed:
+    """With paths of sources that are relative taken from a directory: that of the file they stand in."""
+    sources = {
+        name: replace(source, path=str(base / source.path))
+        if source.path is not None and "://" not in source.path
+        else source
+        for name, source in parsed.sources.items()
+    }
+    return replace(parsed, sources=sources)
+
+
+def _read(spark: SparkSession, parsed: Parsed, source: Source, streaming: bool) -> DataFrame:
+    taken = (source.format, source.path, source.options, source.schema)
+    try:
+        return read_source(spark, f"stream '{source.name}'", *taken, streaming)
+    except QueryError as error:
+        raise parsed.text.error(str(error), source.span) from error.__cause__
+
+
+def _is_table(spark: SparkSession, name: str) -> bool:
+    try:
+        return bool(spark.catalog.tableExists(name))
+    except PySparkException:  # no name of a table at all
+        return False
