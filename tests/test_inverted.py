@@ -17,7 +17,7 @@ import windrow as wr
 from likenesses import LISTS, alike, likenesses, random_list
 from oracle import SECOND, Term
 from queries import CUTS, Case, Flow, arrivals, examples, flows, pair, play, tiny
-from windrow.engine.ages import Ages
+from windrow.engine.ages import FOREVER, Ages
 from windrow.engine.probe import Look
 from windrow.errors import QueryError
 from windrow.expr.split import split
@@ -239,7 +239,8 @@ def test_fewer_ages_cost_less() -> None:
     join = op._join
     assert join is not None
     probe, window, found, compared = join._probes[0], join.windows[1], [], []
-    for ages in (None, Ages.of_parts((0, 4, 9), 10, 40 * SECOND)):
+    parts = ((-FOREVER, 40 * SECOND), (160 * SECOND, 200 * SECOND), (360 * SECOND, FOREVER))
+    for ages in (None, Ages(parts)):
         before = probe.compared
         looked = probe.look(join.windows, np.arange(2), Look((ages,)))
         found.append(

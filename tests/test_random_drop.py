@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harvests import random_model
 from windrow.errors import QueryError
 from windrow.model.harvest import BasicWindows, Harvest, HarvestDirection, HarvestHop
-from windrow.planning.admission import ages_worth_keeping, rows_worth_keeping
+from windrow.planning.admission import ages_worth_keeping
 from windrow.planning.harvest_model import HarvestModel
 from windrow.planning.harvest_solve import solve
 from windrow.planning.random_drop import drop_rates
@@ -67,7 +67,6 @@ def test_ages_worth_keeping_by_hand():
     harvest = Harvest(windows, directions)
     # Stream 0: basic windows 1 and 2, to 6 s. Stream 1: 1 and half of 2, the young end, to 5 s.
     assert ages_worth_keeping(harvest) == (6, 5, 9)
-    assert rows_worth_keeping(harvest) == pytest.approx((0.6, 0.5, 1))
 
 
 @settings(max_examples=30, deadline=None)

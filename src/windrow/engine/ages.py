@@ -25,26 +25,6 @@ class Ages:
     intervals: tuple[tuple[int | Array, int | Array], ...]
 
     @classmethod
-    def of_parts(cls, parts: tuple[int, ...], count: int, length: int) -> Ages:
-        """Logical basic windows of this length, numbered from the youngest; of `count` that there are.
-
-        The first includes rows that are newer than the probing row, as rows that came with it may be, and
-        the last whatever is older.
-        """
-        runs: list[list[int]] = []
-        for part in sorted(parts):
-            if runs and runs[-1][1] == part:
-                runs[-1][1] = part + 1
-            else:
-                runs.append([part, part + 1])
-        return cls(
-            tuple(
-                (-FOREVER if low == 0 else low * length, FOREVER if high == count else high * length)
-                for low, high in runs
-            )
-        )
-
-    @classmethod
     def sampled(cls, share: float, period: int, youngest: int, oldest: int, offsets: Array) -> Ages:
         """An even sample: of every `period` of ages this share, beginning at a place of its own for each
         probing row (`offsets` in 0..1), over all ages from `youngest` to `oldest`. So every age has the same

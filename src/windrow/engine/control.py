@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -25,20 +25,26 @@ class Change:
 
 def read_control(document: str | Mapping[str, Any]) -> Change:
     """A document as a value; what is wrong with it is told here."""
+    document = read_fields(document, FIELDS)
+    for name in FIELDS:
+        if name not in document:
+            raise QueryError(f"control: '{name}' is missing; got {dict(document)}")
+    return Change(event_time(document["at"]), document["importance"])
+
+
+def read_fields(document: str | Mapping[str, Any], fields: Sequence[str]) -> Mapping[str, Any]:
+    """A document, if it is a mapping or JSON of one, and has no other fields than these."""
     if isinstance(document, str):
         try:
             document = json.loads(document)
         except json.JSONDecodeError as error:
             raise QueryError(f"control: not JSON: {error}; got {document!r}") from None
     if not isinstance(document, Mapping):
-        raise QueryError(f"control: expected a mapping with {list(FIELDS)}, got {document!r}")
+        raise QueryError(f"control: expected a mapping with {list(fields)}, got {document!r}")
     for name in document:
-        if name not in FIELDS:
-            raise QueryError(f"control: {unknown('field', str(name), FIELDS)}")
-    for name in FIELDS:
-        if name not in document:
-            raise QueryError(f"control: '{name}' is missing; got {dict(document)}")
-    return Change(event_time(document["at"]), document["importance"])
+        if name not in fields:
+            raise QueryError(f"control: {unknown('field', str(name), fields)}")
+    return document
 
 
 def event_time(value: object) -> int:

@@ -12,12 +12,17 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    TaskID,
     TextColumn,
     TimeElapsedColumn,
 )
 from rich.table import Table
 
 from windrow.lab.experiment import Experiment, Outcome, Row, Size, Task
+
+
+def _advancing(progress: Progress, bar: TaskID) -> Callable[[Task], None]:
+    return lambda _: progress.advance(bar)
 
 
 def run_experiment(
@@ -60,7 +65,7 @@ def run_all(
             transient=True,
         ) as progress:
             bar = progress.add_task(experiment.name, total=len(experiment.tasks(size)))
-            outcome = run_experiment(experiment, size, cores, lambda _: progress.advance(bar))  # noqa: B023
+            outcome = run_experiment(experiment, size, cores, _advancing(progress, bar))
         save(experiment, outcome, out)
         console.print(claims_table(experiment, outcome))
         console.print(f"[dim]{out / experiment.name}.json, .png[/dim]\n")

@@ -24,9 +24,3 @@ def ages_worth_keeping(harvest: Harvest) -> tuple[float, ...]:
         for hop in direction.hops:
             oldest[hop.stream] = max(oldest[hop.stream], hop.ages(harvest.windows)[-1][1])
     return tuple(oldest)
-
-
-def rows_worth_keeping(harvest: Harvest) -> tuple[float, ...]:
-    """The same as parts of the windows: how many of their rows stay, if rows come evenly."""
-    ages = ages_worth_keeping(harvest)
-    return tuple(age / size for age, size in zip(ages, harvest.windows.sizes, strict=True))

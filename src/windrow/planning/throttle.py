@@ -1,17 +1,10 @@
 """The throttle: what part of the full work the join may do (GrubJoin s. 3).
 
-One rule adapts it, once in an interval, in a batch or in a quantum: the fraction is multiplied by the
-performance, which is what the join can do over what is asked of it, but never by more than the boost factor;
-and it stays at most 1. Only how performance is measured differs:
-
-- rows consumed over rows that arrived (s. 3.1). Consumption cannot exceed arrival for long, so from 1 on this
-  says no more than "enough", and the fraction is boosted in full, as in the paper;
-- time allowed over time taken, between micro-batches. This also tells how much would be enough, so the
-  fraction is never raised past it;
-- the same for the rest of a batch: time left for each row left over the time each row took.
-
-Work that does not depend on the fraction (rows taken in and let go, results built) is told apart as `fixed`:
-only the rest can be changed by changing the fraction.
+The fraction is multiplied by the performance, which is what the join can do over what is asked of it, but
+never by more than the boost factor; and it stays at most 1. Performance is rows consumed over rows that
+arrived (s. 3.1). Consumption cannot exceed arrival for long, so from 1 on this says no more than "enough", and
+the fraction is boosted in full, as in the paper. Between the quanta of a call `engine/timekeeper.py` knows
+more, the time left and the rows left, and sets the fraction from these.
 """
 
 from __future__ import annotations
@@ -79,7 +72,7 @@ def adapted(throttle: Throttle, performance: float) -> Throttle:
     Parameters
     ----------
     performance
-        What the join can do over what is asked of it (beta), from one of the functions below.
+        What the join can do over what is asked of it (beta), as `consumption` tells it.
     """
     if not performance >= 0:
         raise QueryError(f"throttle: performance must be a number from 0 up, got {performance}")
@@ -95,50 +88,3 @@ def consumption(consumed: float, arrived: float) -> float:
     if not (consumed >= 0 and arrived >= 0):
         raise QueryError(f"throttle: rows must not be negative, got {consumed} consumed, {arrived} arrived")
     return inf if consumed >= arrived else consumed / arrived
-
-
-def timeliness(spent: float, budget: float, fixed: float = 0.0) -> float:
-    """Performance from the time a batch took and the time it may take.
-
-    Parameters
-    ----------
-    spent
-        Seconds taken by all of the work.
-    budget
-        Seconds allowed; 0 is given when even the fixed work takes more, and the floor is all that is left.
-    fixed
-        The seconds of `spent` that do not depend on the throttle.
-    """
-    if not (spent >= 0 and budget > 0 and fixed >= 0):
-        raise QueryError(
-            f"throttle: a budget above 0 and work not below 0, got {budget}, {spent} with {fixed} fixed"
-        )
-    return _over(max(0.0, budget - fixed), max(0.0, spent - fixed))
-
-
-def pace(spent: float, done: float, left: float, budget: float, fixed: float = 0.0) -> float:
-    """Performance inside a batch: the time left for each row left, over the time each row took.
-
-    Parameters
-    ----------
-    spent, done
-        Seconds taken lately, at the present fraction, and the rows they were taken for.
-    left
-        Rows of the batch that are still to come.
-    budget
-        Seconds left; below 0 where the batch is late already.
-    fixed
-        Seconds for each row that do not depend on the throttle.
-    """
-    if not (spent >= 0 and done > 0 and left >= 0 and fixed >= 0):
-        raise QueryError(
-            f"throttle: work and rows must not be negative, and some be done; got {spent} for {done}, "
-            f"{left} left, {fixed} fixed"
-        )
-    if left == 0:
-        return inf
-    return _over(max(0.0, budget / left - fixed), max(0.0, spent / done - fixed))
-
-
-def _over(can: float, asked: float) -> float:
-    return can / asked if asked > 0 else inf

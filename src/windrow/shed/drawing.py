@@ -7,7 +7,7 @@ so a result counts its rows the same whatever the quantum. All other rows had to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -171,12 +171,14 @@ class Tally:
         self.sampled, self.weights, self.variance = plain
 
 
-def limits(split: object, size: float, aliases: Sequence[str]) -> list[tuple[list[int], float]]:
+def limits(
+    split: str | Mapping[str, float], size: float, aliases: Sequence[str]
+) -> list[tuple[list[int], float]]:
     """Groups of streams that share memory, with what each group has."""
     streams = list(range(len(aliases)))
     if split == "together":
         return [(streams, size)]
-    shares = [1.0 if isinstance(split, str) else float(split[a]) for a in aliases]  # type: ignore[index]
+    shares = [1.0 if isinstance(split, str) else float(split[a]) for a in aliases]
     return [([s], size * shares[s] / sum(shares)) for s in streams]
 
 

@@ -37,11 +37,10 @@ class Missed:
     def __init__(self) -> None:
         self.count = 0.0
         self.variance = 0.0
-        self.drawn = 0.0
         self.stood_for = 0.0
         self.squares = 0.0
-        """Rows drawn while something was left out, and what a result of each would have stood for, summed;
-        and the squares of that."""
+        """What a result of each row drawn while something was left out would have stood for, and its square;
+        summed."""
         self.blind = 0
         """Rows that looked at less than everything while none was drawn to tell what that misses."""
 
@@ -53,7 +52,6 @@ class Missed:
 
     def draw(self, rows: int, draw: Draw) -> None:
         """So many rows are drawn."""
-        self.drawn += rows
         self.stood_for += rows * draw.weight
         self.squares += rows * draw.weight**2
 
@@ -75,11 +73,11 @@ class Missed:
         self.variance += float((per_row**2).sum())
 
     def save(self) -> list[float]:
-        return [self.count, self.variance, self.drawn, self.stood_for, self.squares, self.blind]
+        return [self.count, self.variance, self.stood_for, self.squares, self.blind]
 
     def load(self, saved: list[float]) -> None:
-        self.count, self.variance, self.drawn, self.stood_for, self.squares = saved[:5]
-        self.blind = int(saved[5])
+        self.count, self.variance, self.stood_for, self.squares = saved[:4]
+        self.blind = int(saved[4])
 
 
 def missed_interval(count: float, variance: float, unit: float, level: float = 0.95) -> tuple[float, float]:

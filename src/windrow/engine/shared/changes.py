@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windrow.engine.control import event_time
+from windrow.engine.control import event_time, read_fields
 from windrow.engine.shared.grouping import part, with_windows
 from windrow.errors import QueryError, unknown
 from windrow.model.query import Query
@@ -46,16 +45,7 @@ class Remove:
 
 def read_change(document: str | Mapping[str, Any]) -> Add | Remove:
     """A document as a value; what is wrong with it is told here."""
-    if isinstance(document, str):
-        try:
-            document = json.loads(document)
-        except json.JSONDecodeError as error:
-            raise QueryError(f"control: not JSON: {error}; got {document!r}") from None
-    if not isinstance(document, Mapping):
-        raise QueryError(f"control: expected a mapping with {list(FIELDS)}, got {document!r}")
-    for name in document:
-        if name not in FIELDS:
-            raise QueryError(f"control: {unknown('field', str(name), FIELDS)}")
+    document = read_fields(document, FIELDS)
     if ("add" in document) == ("remove" in document):
         raise QueryError(f"control: expected either 'add' or 'remove', got {dict(document)}")
     at = event_time(document["at"]) if document.get("at") is not None else None
