@@ -2,7 +2,7 @@
 
 The fraction is multiplied by the performance, which is what the join can do over what is asked of it, but
 never by more than the boost factor; and it stays at most 1. Performance is rows consumed over rows that
-arrived (s. 3.1). Consumption cannot exceed arrival for long, so from 1 on this says no more than "enough", and
+arrived (s. 3.1). Consumption cannot exceed arrival for long, so from 1 on this says just "enough", and
 the fraction is boosted in full, as in the paper. Between the quanta of a call `engine/timekeeper.py` knows
 more, the time left and the rows left, and sets the fraction from these.
 """
