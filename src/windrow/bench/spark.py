@@ -25,8 +25,8 @@ from windrow.errors import QueryError, WindrowError, unknown
 CORES = 2
 PARTITIONS = 4
 BATCHES = 14
-ALONE = ("source", "hand-over")
-"""What Spark does before any join: reading; and reading, shuffling and handing rows to Python."""
+ALONE = ("source", "shuffle", "hand-over")
+"""What Spark does before any join: reading; reading and shuffling; and handing rows to Python as well."""
 BATCH_SECONDS = 20
 """Event time in a batch: windows of 60 seconds hold three batches."""
 WINDOW_BATCHES = 3
@@ -47,6 +47,8 @@ class Case:
         Of each stream, in a batch.
     keys
         Values of each key column.
+    batches
+        How many, the first few of which do not count.
     """
 
     name: str
@@ -55,18 +57,20 @@ class Case:
     rows: int
     keys: int
     sides: tuple[str, ...] = ("spark", "windrow")
+    batches: int = BATCHES
 
 
 def cases(rows: int) -> list[Case]:
     full = max(2_000, rows // 36)
-    some = full // 4
-    every = ("source", "hand-over", "spark", "spark-rocksdb", "windrow")
+    some, less = full // 4, 3 * full // 16
+    every = (*ALONE, "spark", "spark-rocksdb", "windrow")
     return [
         Case("2-way, few matches", "key", 2, full, 50 * full, every),
         Case("2-way, dense", "key", 2, full, max(1, 3 * full // 4)),
         Case("3-way, one key", "key", 3, some, max(1, full // 2)),
         # Whatever two streams are joined first, their results are many and those of all three few.
-        Case("3-way, triangle", "triangle", 3, some, max(1, WINDOW_BATCHES * some // MATCHES)),
+        # Spark then takes most of a minute for a batch, so there are few of them.
+        Case("3-way, triangle", "triangle", 3, less, max(1, WINDOW_BATCHES * less // MATCHES), batches=7),
         Case("2-way band", "band", 2, some, 50 * full, ("windrow",)),
         Case("3-way theta", "theta", 3, 2_000, 50 * full, ("windrow",)),
         Case("almost empty batches", "key", 2, 10, 100),
@@ -109,6 +113,7 @@ def _figures(name: str, measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
         ("spark", "Spark"),
         ("spark-rocksdb", "Spark RocksDB"),
         ("source", "source alone"),
+        ("shuffle", "shuffle alone"),
         ("hand-over", "hand-over alone"),
     ):
         found[f"{title} rows/s"] = rate.get(side, "")
@@ -124,8 +129,8 @@ def _figures(name: str, measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def _write(folder: Path, case: Case) -> None:
-    seconds = BATCHES * BATCH_SECONDS
-    made = streams(case.rows * case.streams * BATCHES, case.keys, case.streams, seconds)
+    seconds = case.batches * BATCH_SECONDS
+    made = streams(case.rows * case.streams * case.batches, case.keys, case.streams, seconds)
     tables = _with_keys(with_numbers(made, 50.0 * case.rows), case.keys)
     for alias in tables:
         (folder / alias).mkdir()

@@ -88,11 +88,13 @@ def _stream(spark: SparkSession, folder: Path, schema: Any) -> DataFrame:
 
 
 def _no_join(side: str, frames: dict[str, DataFrame], partitions: int) -> DataFrame:
-    """What comes before any join: reading, and for "hand-over" shuffling and handing rows to Python."""
+    """What comes before any join: reading; for "shuffle" and "hand-over" dealing the rows to partitions; and
+    for "hand-over" giving them to Python."""
     rows = reduce(DataFrame.union, frames.values())
+    if side != "source":
+        rows = rows.repartition(partitions, "k")
     if side == "hand-over":
-        dealt = rows.repartition(partitions, "k")
-        rows = dealt.mapInArrow(_only_read, dealt.schema)
+        rows = rows.mapInArrow(_only_read, rows.schema)
     return rows.select(sf.struct("*").alias("a"))
 
 
