@@ -5,17 +5,17 @@ from __future__ import annotations
 from windrow.engine.harvester import Harvester
 from windrow.engine.join import Join
 from windrow.model.knowledge import Knowledge, Lag, Spans
-from windrow.model.plan import Plan
 from windrow.model.query import Query
 
 NOTHING = 1e-6
 """Results of a row in its life, below which a curve is of nothing found."""
 
 
-def knowledge(query: Query, join: Join | None, plan: Plan | None) -> Knowledge:
-    """Of an operator; `plan` is the one in force, without the harvest."""
+def knowledge(query: Query, join: Join | None, throttle: float) -> Knowledge:
+    """Of an operator that lately had time for such a part of the work."""
     saver = join.saver if join is not None else None
-    harvest = saver.harvest if saver is not None else None
+    harvest = saver.latest if isinstance(saver, Harvester) and throttle < 1 else None
+    plan = join.plan if join is not None else None
     sheds = [str(query.policy)] if query.limit is not None else []
     sheds += [query.time_policy.name] if query.time_limit is not None else []
     return Knowledge(

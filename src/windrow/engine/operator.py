@@ -174,7 +174,7 @@ class Operator:
 
     def learned(self) -> Knowledge:
         """What is known of the streams by now, and the plan: age curves, lags, the harvest."""
-        return knowledge(self.query, self._join, self._join.plan if self._join else None)
+        return knowledge(self.query, self._join, self._keeper.lately if self._keeper else 1.0)
 
     def resize(self, limit: MemoryLimit) -> None:
         """Another memory limit from now on; the query must have one. What no longer fits goes with the next

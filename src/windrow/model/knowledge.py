@@ -8,7 +8,7 @@ from typing import Any
 
 from windrow.model.harvest import Harvest
 
-MOST_SPANS = 48
+MOST_SPANS = 64
 """Of a curve or histogram that is told."""
 DIGITS = 4
 
@@ -61,7 +61,7 @@ class Knowledge:
     lags
         Under a deadline that is kept by harvesting.
     harvest
-        What is looked at; None for everything.
+        What was looked at when there was last no time for everything; None if there was.
     """
 
     on: str
