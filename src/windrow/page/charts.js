@@ -47,7 +47,7 @@ const Charts = (() => {
     if (value === null || value === undefined || Number.isNaN(value)) return "–";
     if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
     if (unit === "B") return scaled(value, 1024, [" B", " KiB", " MiB", " GiB", " TiB"]);
-    if (unit === "%") return digits(value * 100, Math.abs(value) >= 0.9995 ? 3 : Math.abs(value) > 0.99 ? 4 : 3) + " %";
+    if (unit === "%") return digits(value * 100, Math.abs(value) > 0.99 && Math.abs(value) < 0.9995 ? 4 : 3) + " %";
     if (unit === "s") return duration(value);
     return scaled(value, 1000, ["", "k", "M", "G", "T"]) + (unit ? ` ${unit}` : "");
   }
@@ -216,14 +216,14 @@ const Charts = (() => {
       const { width, height, spec } = this;
       this.across = (x) => LEFT + ((x - x0) / (x1 - x0 || 1)) * (width - LEFT - RIGHT);
       this.up = (y) => height - BOTTOM - ((y - y0) / (y1 - y0 || 1)) * (height - TOP - BOTTOM);
-      const rows = ticks(y0, y1, height < 110 ? 2 : 3, spec.unit);
+      const rows = ticks(y0, y1, height < 130 ? 3 : 4, spec.unit);
       const named = labels(rows, spec.unit);
       rows.forEach((tick, k) => {
         const y = Math.round(this.up(tick)) + 0.5;
         this.plot.append(svg("line", { class: tick === y0 ? "axis" : "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }));
         this.plot.append(svg("text", { x: LEFT - 7, y: y + 3.5, "text-anchor": "end" }, named[k]));
       });
-      const room = Math.max(2, Math.floor((width - LEFT) / 90));
+      const room = Math.max(2, Math.floor((width - LEFT) / (spec.kind === "time" ? 68 : 60)));
       let columns, named2;
       if (spec.kind === "time") {
         const { found, label } = times(x0, x1, room);

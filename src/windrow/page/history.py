@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -55,6 +56,9 @@ class JoinHistory:
         while len(self.learned) > MOST_LEARNED:
             del self.learned[next(iter(self.learned))]
         point = Point.read(told, join, at, span, Held.of(list(self.partitions.values())))
+        if self._latest is not None and self._latest is self.points[0]:
+            # Of the first batch nobody knew how long its rows had been coming.
+            self.points[0] = replace(self.points[0], span=max(span, self.points[0].seconds))
         self._latest = point
         self.total = point if self.total is None else self.total.and_then(point)
         self._append(point)

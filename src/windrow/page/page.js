@@ -45,7 +45,7 @@
       const body = html("div", {});
       const section = html("section", { class: `panel ${panel.size}`, hidden: "" },
         html("h2", {}, panel.title, panel.unit ? html("span", { class: "unit" }, panel.unit) : null),
-        panel.about ? html("p", { class: "why" }, panel.about) : null, body);
+        panel.about ? html("p", { class: "why", title: panel.about }, panel.about) : null, body);
       panels.append(section);
       return { panel, section, body, update: null };
     });

@@ -89,18 +89,22 @@ const Panels = (() => {
         const block = html("section", {}, html("h3", {}, `when ${names[arriving]} arrives`,
           html("small", {}, idle ? "nothing is looked at" : `${format(direction.output, "")} results/s expected`)));
         host.append(block);
+        const alike = new Set(direction.hops.map((hop) => plan.sizes[hop.stream])).size === 1;
+        const label = (hop) => names[hop.stream] + (alike ? "" : ` (${format(plan.sizes[hop.stream], "s")})`);
         direction.hops.forEach((hop) => {
           const strip = html("div", {});
-          block.append(html("div", { class: "strip" }, html("span", { class: "of", title: names[hop.stream] }, names[hop.stream]), strip,
+          block.append(html("div", { class: "strip" }, html("span", { class: "of", title: names[hop.stream] }, label(hop)), strip,
             html("span", { class: "told" }, `z ${hop.fraction.toFixed(2)} · finds ${format(hop.found, "%")}`)));
           const ranks = new Array(plan.counts[hop.stream]).fill(null);
           hop.best.forEach((window, place) => { ranks[window] = place + 1; });
-          const seconds = !/rows/.test(windows[names[hop.stream]]);
           Charts.strip(strip).show({
-            count: plan.counts[hop.stream], size: plan.sizes[hop.stream], pieces: hop.pieces, ranks,
-            unit: seconds ? "s" : "s", height: 18,
+            count: plan.counts[hop.stream], size: plan.sizes[hop.stream], pieces: hop.pieces, ranks, unit: "s", height: 18,
           });
         });
+        if (alike) {
+          block.append(html("div", { class: "strip scale" }, html("span", {}),
+            html("span", {}, html("span", {}, "age 0 s"), html("span", {}, format(plan.sizes[direction.hops[0].stream], "s")))));
+        }
       });
     };
   }
@@ -208,7 +212,7 @@ const Panels = (() => {
       ]),
     },
     {
-      title: "Batch time", size: "third", about: "the whole batch; in the join, the slowest partition against its part of the deadline",
+      title: "Batch time", size: "third", about: "the whole batch, and the join: its slowest partition against its part of the deadline",
       lacks: () => null,
       build: timeline("s", (join) => [
         { name: "batch", color: 8, values: column(join, (p) => p.seconds) },
@@ -239,7 +243,8 @@ const Panels = (() => {
     {
       title: "Skew", unit: "fullest partition : mean", size: "third", about: "1 is even; what is above it waits for one partition",
       lacks: (join) => (join.partitions_known > 1 ? null : "Skew: there is one partition"),
-      build: timeline("", (join) => [{ name: "skew", color: 4, values: column(join, (p) => p.skew) }]),
+      build: timeline("", (join) => [{ name: "skew", color: 4, values: column(join, (p) => p.skew) }],
+        (join) => ({ bottom: 1, top: Math.max(2, ...join.points.map((p) => p.skew * 1.05)) })),
     },
     {
       title: "Age curves", unit: "results/s of a stored row, by its age", size: "half", learned: true,
@@ -306,10 +311,10 @@ const Panels = (() => {
     told.push({ name: "Results", value: format(latest.out), unit: "/s", beside: `${format(total.results)} in all` });
     if (latest.limited) {
       const [estimate, low, high] = latest.recall || [null, 0, 1];
-      const whole = total.recall ? `, ${format(total.recall[0], "%")} of the run` : "";
+      const whole = total.recall ? `; run ${format(total.recall[0], "%")}` : "";
       told.push({
         name: "Recall", value: estimate === null ? "unknown" : format(estimate, "%"),
-        beside: `${format(low, "%")} to ${format(high, "%")}${whole}`, part: estimate,
+        beside: `${format(low, "%").replace(" %", "")}–${format(high, "%")}${whole}`, part: estimate,
       });
     } else {
       told.push({ name: "Recall", value: "exact", beside: "no limit is set" });
