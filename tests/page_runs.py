@@ -28,19 +28,16 @@ class Run:
 
     Parameters
     ----------
-    aliases
-        Names of the streams.
+    rate
+        Rows of the first stream in a batch and partition.
     limits
         As in `Query`: memory, deadline, shed.
     """
 
-    def __init__(
-        self, aliases: tuple[str, ...] = ("a", "b", "c"), rate: int = 60, partitions: int = 2, **limits: Any
-    ) -> None:
-        a, b, c = (f'"{alias}"' if not alias.isidentifier() else alias for alias in aliases)
+    def __init__(self, rate: int = 60, partitions: int = 2, **limits: Any) -> None:
         self.query = wr.Query(
-            {alias: wr.Stream("at", "20 seconds", "scan") for alias in aliases},
-            on=f"abs({a}.x - {b}.x) <= 2 and abs({b}.x - {c}.x) <= 2",
+            {alias: wr.Stream("at", "20 seconds", "scan") for alias in "abc"},
+            on="abs(a.x - b.x) <= 2 and abs(b.x - c.x) <= 2",
             **limits,
         )
         self.rate = rate

@@ -98,7 +98,7 @@ class _Http(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server_version = "windrow"
     sys_version = ""
-    protocol_version = "HTTP/1.1"
+    protocol_version = "HTTP/1.0"  # A connection a request: none outlives the server.
     timeout = 30
 
     def do_GET(self) -> None:
