@@ -28,20 +28,20 @@ def read_run(path: Path) -> History:
     path
         The file, or a directory with `metrics.jsonl` in it.
     """
-    if not path.exists():
-        raise QueryError(f"report: {path} does not exist; `windrow run FILE --metrics {path}` writes it")
-    file = metrics_file(path)
-    if not file.exists():
-        raise QueryError(
-            f"report: {path} holds no {METRICS}; `windrow run FILE --metrics {path}` puts it there"
-        )
-    history = History(file.stem if file.name != METRICS else path.resolve().name)
     try:
+        if not path.exists():
+            raise QueryError(f"report: {path} does not exist; `windrow run FILE --metrics {path}` writes it")
+        file = metrics_file(path)
+        if not file.exists():
+            raise QueryError(
+                f"report: {path} holds no {METRICS}; `windrow run FILE --metrics {path}` puts it there"
+            )
         lines = file.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise QueryError(f"report: {file} cannot be read: {error.strerror}") from None
+        raise QueryError(f"report: {error.filename} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise QueryError(f"report: {file} is no text in UTF-8; expected a JSON document a line") from None
+    history = History(file.stem if file.name != METRICS else path.resolve().name)
     for number, line in enumerate(lines, 1):
         if line.strip():
             _add(history, line, f"report: {file}, line {number}", last=number == len(lines))

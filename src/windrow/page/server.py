@@ -151,9 +151,7 @@ def _listen(page: Server, host: str, port: int) -> _Http:
 
 def _trouble(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return (
-            f"port {port} of {host} is in use, perhaps by another run; choose another, or 0 for any free"
-        )
+        return f"port {port} of {host} is in use, perhaps by another run; choose another, or 0 for any free"
     if error.errno == errno.EACCES:
         return f"port {port} is not for everybody; choose one above 1023, or 0 for any that is free"
     if error.errno == errno.EADDRNOTAVAIL:
