@@ -46,6 +46,6 @@ def _lags(query: Query, harvester: Harvester) -> tuple[Lag, ...]:
         return ()
     names = query.aliases
     return tuple(
-        Lag(names[i], names[j], Spans.of_counts(low, (high - low) / len(counts), counts))
+        Lag(names[i], names[j], Spans.of_counts(low, (high - low) / len(counts), counts.tolist()))
         for i, j, low, high, counts in lags.histograms()
     )

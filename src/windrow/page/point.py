@@ -121,10 +121,10 @@ class Point:
 
     def and_then(self, later: Point) -> Point:
         """Both as one."""
-        rows = [sum(self.rows.values()), sum(later.rows.values())]
+        before, after = sum(self.rows.values()), sum(later.rows.values())
         throttle = later.throttle
-        if self.throttle is not None and later.throttle is not None and sum(rows):
-            throttle = (self.throttle * rows[0] + later.throttle * rows[1]) / sum(rows)
+        if self.throttle is not None and later.throttle is not None and before + after > 0:
+            throttle = (self.throttle * before + later.throttle * after) / (before + after)
         summed = (
             "span", "results", "late", "untimed", "shed", "dropped", "results_late", "found", "true",
             "variance", "batches",
@@ -170,7 +170,7 @@ class Held:
 
     @classmethod
     def of(cls, parts: Sequence[Mapping[str, Any]]) -> Held:
-        rooms = [p.get("memory_room") for p in parts]
+        rooms: list[Any] = [p.get("memory_room") for p in parts]
         in_rows = any((p["memory_limit"] or "").endswith("rows") for p in parts)
         return cls(
             sum(p["window_rows"] for p in parts),
