@@ -12,7 +12,7 @@ from windrow.page.report import write_page
 from windrow.page.server import Server
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming import StreamingQuery
+    from windrow.spark.live import StreamingQuery
 
 LOOK = 0.5
 """Seconds between two looks at the query."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import StreamingQuery as StreamingQuery
 
 from windrow.spark.complaints import sentence
 from windrow.spark.java import cache_directory, find_java
