@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from windrow.model.harvest import Harvest
@@ -121,6 +122,6 @@ def _groups(values: Sequence[float], size: int) -> list[Sequence[float]]:
     return [values[k : k + size] for k in range(0, len(values), max(size, 1))]
 
 
-def _round(value: float) -> float:
-    """Short in JSON."""
-    return float(f"{float(value):.{DIGITS}g}")
+def _round(value: float) -> float | None:
+    """Short in JSON, which knows no infinity."""
+    return float(f"{float(value):.{DIGITS}g}") if isfinite(value) else None

@@ -86,9 +86,9 @@ const Charts = (() => {
   function ticks(low, high, count, unit) {
     if (!(high > low)) return [low];
     const raw = (high - low) / count;
-    const base = unit === "B" ? 2 ** (10 * Math.floor(Math.log2(Math.max(raw, 1)) / 10)) : 1;
-    const power = 10 ** Math.floor(Math.log10(raw / base));
-    const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s * base >= raw * 0.999) * base;
+    const power = 10 ** Math.floor(Math.log10(raw));
+    const step = unit === "B" ? 2 ** Math.ceil(Math.log2(raw))
+      : [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
     const found = [];
     for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k += 1) found.push(k * step);
     return found;

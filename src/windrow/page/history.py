@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import windrow
 from windrow.errors import DataError
-from windrow.page.point import Held, Point
+from windrow.page.point import Held, Point, short
 
 MOST_POINTS = 300
 """Of a join; up to twice as many before neighbours are taken together."""
@@ -190,10 +190,10 @@ def _partition(part: Mapping[str, Any]) -> dict[str, Any]:
     )  # fmt: skip
     busy = sum(part[f"seconds_{name}"] for name in ("input", "load", "process", "publish"))
     streams = {alias: [s["window_rows"], s["newest"]] for alias, s in part["streams"].items()}
-    return {name: part[name] for name in names} | {
+    return {name: short(part[name]) for name in names} | {
         "memory_room": part.get("memory_room"),
-        "seconds_allowed": part.get("seconds_allowed"),
-        "busy": busy,
+        "seconds_allowed": short(part.get("seconds_allowed")),
+        "busy": short(busy),
         "streams": streams,
     }
 

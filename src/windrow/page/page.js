@@ -112,7 +112,8 @@
     pill.textContent = label;
     pill.className = `pill ${mood}`;
     const join = view.chosen === null ? null : view.joins[view.chosen];
-    said.textContent = join ? `batch ${join.latest.batch.toLocaleString("en")} ended ${clock(join.latest.at, true)}` : "";
+    const early = run && run.state === "running" ? "no batch with rows yet" : "";
+    said.textContent = join ? `batch ${join.latest.batch.toLocaleString("en")} ended ${clock(join.latest.at, true)}` : early;
     const rejected = join && join.rejected.length ? `Control documents not followed: ${join.rejected.join("; ")}` : null;
     const texts = [
       run && run.state === "failed" ? `The query failed: ${run.error}` : null,

@@ -144,17 +144,16 @@ class Point:
     def plain(self) -> dict[str, Any]:
         """As the page takes it."""
         hidden = ("found", "true", "variance", "at", "rows", "queries")
-        told = {f.name: _short(getattr(self, f.name)) for f in fields(self) if f.name not in hidden}
+        told = {f.name: short(getattr(self, f.name)) for f in fields(self) if f.name not in hidden}
         recall = self.recall if self.limited else None
         return told | {
             "at": round(self.at),
             "rows": dict(self.rows),
-            "in": {alias: _short(n / max(self.span, 1e-3)) for alias, n in self.rows.items()},
-            "out": _short(self.results / max(self.span, 1e-3)),
-            "recall": None if recall is None else [_short(r) for r in recall],
+            "in": {alias: short(n / max(self.span, 1e-3)) for alias, n in self.rows.items()},
+            "out": short(self.results / max(self.span, 1e-3)),
+            "recall": None if recall is None else [short(r) for r in recall],
             "queries": {
-                name: [q.results, _short(q.mean), _short(q.p99), q.backlog]
-                for name, q in self.queries.items()
+                name: [q.results, short(q.mean), short(q.p99), q.backlog] for name, q in self.queries.items()
             },
         }
 
@@ -197,9 +196,11 @@ def _queries(parts: Sequence[Mapping[str, Any]]) -> dict[str, QueryPoint]:
     return found
 
 
-def _short(value: Any) -> Any:
-    """Few digits: it is for a picture."""
-    return float(f"{value:.5g}") if isinstance(value, float) else value
+def short(value: Any) -> Any:
+    """Few digits: it is for a picture. What is no number JSON does not know."""
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.5g}") if math.isfinite(value) else None
 
 
 def _most(one: float | None, other: float | None) -> float | None:
