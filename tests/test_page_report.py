@@ -47,7 +47,7 @@ def test_the_page_needs_nothing_else_and_runs_nothing_else(tmp_path):
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', page)[1]
     assert "default-src 'none'" in policy and "unsafe" not in policy
     code = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
-    assert len(code) == 3
+    assert len(code) == 4
     for text in (*code, re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1]):
         assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy
 
@@ -57,7 +57,7 @@ def test_data_cannot_leave_its_place():
     text = embed({evil: [evil]})
     assert "<" not in text and "\u2028" not in text and json.loads(text) == {evil: [evil]}
     page = standalone("<b>&", [], {"name": evil})
-    assert "<title>&lt;b&gt;&amp;</title>" in page and page.count("</script>") == 2
+    assert "<title>&lt;b&gt;&amp;</title>" in page and page.count("</script>") == 3
     with pytest.raises(ValueError, match="JSON"):
         embed(float("nan"))
 

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-SHARED = ("charts.js",)
+SHARED = ("figures.js", "charts.js")
 """Scripts every page begins with."""
 
 
@@ -46,7 +46,7 @@ def standalone(title: str, scripts: Sequence[str], data: Any) -> str:
     title
         Plain text.
     scripts
-        Names of this package's files, run after `charts.js`. They find the data by
+        Names of this package's files, run after `figures.js` and `charts.js`. They find the data by
         `JSON.parse(document.getElementById("data").textContent)` and fill the element `page`.
     data
         Anything JSON can hold.

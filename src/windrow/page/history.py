@@ -23,6 +23,8 @@ MOST_POINTS = 300
 """Of a join; up to twice as many before neighbours are taken together."""
 MOST_LEARNED = 8
 """Partitions whose knowledge is kept, those heard of last."""
+MOST_REJECTED = 5
+"""Reasons why control documents were not followed, the last ones."""
 MOST_PARTITIONS = 64
 """That are shown one by one: those with the most rows."""
 
@@ -52,9 +54,10 @@ class JoinHistory:
                 self.learned.pop(number, None)
                 self.learned[number] = part["learned"]
             for reason in part["rejected"]:
+                self.rejected.pop(reason, None)
                 self.rejected[reason] = told["batch"]
-        while len(self.learned) > MOST_LEARNED:
-            del self.learned[next(iter(self.learned))]
+        _forget(self.learned, MOST_LEARNED)
+        _forget(self.rejected, MOST_REJECTED)
         point = Point.read(told, join, at, span, Held.of(list(self.partitions.values())))
         if self._latest is not None and self._latest is self.points[0]:
             # Of the first batch nobody knew how long its rows had been coming.
@@ -92,7 +95,7 @@ class JoinHistory:
             "partitions": [_partition(p) for p in shown[:MOST_PARTITIONS]],
             "partitions_known": len(self.partitions),
             "learned": {str(number): self.learned[number] for number in sorted(self.learned)},
-            "rejected": [f"batch {batch}: {reason}" for reason, batch in self.rejected.items()][-5:],
+            "rejected": [f"batch {batch}: {reason}" for reason, batch in self.rejected.items()],
         }
 
 
@@ -180,6 +183,12 @@ class History:
     def lock(self) -> threading.Lock:
         """Hold it to look at `joins`."""
         return self._lock
+
+
+def _forget(kept: dict[Any, Any], most: int) -> None:
+    """Lets go of what was put in first."""
+    while len(kept) > most:
+        del kept[next(iter(kept))]
 
 
 def _partition(part: Mapping[str, Any]) -> dict[str, Any]:

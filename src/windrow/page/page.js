@@ -5,7 +5,7 @@
    again it goes on with the new figures behind the old ones, with a mark between them. */
 
 (() => {
-  const { html, clock } = Charts;
+  const { html, clock } = Figures;
   const EVERY = 1000, SLOWEST = 5000, MOST_POINTS = 1200;
   const STATES = {
     waiting: ["waiting for the first batch", "warn"], running: ["live", "good"], stopped: ["stopped", ""],

@@ -6,7 +6,7 @@
    knowledge it told. */
 
 const Panels = (() => {
-  const { html, format } = Charts;
+  const { html, format } = Figures;
   const MOST_QUERIES = 8; // drawn as lines; the table has more
   const MOST_ROWS = 50;
 

@@ -27,6 +27,7 @@ from windrow.page.prometheus import CONTENT_TYPE, exposition
 FILES = {
     "/": ("page.html", "text/html"),
     "/style.css": ("style.css", "text/css"),
+    "/figures.js": ("figures.js", "text/javascript"),
     "/charts.js": ("charts.js", "text/javascript"),
     "/panels.js": ("panels.js", "text/javascript"),
     "/page.js": ("page.js", "text/javascript"),
