@@ -190,7 +190,7 @@ const Charts = (() => {
           const roof = s.low && s.high ? s.high : upper;
           const floor = s.above ? s.below : s.low && s.high ? s.low : each.reduce((all, k) => { all[k] = bottom; return all; }, []);
           const outline = [...over(roof), ...over(floor).reverse()].join(" ");
-          const area = svg("polygon", { class: s.above ? "bar" : "band", points: outline });
+          const area = svg("polygon", { class: s.above ? "pile" : "band", points: outline });
           area.style.fill = ink;
           this.plot.append(area);
         }

@@ -39,21 +39,21 @@ const Figures = (() => {
   function format(value, unit) {
     if (value === null || value === undefined || Number.isNaN(value)) return "–";
     if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
-    if (unit === "B") return scaled(value, 1024, [" B", " KiB", " MiB", " GiB", " TiB"]);
-    if (unit === "%") return digits(value * 100, Math.abs(value) > 0.99 && Math.abs(value) < 0.9995 ? 4 : 3) + " %";
+    if (unit === "B") return scaled(value, 1024, ["\u00a0B", "\u00a0KiB", "\u00a0MiB", "\u00a0GiB", "\u00a0TiB"]);
+    if (unit === "%") return digits(value * 100, Math.abs(value) > 0.99 && Math.abs(value) < 0.9995 ? 4 : 3) + "\u00a0%";
     if (unit === "s") return duration(value);
-    return scaled(value, 1000, ["", "k", "M", "G", "T"]) + (unit ? ` ${unit}` : "");
+    return scaled(value, 1000, ["", "k", "M", "G", "T"]) + (unit ? `\u00a0${unit}` : "");
   }
 
   function duration(seconds) {
     const size = Math.abs(seconds);
-    if (size === 0) return "0 s";
-    if (size < 1e-3) return digits(seconds * 1e6, 3) + " µs";
-    if (size < 0.9995) return digits(seconds * 1e3, 3) + " ms";
-    if (size < 120) return digits(seconds, 3) + " s";
-    if (size < 7200) return digits(seconds / 60, 3) + " min";
-    if (size < 172800) return digits(seconds / 3600, 3) + " h";
-    return digits(seconds / 86400, 3) + " d";
+    if (size === 0) return "0\u00a0s";
+    if (size < 1e-3) return digits(seconds * 1e6, 3) + "\u00a0µs";
+    if (size < 0.9995) return digits(seconds * 1e3, 3) + "\u00a0ms";
+    if (size < 120) return digits(seconds, 3) + "\u00a0s";
+    if (size < 7200) return digits(seconds / 60, 3) + "\u00a0min";
+    if (size < 172800) return digits(seconds / 3600, 3) + "\u00a0h";
+    return digits(seconds / 86400, 3) + "\u00a0d";
   }
 
   /* On an axis all labels have one unit. */

@@ -314,7 +314,7 @@ const Panels = (() => {
       const whole = total.recall ? `; run ${format(total.recall[0], "%")}` : "";
       told.push({
         name: "Recall", value: estimate === null ? "unknown" : format(estimate, "%"),
-        beside: `${format(low, "%").replace(" %", "")}–${format(high, "%")}${whole}`, part: estimate,
+        beside: `${format(low, "%").replace("\u00a0%", "")}–${format(high, "%")}${whole}`, part: estimate,
       });
     } else {
       told.push({ name: "Recall", value: "exact", beside: "no limit is set" });
