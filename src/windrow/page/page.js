@@ -25,13 +25,14 @@
   const said = html("span", { class: "said" });
   const choice = html("select", { hidden: "", "aria-label": "join" });
   const speaker = html("select", { hidden: "", "aria-label": "partition that tells what was learned" });
+  const query = html("p", { class: "query", hidden: "" });
   const notice = html("p", { class: "notice", hidden: "", role: "status" });
   const tiles = html("div", { class: "tiles" });
   const panels = html("div", { class: "panels" });
   const unseen = html("div", { class: "unseen" });
   const foot = html("footer", { class: "foot" });
   page.append(html("header", { class: "top" }, name, pill, said, html("span", { class: "push" }, choice, " ", speaker)),
-    html("main", {}, notice, tiles, panels, unseen), foot);
+    html("main", {}, query, notice, tiles, panels, unseen), foot);
   choice.addEventListener("change", () => { view.chosen = choice.value; view.partition = null; rebuild(); });
   speaker.addEventListener("change", () => { view.partition = speaker.value; show(); });
 
@@ -80,6 +81,7 @@
     if (!told.includes(view.partition)) view.partition = told.length ? told[0] : null;
     options(speaker, told, view.partition, (value) => `learned by partition ${value}`);
     const chosen = { marks: view.marks, partition: view.partition, learned: view.partition === null ? null : join.learned[view.partition] };
+    describe(chosen.learned);
     tiles.replaceChildren(...Panels.tiles(join).map(tile));
     const missing = [];
     for (const each of built) {
@@ -90,6 +92,15 @@
       each.update(join, chosen);
     }
     unseen.replaceChildren(...(missing.length ? ["Not shown:", html("ul", {}, ...missing.map((why) => html("li", {}, why)))] : []));
+  }
+
+  /* What is joined, and under which limits. */
+  function describe(learned) {
+    query.hidden = !learned;
+    if (!learned) return;
+    const limits = [["memory", learned.memory], ["deadline", learned.deadline], ["shed", learned.shed]]
+      .filter(([, value]) => value).map(([what, value]) => `${what} ${value}`);
+    query.replaceChildren(html("code", {}, learned.on), limits.length ? ` · ${limits.join(" · ")}` : "");
   }
 
   function tile({ name: title, value, unit, beside, part, mood }) {
