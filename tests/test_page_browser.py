@@ -113,8 +113,9 @@ def test_a_page_left_open_follows_a_restart_and_says_so(browser):
 
     second = History("sensors")
     server = Server(second, Address(port))
-    second.add(run.next(began=datetime.now(UTC)))
     browser.wait("document.body.innerText.includes('Reconnected: the query was started again')")
+    assert "batch 0 ended" in browser.text() and browser.value(PILL) == "waiting for the first batch"
+    second.add(run.next(began=datetime.now(UTC)))
     browser.wait("document.body.innerText.includes('batch 1 ended')")
     assert browser.value("document.querySelectorAll('.mark').length") >= 3
     assert browser.value(f"{CURVE}.getAttribute('points').split(' ').length") == 2

@@ -63,10 +63,10 @@
     if (chosen !== null) select.value = chosen;
   }
 
-  function joined() {
-    const found = view.joins[view.chosen];
-    const before = view.earlier.get(view.chosen) || [];
-    return { ...found, points: [...before, ...found.points] };
+  /* The points of a join, with those of the runs before this one. */
+  function joined(join) {
+    const { points } = view.joins[join];
+    return [...(view.earlier.get(join) || []).filter((point) => point.at < points[0].at), ...points];
   }
 
   function show() {
@@ -76,7 +76,7 @@
     header();
     for (const element of [tiles, panels, unseen]) element.hidden = view.chosen === null;
     if (view.chosen === null) return;
-    const join = joined();
+    const join = { ...view.joins[view.chosen], points: joined(view.chosen) };
     const told = Object.keys(join.learned);
     if (!told.includes(view.partition)) view.partition = told.length ? told[0] : null;
     options(speaker, told, view.partition, (value) => `learned by partition ${value}`);
@@ -144,19 +144,12 @@
     if (view.run && told.run.id !== view.run.id) {
       view.restarted = told.run.began;
       view.marks.push({ x: told.run.began, text: "restart" });
-      for (const [join, { points }] of Object.entries(view.joins)) {
-        view.earlier.set(join, [...(view.earlier.get(join) || []), ...points].slice(-MOST_POINTS));
-      }
+      for (const join of Object.keys(view.joins)) view.earlier.set(join, joined(join).slice(-MOST_POINTS));
     }
     view.run = told.run;
     view.mark = told.mark;
-    if (told.joins && (Object.keys(told.joins).length || !view.restarted)) {
-      view.joins = told.joins;
-      for (const [join, before] of view.earlier) {
-        const first = told.joins[join] ? told.joins[join].points[0].at : Infinity;
-        view.earlier.set(join, before.filter((point) => point.at < first));
-      }
-    }
+    // Until the first batch of a run that was started again, the last one is shown.
+    if (told.joins && (Object.keys(told.joins).length || !view.restarted)) view.joins = told.joins;
   }
 
   async function ask() {
