@@ -153,21 +153,24 @@
   }
 
   async function ask() {
+    let told = null;
     try {
       const answer = await fetch(`data?seen=${encodeURIComponent(view.mark || "")}`, { cache: "no-store" });
-      if (!answer.ok) throw new Error(answer.statusText);
-      const told = await answer.json();
+      if (answer.ok) told = await answer.json();
+    } catch {
+      told = null; // nobody there, or gone in mid-answer
+    }
+    view.failures = told ? 0 : view.failures + 1;
+    setTimeout(next, Math.min(SLOWEST, EVERY * Math.max(1, view.failures)));
+    if (told) {
       const changed = told.mark !== view.mark || view.lost;
       view.lost = null;
-      view.failures = 0;
       take(told);
-      if (changed) show(); else header();
-    } catch (error) {
-      view.failures += 1;
+      if (changed) { show(); return; }
+    } else {
       view.lost = view.lost || Date.now();
-      header();
     }
-    setTimeout(next, Math.min(SLOWEST, EVERY * Math.max(1, view.failures)));
+    header();
   }
 
   function next() {
