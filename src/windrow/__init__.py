@@ -22,6 +22,7 @@ from windrow.model.time_policies import Dropping, Harvesting
 from windrow.planning.allocation import RecallCurve
 
 if TYPE_CHECKING:
+    from windrow.page.dashboard import Dashboard, dashboard
     from windrow.spark.join import join
     from windrow.spark.metrics import metrics
     from windrow.spark.pool import Pool
@@ -36,6 +37,7 @@ __all__ = [
     "Allotted",
     "Auto",
     "Cluster",
+    "Dashboard",
     "DataError",
     "Deadline",
     "Dropping",
@@ -71,6 +73,7 @@ __all__ = [
     "Window",
     "WindrowError",
     "allocate",
+    "dashboard",
     "estimate",
     "explain",
     "join",
@@ -102,4 +105,8 @@ def __getattr__(name: str) -> Any:
         from windrow.spark.metrics import metrics
 
         return metrics
+    if name in ("dashboard", "Dashboard"):
+        from windrow.page import dashboard
+
+        return getattr(dashboard, name)
     raise AttributeError(f"module 'windrow' has no attribute {name!r}")

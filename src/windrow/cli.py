@@ -9,6 +9,7 @@ import typer
 
 import windrow
 from windrow.lab.cli import app as lab
+from windrow.page.cli import report_command
 from windrow.pipeline.cli import run_command
 from windrow.pipeline.sql_cli import sql_command
 from windrow.state.cli import app as state
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 app.command("run")(run_command)
 app.command("sql")(sql_command)
+app.command("report")(report_command)
 app.add_typer(lab, name="lab")
 app.add_typer(state, name="state")
 app.add_typer(queries, name="queries")

@@ -55,6 +55,8 @@ class Harvester:
         self.missed = Missed()
         self.harvest: Harvest | None = None
         """What is looked at; None until windows and orders are known."""
+        self.latest: Harvest | None = None
+        """The last one that was chosen, be there time for everything by now or not."""
         self.lags: Lags | None = None
         self.flows = Flows(len(query.streams), policy.half_life)
         self._seed = query.seed
@@ -211,7 +213,7 @@ class Harvester:
     def _plan(self, join: Join, z: float) -> None:
         """The harvest for this throttle fraction."""
         self._planned, self._planned_at = join.plan, self.flows.quanta
-        self.harvest = solve(self.model(join), z, self.policy.method, parts=True)
+        self.harvest = self.latest = solve(self.model(join), z, self.policy.method, parts=True)
         self._ages = [
             tuple(
                 _micros(hop.ages(self.harvest.windows), self.harvest.windows.sizes[hop.stream])

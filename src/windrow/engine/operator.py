@@ -20,6 +20,7 @@ from windrow.engine.controller import Controller
 from windrow.engine.expiry import Expiry
 from windrow.engine.frontier import Frontier, horizons
 from windrow.engine.join import Arrivals, Join
+from windrow.engine.knowing import knowledge
 from windrow.engine.quanta import Cutter, cut, pace_under_limit
 from windrow.engine.rows import as_batch, check_time_column, plain_schema, same_schema, timed
 from windrow.engine.snapshot import pack, unpack
@@ -29,6 +30,7 @@ from windrow.engine.timekeeper import TimeKeeper
 from windrow.engine.waiting import Waiting
 from windrow.errors import DataError, QueryError, StateError, unknown
 from windrow.kernels.notice import announce_compilation
+from windrow.model.knowledge import Knowledge
 from windrow.model.limit import MemoryLimit
 from windrow.model.measurements import Measurements
 from windrow.model.plan import Plan
@@ -169,6 +171,10 @@ class Operator:
         if self._join is None or self._join.shedder is None or self._tally.evaluations == 0:
             return None
         return self._join.shedder.forecast(self._join)
+
+    def learned(self) -> Knowledge:
+        """What is known of the streams by now, and the plan: age curves, lags, the harvest."""
+        return knowledge(self.query, self._join, self._keeper.lately if self._keeper else 1.0)
 
     def resize(self, limit: MemoryLimit) -> None:
         """Another memory limit from now on; the query must have one. What no longer fits goes with the next

@@ -9,12 +9,25 @@ import typer
 from rich.console import Console
 
 from windrow.errors import QueryError, WindrowError
+from windrow.page.address import LOOPBACK, Address
 
 if TYPE_CHECKING:
     from windrow.pipeline.description import Pipeline
 
 FAILED = 1
 WRONG = 2
+UiOption = Annotated[
+    int | None,
+    typer.Option(
+        "--ui",
+        help="Serve a live page on this port (0: any that is free), and figures for Prometheus at /metrics.",
+        metavar="PORT",
+    ),
+]
+UiHostOption = Annotated[
+    str,
+    typer.Option("--ui-host", help="Where the page listens; other machines see it with 0.0.0.0."),
+]
 
 
 def run_command(
@@ -27,8 +40,14 @@ def run_command(
         typer.Option(help="Spark's master: spark://host:7077, local[4]. By default all cores here."),
     ] = None,
     metrics: Annotated[
-        Path | None, typer.Option(help="Append each batch's metrics to this file, a JSON document a line.")
+        Path | None,
+        typer.Option(
+            help="Append each batch's metrics to this file, a JSON document a line; or to metrics.jsonl in "
+            "this directory. `windrow report` makes a page of it."
+        ),
     ] = None,
+    ui: UiOption = None,
+    ui_host: UiHostOption = LOOPBACK,
     per_partition: Annotated[
         bool, typer.Option("--partitions", help="Show every partition, not only totals.")
     ] = False,
@@ -55,6 +74,8 @@ def run_command(
 
       windrow run pipeline.toml --metrics metrics.jsonl
 
+      windrow run pipeline.toml --ui 4040
+
       windrow run pipeline.toml --set run.trigger="available now" --set join.partitions=8
 
       windrow run pipeline.toml --master spark://host:7077 --quiet
@@ -63,10 +84,11 @@ def run_command(
 
     try:
         pipeline = read_pipeline(file, changes or ())
-        chosen = metrics or (Path(pipeline.run.metrics) if pipeline.run.metrics else None)
-        if chosen is not None and not chosen.parent.is_dir():
-            raise QueryError(f"metrics: directory {chosen.parent} does not exist; create it first")
-        _run(pipeline, master, check, chosen, per_partition, quiet, max_batches)
+        chosen = metrics_place(metrics or (Path(pipeline.run.metrics) if pipeline.run.metrics else None))
+        page = None if ui is None else Address(ui, ui_host)
+        if page is not None and not pipeline.streaming:
+            raise QueryError("--ui: a page is for streams; this pipeline's trigger is 'batch'")
+        _run(pipeline, master, check, chosen, per_partition, quiet, max_batches, page)
     except WindrowError as error:
         kind = "" if type(error).__name__ == "RunError" else f"{type(error).__name__}: "
         typer.echo(f"{kind}{error}", err=True)
@@ -83,6 +105,7 @@ def _run(
     per_partition: bool,
     quiet: bool,
     max_batches: int | None,
+    page: Address | None,
 ) -> None:
     from windrow.pipeline.build import build
     from windrow.pipeline.run import run_batch, run_stream
@@ -98,9 +121,22 @@ def _run(
             if not quiet:
                 print_check(console, built)
         elif pipeline.streaming:
-            run_stream(pipeline.run.name, built.start, console, quiet, per_partition, metrics, max_batches)
+            run_stream(
+                pipeline.run.name, built.start, console, quiet, per_partition, metrics, max_batches, page
+            )
         else:
             run_batch(built, console, quiet)
+
+
+def metrics_place(given: Path | None) -> Path | None:
+    """The file that metrics are appended to."""
+    if given is None:
+        return None
+    if not given.parent.is_dir():
+        raise QueryError(f"metrics: directory {given.parent} does not exist; create it first")
+    from windrow.page.report import metrics_file
+
+    return metrics_file(given)
 
 
 def _cause(error: BaseException) -> str:

@@ -13,6 +13,9 @@ from types import FrameType
 
 from rich.console import Console
 
+from windrow.page.address import Address
+from windrow.page.history import History
+from windrow.page.server import Server
 from windrow.pipeline.build import Built
 from windrow.pipeline.view import View
 from windrow.spark.complaints import RunError
@@ -38,34 +41,59 @@ def run_stream(
     per_partition: bool = False,
     metrics: Path | None = None,
     max_batches: int | None = None,
+    page: Address | None = None,
 ) -> None:
     """Runs until the trigger is done, `max_batches` have ended, or Ctrl-C or SIGTERM comes.
 
     Stopping in mid-batch loses nothing: the next run repeats the batch from its offsets and the windows
     before it, and the sink takes it once.
     """
-    with _stop_signals() as told_to_stop, View(console, name, quiet, per_partition) as view:
-        running = start()
-        while running.active and not told_to_stop.wait(LOOK):
-            _tell(running.news(), view, metrics)
-            if max_batches is not None and view.totals.batches >= max_batches:
-                break
-        # What a query says that was stopped in mid-batch is no failure.
-        failure = None if running.active else running.failure()
-        running.stop()
-        _tell(running.news(), view, metrics)
+    history = History(name)
+    with _stop_signals() as told_to_stop, _served(history, page, console, quiet):
+        with View(console, name, quiet, per_partition) as view:
+            running = start()
+            while running.active and not told_to_stop.wait(LOOK):
+                _tell(running.news(), view, history, metrics)
+                if max_batches is not None and view.totals.batches >= max_batches:
+                    break
+            # What a query says that was stopped in mid-batch is no failure.
+            failure = None if running.active else running.failure()
+            running.stop()
+            _tell(running.news(), view, history, metrics)
+        ended = "failed" if failure else "stopped" if told_to_stop.is_set() else "done"
+        history.end(ended, failure[0] if failure else None)
     if failure is not None:
         raise RunError(*failure)
     if not quiet:
-        stopped = "stopped" if told_to_stop.is_set() else "done"
-        console.print(f"{stopped}: {view.totals}", highlight=False, soft_wrap=True)
+        console.print(f"{ended}: {view.totals}", highlight=False, soft_wrap=True)
 
 
-def _tell(news: Sequence[Progress], view: View, metrics: Path | None) -> None:
+def _tell(news: Sequence[Progress], view: View, history: History, metrics: Path | None) -> None:
     view.update(news)
-    if metrics is not None and news:
+    told = [progress.to_dict() for progress in news]
+    for batch in told:
+        history.add(batch)
+    if metrics is not None and told:
         with metrics.open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(progress.to_dict()) + "\n" for progress in news)
+            file.writelines(json.dumps(batch) + "\n" for batch in told)
+
+
+@contextmanager
+def _served(history: History, page: Address | None, console: Console, quiet: bool) -> Iterator[None]:
+    """The page, while the block runs."""
+    if page is None:
+        yield
+        return
+    server = Server(history, page)
+    try:
+        if not quiet:
+            console.print(f"page at {server.url}", highlight=False)
+        yield
+    except BaseException as error:
+        history.end("failed", str(error))
+        raise
+    finally:
+        server.close()
 
 
 @contextmanager

@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from windrow.errors import QueryError, WindrowError
-from windrow.pipeline.cli import FAILED, WRONG
+from windrow.page.address import LOOPBACK, Address
+from windrow.pipeline.cli import FAILED, WRONG, UiHostOption, UiOption, metrics_place
 
 if TYPE_CHECKING:
     from windrow.statements.read import Parsed
@@ -31,6 +32,8 @@ class Wanted:
     trigger: str | None
     limit: int
     json: bool
+    metrics: Path | None = None
+    page: Address | None = None
 
     def __post_init__(self) -> None:
         if self.limit < 1:
@@ -39,6 +42,8 @@ class Wanted:
             raise QueryError("--stream: give --out for the results and --checkpoint for how far it has come")
         if not self.stream and (self.checkpoint or self.trigger):
             raise QueryError("--checkpoint and --trigger are for streams; add --stream")
+        if not self.stream and (self.metrics or self.page):
+            raise QueryError("--metrics and --ui are for streams; add --stream")
 
 
 def sql_command(
@@ -66,6 +71,12 @@ def sql_command(
         list[str] | None,
         typer.Option("--parameter", "-p", help="A value for a name in the text.", metavar="NAME=VALUE"),
     ] = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(help="Of a stream: append each batch's metrics here, as windrow run."),
+    ] = None,
+    ui: UiOption = None,
+    ui_host: UiHostOption = LOOPBACK,
     partitions: Annotated[int | None, typer.Option(min=1, help="Tasks that share a join.")] = None,
     limit: Annotated[int, typer.Option(help="Most rows that are printed.")] = 20,
     json: Annotated[bool, typer.Option("--json", help="Print rows as JSON, one a line.")] = False,
@@ -91,7 +102,9 @@ def sql_command(
     from windrow.statements.read import parse_script
 
     try:
-        wanted = Wanted(check, stream, _place(out), format, _place(checkpoint), trigger, limit, json)
+        page = None if ui is None else Address(ui, ui_host)
+        places = (_place(out), format, _place(checkpoint), trigger)
+        wanted = Wanted(check, stream, *places, limit, json, metrics_place(metrics), page)
         values = dict(_parameter(given) for given in parameters or ())
         parsed = parse_script(_text(file), "stdin" if file == "-" else file)
         if not check:
@@ -185,7 +198,7 @@ def _stream(answer: Any, wanted: Wanted, console: Console) -> None:
     def begin() -> Running:
         return Running(start(answer, "--out", wanted.format, wanted.out, {}, "append", "sql", place, at))
 
-    run_stream("sql", begin, console)
+    run_stream("sql", begin, console, metrics=wanted.metrics, page=wanted.page)
 
 
 def _write(answer: Any, wanted: Wanted, console: Console) -> None:

@@ -64,6 +64,14 @@ class Lags(ABC):
         histograms = len(cls._all_ranges(tuple(sizes)))
         return cls(tuple(float(s) for s in sizes), np.zeros((histograms, buckets)), prior)
 
+    def histograms(self) -> list[tuple[int, int, float, float, Array]]:
+        """(i, j, low, high, counts) of each pair of streams that has one: of A_ij, between low and high."""
+        return [
+            (i, j, low, high, counts)
+            for (i, j, low, high), counts in zip(self._ranges, self.counts, strict=True)
+            if i != j
+        ]
+
     @property
     def weight(self) -> float:
         """Of the results learned from, as faded as they are."""

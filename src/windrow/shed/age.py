@@ -94,6 +94,9 @@ class AgeRanking(Ranking):
         ]
         return forecast(known, unit)
 
+    def curves(self) -> Sequence[AgeCurve]:
+        return tuple(self._curves)
+
     def _means(self, room: Room) -> Sequence[float]:
         """How long rows of each stream can be kept on average, in the memory it has."""
         rates = [learned.rate for learned in self._learned]

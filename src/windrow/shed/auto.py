@@ -20,6 +20,7 @@ from windrow.errors import QueryError
 from windrow.model.importance import check_by
 from windrow.model.learned import Auto
 from windrow.model.measurements import Quality
+from windrow.planning.age import AgeCurve
 from windrow.planning.allocation import RecallCurve, Unit
 from windrow.shed.calibration import Calibration
 from windrow.shed.context import Context
@@ -141,6 +142,9 @@ class AutoRanking(ValuedRanking):
             for learned, cost in zip(self._learned, room.costs, strict=True)
         ]
         return forecast(known, unit)
+
+    def curves(self) -> Sequence[AgeCurve]:
+        return tuple(learned.look() for learned in self._learned)
 
     # -- over a restart -----------------------------------------------------------------------------
 

@@ -193,8 +193,15 @@ class Calibration:
 
     def curve(self) -> AgeCurve:
         """Results of a row in each part of its window, whatever its score."""
+        return self._curve(self.rates())
+
+    def look(self) -> AgeCurve:
+        """As `curve`, but what is fitted anew for it is forgotten again."""
+        return self._curve(self._fitted or fit(self._found, self._spent))
+
+    def _curve(self, rates: Rates) -> AgeCurve:
         width = self._span / self._found.shape[1]
-        return AgeCurve(tuple(self.rates().by_part * width), width)
+        return AgeCurve(tuple(rates.by_part * width), width)
 
     # -- over a restart -----------------------------------------------------------------------------
 

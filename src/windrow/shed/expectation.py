@@ -47,6 +47,10 @@ class Expectation(Protocol):
         """The part of its window a row of the stream stays on average."""
         ...
 
+    def curves(self) -> Sequence[AgeCurve]:
+        """The age curve of each stream, if it goes by them."""
+        ...
+
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]: ...
 
     def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None: ...
@@ -101,6 +105,9 @@ class ByKey:
         within = (1 - p) ** further
         theorem = float((rows.shares * rows.stay(p) * np.tile(within, 2)).sum())
         return max(0.0, theorem) + float(1 - within.mean())  # the theorem rounds below 0 for tiny p
+
+    def curves(self) -> Sequence[AgeCurve]:
+        return ()
 
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
         plain, parts = self._sizes.save()
@@ -172,6 +179,9 @@ class ByAge:
             return self._learned[stream].curve() if learned else AgeCurve((0.0,), max(span, 1e-6))
         given = self._given.get(self._aliases[stream], (0.0,))
         return AgeCurve(tuple(given), max(span, 1e-6) / len(given))
+
+    def curves(self) -> Sequence[AgeCurve]:
+        return tuple(self._curves)
 
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
         saved = [learned.save() for learned in self._learned]

@@ -310,6 +310,15 @@ def recall_interval(
     return recall_between(found, missed, *missed_interval(missed, variance, step, level))
 
 
+def batch_recall(
+    found: float, true: float, variance: float, results: int, limited: bool
+) -> tuple[float, float, float]:
+    """Of a batch or several: as `recall_interval`; 1 where nothing can be lost, NaN where nothing tells."""
+    if true == 0 and results:
+        return (1.0, 1.0, 1.0) if not limited else (float("nan"), 0.0, 1.0)
+    return recall_interval(found, true, variance)
+
+
 def recall_between(found: float, missed: float, low: float, high: float) -> tuple[float, float, float]:
     """Estimate, low and high of the recall; what was found is certain."""
     if found + missed == 0:

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from windrow.errors import QueryError
 from windrow.model.measurements import Quality
+from windrow.planning.age import AgeCurve
 from windrow.planning.allocation import RecallCurve, Unit
 from windrow.shed.view import Found, View
 
@@ -94,6 +95,11 @@ class Ranking(ABC):
     def forecast(self, views: Sequence[View], room: Room, unit: Unit) -> RecallCurve | None:
         """The recall to expect of how much memory; None if the policy has no model of it."""
         return None
+
+    def curves(self) -> Sequence[AgeCurve]:
+        """The age curve of each stream, as far as it is known and the policy goes by it; none else. To be
+        looked at: a call leaves what was learned as it is."""
+        return ()
 
     def thinned(self, views: Sequence[View], gone: Sequence[Array]) -> None:
         """These rows (a mask per stream) are about to go: those that stay may have to stand for them."""

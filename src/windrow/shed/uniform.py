@@ -27,6 +27,7 @@ import pyarrow as pa
 from windrow.kernels.chance import follow, skips, uniforms
 from windrow.model.measurements import Quality
 from windrow.model.samples import Uniform
+from windrow.planning.age import AgeCurve
 from windrow.planning.sampling import mean_within, uniform_fraction
 from windrow.shed.context import Context
 from windrow.shed.drawing import (
@@ -186,6 +187,9 @@ class UniformRanking(Ranking):
         return self._identities.draw(view, STAYING)
 
     # -- over a restart -----------------------------------------------------------------------------
+
+    def curves(self) -> Sequence[AgeCurve]:
+        return self._model.curves()
 
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
         model, parts = self._model.save()

@@ -7,14 +7,14 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import StreamingQuery as StreamingQuery
 
 from windrow.spark.complaints import sentence
 from windrow.spark.java import cache_directory, find_java
@@ -24,6 +24,8 @@ from windrow.spark.session import SETTINGS, _logging
 LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set where spark-submit started this process and has a master for it."""
+BEHIND = "maxOffsetsBehindLatest"
+"""What Spark's sources call it, those that know."""
 SPARK_PARTITIONS = "200"
 """Of a shuffle, where nobody says how many."""
 
@@ -100,13 +102,15 @@ class Progress:
     rows_read: int
     results_late: int
     """Results that came too late for the aggregation's watermark."""
+    behind: float | None
+    """Rows the sources still hold, where they say so: of Kafka, in the partition that is furthest back."""
     joins: tuple[BatchMetrics, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: totals of each join, and all of each partition."""
         totals = (
             "rows_in", "rows_late", "rows_null_time", "rows_shed", "rows_dropped", "results", "window_rows",
-            "memory_bytes", "throttle",
+            "memory_bytes", "rows_waiting", "throttle",
         )  # fmt: skip
         return {
             "batch": self.batch,
@@ -114,6 +118,7 @@ class Progress:
             "seconds": self.seconds,
             "rows_read": self.rows_read,
             "results_late": self.results_late,
+            "behind": self.behind,
             "joins": {
                 join.join: {name: getattr(join, name) for name in totals}
                 | {"recall": [None if math.isnan(r) else r for r in join.recall]}
@@ -164,5 +169,11 @@ def _progress(event: Any) -> Progress:
         seconds=event.batchDuration / 1000,
         rows_read=event.numInputRows,
         results_late=sum(int(o.numRowsDroppedByWatermark) for o in event.stateOperators),
+        behind=_behind(event.sources),
         joins=tuple(read_progress(event)),
     )
+
+
+def _behind(sources: Sequence[Any]) -> float | None:
+    told = [source.metrics[BEHIND] for source in sources if BEHIND in (source.metrics or {})]
+    return max(map(float, told), default=None)

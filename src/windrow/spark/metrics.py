@@ -13,8 +13,7 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQuery
 
-from windrow.model.measurements import Measurements
-from windrow.shed.monitor import recall_interval
+from windrow.shed.monitor import batch_recall
 
 COLUMN = "_windrow"
 """The helper column that carries the documents."""
@@ -140,6 +139,14 @@ class PartitionMetrics:
     streams: Mapping[str, StreamMetrics]
     queries: Mapping[str, QueryMetrics] = field(default_factory=dict)
     """Of queries that share the join."""
+    rows_waiting: int = 0
+    """Rows held back: until their place in the order is certain, or until there is time for them."""
+    memory_room: int | None = None
+    """`memory_limit` as a number of bytes or rows."""
+    seconds_allowed: float | None = None
+    """The partition's part of the deadline."""
+    learned: Mapping[str, Any] | None = None
+    """What it knows of the streams (`Knowledge` as JSON); in each batch some of the partitions tell it."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -199,6 +206,10 @@ class BatchMetrics:
         return int(self.total("rows_dropped"))
 
     @property
+    def rows_waiting(self) -> int:
+        return int(self.total("rows_waiting"))
+
+    @property
     def throttle(self) -> float:
         """The part of the full work that there was time for: the mean over partitions, by their rows."""
         rows = [p.rows_in + p.rows_copied for p in self.partitions]
@@ -210,10 +221,8 @@ class BatchMetrics:
     @property
     def recall(self) -> tuple[float, float, float]:
         """Of this batch: estimate and 95 % interval; 1 where nothing was lost, NaN where nothing tells."""
-        sums = [self.total(f"results_{name}") for name in ("found", "true", "variance")]
-        if sums[1] == 0 and self.results:
-            return (1.0, 1.0, 1.0) if not self.limited else (float("nan"), 0.0, 1.0)
-        return recall_interval(*sums)
+        found, true, variance = (self.total(f"results_{name}") for name in ("found", "true", "variance"))
+        return batch_recall(found, true, variance, self.results, self.limited)
 
     @property
     def limited(self) -> bool:
@@ -293,31 +302,4 @@ def read_progress(progress: Any, join: str | None = None) -> list[BatchMetrics]:
                     name.removeprefix(PREFIX), progress.batchId, progress.batchDuration / 1000, partitions
                 )
             )
-    return found
-
-
-def between(
-    before: Measurements, after: Measurements, counted: Mapping[str, Mapping[str, int]]
-) -> dict[str, StreamMetrics]:
-    """What happened to each stream between two measurements.
-
-    Parameters
-    ----------
-    counted
-        For streams whose rows are copied: counts of the first copies alone, by name.
-    """
-    found = {}
-    for alias, now in after.streams.items():
-        then = before.streams[alias]
-        names = ("rows_in", "rows_late", "rows_null_time", "rows_filtered", "rows_shed", "rows_dropped")
-        counts = {name: getattr(now, name) - getattr(then, name) for name in names}
-        arrived = counts["rows_in"]
-        counts |= counted.get(alias, {})
-        found[alias] = StreamMetrics(
-            **counts,
-            rows_copied=arrived - counts["rows_in"],
-            window_rows=now.window_rows,
-            memory_bytes=now.memory_bytes,
-            newest=now.newest,
-        )
     return found

@@ -22,6 +22,8 @@ from windrow.engine.state import State, fingerprint
 from windrow.errors import QueryError, unknown
 from windrow.model.query import Query
 from windrow.model.sharing import Subscription
+from windrow.model.units import SECOND, parse_duration
+from windrow.spark.arrivals import Arrived
 from windrow.spark.metrics import COLUMN, QueryMetrics
 from windrow.spark.task import BYTES_PER_BATCH, ROWS_PER_BATCH, Task
 
@@ -128,6 +130,9 @@ class SharedTask(Task):
         return pa.RecordBatch.from_arrays(
             [*arrays, pa.nulls(count, pa.string())], [*self.columns.names, COLUMN]
         )
+
+    def _part_of_deadline(self, arrived: Arrived) -> float | None:
+        return None if self.deadline is None else parse_duration(self.deadline, "deadline") / SECOND
 
     def _watch(self, operator: Operator) -> dict[str, Responses]:
         assert isinstance(operator, GroupOperator)

@@ -32,12 +32,12 @@ from windrow.engine.rows import event_times
 from windrow.engine.state import State, capture, fingerprint, revive
 from windrow.errors import WindrowError
 from windrow.model.limit import MemoryLimit
-from windrow.model.measurements import Measurements
 from windrow.model.predicate import Word
 from windrow.model.query import Query
+from windrow.spark.account import Account
 from windrow.spark.arrivals import Arrived, gather
 from windrow.spark.hot_keys import hottest
-from windrow.spark.metrics import COLUMN, PartitionMetrics, QueryMetrics, between
+from windrow.spark.metrics import COLUMN, QueryMetrics
 from windrow.spark.microbatch import MicroBatch, micro_batch
 from windrow.spark.pool import Pool
 from windrow.state.layout import Scope
@@ -49,6 +49,8 @@ ROWS_PER_BATCH = 32_768
 BYTES_PER_BATCH = 16 << 20
 OPERATORS_HELD = 4
 LEDGERS_HELD = 16
+TELLERS = 2
+"""Partitions that tell in a batch what they have learned."""
 
 
 @cache
@@ -125,12 +127,25 @@ class Task:
         before, counted = operator.measure(), self._counted(operator, arrived)
         watched = self._watch(operator)
         began = time.perf_counter()
-        allowed = self._allowed(arrived, reading)
-        results = [self._process(operator, self._named(arrived), allowed), self._finish(operator)]
-        seconds = (reading, 0.0, time.perf_counter() - began, 0.0)
-        told = (before, operator.measure(), counted)
-        fared = self._fared(operator, watched)
-        yield self._report(arrived, *told, None, False, seconds, limit, rejected, fared)
+        allowed = self._part_of_deadline(arrived)
+        rows = self._named(arrived)
+        results = [self._process(operator, rows, _less(allowed, reading)), self._finish(operator)]
+        yield self._report(
+            Account(
+                batch=None,
+                partition=arrived.partition,
+                before=before,
+                after=operator.measure(),
+                counted=counted,
+                seconds=(reading, 0.0, time.perf_counter() - began, 0.0),
+                allowed=allowed,
+                limit=limit,
+                rejected=rejected,
+                queries=self._fared(operator, watched),
+                hot=hottest(self.query, self.keys, arrived.rows),
+                learned=self._learned(operator, arrived.partition, 0),
+            )
+        )
         for found in results:
             yield from self._hand_on(found)
 
@@ -158,8 +173,9 @@ class Task:
         rejected = _follow(operator, arrived.documents)
         counted = self._counted(operator, arrived)
         found = time.perf_counter()
-        allowed = self._allowed(arrived, reading + found - began + held.publishing)
-        results = self._process(operator, self._named(arrived), allowed)
+        allowed = self._part_of_deadline(arrived)
+        left = _less(allowed, reading + found - began + held.publishing)
+        results = self._process(operator, self._named(arrived), left)
         processed = time.perf_counter()
         after = operator.measure()
         newest = [after.streams[alias].newest for alias in self.query.aliases]
@@ -172,10 +188,23 @@ class Task:
         if wanted is not None:
             self._say(scope, operator, needs, arrived.partition, wanted)
         self._keep(scope, arrived.partition, held)
-        seconds = (reading, found - began, processed - found, time.perf_counter() - processed)
-        told = (before, after, counted)
-        fared = self._fared(operator, watched)
-        yield self._report(arrived, *told, now.batch, from_memory, seconds, limit, rejected, fared)
+        yield self._report(
+            Account(
+                batch=now.batch,
+                partition=arrived.partition,
+                before=before,
+                after=after,
+                counted=counted,
+                seconds=(reading, found - began, processed - found, time.perf_counter() - processed),
+                allowed=allowed,
+                limit=limit,
+                rejected=rejected,
+                queries=self._fared(operator, watched),
+                hot=hottest(self.query, self.keys, arrived.rows),
+                learned=self._learned(operator, arrived.partition, now.batch),
+                from_memory=from_memory,
+            )
+        )
         yield from self._hand_on(results)
 
     # -- what another kind of task does in its own way ----------------------------------------------------
@@ -285,16 +314,15 @@ class Task:
         operator.resize(share)
         return share
 
-    def _allowed(self, arrived: Arrived, elsewhere: float) -> float | None:
-        """Seconds for processing, where there is a deadline: the partition's part of it, less what reading
-        the rows and keeping the windows take."""
+    def _part_of_deadline(self, arrived: Arrived) -> float | None:
+        """Seconds the partition may take in all, where there is a deadline."""
         limit = self.query.time_limit
         if limit is None:
             return None
         if limit.rate is not None:
             rows = sum(batch.num_rows for batch in arrived.rows.values())
-            return limit.seconds(rows) * self.at_once - elsewhere
-        return limit.seconds(0) * min(1.0, self.at_once / self.partitions) - elsewhere
+            return limit.seconds(rows) * self.at_once
+        return limit.seconds(0) * min(1.0, self.at_once / self.partitions)
 
     # -- counting ---------------------------------------------------------------------------------------
 
@@ -317,61 +345,24 @@ class Task:
             }
         return found
 
-    def _report(
-        self,
-        arrived: Arrived,
-        before: Measurements,
-        after: Measurements,
-        counted: dict[str, dict[str, int]],
-        batch: int | None,
-        from_memory: bool,
-        seconds: tuple[float, float, float, float],
-        limit: MemoryLimit | None,
-        rejected: tuple[str, ...],
-        queries: dict[str, QueryMetrics],
-    ) -> pa.RecordBatch:
-        assert arrived.partition is not None
-        streams = between(before, after, counted)
-        names = (
-            "rows_in", "rows_copied", "rows_late", "rows_null_time", "rows_filtered", "rows_shed",
-            "rows_dropped",
-        )  # fmt: skip
-        then, now = before.quality, after.quality
-        hot_key, hot_share = hottest(self.query, self.keys, arrived.rows)
-        told = PartitionMetrics(
-            batch=batch,
-            partition=arrived.partition,
-            **{name: sum(getattr(s, name) for s in streams.values()) for name in names},
-            results=after.results - before.results,
-            window_rows=after.window_rows,
-            memory_bytes=after.memory_bytes,
-            memory_limit=None if limit is None else str(limit),
-            deadline=None if self.query.time_limit is None else str(self.query.time_limit),
-            throttle=after.throttle,
-            overran=after.overruns > before.overruns,
-            results_found=now.found - then.found,
-            results_true=now.true - then.true,
-            results_variance=now.variance - then.variance,
-            watched_rows=now.watched_rows,
-            importance=None if now.importance is None else now.importance - (then.importance or 0.0),
-            fairness=now.fairness,
-            sampling=now.sampling,
-            rejected=rejected,
-            comparisons=after.comparisons - before.comparisons,
-            from_memory=from_memory,
-            hot_key=hot_key,
-            hot_share=hot_share,
-            seconds_input=seconds[0],
-            seconds_load=seconds[1],
-            seconds_process=seconds[2],
-            seconds_publish=seconds[3],
-            streams=streams,
-            queries=queries,
-        )
+    def _report(self, account: Account) -> pa.RecordBatch:
+        """The row that tells how the partition fared."""
+        told = account.metrics(self.query).to_json()
         columns = [pa.nulls(1, kind) for kind in self._columns().types]
         return pa.RecordBatch.from_arrays(
-            [*columns, pa.array([told.to_json()], pa.string())], [*self._columns().names, COLUMN]
+            [*columns, pa.array([told], pa.string())], [*self._columns().names, COLUMN]
         )
+
+    def _learned(self, operator: Operator, partition: int, batch: int) -> dict[str, Any] | None:
+        """What the operator knows, if it is this partition's turn to tell it: two or three do in a batch, so
+        that a batch's metrics stay small however many partitions there are."""
+        turns = max(1, self.partitions // TELLERS)
+        return operator.learned().to_plain() if (partition - batch) % turns == 0 else None
+
+
+def _less(allowed: float | None, elsewhere: float) -> float | None:
+    """What is left for processing, when reading the rows and keeping the windows take so much."""
+    return None if allowed is None else allowed - elsewhere
 
 
 def _follow(operator: Operator, documents: tuple[str, ...]) -> tuple[str, ...]:

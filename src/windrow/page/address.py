@@ -1,0 +1,28 @@
+"""Where a page is served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windrow.errors import QueryError
+
+LOOPBACK = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Address:
+    """
+    Parameters
+    ----------
+    port
+        0 for any that is free.
+    host
+        Where to listen; loopback, so that only this machine sees it, unless told otherwise.
+    """
+
+    port: int
+    host: str = LOOPBACK
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65_535:
+            raise QueryError(f"page: expected a port from 0 (any that is free) to 65535, got {self.port}")

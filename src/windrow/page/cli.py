@@ -1,0 +1,42 @@
+"""`windrow report`. Exit code 0 when written, 2 if there is nothing to read or no place to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from windrow.errors import WindrowError
+
+WRONG = 2
+
+
+def report_command(
+    run: Annotated[
+        Path,
+        typer.Argument(help="What --metrics wrote: the file, or the directory it is in.", metavar="RUN"),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="The HTML file to write; by default beside the metrics.")
+    ] = None,
+) -> None:
+    """Write the page of a recorded run as one HTML file that needs nothing else.
+
+    [dim]Examples:[/dim]
+
+      windrow run pipeline.toml --metrics runs/today
+
+      windrow report runs/today
+
+      windrow report metrics.jsonl --out page.html
+    """
+    from windrow.page.report import metrics_file, read_run, write_page
+
+    try:
+        history = read_run(run)
+        written = write_page(history, out or metrics_file(run).with_suffix(".html"))
+    except WindrowError as error:
+        typer.echo(f"{type(error).__name__}: {error}", err=True)
+        raise typer.Exit(WRONG) from None
+    typer.echo(f"{written}: {history.batches:,} batches of {', '.join(history.joins) or 'no join'}")
