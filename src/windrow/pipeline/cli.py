@@ -1,4 +1,4 @@
-"""`windrow run`. Exit code 0 when done or stopped, 1 if the run failed, 2 if the description is wrong."""
+"""`windrow run`: done or stopped is fine; a run that fails is not; a wrong description does not run."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from windrow.commands import code_of, print_json, tell
 from windrow.errors import QueryError, WindrowError
 
 if TYPE_CHECKING:
     from windrow.pipeline.description import Pipeline
-
-FAILED = 1
-WRONG = 2
 
 
 def run_command(
@@ -43,6 +41,9 @@ def run_command(
     trace: Annotated[
         bool, typer.Option("--trace", help="If the run fails, print all that Spark says about it.")
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --check: print JSON, and nothing else, to standard output.")
+    ] = False,
 ) -> None:
     """Run the pipeline that a TOML file describes: streams, their join, an aggregation, a sink.
 
@@ -53,6 +54,8 @@ def run_command(
 
       windrow run pipeline.toml --check
 
+      windrow run pipeline.toml --check --json
+
       windrow run pipeline.toml --metrics metrics.jsonl
 
       windrow run pipeline.toml --set run.trigger="available now" --set join.partitions=8
@@ -62,17 +65,18 @@ def run_command(
     from windrow.pipeline.read import read_pipeline
 
     try:
+        if as_json and not check:
+            raise QueryError("--json: goes with --check; of a run, --metrics FILE writes each batch as JSON")
         pipeline = read_pipeline(file, changes or ())
         chosen = metrics or (Path(pipeline.run.metrics) if pipeline.run.metrics else None)
         if chosen is not None and not chosen.parent.is_dir():
             raise QueryError(f"metrics: directory {chosen.parent} does not exist; create it first")
-        _run(pipeline, master, check, chosen, per_partition, quiet, max_batches)
+        _run(pipeline, master, check, chosen, per_partition, quiet, max_batches, as_json)
     except WindrowError as error:
-        kind = "" if type(error).__name__ == "RunError" else f"{type(error).__name__}: "
-        typer.echo(f"{kind}{error}", err=True)
+        tell(error)
         if trace and (report := getattr(error, "report", None) or _cause(error)):
             typer.echo(report, err=True)
-        raise typer.Exit(WRONG if isinstance(error, QueryError) else FAILED) from None
+        raise typer.Exit(code_of(error)) from None
 
 
 def _run(
@@ -83,10 +87,11 @@ def _run(
     per_partition: bool,
     quiet: bool,
     max_batches: int | None,
+    as_json: bool,
 ) -> None:
     from windrow.pipeline.build import build
     from windrow.pipeline.run import run_batch, run_stream
-    from windrow.pipeline.view import print_check
+    from windrow.pipeline.view import check_facts, print_check
     from windrow.spark.complaints import running
     from windrow.spark.live import open_session
 
@@ -95,7 +100,9 @@ def _run(
     with running(), open_session(where, pipeline.run.name, pipeline.run.settings, check) as session:
         built = build(pipeline, session)
         if check:
-            if not quiet:
+            if as_json:
+                print_json(check_facts(built))
+            elif not quiet:
                 print_check(console, built)
         elif pipeline.streaming:
             run_stream(pipeline.run.name, built.start, console, quiet, per_partition, metrics, max_batches)

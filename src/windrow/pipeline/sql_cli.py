@@ -1,4 +1,4 @@
-"""`windrow sql`. Exit code 0 when done or stopped, 1 if the run failed, 2 if the text is wrong."""
+"""`windrow sql`: done or stopped is fine; a run that fails is not; a text that is wrong does not run."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from windrow.errors import QueryError, WindrowError
-from windrow.pipeline.cli import FAILED, WRONG
+from windrow.commands import print_json
+from windrow.errors import QueryError
 
 if TYPE_CHECKING:
     from windrow.statements.read import Parsed
+    from windrow.statements.statement import Statement
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,10 @@ def sql_command(
     ] = None,
     partitions: Annotated[int | None, typer.Option(min=1, help="Tasks that share a join.")] = None,
     limit: Annotated[int, typer.Option(help="Most rows that are printed.")] = 20,
-    json: Annotated[bool, typer.Option("--json", help="Print rows as JSON, one a line.")] = False,
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="Print rows as JSON, one a line; statements and plans as one document."),
+    ] = False,
     master: Annotated[
         str | None,
         typer.Option(help="Spark's master: spark://host:7077, local[4]. By default all cores here."),
@@ -82,6 +86,8 @@ def sql_command(
 
       windrow sql hot.sql --check
 
+      windrow sql hot.sql --check --json
+
       windrow sql hot.sql --limit 5
 
       windrow sql hot.sql -p threshold=30 --json
@@ -90,21 +96,17 @@ def sql_command(
     """
     from windrow.statements.read import parse_script
 
-    try:
-        wanted = Wanted(check, stream, _place(out), format, _place(checkpoint), trigger, limit, json)
-        values = dict(_parameter(given) for given in parameters or ())
-        parsed = parse_script(_text(file), "stdin" if file == "-" else file)
-        if not check:
-            parsed.check_selects()
-        base = Path.cwd() if file == "-" else Path(file).resolve().parent
-        _run(parsed, base, wanted, values, partitions, master)
-    except WindrowError as error:
-        kind = "" if type(error).__name__ == "RunError" else f"{type(error).__name__}: "
-        typer.echo(f"{kind}{error}", err=True)
-        raise typer.Exit(WRONG if isinstance(error, QueryError) else FAILED) from None
+    wanted = Wanted(check, stream, _place(out), format, _place(checkpoint), trigger, limit, json)
+    values = dict(parameter(given) for given in parameters or ())
+    parsed = parse_script(text_of(file), "stdin" if file == "-" else file)
+    if not check:
+        parsed.check_selects()
+    base = Path.cwd() if file == "-" else Path(file).resolve().parent
+    _run(parsed, base, wanted, values, partitions, master)
 
 
-def _text(file: str) -> str:
+def text_of(file: str) -> str:
+    """The statements of a file, or of standard input."""
     if file == "-":
         return sys.stdin.read()
     try:
@@ -120,7 +122,8 @@ def _place(path: str | None) -> str | None:
     return path if path is None or "://" in path else str(Path(path).resolve())
 
 
-def _parameter(given: str) -> tuple[str, str | int | float]:
+def parameter(given: str) -> tuple[str, str | int | float]:
+    """ "name=value" as a name and a number, or else a text."""
     name, equals, value = given.partition("=")
     if not equals or not name.strip():
         raise QueryError(f"--parameter: expected NAME=VALUE, got {given!r}")
@@ -154,9 +157,17 @@ def _run(
             # Building the frames checks everything and starts nothing: any place for the state will do.
             if script.statements:
                 Answers(frames, partitions, state or "not written").of(script.statements, session)
-            console.print(Text(str(script)), soft_wrap=True)
+            if wanted.json:
+                print_json([statement_facts(s) for s in script.statements])
+            else:
+                console.print(Text(str(script)), soft_wrap=True)
             return
-        answer = Answers(frames, partitions, state).of(script.statements, session)
+        answers = Answers(frames, partitions, state)
+        if wanted.json and any(statement.explain for statement in script.statements):
+            plans = zip(script.statements, answers.plans(script.statements), strict=True)
+            print_json([statement_facts(s) | {"plan": plan.to_dict()} for s, plan in plans])
+            return
+        answer = answers.of(script.statements, session)
         if any(statement.explain for statement in script.statements):
             for row in answer.collect():
                 console.print(Text(row.plan), soft_wrap=True)
@@ -166,6 +177,24 @@ def _run(
             _write(answer, wanted, console)
         else:
             _show(answer, wanted, console)
+
+
+def statement_facts(statement: Statement) -> dict[str, Any]:
+    """As values that JSON can hold."""
+    query = statement.query
+    return {
+        "name": statement.name,
+        "streams": {
+            alias: {"from": statement.sources[alias], "time": stream.time, "window": str(stream.window)}
+            for alias, stream in query.streams.items()
+        },
+        "select": [str(output) for output in statement.outputs],
+        "join": list(statement.conditions),
+        "filter": list(statement.filters),
+        "group": str(statement.grouping) if statement.grouping else None,
+        "memory": str(query.limit) if query.limit else None,
+        "deadline": str(query.deadline) if query.deadline else None,
+    }
 
 
 def _stream(answer: Any, wanted: Wanted, console: Console) -> None:
