@@ -17,7 +17,7 @@ import pyarrow as pa
 from windrow.engine.explanation import Explanation, SharedExplanation
 from windrow.engine.join import Join
 from windrow.engine.operator import Operator
-from windrow.engine.rehearsal import PATIENCE, Sampled, rehearse
+from windrow.engine.rehearsal import PATIENCE, Rehearsed, rehearse
 from windrow.engine.shared.grouping import base_query, group
 from windrow.engine.shared.ladder import Ladder
 from windrow.engine.stated import Stated, check_rates
@@ -129,8 +129,8 @@ def explain_sample(
 ) -> Explanation:
     """`explain` from data, telling how far it has come: rows taken in, of how many."""
     check_rates(query, rates or {})
-    operator, sampled = rehearse(query, data, tell, patience)
-    found = _of_operator(operator, sampled, rates or {}, _Calls(every, partitions), query)
+    operator, rehearsed = rehearse(query, data, tell, patience)
+    found = _of_operator(operator, rehearsed, rates or {}, _Calls(every, partitions), query)
     return replace(found, query=query, limit=query.limit)
 
 
@@ -179,7 +179,7 @@ def _of_words(stated: Stated, calls: _Calls) -> Explanation:
 
 def _of_operator(
     operator: Operator,
-    sampled: Sampled | None,
+    rehearsed: Rehearsed | None,
     rates: Mapping[str, float] | None,
     calls: _Calls,
     query: Query | None = None,
@@ -189,8 +189,8 @@ def _of_operator(
         raise QueryError("explain: this operator has not seen all its streams yet; process some rows first")
     join, query = operator._join, query or operator.query
     plan = operator.plan
-    if sampled is not None:
-        measured = [rows / sampled.span for rows in sampled.rows.values()]
+    if rehearsed is not None:
+        measured = [rows / rehearsed.span for rows in rehearsed.rows.values()]
         wanted = [(rates or {}).get(a, each) for a, each in zip(query.aliases, measured, strict=True)]
         plan = operator._controller.plan_for(join, wanted)
         join.install(plan)
@@ -199,7 +199,7 @@ def _of_operator(
     recall, split = operator.forecast(), None
     known = join.shedder.known(join) if join.shedder is not None and recall is not None else None
     if known is not None and recall is not None:
-        if sampled is not None:
+        if rehearsed is not None:
             known = [replace(k, rate=rate) for k, rate in zip(known, plan.rates, strict=True)]
             recall = forecast(known, recall.unit)
         if recall.unit == "bytes":
@@ -213,7 +213,7 @@ def _of_operator(
         seconds = _seconds(operator, model, as_planned)
         time = _time_curve(query, as_planned, seconds)
         throttle = None if seconds is None else calls.throttle(query, seconds, plan.rates)
-        harvests = isinstance(query.time_policy, Harvesting) and sampled is not None
+        harvests = isinstance(query.time_policy, Harvesting) and rehearsed is not None
         if harvests and throttle is not None and throttle < 1:
             assert isinstance(query.time_policy, Harvesting)
             plan = replace(plan, harvest=solve(as_planned, throttle, query.time_policy.method, parts=True))
@@ -227,7 +227,7 @@ def _of_operator(
         split=split,
         time=time,
         throttle=throttle,
-        sampled=sampled,
+        learned_from=rehearsed,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from windrow.engine.rehearsal import Sampled
+from windrow.engine.rehearsal import Rehearsed
 from windrow.engine.shared.grouping import Group
 from windrow.model.limit import MemoryLimit
 from windrow.model.plan import Plan
@@ -38,7 +38,7 @@ class Explanation:
     throttle: float | None = None
     """The part of the work there is time for under the query's deadline; None without, and where no row was
     timed."""
-    sampled: Sampled | None = None
+    learned_from: Rehearsed | None = None
     """What it was learned from; None if it was stated."""
     partitioning: str | None = None
     name: str = ""
@@ -63,7 +63,7 @@ class Explanation:
     @property
     def source(self) -> str:
         """Where the figures come from."""
-        return str(self.sampled) if self.sampled is not None else "From stated rates, not from data"
+        return str(self.learned_from) if self.learned_from is not None else "From stated rates, not from data"
 
     def __str__(self) -> str:
         lines = [str(self.plan)]
@@ -93,7 +93,7 @@ class Explanation:
                 )
         if self.partitioning is not None:
             lines += ["Partitioning:", *_indented(self.partitioning)]
-        if self.sampled is not None:
+        if self.learned_from is not None:
             lines.append(self.source)
         return "\n".join(lines)
 
@@ -234,8 +234,8 @@ def _plain(e: Explanation) -> dict[str, Any]:
         "partitioning": None if e.partitioning is None else e.partitioning.splitlines(),
         "learned_from": None,
     }
-    if e.sampled is not None:
-        s = e.sampled
+    if e.learned_from is not None:
+        s = e.learned_from
         found["learned_from"] = {
             "rows": dict(s.rows),
             "rows_read": dict(s.read),

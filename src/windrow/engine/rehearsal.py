@@ -38,7 +38,7 @@ _MODELLED = (Age, Auto, Frequency)
 
 
 @dataclass(frozen=True)
-class Sampled:
+class Rehearsed:
     """What an explanation was learned from; prints itself."""
 
     rows: Mapping[str, int]
@@ -75,7 +75,7 @@ def rehearse(
     data: Mapping[str, pa.Table | pa.RecordBatch],
     tell: Callable[[int, int], None] = lambda done, of: None,
     patience: float = PATIENCE,
-) -> tuple[Operator, Sampled]:
+) -> tuple[Operator, Rehearsed]:
     """An operator that has run over the sample, and what it saw.
 
     Parameters
@@ -107,7 +107,7 @@ def rehearse(
     first = min(int(t[0]) for t in times.values())
     span = max(int(edge) - first, 1) / SECOND
     windows = {a: s.window for a, s in query.streams.items()}
-    return operator, Sampled(
+    return operator, Rehearsed(
         rows=at,
         read={alias: len(t) for alias, t in times.items()},
         span=span,

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from windrow.commands import code_of, print_json, tell
+from windrow.commands import print_json
 from windrow.errors import QueryError, WindrowError
 
 if TYPE_CHECKING:
     from windrow.pipeline.description import Pipeline
+
+FAILED = 1
+WRONG = 2
 
 
 def run_command(
@@ -73,10 +76,11 @@ def run_command(
             raise QueryError(f"metrics: directory {chosen.parent} does not exist; create it first")
         _run(pipeline, master, check, chosen, per_partition, quiet, max_batches, as_json)
     except WindrowError as error:
-        tell(error)
+        kind = "" if type(error).__name__ == "RunError" else f"{type(error).__name__}: "
+        typer.echo(f"{kind}{error}", err=True)
         if trace and (report := getattr(error, "report", None) or _cause(error)):
             typer.echo(report, err=True)
-        raise typer.Exit(code_of(error)) from None
+        raise typer.Exit(WRONG if isinstance(error, QueryError) else FAILED) from None
 
 
 def _run(

@@ -113,7 +113,7 @@ def _explain(
     console: Console,
 ) -> list[Explanation]:
     from windrow.pipeline.read import read_pipeline
-    from windrow.pipeline.sql_cli import parameter, text_of
+    from windrow.pipeline.sql_cli import _parameter, _text
     from windrow.statements.read import parse_script
 
     is_pipeline = Path(file).suffix == ".toml"
@@ -122,8 +122,8 @@ def _explain(
         raise QueryError("--set: is for pipelines; SQL has WITH (...) and --parameter")
     if pipeline is not None and (parameters or partitions):
         raise QueryError("--parameter and --partitions are for SQL; a pipeline takes --set")
-    values = dict(parameter(given) for given in parameters)
-    parsed = None if is_pipeline else parse_script(text_of(file), "stdin" if file == "-" else file)
+    values = dict(_parameter(given) for given in parameters)
+    parsed = None if is_pipeline else parse_script(_text(file), "stdin" if file == "-" else file)
     if parsed is not None:
         parsed.check_selects()
 

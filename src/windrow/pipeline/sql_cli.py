@@ -13,7 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from windrow.commands import print_json
-from windrow.errors import QueryError
+from windrow.errors import QueryError, WindrowError
+from windrow.pipeline.cli import FAILED, WRONG
 
 if TYPE_CHECKING:
     from windrow.statements.read import Parsed
@@ -96,17 +97,21 @@ def sql_command(
     """
     from windrow.statements.read import parse_script
 
-    wanted = Wanted(check, stream, _place(out), format, _place(checkpoint), trigger, limit, json)
-    values = dict(parameter(given) for given in parameters or ())
-    parsed = parse_script(text_of(file), "stdin" if file == "-" else file)
-    if not check:
-        parsed.check_selects()
-    base = Path.cwd() if file == "-" else Path(file).resolve().parent
-    _run(parsed, base, wanted, values, partitions, master)
+    try:
+        wanted = Wanted(check, stream, _place(out), format, _place(checkpoint), trigger, limit, json)
+        values = dict(_parameter(given) for given in parameters or ())
+        parsed = parse_script(_text(file), "stdin" if file == "-" else file)
+        if not check:
+            parsed.check_selects()
+        base = Path.cwd() if file == "-" else Path(file).resolve().parent
+        _run(parsed, base, wanted, values, partitions, master)
+    except WindrowError as error:
+        kind = "" if type(error).__name__ == "RunError" else f"{type(error).__name__}: "
+        typer.echo(f"{kind}{error}", err=True)
+        raise typer.Exit(WRONG if isinstance(error, QueryError) else FAILED) from None
 
 
-def text_of(file: str) -> str:
-    """The statements of a file, or of standard input."""
+def _text(file: str) -> str:
     if file == "-":
         return sys.stdin.read()
     try:
@@ -122,8 +127,7 @@ def _place(path: str | None) -> str | None:
     return path if path is None or "://" in path else str(Path(path).resolve())
 
 
-def parameter(given: str) -> tuple[str, str | int | float]:
-    """ "name=value" as a name and a number, or else a text."""
+def _parameter(given: str) -> tuple[str, str | int | float]:
     name, equals, value = given.partition("=")
     if not equals or not name.strip():
         raise QueryError(f"--parameter: expected NAME=VALUE, got {given!r}")
@@ -163,7 +167,7 @@ def _run(
                 console.print(Text(str(script)), soft_wrap=True)
             return
         answers = Answers(frames, partitions, state)
-        if wanted.json and any(statement.explain for statement in script.statements):
+        if wanted.json and all(statement.explain for statement in script.statements):
             plans = zip(script.statements, answers.plans(script.statements), strict=True)
             print_json([statement_facts(s) | {"plan": plan.to_dict()} for s, plan in plans])
             return
