@@ -116,6 +116,7 @@ def test_a_sample_tells_what_a_run_would_find():
         low, high = (pa.scalar((second + k) * SECOND, pa.timestamp("us")) for k in (0, 1))
         cut = {a: t.filter((pc.field("ts") >= low) & (pc.field("ts") < high)) for a, t in data.items()}
         results += operator.process(cut).num_rows
+    assert found.plan.results == pytest.approx(true / found.learned_from.span, rel=0.2)
     assert 0.2 < results / true < 0.9
     assert found.expected_recall == pytest.approx(results / true, abs=0.15)
     assert "Learned from" in str(found) and "140 rows give about" in str(found)

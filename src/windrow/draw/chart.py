@@ -84,7 +84,7 @@ def chart(
         shapes.append(rule(at_x, at_y, at_x, TOP + high, "drop"))
         shapes.append(f'<circle class="{mark.kind}" cx="{at_x:.1f}" cy="{at_y:.1f}" r="4"/>')
         # The line rises, so there is room above it at the left of a point and below it at the right.
-        beside = at_y - 9 if left and at_y > TOP + 18 else at_y + 16
+        beside = at_y - 9 if left and at_y > TOP + 18 else at_y + 20
         shapes.append(
             label(at_x + (-8 if left else 8), beside, mark.said, "note", "end" if left else "start")
         )

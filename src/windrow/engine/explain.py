@@ -24,6 +24,7 @@ from windrow.engine.stated import Stated, check_rates
 from windrow.engine.timekeeper import MARGIN
 from windrow.errors import QueryError
 from windrow.model.limit import MemoryLimit
+from windrow.model.plan import Plan
 from windrow.model.query import Query
 from windrow.model.sharing import Subscription
 from windrow.model.time_policies import Dropping, Harvesting
@@ -213,10 +214,11 @@ def _of_operator(
         seconds = _seconds(operator, model, as_planned)
         time = _time_curve(query, as_planned, seconds)
         throttle = None if seconds is None else calls.throttle(query, seconds, plan.rates)
-        harvests = isinstance(query.time_policy, Harvesting) and rehearsed is not None
-        if harvests and throttle is not None and throttle < 1:
-            assert isinstance(query.time_policy, Harvesting)
-            plan = replace(plan, harvest=solve(as_planned, throttle, query.time_policy.method, parts=True))
+        policy = query.time_policy
+        if rehearsed is not None:
+            plan = _with_learned_costs(plan, as_planned)
+        if rehearsed is not None and throttle is not None and throttle < 1 and isinstance(policy, Harvesting):
+            plan = replace(plan, harvest=solve(as_planned, throttle, policy.method, parts=True))
     return Explanation(
         plan=plan,
         exact=MemoryLimit("bytes", round(exact)),
@@ -236,6 +238,20 @@ def _model(join: Join) -> HarvestModel | None:
     if join.saver is None or join.saver.flows.quanta == 0 or not all(len(w) for w in join.windows):
         return None
     return join.saver.model(join)
+
+
+def _with_learned_costs(plan: Plan, model: HarvestModel) -> Plan:
+    """The same plan, with what probes have found instead of what distinct values let expect."""
+    _, work, fan = model.tables
+    directions = []
+    for i, direction in enumerate(plan.directions):
+        partial, steps = plan.rates[i], []
+        for j, step in enumerate(direction.steps):
+            whole = model.counts[i, j]
+            compared, partial = partial * work[i, j, whole], partial * fan[i, j, whole]
+            steps.append(replace(step, comparisons=float(compared), results=float(partial)))
+        directions.append(replace(direction, steps=tuple(steps)))
+    return replace(plan, directions=tuple(directions))
 
 
 def _seconds(operator: Operator, learned: HarvestModel, wanted: HarvestModel) -> float | None:

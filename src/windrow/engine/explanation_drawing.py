@@ -105,7 +105,7 @@ def _step(e: Explanation, direction: Direction, number: int, step: Step, x: floa
         told = f"{hop.fraction:.0%} of it, {hop.found:.0%} of the matches"
     shapes.append(rect(bar, y + 32, wide, 20, "frame"))
     conditions = " and ".join(map(str, step.driver)) or "every row"
-    extra = [*map(str, step.checks), *map(str, step.residuals)]
+    extra = [str(c) for c in (*step.checks, *step.residuals) if c not in step.driver]
     shapes.append(label(bar, y + 66, conditions, "code", most=LETTERS))
     checked = f"then {' and '.join(extra)}" if extra else told
     shapes.append(label(bar, y + 81, checked, "code" if extra else "", most=LETTERS))

@@ -112,7 +112,7 @@ def _time(e: Explanation) -> str:
         axis = Axis(f"time of one core for a second of the streams ({name})", whole, unit)
         why = "Predicted, by how much time there is"
     if e.throttle is not None and e.expected_in_time is not None:
-        said = f"{e.query.deadline}: {100 * e.expected_in_time:.3g} %"
+        said = f"deadline {e.query.deadline}: {100 * e.expected_in_time:.3g} %"
         marks = [Mark(e.throttle * whole, e.expected_in_time, said)]
     else:
         need = e.time.needed(0.9)
