@@ -102,14 +102,15 @@ def _step(e: Explanation, direction: Direction, number: int, step: Step, x: floa
         if count <= MOST_CELLS:
             edges = (bar + wide * k / count for k in range(1, count))
             shapes += [rule(edge, y + 32, edge, y + 52, "part") for edge in edges]
-        told = f"{hop.fraction:.0%} of it, {hop.found:.0%} of the matches"
+        told = f"{hop.fraction:.0%} of it, {hop.found:.0%} of the matches" if hop.used else "nothing of it"
     shapes.append(rect(bar, y + 32, wide, 20, "frame"))
     conditions = " and ".join(map(str, step.driver)) or "every row"
     extra = [str(c) for c in (*step.checks, *step.residuals) if c not in step.driver]
     shapes.append(label(bar, y + 66, conditions, "code", most=LETTERS))
     checked = f"then {' and '.join(extra)}" if extra else told
     shapes.append(label(bar, y + 81, checked, "code" if extra else "", most=LETTERS))
-    work = f"{short_number(step.comparisons)} comparisons/s, {short_number(step.results)} rows/s on"
+    whole = "" if hop is None else "in full "
+    work = f"{whole}{short_number(step.comparisons)} comparisons/s, {short_number(step.results)} rows/s on"
     shapes.append(label(bar, y + 97, work, most=46))
     return shapes
 
