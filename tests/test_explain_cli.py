@@ -13,14 +13,14 @@ from test_explain import Page
 from windrow.cli import app
 
 PIPELINE = """
-[streams.left]
+[streams.one]
 format = "parquet"
 path = "left"
 time = "ts"
 within = "4 seconds"
 filter = "k is not null"
 
-[streams.right]
+[streams.two]
 format = "parquet"
 path = "right"
 time = "ts"
@@ -28,7 +28,7 @@ within = "2 seconds"
 select = ["id", "ts", "k as key"]
 
 [join]
-on = "left.k = right.key"
+on = "one.k = two.key"
 partitions = 2
 memory = "1 MiB"
 deadline = "2 seconds"
@@ -80,23 +80,23 @@ def test_a_pipeline_is_learned_from_its_files_and_drawn(place, tmp_path):
 
 def test_it_reads_no_more_files_than_it_takes(place):
     ran = run(place / "pairs.toml", "--sample", "60", "--json")
-    assert f"read 60 rows from 4 of {FILES} files of left" in ran.stderr, ran.stderr
+    assert f"read 60 rows from 4 of {FILES} files of one" in ran.stderr, ran.stderr
     (found,) = json.loads(ran.stdout)
-    assert found["learned_from"]["rows_read"] == {"left": 60, "right": 60}
-    assert 5 < found["streams"]["left"]["rows_per_second"] < 15
+    assert found["learned_from"]["rows_read"] == {"one": 60, "two": 60}
+    assert 5 < found["streams"]["one"]["rows_per_second"] < 15
     assert found["time"]["curve"]["seconds_per_second"] > 0
 
 
 def test_stated_rates_do_without_data(place):
-    stated = ["--sample", "0", "--rate", "left=100", "--rate", "right=50"]
+    stated = ["--sample", "0", "--rate", "one=100", "--rate", "two=50"]
     (found,) = json.loads(run(place / "pairs.toml", "--json", *stated).stdout)
-    assert found["learned_from"] is None and found["streams"]["left"]["window_rows"] == 400
-    few = ["--distinct", "left.k=10", "--distinct", "right.key=10", "--set", "join.memory='100 rows'"]
+    assert found["learned_from"] is None and found["streams"]["one"]["window_rows"] == 400
+    few = ["--distinct", "one.k=10", "--distinct", "two.key=10", "--set", "join.memory='100 rows'"]
     (less,) = json.loads(run(place / "pairs.toml", "--json", *stated, *few).stdout)
     assert less["results_per_second"] == pytest.approx((100 * 100 + 50 * 400) / 10)
     assert less["memory"]["limit"] == {"rows": 100}
-    (fast,) = json.loads(run(place / "pairs.toml", "--json", "--rate", "left=100000").stdout)
-    assert fast["learned_from"] and fast["streams"]["left"]["rows_per_second"] == 100_000
+    (fast,) = json.loads(run(place / "pairs.toml", "--json", "--rate", "one=100000").stdout)
+    assert fast["learned_from"] and fast["streams"]["one"]["rows_per_second"] == 100_000
 
 
 def test_statements_are_explained_by_the_names_of_their_streams(place):
@@ -117,8 +117,8 @@ def test_what_is_refused(place, tmp_path):
         assert ran.exit_code == 2 and not ran.stdout, ran.output
         return ran.stderr
 
-    assert "unknown stream 'lft'. Did you mean 'left'?" in told(place / "pairs.toml", "--rate", "lft=5")
-    assert "expected NAME=NUMBER" in told(place / "pairs.toml", "--rate", "left=fast")
+    assert "unknown stream 'on'. Did you mean 'one'?" in told(place / "pairs.toml", "--rate", "on=5")
+    assert "expected NAME=NUMBER" in told(place / "pairs.toml", "--rate", "one=fast")
     assert "--set: is for pipelines" in told(place / "pairs.sql", "--set", "join.late=1s")
     assert "are for SQL" in told(place / "pairs.toml", "-p", "x=1")
     assert "does not exist" in told(place / "pairs.toml", "--html", tmp_path / "no" / "page.html")
@@ -128,8 +128,8 @@ def test_what_is_refused(place, tmp_path):
     empty = run(
         place / "pairs.toml",
         "--set",
-        f"streams.left.path={place / 'none'}",
+        f"streams.one.path={place / 'none'}",
         "--set",
-        "streams.left.schema=k long, ts timestamp, id long",
+        "streams.one.schema=k long, ts timestamp, id long",
     )
-    assert empty.exit_code == 2 and "no rows of stream 'left' to learn from" in empty.stderr, empty.output
+    assert empty.exit_code == 2 and "no rows of stream 'one' to learn from" in empty.stderr, empty.output
