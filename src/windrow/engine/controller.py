@@ -71,7 +71,7 @@ class Controller:
             return
         self._next_look = rows + min(rows, ROWS_BETWEEN_LOOKS)
         self._measure_rates(tally.counts["rows_in"], newest)
-        now = self._look(join, self._recent(join), self._try_residuals(join))
+        now = self._look(join, _recent(join), self._try_residuals(join))
         if self._statistics is None or not changed(self._statistics, now, self._query.revise):
             return
         before = join.plan.orders if join.plan else None
@@ -84,7 +84,7 @@ class Controller:
         assert join.plan is not None
         residuals = self._try_residuals(join)
         stats = statistics(
-            self._query, join.predicate, join.classes, rates, self._recent(join), residuals
+            self._query, join.predicate, join.classes, rates, _recent(join), residuals
         )  # fmt: skip
         return make_plan(self._query, join.predicate, join.classes, stats, self._learned)
 
@@ -120,14 +120,6 @@ class Controller:
         rates = [rate or 1.0 for rate in self.rates]
         return statistics(self._query, join.predicate, join.classes, rates, samples, residuals)
 
-    @staticmethod
-    def _recent(join: Join) -> list[Sample]:
-        samples: list[Sample] = []
-        for window, words in zip(join.windows, join.words, strict=True):
-            recent = slice(max(window.first, window.end - SAMPLE), window.end)
-            samples.append({w: window.column(k)[recent] for k, w in enumerate(words)})
-        return samples
-
     def _measure_rates(self, rows: Sequence[int], newest: int | None) -> None:
         if newest is None or (self._seen_until is not None and newest <= self._seen_until):
             return
@@ -156,3 +148,12 @@ class Controller:
             hits = as_mask(evaluate(residual.node, columns, len(pairs[0]), join.functions)).sum()
             found[residual] = (float(hits) + 0.5) / (len(pairs[0]) + 1)
         return found
+
+
+def _recent(join: Join) -> list[Sample]:
+    """Per stream, words of the rows that were stored last."""
+    samples: list[Sample] = []
+    for window, words in zip(join.windows, join.words, strict=True):
+        recent = slice(max(window.first, window.end - SAMPLE), window.end)
+        samples.append({w: window.column(k)[recent] for k, w in enumerate(words)})
+    return samples
