@@ -48,7 +48,8 @@ soak: $(READY) ## every fault on Spark, then a long run of random queries agains
 
 docs: $(READY) ## the documentation site, into build/site; any warning is an error
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@! grep -rhoE '<(script|link|img|iframe)[^>]+(src|href)="?https?://[^"> ]+' build/site --include='*.html'
 	@echo "build/site/index.html"
 
 package: $(READY) ## wheel and source distribution into dist/, checked, installed elsewhere, and run there

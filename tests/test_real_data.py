@@ -48,7 +48,9 @@ def test_examples_are_exact_and_report_what_they_lose(examples, tmp_path, capsys
     exact, limited = run_example(spark(), example, tmp_path, span, parts=(0.25,), policies=("auto",))
     assert exact.results > 20 and (exact.wrong, exact.recall, exact.rows_late) == (0, 1, 0)
     assert exact.reported == (1, 1, 1)
-    cancelled = sum(table["departed"].null_count for table in example.tables.values() if "departed" in table)
+    cancelled = sum(
+        table["departed"].null_count for table in example.tables.values() if "departed" in table.column_names
+    )
     assert exact.rows_null_time == (cancelled if script == "flights_weather.py" else 0)
 
     assert limited.wrong == 0 and 0 < limited.recall < 1 and limited.rows_shed > 0
