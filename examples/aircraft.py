@@ -42,7 +42,7 @@ WHOLE = """
 
 STORY = """
     select tailnum, count(*) as results, round(count(*) / (select count(*) from found), 3) as share
-    from found join ewr on ewr.id = found.ewr group by all order by all desc limit 3
+    from found join ewr on ewr.id = found.ewr group by all order by results desc, tailnum limit 3
 """
 
 

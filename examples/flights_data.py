@@ -72,7 +72,7 @@ def oddities(tables: Mapping[str, pa.Table]) -> dict[str, int]:
         database.execute("set timezone = 'UTC'")
         for name, table in tables.items():
             database.register(name, table)
-        return {what: database.sql(question).fetchone()[0] for what, question in questions.items()}
+        return {what: database.execute(question).fetchall()[0][0] for what, question in questions.items()}
 
 
 def _csv(file: str) -> pa.Table:

@@ -29,9 +29,9 @@ ANSWER = """
 
 WHOLE = """
     select max(n) from (
-        select count(*) over (order by at range between interval 6 hours preceding and current row) as n
-        from (select departed as at from departures union all select observed from weather)
-        where at is not null)
+        select count(*) over (order by came range between interval 6 hours preceding and current row) as n
+        from (select departed as came from departures union all select observed from weather)
+        where came is not null)
 """
 
 STORY = """

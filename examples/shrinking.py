@@ -97,9 +97,9 @@ def run_example(
         database.execute("set timezone = 'UTC'")
         for alias, table in example.tables.items():
             database.register(alias, table)
-        whole = database.sql(example.whole).fetchone()[0]
+        whole = database.execute(example.whole).fetchall()[0][0]
         print(f"whole windows hold up to {whole:,} rows")
-        database.sql(f"create table answer as {example.answer}")
+        database.execute(f"create table answer as {example.answer}")
         runs = [run_stream(spark, example, directory, database)]
         print(runs[0])
         story = database.sql(example.story)
@@ -152,11 +152,11 @@ def run_stream(
     # The counts of all batches and partitions together, as if they had been one batch.
     whole = replace(batches[-1], partitions=tuple(p for batch in batches for p in batch.partitions))
 
-    database.sql(f"create or replace view found as from read_parquet('{place / 'results'}/*.parquet')")
+    database.execute(f"create or replace view found as from read_parquet('{place / 'results'}/*.parquet')")
     results, true = (
-        database.sql(f"select count(*) from {name}").fetchone()[0] for name in ("found", "answer")
+        database.execute(f"select count(*) from {name}").fetchall()[0][0] for name in ("found", "answer")
     )
-    wrong = database.sql("select count(*) from (from found except all from answer)").fetchone()[0]
+    wrong = database.execute("select count(*) from (from found except all from answer)").fetchall()[0][0]
     return Run(
         shed=shed,
         part=None,

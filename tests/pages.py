@@ -73,7 +73,7 @@ def stage(directory: Path) -> dict[str, Any]:
     query = wr.Query(
         {"a": wr.Stream("opened_at", "5 minutes"), "b": wr.Stream("bid_at", "30 seconds")},
         "a.id = b.auction_id",
-        memory="400 rows",
+        memory="24 KiB",
     )
     streams = {"a": tables["auctions"], "b": tables["bids"]}
     schemas = {alias: table.schema for alias, table in streams.items()}
