@@ -31,8 +31,28 @@ ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXCUSE = re.compile(r"^\*Not run as a test: (\S.+)\.\*$")
 FILE = re.compile(r"the file `([\w./-]+)`")
+ILLUSTRATIONS = ("", "yaml", "json", "html")
+"""Blocks of these kinds are to be read only."""
 OUTSIDE = ("make", "python", "pip", "git", "cd")
 """Commands of a shell block that are not run: what they name must be there."""
+
+
+PIPELINE = """
+[streams]
+a = { format = "parquet", path = "auctions", time = "opened_at", within = "5 minutes" }
+b = { format = "parquet", path = "bids", time = "bid_at", within = "30 seconds" }
+[join]
+on = "a.id = b.auction_id"
+partitions = 2
+[sink]
+format = "parquet"
+path = "results"
+select = ["a.id", "b.price"]
+[run]
+checkpoint = "checkpoint"
+trigger = "available now"
+"""
+"""What `pipeline.toml` is on a page that does not say."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +69,9 @@ class Block:
 def pages() -> list[Path]:
     """Every page with a block of code that is meant to run."""
     found = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [page for page in found if any(block.kind for block in blocks(page.read_text(encoding="utf-8")))]
+    return [
+        page for page in found if any(b.kind not in ILLUSTRATIONS for b in blocks(page.read_text("utf-8")))
+    ]
 
 
 def blocks(page: str) -> Iterator[Block]:
@@ -61,8 +83,8 @@ def blocks(page: str) -> Iterator[Block]:
 
 
 def stage(directory: Path) -> dict[str, Any]:
-    """What pages take for granted: a session, auctions and the bids on them as streams and as tables, and a
-    query over them with an operator that has seen them."""
+    """What pages take for granted: a session, auctions and the bids on them as streams and as tables, a
+    query over them with operators that have seen them, and a file that describes it."""
     tables = {name: _zoned(table) for name, table in auctions_and_bids(60, 20, seed=1).items()}
     frames = {}
     for name, table in tables.items():
@@ -70,6 +92,7 @@ def stage(directory: Path) -> dict[str, Any]:
         pq.write_table(table, directory / name / "0.parquet")
         schema = spark().read.parquet(str(directory / name)).schema
         frames[name] = spark().readStream.schema(schema).parquet(str(directory / name))
+    (directory / "pipeline.toml").write_text(PIPELINE, encoding="utf-8")
     query = wr.Query(
         {"a": wr.Stream("opened_at", "5 minutes"), "b": wr.Stream("bid_at", "30 seconds")},
         "a.id = b.auction_id",
@@ -114,11 +137,12 @@ class Reading:
             "sql": self.sql,
             "toml": self.toml,
             "sh": self.shell,
+            "console": self.shell,
         }
 
     def read(self, page: str, name: str) -> None:
         for block in blocks(page):
-            if not block.kind or block.excuse:
+            if block.kind in ILLUSTRATIONS or block.excuse:
                 continue
             place = f"{name}, line {block.line}"
             assert block.kind in self.runners, f"{place}: nothing runs a block of {block.kind}"
@@ -156,13 +180,15 @@ class Reading:
 
     def shell(self, block: Block) -> None:
         for line in block.text.replace("\\\n", " ").splitlines():
-            self.command(self.placed(line.partition("  #")[0].strip()))
+            self.command(self.placed(line.partition("  #")[0].removeprefix("$ ").strip()))
 
     def command(self, line: str) -> None:
         if not line or line.startswith("#"):
             return
         command, *arguments = shlex.split(line)
-        if command == "windrow":
+        if command == "mkdir":
+            Path(arguments[-1]).mkdir(parents=True, exist_ok=True)
+        elif command == "windrow":
             ran = CliRunner().invoke(app, arguments)
             assert ran.exit_code == 0 and ran.output, (line, ran.exit_code, ran.output)
         else:
