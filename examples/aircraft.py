@@ -77,4 +77,4 @@ def make(tables: Mapping[str, pa.Table]) -> Example:
 
 
 if __name__ == "__main__":
-    main(__doc__.splitlines()[0], make, start="2013-01-01", days=365, every=14)
+    main(__doc__.splitlines()[0], make, start="2013-01-01", days=365, every=28)

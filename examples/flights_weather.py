@@ -69,4 +69,4 @@ def make(tables: Mapping[str, pa.Table]) -> Example:
 
 
 if __name__ == "__main__":
-    main(__doc__.splitlines()[0], make, start="2013-06-01", days=92, every=4)
+    main(__doc__.splitlines()[0], make, start="2013-06-01", days=92, every=7)
