@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint fmt bench lab soak clean
+.PHONY: help install demo test lint fmt bench lab soak docs package clean
 
 help: ## this text
 	@echo "Windrow: window joins of data streams inside a given budget"
@@ -26,14 +26,14 @@ test: lint ## lint, types, import rules and all tests
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 
 lint: $(READY) ## ruff, mypy and the import rules
-	@$(BIN)/ruff check src tests examples
-	@$(BIN)/ruff format --check src tests examples
+	@$(BIN)/ruff check src tests examples scripts
+	@$(BIN)/ruff format --check src tests examples scripts
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 
 fmt: $(READY) ## format the code
-	@$(BIN)/ruff check --fix src tests examples
-	@$(BIN)/ruff format src tests examples
+	@$(BIN)/ruff check --fix src tests examples scripts
+	@$(BIN)/ruff format src tests examples scripts
 
 bench: $(READY) ## speed and memory against bare kernels and DuckDB, as ratios
 	@$(BIN)/windrow bench
@@ -45,6 +45,17 @@ soak: $(READY) ## every fault on Spark, then a long run of random queries agains
 	@$(BIN)/python -m pytest --faults --soak tests/test_faults_crash.py tests/test_faults_state.py \
 		tests/test_cluster.py tests/test_pipeline_examples.py
 	@$(BIN)/python -m pytest -n $(JOBS) tests/test_random_queries.py --soak
+
+docs: $(READY) ## the documentation site, into build/site; any warning is an error
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@! grep -rhoE '<(script|link|img|iframe)[^>]+(src|href)="?https?://[^"> ]+' build/site --include='*.html'
+	@echo "build/site/index.html"
+
+package: $(READY) ## wheel and source distribution into dist/, checked, installed elsewhere, and run there
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist .
+	@bash scripts/try-package "$(PYTHON)" dist
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis build dist

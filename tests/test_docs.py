@@ -1,0 +1,56 @@
+"""Every code block of the documentation runs, in the order of its page, and prints what the page says."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import windrow as wr
+from pages import ROOT, Reading, blocks, pages, stage
+
+REFERENCE = ROOT / "docs/reference.md"
+LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)|!\[[^\]]*\]\(([^)\s]+)\)")
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_block_runs(page: Path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = page.read_text(encoding="utf-8")
+    Reading(tmp_path, stage(tmp_path)).read(text, str(page.relative_to(ROOT)))
+    fences = len(re.findall(r"^```", text, re.MULTILINE))
+    assert fences == 2 * len(list(blocks(text))), "a block that does not end, or is indented"
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
+def test_links_lead_somewhere(page: Path):
+    for link in (a or b for a, b in LINK.findall(page.read_text(encoding="utf-8"))):
+        assert link.startswith(("http", "mailto")) or (page.parent / link).exists(), link
+
+
+def test_the_reference_has_every_public_name():
+    named = re.findall(r"^::: ([\w.]+)", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
+    for path in named:
+        module, _, name = path.rpartition(".")
+        assert hasattr(importlib.import_module(module), name), path
+    assert {path.rpartition(".")[2] for path in named} >= set(wr.__all__)
+
+
+def test_a_block_that_cannot_run_says_why():
+    page = "Words.\n\n*Not run as a test: it needs a cluster.*\n\n```sh\nrm -rf x\n```\n\n```python\n1\n```\n"
+    first, second = blocks(page)
+    assert (first.kind, first.excuse, first.line) == ("sh", "it needs a cluster", 5)
+    assert (second.kind, second.excuse) == ("python", None)
+
+
+def test_wrong_blocks_are_found(tmp_path):
+    for text, said in (
+        ("```python\nprint(1)\n```\n\n```text\n2\n```\n", "printed"),
+        ("```cobol\nx\n```\n", "nothing runs"),
+        ("```sh\nwindrow lab no-such-thing\n```\n", "no-such-thing"),
+        ("```sh\nmake coffee\n```\n", "make coffee"),
+    ):
+        with pytest.raises(AssertionError, match=said):
+            Reading(tmp_path, {}).read(text, "a page")
