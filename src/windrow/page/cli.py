@@ -23,9 +23,9 @@ def report_command(
 ) -> None:
     """Write the page of a recorded run as one HTML file that needs nothing else.
 
-    [dim]Examples:[/dim]
+    A run is recorded by `windrow run pipeline.toml --metrics runs/today`.
 
-      windrow run pipeline.toml --metrics runs/today
+    [dim]Examples:[/dim]
 
       windrow report runs/today
 
