@@ -63,6 +63,18 @@ class Controller:
         ]
         self._install(join, self._look(join, samples, {}))
 
+    def resume(self, join: Join) -> None:
+        """Makes a plan for rows that are stored already, if there is none yet."""
+        if join.plan is None:
+            self._install(join, self._look(join, _recent(join), {}))
+
+    def restart(self, join: Join) -> None:
+        """The next plan is made from the rows that come and what the windows hold, whatever was known before;
+        so that who goes on from a stored state plans as who wrote it does."""
+        join.plan = None
+        self.rates = [0.0] * len(self.rates)
+        self._statistics, self._learned, self._next_look, self._seen_until = None, {}, 0, None
+
     def revise(self, join: Join, tally: Tally, newest: int | None) -> None:
         """Looks at the streams again if it is time, and at the orders if the streams have changed."""
         rows = sum(tally.counts["rows_in"])
@@ -70,11 +82,7 @@ class Controller:
             return
         self._next_look = rows + min(rows, ROWS_BETWEEN_LOOKS)
         self._measure_rates(tally.counts["rows_in"], newest)
-        samples: list[Sample] = []
-        for window, words in zip(join.windows, join.words, strict=True):
-            recent = slice(max(window.first, window.end - SAMPLE), window.end)
-            samples.append({w: window.column(k)[recent] for k, w in enumerate(words)})
-        now = self._look(join, samples, self._try_residuals(join))
+        now = self._look(join, _recent(join), self._try_residuals(join))
         if self._statistics is None or not changed(self._statistics, now, self._query.revise):
             return
         before = join.plan.orders if join.plan else None
@@ -142,3 +150,12 @@ class Controller:
             hits = as_mask(evaluate(residual.node, columns, len(pairs[0]), join.functions)).sum()
             found[residual] = (float(hits) + 0.5) / (len(pairs[0]) + 1)
         return found
+
+
+def _recent(join: Join) -> list[Sample]:
+    """Per stream, words of the rows that were stored last."""
+    samples: list[Sample] = []
+    for window, words in zip(join.windows, join.words, strict=True):
+        recent = slice(max(window.first, window.end - SAMPLE), window.end)
+        samples.append({w: window.column(k)[recent] for k, w in enumerate(words)})
+    return samples

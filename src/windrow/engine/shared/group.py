@@ -63,6 +63,8 @@ class GroupOperator(Operator):
         self._began = 0.0
         self.early: dict[str, list[Part]] = {}
         """Parts that were routed before the roster changed."""
+        self.leaving: dict[str, Member] = {}
+        """Queries that are over, and have yet to get what was carried over for them."""
         self._carrier: Carrier | None = None
         self.neighbours = Neighbours()
         if deadline is not None:
@@ -100,6 +102,11 @@ class GroupOperator(Operator):
     def check(self, name: str, asked: Subscription) -> None:
         """Refuses a query that cannot be added."""
         self.roster.check_new(name, asked)
+        if name in self.leaving:
+            raise QueryError(
+                f"add: there was a query '{name}' until now, and it has yet to get results that were carried "
+                "over for it; add it after the next call, or take another name"
+            )
         if self._routed is not None:
             bind(name, asked, self._routed.named_schemas)
 
@@ -110,8 +117,7 @@ class GroupOperator(Operator):
         if at is not None:
             self.roster.members[name].until = at
             return
-        self.roster.drop([name])
-        self._install()
+        self._drop([name])
 
     def control(self, document: str | Mapping[str, Any]) -> None:
         """Adds or removes a query, as `SharedOperator.control`; documents for other joins are passed over."""
@@ -178,6 +184,7 @@ class GroupOperator(Operator):
         if self._routed is None or self._carrier is None:
             yield from super()._run(final, seconds)
             return
+        self._controller.restart(self._routed)
         self._carrier.begin(self._routed)
         yield from super()._run(final, seconds)
         self._carrier.serve(self._routed, self.clock, everything=final)
@@ -185,22 +192,24 @@ class GroupOperator(Operator):
     def _settle(self) -> None:
         """Serves what was left behind, for the queries as they are: rungs are about to change."""
         if self._carrier is not None and self._routed is not None:
-            self._carrier.serve(self._routed, self.clock, everything=True)
+            self._controller.resume(self._routed)
+            self._carrier.settle(self._routed)
         self.early = {name: list(answer.parts) for name, answer in self._answers().items()}
 
     def _hand_on(self) -> Results:
         answers = self._answers()
         ended = self.clock()
-        for member in self.roster:
+        for member in (*self.roster, *self.leaving.values()):
             for part in answers[member.name].parts:
                 member.responses.add(ended - part.piece.arrived, len(part.chosen))
-        self.early = {}
+        self.early, self.leaving = {}, {}
         self._note_complete()
         return Results(answers)
 
     def _answers(self) -> dict[str, Answer]:
         """What each query gets of what was found since the last look."""
-        parts: dict[str, list[Part]] = {m.name: list(self.early.get(m.name, ())) for m in self.roster}
+        members = (*self.roster, *self.leaving.values())
+        parts: dict[str, list[Part]] = {m.name: list(self.early.get(m.name, ())) for m in members}
         for release in self._releases():
             routed = self.roster.ladder.route(release.piece.ranks)
             for m in self.roster:
@@ -209,7 +218,7 @@ class GroupOperator(Operator):
                     parts[m.name].append(Part(release.piece, _chosen(m, release.piece, routed[output])))
         schemas = self._routed.named_schemas if self._routed else {}
         empty = Bound((), {})
-        return {m.name: Answer(m.bound or empty, schemas, tuple(parts[m.name])) for m in self.roster}
+        return {m.name: Answer(m.bound or empty, schemas, tuple(parts[m.name])) for m in members}
 
     def _releases(self) -> list[Release]:
         if self._routed is None:
@@ -234,8 +243,14 @@ class GroupOperator(Operator):
         over = [m.name for m in self.roster if m.until is not None and m.until <= passed]
         if over:
             self._settle()
-            self.roster.drop(over)
-            self._install()
+            self._drop(over)
+
+    def _drop(self, names: list[str]) -> None:
+        """These queries are over, but for what was routed to them before."""
+        due = (name for name in names if any(len(part.chosen) for part in self.early.get(name, ())))
+        self.leaving |= {name: self.roster.members[name] for name in due}
+        self.roster.drop(names)
+        self._install()
 
     def _completeness(self, asked: Subscription, at: int | None) -> tuple[int | None, list[int]]:
         """From when a new query's answers are complete, and how many rows its counted windows await."""
