@@ -58,6 +58,9 @@ class GroupOperator(Operator):
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         self.roster = Roster(subscriptions)
+        self._begun_with = frozenset(subscriptions)
+        self.rejected: list[str] = []
+        """Why queries that had been added were let go."""
         self.clock = clock
         self._routed: RoutedJoin | None = None
         self._began = 0.0
@@ -164,7 +167,19 @@ class GroupOperator(Operator):
         if self._join is None and all(s is not None for s in self._schemas):
             self._routed = RoutedJoin(self.query, [s for s in self._schemas if s is not None])
             self._join = self._routed
+            self._dismiss()
             self._install()
+
+    def _dismiss(self) -> None:
+        """Queries that were added before the columns were known and ask for one that there is not: they go,
+        and the others go on."""
+        assert self._routed is not None
+        for member in [m for m in self.roster if m.name not in self._begun_with]:
+            try:
+                bind(member.name, member.asked, self._routed.named_schemas)
+            except QueryError as error:
+                self.rejected.append(f"add: {error}")
+                self.roster.drop([member.name])
 
     def _install(self) -> None:
         """Brings the join into line with the roster."""
