@@ -137,8 +137,8 @@ class SharedTask(Task):
     def _fared(self, operator: Operator, before: dict[str, Responses]) -> dict[str, QueryMetrics]:
         assert isinstance(operator, GroupOperator)
         found = {}
-        measured = operator.measure_queries()
-        for member in operator.roster:
+        measured = operator.measure_queries() | {name: m.measure(0) for name, m in operator.gone.items()}
+        for member in (*operator.roster, *operator.gone.values()):
             r = member.responses.since(before.get(member.name, Responses()))
             now = measured[member.name]
             found[member.name] = QueryMetrics(

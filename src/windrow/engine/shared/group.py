@@ -68,6 +68,8 @@ class GroupOperator(Operator):
         """Parts that were routed before the roster changed."""
         self.leaving: dict[str, Member] = {}
         """Queries that are over, and have yet to get what was carried over for them."""
+        self.gone: dict[str, Member] = {}
+        """Those that got the last of theirs with the last call."""
         self._carrier: Carrier | None = None
         self.neighbours = Neighbours()
         if deadline is not None:
@@ -217,7 +219,7 @@ class GroupOperator(Operator):
         for member in (*self.roster, *self.leaving.values()):
             for part in answers[member.name].parts:
                 member.responses.add(ended - part.piece.arrived, len(part.chosen))
-        self.early, self.leaving = {}, {}
+        self.early, self.leaving, self.gone = {}, {}, self.leaving
         self._note_complete()
         return Results(answers)
 
