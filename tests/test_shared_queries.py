@@ -234,9 +234,10 @@ def test_a_query_added_before_its_columns_are_known_goes_with_a_reason():
     assert "column 'w'" in op.measure().rejected[0] and "rejected" in str(op.measure())
 
 
-@pytest.mark.parametrize("at", [None, 30 * SECOND])
-def test_a_query_that_is_over_gets_what_was_carried_over(at):
-    """And what is carried over outlives a restart between the change and the next call."""
+@pytest.mark.parametrize("at, still", [(None, True), (None, False), (30 * SECOND, True)])
+def test_a_query_that_is_over_gets_what_was_carried_over(at, still):
+    """And what is carried over outlives a restart between the change and the next call, with the deadline or
+    without it."""
     queries = {"small": query("1 s"), "large": query("1 min")}
     options = {"schedule": "swf", "deadline": "1 ms", "backlog": 10**6, "clock": ticking()}
     op = wr.SharedOperator(queries, **options)
@@ -248,6 +249,8 @@ def test_a_query_that_is_over_gets_what_was_carried_over(at):
     if at is None:
         with pytest.raises(QueryError, match="has yet to get results"):
             op.add("large", query("1 s"))
+    if not still:
+        options = {"clock": ticking()}
     op = wr.SharedOperator.restore(queries, op.snapshot(), **options)
     for call in calls[3:]:
         got += [out["large"] for out in [op.process(call)] if "large" in out]

@@ -60,7 +60,7 @@ def revive_group(op: GroupOperator, state: State) -> GroupOperator:
         for member in (Member.load(saved, op.roster.like) for saved in shared.get("leaving", ())):
             member.bound = bind(member.name, member.asked, join.named_schemas)
             op.leaving[member.name] = member
-        if carried is not None and carried["calls"]:
+        if carried is not None and (carried["calls"] or shared["early"]):
             op.serve_all()
         if carried is not None and op.carrier is not None:
             rest = list(state.parts[shared["parts"] :])
