@@ -102,6 +102,30 @@ class Driver:
                 pipe.close()
 
 
+class Drivers:
+    """The driver of these tests, started again if a test has killed it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.faults = Faults(directory / "faults")
+        self._started: list[Driver] = []
+
+    @property
+    def driver(self) -> Driver:
+        self._started = [driver for driver in self._started if driver.alive]
+        if not self._started:
+            self.prepare()
+        return self._started[0]
+
+    def prepare(self) -> None:
+        """Starts one more, so that it is ready when the driver is killed."""
+        self._started.append(Driver(self._directory, self.faults))
+
+    def stop(self) -> None:
+        for driver in self._started:
+            driver.stop()
+
+
 def _command(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0]
@@ -165,6 +189,23 @@ def _joined(spark: Any, at: Place, state: str | None = None, **changes: Any) -> 
     return wr.join(frames, state=state or str(at / "state"), name="pairs", **settings | changes)
 
 
+def _shared(
+    spark: Any, at: Place, windows: Mapping[str, str], control: bool = False, partitions: int = 2, **more: Any
+) -> Any:
+    """Queries that differ in their windows, in one join; with control documents from files, one a batch."""
+    import windrow as wr
+
+    queries = {
+        name: wr.Query({a: wr.Stream("ts", window) for a in "ab"}, ON, late="5 seconds")
+        for name, window in windows.items()
+    }
+    frames = {alias: _frame(spark, at, alias) for alias in "ab"}
+    if control:
+        reader = spark.readStream.option("maxFilesPerTrigger", 1)
+        more["control"] = reader.text(str(at / "control")).withColumnRenamed("value", "document")
+    return wr.share(queries, frames, partitions=partitions, state=str(at / "state"), **more)
+
+
 def _run(frame: Any, at: Place, sink: str = "out", checkpoint: str = "checkpoint") -> None:
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(at / checkpoint))
     writer.trigger(availableNow=True).start(str(at / sink)).awaitTermination()
@@ -178,6 +219,18 @@ def _run_each(frame: Any, at: Place, each: Callable[[Any, int], None]) -> None:
 def pairs(spark: Any, at: Place, sink: str = "out", checkpoint: str = "checkpoint", **changes: Any) -> None:
     """The plain join into files, from one query id to the next with the same checkpoint."""
     _run(_joined(spark, at, **changes).selectExpr("a.id as a", "b.id as b"), at, sink, checkpoint)
+
+
+def shared(spark: Any, at: Place, **settings: Any) -> dict[str, list[str]]:
+    """Many queries in one join into files; returns what control documents were refused for."""
+    import windrow as wr
+
+    frame = _shared(spark, at, **settings).selectExpr("query", "a.id as a", "b.id as b")
+    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(at / "checkpoint"))
+    query = writer.trigger(availableNow=True).start(str(at / "out"))
+    query.awaitTermination()
+    told = wr.metrics(query)
+    return {"rejected": sorted({reason for m in told for reason in m.rejected})}
 
 
 def side_by_side(spark: Any, at: Place) -> None:
@@ -195,8 +248,9 @@ def side_by_side(spark: Any, at: Place) -> None:
         query.awaitTermination()
 
 
-def twins(spark: Any, at: Place) -> None:
-    """Every batch's tasks run twice at the same time; the results of one are kept."""
+def twins(spark: Any, at: Place, **settings: Any) -> None:
+    """Every batch's tasks run twice at the same time; the results of one are kept. With settings, of a
+    shared join."""
 
     from pyspark import InheritableThread
 
@@ -209,7 +263,11 @@ def twins(spark: Any, at: Place) -> None:
         other.join()
         assert counted, "the twin failed"
 
-    _run_each(_joined(spark, at, partitions=1).selectExpr("a.id as a", "b.id as b"), at, each)
+    if settings:
+        frame = _shared(spark, at, partitions=1, **settings).selectExpr("query", "a.id as a", "b.id as b")
+    else:
+        frame = _joined(spark, at, partitions=1).selectExpr("a.id as a", "b.id as b")
+    _run_each(frame, at, each)
 
 
 def abandoned_twin(spark: Any, at: Place, batch: int) -> None:
@@ -305,7 +363,10 @@ def chained(spark: Any, at: Place, second: str = "triples") -> None:
 
 SHAPES: dict[str, Callable[..., Any]] = {
     shape.__name__: shape
-    for shape in (pairs, side_by_side, twins, abandoned_twin, partly, threaded, limited, batch_take, chained)
+    for shape in (
+        *(pairs, shared, side_by_side, chained, threaded, limited, batch_take),
+        *(twins, abandoned_twin, partly),
+    )
 }
 
 if __name__ == "__main__":

@@ -11,38 +11,14 @@ from random import Random
 
 import pytest
 
-from driver import Driver
-from faults import Faults, kill
+from driver import Drivers
+from faults import kill
 from places import Place, differences
 from windrow.state.inspect import verify
 
 pytestmark = pytest.mark.faults
 
 POINTS = ("reading", "manifest", "mark", "results")
-
-
-class Drivers:
-    """The driver of these tests, started again if a test has killed it."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self.faults = Faults(directory / "faults")
-        self._started: list[Driver] = []
-
-    @property
-    def driver(self) -> Driver:
-        self._started = [driver for driver in self._started if driver.alive]
-        if not self._started:
-            self.prepare()
-        return self._started[0]
-
-    def prepare(self) -> None:
-        """Starts one more, so that it is ready when the driver is killed."""
-        self._started.append(Driver(self._directory, self.faults))
-
-    def stop(self) -> None:
-        for driver in self._started:
-            driver.stop()
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ import windrow as wr
 from shared_cases import flat, ids_in_order, ticking
 from windrow.engine.shared.ladder import Ladder
 from windrow.engine.shared.response import Responses
+from windrow.engine.shared.results import deal
 from windrow.engine.shared.schedule import greedy, lwo, swf
 from windrow.errors import QueryError
 from windrow.kernels import routing
@@ -218,6 +219,63 @@ def test_refusals_leave_the_others_running(document, message):
     alone.process(data)
     later = {"a": rows(3, 50, 60), "b": rows(4, 50, 60)}
     assert ids_in_order(op.process(later)["one"]) == ids_in_order(alone.process(later)["one"])
+
+
+def test_a_query_added_before_its_columns_are_known_goes_with_a_reason():
+    op = wr.SharedOperator({"one": query("5 s"), "two": query("1 s")})
+    op.control({"add": {"name": "wrong", "within": "1 s", "where": "a.w > 1"}})
+    op.control({"add": {"name": "right", "within": "2 s", "where": "a.v > 0.5"}})
+    data = {"a": rows(1, 50), "b": rows(2, 50)}
+    out = op.process(data)
+    assert list(out) == ["one", "two", "right"]
+    assert ids_in_order(out["one"]) == ids_in_order(
+        wr.SharedOperator({"one": query("5 s")}).process(data)["one"]
+    )
+    assert "column 'w'" in op.measure().rejected[0] and "rejected" in str(op.measure())
+
+
+@pytest.mark.parametrize("at, still", [(None, True), (None, False), (30 * SECOND, True)])
+def test_a_query_that_is_over_gets_what_was_carried_over(at, still):
+    """And what is carried over outlives a restart between the change and the next call, with the deadline or
+    without it."""
+    queries = {"small": query("1 s"), "large": query("1 min")}
+    options = {"schedule": "swf", "deadline": "1 ms", "backlog": 10**6, "clock": ticking()}
+    op = wr.SharedOperator(queries, **options)
+    calls = [{"a": rows(n, 100, 10 * n, 10), "b": rows(20 + n, 100, 10 * n, 10)} for n in range(6)]
+    got = [op.process(call)["large"] for call in calls[:3]]
+    assert op.measure().queries["large"].backlog > 0
+    op = wr.SharedOperator.restore(queries, op.snapshot(), **options)
+    op.remove("large", at)
+    if at is None:
+        with pytest.raises(QueryError, match="has yet to get results"):
+            op.add("large", query("1 s"))
+    if not still:
+        options = {"clock": ticking()}
+    op = wr.SharedOperator.restore(queries, op.snapshot(), **options)
+    for call in calls[3:]:
+        got += [out["large"] for out in [op.process(call)] if "large" in out]
+    assert "large" not in op.queries
+    alone = wr.SharedOperator({"large": queries["large"]})
+    assert flat(got) == flat([alone.process(call)["large"] for call in calls[:3]])
+    op.add("large", query("1 s"))
+
+
+def test_results_are_dealt_once_to_all_who_get_them():
+    queries = {
+        "one": query("5 s"),
+        "two": query("1 s", "a.k = b.k and a.v > 0.3"),
+        "ids": wr.Subscription(query("3 s"), select=["a.id"]),
+        "same": wr.Subscription(query("2 s"), select=["a.id"]),
+    }
+    out = wr.SharedOperator(queries).process({"a": rows(1, 200), "b": rows(2, 200)})
+    dealt = list(deal(out.answers))
+    assert [d.batch.num_rows for d in dealt] == [out["one"].num_rows, out["ids"].num_rows]
+    for name in queries:
+        parts = [
+            pa.Table.from_batches([d.batch]).filter(pa.array([name in who for who in d.queries.to_pylist()]))
+            for d in dealt
+        ]
+        assert [p for p in parts if p.num_rows] == [out[name].combine_chunks()]
 
 
 def test_the_last_query_stays():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 
 import pyarrow as pa
@@ -192,6 +193,34 @@ def test_a_deadline_carries_large_windows_over_and_loses_nothing(two):
     for name, q in queries.items():
         assert found[name] == alone(q)
     assert all(q.backlog == 0 for q in metrics(ran)[-1].queries.values())
+
+
+def test_a_heartbeat_serves_what_was_carried_over_while_the_streams_pause(two):
+    a, b, path = two
+    queries = {n: QUERIES[n] for n in ("fast", "slow")}
+    a.put(*files(1)[:3])
+    b.put(*files(2)[:3])
+    out = shared(a, b, path, queries, schedule="swf", backlog=100_000, deadline="1 ms", heartbeat=True)
+    writer = out.selectExpr(*COLUMNS).writeStream.option("checkpointLocation", str(path / "ck"))
+    running = writer.start(str(path / "out"), format="parquet")
+    try:
+        end = time.monotonic() + 90
+        while time.monotonic() < end:
+            told = metrics(running)
+            came = sum(m.rows_in for m in told)
+            if came == 6 * 80 and not any(q.backlog for q in told[-1].queries.values()):
+                break
+            time.sleep(0.2)
+        assert any(q.backlog for m in told for q in m.queries.values()), "nothing was carried over"
+        assert told[-1].rows_in == 0, "only heartbeats came at last"
+    finally:
+        running.stop()
+    found = by_query(path)
+    for name, q in queries.items():
+        assert found[name] == alone(q, 3), name
+    still = {"a": frame(files(1)[0]), "b": frame(files(2)[0])}
+    assert "only streams" in failing(lambda: share(queries, still, deadline="1 s", heartbeat=True))
+    assert "without a deadline" in failing(lambda: shared(a, b, path, queries, heartbeat=True))
 
 
 def test_what_is_wrong_is_told_before_any_data_is_read(two):

@@ -64,6 +64,18 @@ class Controller:
         ]
         self._install(join, self._look(join, samples, {}))
 
+    def resume(self, join: Join) -> None:
+        """Makes a plan for rows that are stored already, if there is none yet."""
+        if join.plan is None:
+            self._install(join, self._look(join, _recent(join), {}))
+
+    def restart(self, join: Join) -> None:
+        """The next plan is made from the rows that come and what the windows hold, whatever was known before;
+        so that who goes on from a stored state plans as who wrote it does."""
+        join.plan = None
+        self.rates = [0.0] * len(self.rates)
+        self._statistics, self._learned, self._next_look, self._seen_until = None, {}, 0, None
+
     def revise(self, join: Join, tally: Tally, newest: int | None) -> None:
         """Looks at the streams again if it is time, and at the orders if the streams have changed."""
         rows = sum(tally.counts["rows_in"])

@@ -108,6 +108,8 @@ class SharedMeasurements:
 
     joins: tuple[Measurements, ...]
     queries: Mapping[str, QueryMeasurements]
+    rejected: tuple[str, ...] = ()
+    """Why queries that were added before the columns were known had to go."""
 
     def __str__(self) -> str:
         lines = [f"join {k}: {m}" for k, m in enumerate(self.joins, 1)]
@@ -116,4 +118,5 @@ class SharedMeasurements:
             if q.response_mean is not None:
                 told += f", response {q.response_mean:.3g} s on average, at most {q.response_max:.3g} s"
             lines.append(told + (f", {q.backlog:,} rows behind" if q.backlog else ""))
+        lines += [f"  rejected: {reason}" for reason in self.rejected]
         return "\n".join(lines)

@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from windrow.engine.shared.bound import bind
 from windrow.engine.shared.grouping import Group, base_query, group
@@ -20,7 +21,7 @@ from windrow.errors import QueryError
 from windrow.model.query import Query
 from windrow.model.sharing import Subscription
 from windrow.model.units import parse_duration
-from windrow.spark.frames import Slots
+from windrow.spark.frames import DOCUMENT, Slots, control_documents, quoted
 from windrow.spark.join import Prepared, prepare
 from windrow.spark.metrics import COLUMN
 from windrow.spark.shared_task import QUERY, SharedTask
@@ -39,9 +40,15 @@ class PreparedGroup(Prepared):
     def __str__(self) -> str:
         return f"{self.name}: {self.group}\n{self.layout}"
 
+    def frame(self) -> DataFrame:
+        """Each result once for each query that gets it."""
+        handed = super().frame()
+        others = [name for name in handed.columns if name != QUERY]
+        return handed.select(sf.explode(QUERY).alias(QUERY), *(sf.col(quoted(name)) for name in others))
+
     def task(self, slots: Slots) -> tuple[Task, StructType]:
         assert self.group is not None
-        schema = pa.schema([(QUERY, pa.string()), *((f.name, kind) for f, kind in self.columns)])
+        schema = pa.schema([(QUERY, pa.list_(pa.string())), *((f.name, kind) for f, kind in self.columns)])
         task = SharedTask(
             query=self.query,
             schemas=tuple(frame.arrow for frame in self.frames),
@@ -56,7 +63,7 @@ class PreparedGroup(Prepared):
             **self.settings,
         )
         carried = StructField(COLUMN, StringType(), True)
-        fields = [StructField(QUERY, StringType(), True), *(f for f, _ in self.columns), carried]
+        fields = [StructField(QUERY, ArrayType(StringType()), True), *(f for f, _ in self.columns), carried]
         return task, StructType(fields)
 
 
@@ -71,11 +78,14 @@ def prepare_shared(
     name: str | None = None,
     partitioning: str | None = None,
     control: DataFrame | None = None,
+    heartbeat: bool = False,
 ) -> list[PreparedGroup]:
     """Groups the queries, checks them against the frames, and lays out each join."""
     find_schedule(schedule)
     if deadline is not None and parse_duration(deadline, "deadline") <= 0:
         raise QueryError(f"deadline: must be positive, got {deadline!r}")
+    if heartbeat:
+        control = _with_beats(control, frames, deadline)
     groups = group(queries)
     used = {alias for g in groups for s in g.subscriptions.values() for alias in s.query.aliases}
     unused = [alias for alias in frames if alias not in used]
@@ -120,6 +130,7 @@ def share(
     name: str | None = None,
     partitioning: str | None = None,
     control: DataFrame | None = None,
+    heartbeat: bool = False,
 ) -> DataFrame:
     """Runs many queries over the same DataFrames: one DataFrame with a column `query`.
 
@@ -147,16 +158,34 @@ def share(
     control
         A DataFrame of the frames' kind with a text column `document`: queries added and removed, as in
         `SharedOperator.control`. One that is refused is left out, with the reason in the metrics.
+    heartbeat
+        A row for every partition, once a second as far as batches run so often, from a source of its own:
+        what was carried over is served even where no rows come, and batches go on while the streams pause.
 
     Examples
     --------
     >>> out = wr.share({"fast": q1, "hourly": q2}, {"a": auctions, "b": bids},
     ...     state="/data/state")                                                       # doctest: +SKIP
     """
-    prepared = prepare_shared(
-        queries, frames, schedule, deadline, backlog, partitions, state, name, partitioning, control
-    )
+    options = (schedule, deadline, backlog, partitions, state, name, partitioning, control, heartbeat)
+    prepared = prepare_shared(queries, frames, *options)
     return reduce(lambda x, y: x.unionByName(y, allowMissingColumns=True), [p.frame() for p in prepared])
+
+
+def _with_beats(
+    control: DataFrame | None, frames: Mapping[str, DataFrame], deadline: str | None
+) -> DataFrame:
+    """Control documents, and empty ones that come by themselves. They reach every partition, as all do, and
+    say nothing. Their source keeps its offsets in Spark's log, so a batch that is repeated has the same."""
+    if deadline is None:
+        raise QueryError("heartbeat: without a deadline nothing is carried over; leave it out, or give one")
+    still = [alias for alias, data in frames.items() if not data.isStreaming]
+    if still:
+        raise QueryError(f"heartbeat: only streams are carried over, and {still} are none; leave it out")
+    spark = next(iter(frames.values())).sparkSession
+    beats = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
+    empty = beats.select(sf.lit(None).cast(StringType()).alias(DOCUMENT))
+    return empty if control is None else control_documents(control, streaming=True).union(empty)
 
 
 def _columns(g: Group, laid: Prepared) -> tuple[tuple[StructField, pa.DataType], ...]:

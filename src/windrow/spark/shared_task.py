@@ -16,7 +16,7 @@ from windrow.engine.shared.bound import bind
 from windrow.engine.shared.group import GroupOperator
 from windrow.engine.shared.neighbours import Neighbours
 from windrow.engine.shared.response import Responses
-from windrow.engine.shared.results import Results
+from windrow.engine.shared.results import Dealt, Results, deal
 from windrow.engine.shared.state import capture_group, revive_group
 from windrow.engine.state import State, fingerprint
 from windrow.errors import QueryError, unknown
@@ -25,10 +25,11 @@ from windrow.model.sharing import Subscription
 from windrow.model.units import SECOND, parse_duration
 from windrow.spark.arrivals import Arrived
 from windrow.spark.metrics import COLUMN, QueryMetrics
-from windrow.spark.task import BYTES_PER_BATCH, ROWS_PER_BATCH, Task
+from windrow.spark.task import Task, rows_at_once
 
 QUERY = "query"
-"""The column that says whose result it is."""
+"""The column that says whose result it is. A worker names all queries that get a result and hands it over
+once, since handing over costs more than copying a row on Spark's side."""
 
 
 class _Group(GroupOperator):
@@ -62,7 +63,7 @@ class SharedTask(Task):
     subscriptions
         The queries the stream began with.
     columns
-        Of the result: the query's name, then what any query selects.
+        Of the result: the queries' names, then what any query selects.
     neighbours, likes
         Names of queries in other joins of the same call, and one query of each join.
     """
@@ -111,16 +112,16 @@ class SharedTask(Task):
         return operator.conclude()
 
     def _hand_on(self, results: Results) -> Iterator[pa.RecordBatch]:
-        for name, answer in results.answers.items():
-            for batch in answer.batches():
-                rows = max(1, min(ROWS_PER_BATCH, BYTES_PER_BATCH * batch.num_rows // max(batch.nbytes, 1)))
-                for start in range(0, batch.num_rows, rows):
-                    yield self._row_batch(name, batch.slice(start, rows))
+        for dealt in deal(results.answers):
+            whole = self._row_batch(dealt)
+            rows = rows_at_once(whole)
+            for start in range(0, whole.num_rows, rows):
+                yield whole.slice(start, rows)
 
-    def _row_batch(self, name: str, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """A query's results with all columns of the stream; those it does not select are null."""
-        count = batch.num_rows
-        arrays = [pa.repeat(pa.scalar(name), count)]
+    def _row_batch(self, dealt: Dealt) -> pa.RecordBatch:
+        """Results with all columns of the stream; those that are not selected are null."""
+        batch, count = dealt.batch, dealt.batch.num_rows
+        arrays = [dealt.queries]
         for column in list(self.columns)[1:]:
             if column.name in batch.schema.names:
                 found = batch.column(column.name)
@@ -141,8 +142,8 @@ class SharedTask(Task):
     def _fared(self, operator: Operator, before: dict[str, Responses]) -> dict[str, QueryMetrics]:
         assert isinstance(operator, GroupOperator)
         found = {}
-        measured = operator.measure_queries()
-        for member in operator.roster:
+        measured = operator.measure_queries() | {name: m.measure(0) for name, m in operator.gone.items()}
+        for member in (*operator.roster, *operator.gone.values()):
             r = member.responses.since(before.get(member.name, Responses()))
             now = measured[member.name]
             found[member.name] = QueryMetrics(

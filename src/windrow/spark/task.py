@@ -376,14 +376,18 @@ def _follow(operator: Operator, documents: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(rejected)
 
 
+def rows_at_once(results: pa.Table | pa.RecordBatch) -> int:
+    """How many of these results are handed on in one batch."""
+    return max(1, min(ROWS_PER_BATCH, BYTES_PER_BATCH * results.num_rows // max(results.nbytes, 1)))
+
+
 def _results(table: pa.Table) -> Iterator[pa.RecordBatch]:
     """The results in batches of bounded size."""
     if table.num_rows == 0:
         return
     if table.column(0).num_chunks > 1 + table.num_rows // (ROWS_PER_BATCH // 4):
         table = table.combine_chunks()
-    rows = max(1, min(ROWS_PER_BATCH, BYTES_PER_BATCH * table.num_rows // max(table.nbytes, 1)))
-    for batch in table.to_batches(max_chunksize=rows):
+    for batch in table.to_batches(max_chunksize=rows_at_once(table)):
         yield pa.RecordBatch.from_arrays(
             [*batch.columns, pa.nulls(batch.num_rows, pa.string())], [*table.column_names, COLUMN]
         )

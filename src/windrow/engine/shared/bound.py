@@ -50,6 +50,11 @@ class Bound:
             return None
         return frozenset().union(*(e.columns for e in (*self.filters, *self.columns.values())))
 
+    @property
+    def listed(self) -> tuple[tuple[str, str], ...] | None:
+        """The select list as a key: the same for queries that select the same."""
+        return None if self.columns is None else tuple((n, e.sql) for n, e in self.columns.items())
+
     def schema(self, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
         """Of its results."""
         if self.columns is None:

@@ -134,7 +134,16 @@ class Carrier:
     def serve(self, join: RoutedJoin, clock: Callable[[], float], everything: bool) -> None:
         """Serves units in the schedule's order until the deadline's work is done, or everything."""
         everything = everything or self.speed is None or self._crowded(join)
-        budget = np.inf if everything else self.seconds * (self.speed or 0.0)
+        used = self._spend(join, np.inf if everything else self.seconds * (self.speed or 0.0))
+        self._learn(used, clock() - self._began)
+
+    def settle(self, join: RoutedJoin) -> None:
+        """Serves everything, between two calls. Nothing is learned of it: the call that follows must do what
+        the state says and no more."""
+        self._spend(join, np.inf)
+
+    def _spend(self, join: RoutedJoin, budget: float) -> float:
+        """Serves units until so much work is done; returns how much was."""
         top = len(join.ladder)
         ranks = self.schedule(join.ladder.slices)
         self._probes = [SlicedProbe(probe) for probe in join.probes]
@@ -144,11 +153,11 @@ class Carrier:
             if used >= budget and self._fits(join):
                 break
             call, quantum, to = unit
-            before = join.compared + self.found
+            before = self._work
             self._serve(join, call, quantum, to)
-            used += quantum.rows + join.compared + self.found - before
+            used += quantum.rows + self._work - before
         self.hold(join)
-        self._learn(used, clock() - self._began)
+        return used
 
     def release(self, outputs: int) -> list[Release]:
         """What outputs get now; calls that all have are forgotten."""
@@ -175,6 +184,10 @@ class Carrier:
         return sum(call.rows for call in self.calls if call.released <= output)
 
     # -- inside -------------------------------------------------------------------------------------
+
+    @property
+    def _work(self) -> int:
+        return self.found + sum(probe.work for probe in self._probes)
 
     def _next(self, ranks: Array, top: int, endless: bool) -> tuple[Call, Quantum, int] | None:
         """The unit to serve, and the rung to which it may climb before another comes first: slices that

@@ -58,11 +58,18 @@ class GroupOperator(Operator):
         clock: Callable[[], float] = perf_counter,
     ) -> None:
         self.roster = Roster(subscriptions)
+        self._begun_with = frozenset(subscriptions)
+        self.rejected: list[str] = []
+        """Why queries that had been added were let go."""
         self.clock = clock
         self._routed: RoutedJoin | None = None
         self._began = 0.0
         self.early: dict[str, list[Part]] = {}
         """Parts that were routed before the roster changed."""
+        self.leaving: dict[str, Member] = {}
+        """Queries that are over, and have yet to get what was carried over for them."""
+        self.gone: dict[str, Member] = {}
+        """Those that got the last of theirs with the last call."""
         self._carrier: Carrier | None = None
         self.neighbours = Neighbours()
         if deadline is not None:
@@ -100,6 +107,11 @@ class GroupOperator(Operator):
     def check(self, name: str, asked: Subscription) -> None:
         """Refuses a query that cannot be added."""
         self.roster.check_new(name, asked)
+        if name in self.leaving:
+            raise QueryError(
+                f"add: there was a query '{name}' until now, and it has yet to get results that were carried "
+                "over for it; add it after the next call, or take another name"
+            )
         if self._routed is not None:
             bind(name, asked, self._routed.named_schemas)
 
@@ -110,8 +122,7 @@ class GroupOperator(Operator):
         if at is not None:
             self.roster.members[name].until = at
             return
-        self.roster.drop([name])
-        self._install()
+        self._drop([name])
 
     def control(self, document: str | Mapping[str, Any]) -> None:
         """Adds or removes a query, as `SharedOperator.control`; documents for other joins are passed over."""
@@ -158,7 +169,19 @@ class GroupOperator(Operator):
         if self._join is None and all(s is not None for s in self._schemas):
             self._routed = RoutedJoin(self.query, [s for s in self._schemas if s is not None])
             self._join = self._routed
+            self._dismiss()
             self._install()
+
+    def _dismiss(self) -> None:
+        """Queries that were added before the columns were known and ask for one that there is not: they go,
+        and the others go on."""
+        assert self._routed is not None
+        for member in [m for m in self.roster if m.name not in self._begun_with]:
+            try:
+                bind(member.name, member.asked, self._routed.named_schemas)
+            except QueryError as error:
+                self.rejected.append(f"add: {error}")
+                self.roster.drop([member.name])
 
     def _install(self) -> None:
         """Brings the join into line with the roster."""
@@ -178,6 +201,7 @@ class GroupOperator(Operator):
         if self._routed is None or self._carrier is None:
             yield from super()._run(final, seconds)
             return
+        self._controller.restart(self._routed)
         self._carrier.begin(self._routed)
         yield from super()._run(final, seconds)
         self._carrier.serve(self._routed, self.clock, everything=final)
@@ -185,22 +209,24 @@ class GroupOperator(Operator):
     def _settle(self) -> None:
         """Serves what was left behind, for the queries as they are: rungs are about to change."""
         if self._carrier is not None and self._routed is not None:
-            self._carrier.serve(self._routed, self.clock, everything=True)
+            self._controller.resume(self._routed)
+            self._carrier.settle(self._routed)
         self.early = {name: list(answer.parts) for name, answer in self._answers().items()}
 
     def _hand_on(self) -> Results:
         answers = self._answers()
         ended = self.clock()
-        for member in self.roster:
+        for member in (*self.roster, *self.leaving.values()):
             for part in answers[member.name].parts:
                 member.responses.add(ended - part.piece.arrived, len(part.chosen))
-        self.early = {}
+        self.early, self.leaving, self.gone = {}, {}, self.leaving
         self._note_complete()
         return Results(answers)
 
     def _answers(self) -> dict[str, Answer]:
         """What each query gets of what was found since the last look."""
-        parts: dict[str, list[Part]] = {m.name: list(self.early.get(m.name, ())) for m in self.roster}
+        members = (*self.roster, *self.leaving.values())
+        parts: dict[str, list[Part]] = {m.name: list(self.early.get(m.name, ())) for m in members}
         for release in self._releases():
             routed = self.roster.ladder.route(release.piece.ranks)
             for m in self.roster:
@@ -209,7 +235,7 @@ class GroupOperator(Operator):
                     parts[m.name].append(Part(release.piece, _chosen(m, release.piece, routed[output])))
         schemas = self._routed.named_schemas if self._routed else {}
         empty = Bound((), {})
-        return {m.name: Answer(m.bound or empty, schemas, tuple(parts[m.name])) for m in self.roster}
+        return {m.name: Answer(m.bound or empty, schemas, tuple(parts[m.name])) for m in members}
 
     def _releases(self) -> list[Release]:
         if self._routed is None:
@@ -234,8 +260,14 @@ class GroupOperator(Operator):
         over = [m.name for m in self.roster if m.until is not None and m.until <= passed]
         if over:
             self._settle()
-            self.roster.drop(over)
-            self._install()
+            self._drop(over)
+
+    def _drop(self, names: list[str]) -> None:
+        """These queries are over, but for what was routed to them before."""
+        due = (name for name in names if any(len(part.chosen) for part in self.early.get(name, ())))
+        self.leaving |= {name: self.roster.members[name] for name in due}
+        self.roster.drop(names)
+        self._install()
 
     def _completeness(self, asked: Subscription, at: int | None) -> tuple[int | None, list[int]]:
         """From when a new query's answers are complete, and how many rows its counted windows await."""

@@ -85,7 +85,9 @@ class SharedOperator:
     def add(self, name: str, query: Query | Subscription, at: int | None = None) -> None:
         """Adds a query, for results from event time `at` on (microseconds since 1970), or from now on.
 
-        It starts with what the windows hold; `measure()` tells from when its answers are complete.
+        It starts with what the windows hold; `measure()` tells from when its answers are complete. A query
+        that names an unknown column is refused; if columns are not known yet, it is let go with the first
+        rows, and `measure().rejected` tells why.
         """
         asked = Subscription.of(query, name)
         if name in self.queries:
@@ -123,7 +125,8 @@ class SharedOperator:
     def measure(self) -> SharedMeasurements:
         """Of each join and each query."""
         queries = {name: m for join in self._joins for name, m in join.measure_queries().items()}
-        return SharedMeasurements(tuple(join.measure() for join in self._joins), queries)
+        rejected = tuple(reason for join in self._joins for reason in join.rejected)
+        return SharedMeasurements(tuple(join.measure() for join in self._joins), queries, rejected)
 
     def snapshot(self) -> bytes:
         """Everything the operator knows, what is carried over included, as bytes for `restore`."""

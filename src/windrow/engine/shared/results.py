@@ -152,6 +152,46 @@ class Answer:
         return pa.Table.from_batches(found, None if found else self.bound.schema(self.schemas))
 
 
+@dataclass(frozen=True)
+class Dealt:
+    """Results of several queries with one select list, each once."""
+
+    batch: pa.RecordBatch
+    queries: pa.ListArray
+    """Of each result: names of the queries that get it."""
+
+
+def deal(answers: Mapping[str, Answer]) -> Iterator[Dealt]:
+    """All results, each as often as there are different select lists of queries that get it."""
+    takers: dict[tuple[int, object], list[tuple[str, Answer, Part]]] = {}
+    for name, answer in answers.items():
+        for part in answer.parts:
+            if len(part.chosen):
+                key = (id(part.piece), answer.bound.listed)
+                takers.setdefault(key, []).append((name, answer, part))
+    for shared in takers.values():
+        _, answer, first = shared[0]
+        taken, starts, who = _takers([part.chosen for _, _, part in shared], len(first.piece))
+        names = pa.array([name for name, _, _ in shared], pa.string()).take(pa.array(who))
+        batch = first.piece.batch(answer.bound, answer.schemas, taken)
+        yield Dealt(batch, pa.ListArray.from_arrays(pa.array(starts, pa.int32()), names))
+
+
+def _takers(chosen: Sequence[Array], results: int) -> tuple[Array, Array, Array]:
+    """Results that somebody takes, where the takers of each start in the last array, and the takers."""
+    counts = np.zeros(results, np.int64)
+    for positions in chosen:
+        counts[positions] += 1
+    taken = np.flatnonzero(counts)
+    ends = np.cumsum(counts)
+    at = ends - counts
+    who = np.empty(int(ends[-1]), np.int32)
+    for number, positions in enumerate(chosen):
+        who[at[positions]] = number
+        at[positions] += 1
+    return taken, np.append(0, ends[taken]), who
+
+
 class Results(Mapping[str, pa.Table]):
     """Query name to its results, in order; a table is made when it is first looked at."""
 

@@ -81,6 +81,9 @@ class SlicedProbe:
 
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
+        self.work = 0
+        """Rows found by an index and rows scanned. How far an index had to look for them is not counted: it
+        depends on how the index has grown, which another process does not know."""
 
     def run(self, windows: list[Window], reach: Reach) -> Iterator[Partials]:
         stream = self.probe.direction.order[0]
@@ -100,7 +103,7 @@ class SlicedProbe:
         step, last = search.step, level == len(self.probe._searches) - 1
         ts = windows[step.stream].ts
         for low, high, inside in _ranges(some, step.stream, reach, last):
-            for which, found in _search(search, some, windows, reach, (low, high)):
+            for which, found in self._search(search, some, windows, reach, (low, high)):
                 longer = some.extend(step.stream, ts[found], which, found, reach, inside)
                 for condition in step.checks:
                     longer = longer.where(self.probe._check(condition, Partials(longer.rows), windows))
@@ -108,6 +111,16 @@ class SlicedProbe:
                     longer = longer.where(self.probe._evaluate(residual, Partials(longer.rows), windows))
                 if len(longer):
                     yield from self._expand(longer, level + 1, windows, reach)
+
+    def _search(
+        self, search: Search, some: _Some, windows: list[Window], reach: Reach, bounds: tuple[Array, Array]
+    ) -> Iterator[tuple[Array, Array]]:
+        """As `_search`, counting the work."""
+        scanned, scans = search.compared, search.step.access.path == "scan"
+        for which, found in _search(search, some, windows, reach, bounds):
+            self.work += len(which)
+            yield which, found
+        self.work += search.compared - scanned if scans else 0
 
 
 def _ranges(some: _Some, stream: int, reach: Reach, last: bool) -> Iterator[tuple[Array, Array, bool]]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.shared.bound import bind
 from windrow.engine.shared.carry import Call, Carrier, Quantum
 from windrow.engine.shared.group import GroupOperator
 from windrow.engine.shared.grouping import signature
@@ -29,6 +30,7 @@ def capture_group(op: GroupOperator) -> State:
     shared: dict[str, Any] = {
         "signature": _plain(op),
         "members": [m.to_json() | {"output": op.roster.output(m)} for m in op.roster],
+        "leaving": [m.to_json() for m in op.leaving.values()],
         "horizons": join.horizons if join else None,
         "parts": len(base.parts),
         "neighbours": sorted(op.neighbours.names),
@@ -51,12 +53,14 @@ def revive_group(op: GroupOperator, state: State) -> GroupOperator:
         )
     op.enroll([Member.load(saved, op.roster.like) for saved in shared["members"]])
     fill(op, State(state.head, state.parts[: shared["parts"]]))
-    join = op.routed
     op.neighbours.names.update(shared["neighbours"])
     join, carried = op.routed, shared.get("carrier")
     if join is not None:
         join.horizons = list(shared["horizons"])
-        if carried is not None and carried["calls"]:
+        for member in (Member.load(saved, op.roster.like) for saved in shared.get("leaving", ())):
+            member.bound = bind(member.name, member.asked, join.named_schemas)
+            op.leaving[member.name] = member
+        if carried is not None and (carried["calls"] or shared["early"]):
             op.serve_all()
         if carried is not None and op.carrier is not None:
             rest = list(state.parts[shared["parts"] :])
