@@ -58,7 +58,7 @@ def test_a_dashboard_follows_a_query_and_its_restart(tmp_path):
         expected = wr.metrics(query)
         assert [p["results"] for p in join["points"]] == [b.results for b in expected]
         assert join["total"]["shed"] == sum(b.rows_shed for b in expected) > 0
-        assert join["latest"]["room"] == 60 and join["latest"]["memory"] <= 60
+        assert join["latest"]["memory"] <= join["latest"]["room"] <= 60
         for known in join["learned"].values():
             assert known["on"] == "a.k = b.k" and known["memory"] == "60 rows"
             assert set(known["ages"]) <= {"a", "b"} and "when a arrives" in known["plan"]
