@@ -52,7 +52,12 @@ select = ["a.id", "b.price"]
 checkpoint = "checkpoint"
 trigger = "available now"
 """
-"""What `pipeline.toml` is on a page that does not say."""
+STATEMENT = """
+CREATE STREAM auctions TIME opened_at FROM (format = 'parquet', path = 'auctions');
+CREATE STREAM bids TIME bid_at FROM (format = 'parquet', path = 'bids');
+SELECT a.id, b.price FROM auctions a, bids b WHERE a.id = b.auction_id AND b.price > threshold WINDOW 1 MINUTE
+"""
+"""What `pipeline.toml` and `hot.sql` are on a page that does not say."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,7 @@ def stage(directory: Path) -> dict[str, Any]:
         schema = spark().read.parquet(str(directory / name)).schema
         frames[name] = spark().readStream.schema(schema).parquet(str(directory / name))
     (directory / "pipeline.toml").write_text(PIPELINE, encoding="utf-8")
+    (directory / "hot.sql").write_text(STATEMENT, encoding="utf-8")
     query = wr.Query(
         {"a": wr.Stream("opened_at", "5 minutes"), "b": wr.Stream("bid_at", "30 seconds")},
         "a.id = b.auction_id",
