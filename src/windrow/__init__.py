@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 from windrow.engine.allocate import Allotted, allocate
 from windrow.engine.estimate import estimate
-from windrow.engine.explain import Explanation, explain
+from windrow.engine.explain import explain
+from windrow.engine.explanation import Explanation
 from windrow.engine.operator import Operator
 from windrow.engine.shared.operator import SharedOperator
 from windrow.errors import DataError, QueryError, StateError, WindrowError

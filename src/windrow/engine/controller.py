@@ -18,6 +18,7 @@ from windrow.engine.planner import make_plan
 from windrow.engine.probe import as_mask
 from windrow.expr.evaluate import evaluate
 from windrow.expr.parse import references
+from windrow.model.plan import Plan
 from windrow.model.predicate import Residual
 from windrow.model.query import Query
 from windrow.planning.order import follow
@@ -70,17 +71,22 @@ class Controller:
             return
         self._next_look = rows + min(rows, ROWS_BETWEEN_LOOKS)
         self._measure_rates(tally.counts["rows_in"], newest)
-        samples: list[Sample] = []
-        for window, words in zip(join.windows, join.words, strict=True):
-            recent = slice(max(window.first, window.end - SAMPLE), window.end)
-            samples.append({w: window.column(k)[recent] for k, w in enumerate(words)})
-        now = self._look(join, samples, self._try_residuals(join))
+        now = self._look(join, _recent(join), self._try_residuals(join))
         if self._statistics is None or not changed(self._statistics, now, self._query.revise):
             return
         before = join.plan.orders if join.plan else None
         self._install(join, now)
         assert join.plan is not None
         self.replans += join.plan.orders != before
+
+    def plan_for(self, join: Join, rates: Sequence[float]) -> Plan:
+        """The plan for such rates, from what the windows hold now."""
+        assert join.plan is not None
+        residuals = self._try_residuals(join)
+        stats = statistics(
+            self._query, join.predicate, join.classes, rates, _recent(join), residuals
+        )  # fmt: skip
+        return make_plan(self._query, join.predicate, join.classes, stats, self._learned)
 
     def reorder(self, join: Join) -> None:
         """Under a deadline probes tell how often rows of each two streams match, when one of them is new; a
@@ -142,3 +148,12 @@ class Controller:
             hits = as_mask(evaluate(residual.node, columns, len(pairs[0]), join.functions)).sum()
             found[residual] = (float(hits) + 0.5) / (len(pairs[0]) + 1)
         return found
+
+
+def _recent(join: Join) -> list[Sample]:
+    """Per stream, words of the rows that were stored last."""
+    samples: list[Sample] = []
+    for window, words in zip(join.windows, join.words, strict=True):
+        recent = slice(max(window.first, window.end - SAMPLE), window.end)
+        samples.append({w: window.column(k)[recent] for k, w in enumerate(words)})
+    return samples

@@ -1,77 +1,38 @@
-"""The plan without the data: what a query will do at stated rates, and what memory it takes.
+"""The plan before the query runs: what it will do, what memory and time it takes, and what less would cost.
 
-An operator that has run knows its streams; asked about one, `explain` tells what it has learned.
+From stated rates, or from a sample of the data, over which the join runs once in this process. An operator
+that has run knows its streams; asked about one, `explain` tells what it has learned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
 from typing import overload
 
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.explanation import Explanation, SharedExplanation
 from windrow.engine.join import Join
-from windrow.engine.observe import statistics
 from windrow.engine.operator import Operator
-from windrow.engine.planner import make_plan
-from windrow.engine.rows import check_time_column, plain_schema
-from windrow.engine.shared.grouping import Group, base_query, group
+from windrow.engine.rehearsal import PATIENCE, Rehearsed, rehearse
+from windrow.engine.shared.grouping import base_query, group
 from windrow.engine.shared.ladder import Ladder
-from windrow.errors import QueryError, unknown
+from windrow.engine.stated import Stated, check_rates
+from windrow.engine.timekeeper import MARGIN
+from windrow.errors import QueryError
 from windrow.model.limit import MemoryLimit
 from windrow.model.plan import Plan
 from windrow.model.query import Query
 from windrow.model.sharing import Subscription
-from windrow.planning.age import AgeCurve
-from windrow.planning.allocation import RecallCurve
-from windrow.shed.forecast import Known, forecast
-
-TEXT_BYTES = 24
-"""Taken for a value whose length the schema does not tell."""
-INDEX_BYTES = 12
-"""Of a row in a hash index, with room for growing."""
-SET_BYTES = 100
-"""Of a row's set of some eight elements, by row and by element."""
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """A plan, the memory it takes to be exact, and the recall to expect of less; prints itself."""
-
-    plan: Plan
-    exact: MemoryLimit
-    """What whole windows take."""
-    recall: RecallCurve | None
-    """Against memory."""
-    limit: MemoryLimit | None = None
-    """The query's own."""
-
-    def __str__(self) -> str:
-        lines = [str(self.plan), f"Memory for an exact answer: about {self.exact}"]
-        if self.recall is not None:
-            lines += ["Recall against memory:", *(f"  {line}" for line in str(self.recall).splitlines())]
-            if self.limit is not None and self.limit.kind == self.recall.unit:
-                lines.append(f"  {self.limit} give about {100 * self.recall.at(self.limit.size):.3g} %")
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True)
-class SharedExplanation:
-    """Which queries share which join, and what each join will do; prints itself."""
-
-    groups: tuple[Group, ...]
-    joins: tuple[Explanation, ...]
-    """One per group; none where the schemas were not given."""
-
-    def __str__(self) -> str:
-        told = [str(group) for group in self.groups]
-        if self.joins:
-            told = [f"{text}\n{join}" for text, join in zip(told, self.joins, strict=True)]
-        if len(told) > 1:
-            told.insert(0, f"{len(told)} joins: queries share one only if streams and predicate are the same")
-        return "\n".join(told)
+from windrow.model.time_policies import Dropping, Harvesting
+from windrow.model.units import SECOND, parse_duration
+from windrow.planning.harvest_model import HarvestModel
+from windrow.planning.harvest_solve import DEFAULT, solve
+from windrow.planning.time_curve import TimeCurve
+from windrow.shed.forecast import divided, forecast
 
 
 @overload
@@ -81,6 +42,9 @@ def explain(
     rates: Mapping[str, float] | None = None,
     distinct: Mapping[str, float] | None = None,
     curves: Mapping[str, Sequence[float]] | None = None,
+    data: Mapping[str, pa.Table | pa.RecordBatch] | None = None,
+    every: str | timedelta | None = None,
+    partitions: int = 1,
 ) -> Explanation: ...
 
 
@@ -91,6 +55,9 @@ def explain(
     rates: Mapping[str, float] | None = None,
     distinct: Mapping[str, float] | None = None,
     curves: Mapping[str, Sequence[float]] | None = None,
+    data: Mapping[str, pa.Table | pa.RecordBatch] | None = None,
+    every: str | timedelta | None = None,
+    partitions: int = 1,
 ) -> SharedExplanation: ...
 
 
@@ -100,8 +67,11 @@ def explain(
     rates: Mapping[str, float] | None = None,
     distinct: Mapping[str, float] | None = None,
     curves: Mapping[str, Sequence[float]] | None = None,
+    data: Mapping[str, pa.Table | pa.RecordBatch] | None = None,
+    every: str | timedelta | None = None,
+    partitions: int = 1,
 ) -> Explanation | SharedExplanation:
-    """What a query will do, and what it needs.
+    """What a query will do, and what it needs: a value that prints, and has `page()` and `to_json()`.
 
     Parameters
     ----------
@@ -109,92 +79,194 @@ def explain(
         The query; or an operator that has run, which needs nothing else; or several queries by name, as
         `SharedOperator` takes them, which need no schemas to tell who shares a join.
     schemas
-        Alias to schema.
+        Alias to schema; not needed with data.
     rates
-        Rows per second by alias; one each where not given.
+        Rows per second by alias. Without data one each where not given; with data as in the data where not
+        given, so that a small sample tells of a fast stream.
     distinct
         Number of distinct values by column, such as {"a.id": 1000}; otherwise taken to be the rows in the
-        window. An operator that runs measures both itself.
+        window. Data and running operators tell it themselves.
     curves
-        Alias to the results of a row in each of equally long parts of its window, youngest first, for the
-        recall against memory; even where not given.
+        Alias to the results of a row in each of equally long parts of its window, youngest first; even where
+        not given. Data and running operators tell it themselves.
+    data
+        Alias to a sample of its rows, of the same time for all streams and best a few windows long. The join
+        runs over it once, for some seconds at most, and the models are learned from that.
+    every
+        How much time of the streams a call brings, to tell what a deadline leaves time for; by default as
+        much as the deadline.
+    partitions
+        How many share the work.
     """
     if isinstance(query, Operator):
-        return _learned(query)
+        return _of_operator(query, None, None, _Calls(every, partitions))
     if isinstance(query, Mapping):
         groups = group(query)
+        if not schemas and not data:
+            return SharedExplanation(tuple(groups), ())
         tops = [
             base_query(next(iter(members.values())).query, Ladder.of(s.windows for s in members.values()).top)
             for members in (g.subscriptions for g in groups)
         ]
-        joins = [explain(top, schemas, rates, distinct, curves) for top in tops] if schemas else []
+        joins = [explain(top, schemas, rates, distinct, curves, data, every, partitions) for top in tops]
         return SharedExplanation(tuple(groups), tuple(joins))
-    schemas = schemas or {}
-    for alias, stream in query.streams.items():
-        if alias not in schemas:
-            raise QueryError(f"explain: the schema of stream '{alias}' is missing")
-        check_time_column(alias, schemas[alias], stream.time)
-    for what, given in (("rates", rates), ("curves", curves)):
-        for alias in given or {}:
-            if alias not in query.streams:
-                raise QueryError(f"{what}: {unknown('stream', alias, query.streams)}")
-    join = Join(query, [plain_schema(schemas[alias]) for alias in query.aliases])
-    known = [float((rates or {}).get(alias, 1.0)) for alias in query.aliases]
-    samples = [{w: np.empty(0) for w in words} for words in join.words]
-    stats = statistics(query, join.predicate, join.classes, known, samples, {})
-    told = distinct or {}
-    classes = tuple(
-        {w.stream: told.get(w.sql, max(1.0, stats.streams[w.stream].rows)) for w in members}
-        for members in join.classes
+    if data is not None:
+        if distinct or curves:
+            raise QueryError("explain: distinct and curves are learned from the data; leave them out")
+        return explain_sample(query, data, rates, every, partitions)
+    return _of_words(
+        Stated(query, schemas or {}, rates or {}, distinct or {}, curves), _Calls(every, partitions)
     )
-    plan = make_plan(query, join.predicate, join.classes, replace(stats, classes=classes))
-    costs = [_row_bytes(join, s) for s in range(len(known))]
-    exact = MemoryLimit("bytes", max(1, round(sum(r * c for r, c in zip(plan.rows, costs, strict=True)))))
-    in_rows = query.limit is not None and query.limit.kind == "rows"
-    streams = [
-        _assumed(query, alias, rate, rows, 1.0 if in_rows else cost, (curves or {}).get(alias), curves)
-        for alias, rate, rows, cost in zip(query.aliases, known, plan.rows, costs, strict=True)
-    ]
-    return Explanation(plan, exact, forecast(streams, "rows" if in_rows else "bytes"), query.limit)
 
 
-def _learned(operator: Operator) -> Explanation:
-    if operator.plan is None:
-        raise QueryError("explain: this operator has not seen all its streams yet; process some rows first")
-    measured, recall = operator.measure(), operator.forecast()
-    held = max(1, measured.window_rows)
-    exact = MemoryLimit("bytes", max(1, round(sum(operator.plan.rows) * measured.memory_bytes / held)))
-    if recall is not None and recall.unit == "bytes":
-        exact = MemoryLimit("bytes", max(1, round(recall.memory[-1])))
-    return Explanation(operator.plan, exact, recall, operator.query.limit)
-
-
-def _assumed(
+def explain_sample(
     query: Query,
-    alias: str,
-    rate: float,
-    rows: float,
-    cost: float,
-    curve: Sequence[float] | None,
-    curves: Mapping[str, Sequence[float]] | None,
-) -> Known:
-    """A stream as it was described. Where some curves are given, the streams without one find nothing."""
-    window = query.streams[alias].window
-    span = window.size / 1e6 if window.is_time else max(rows / max(rate, 1e-9), 1e-9)
-    given = tuple(curve) if curve is not None else ((1.0,) if curves is None else (0.0,))
-    one = np.ones(1)
-    return Known(AgeCurve(given, span / len(given)), rate, cost, one, one)
+    data: Mapping[str, pa.Table | pa.RecordBatch],
+    rates: Mapping[str, float] | None = None,
+    every: str | timedelta | None = None,
+    partitions: int = 1,
+    tell: Callable[[int, int], None] = lambda done, of: None,
+    patience: float = PATIENCE,
+) -> Explanation:
+    """`explain` from data, telling how far it has come: rows taken in, of how many."""
+    check_rates(query, rates or {})
+    operator, rehearsed = rehearse(query, data, tell, patience)
+    found = _of_operator(operator, rehearsed, rates or {}, _Calls(every, partitions), query)
+    return replace(found, query=query, limit=query.limit)
 
 
-def _row_bytes(join: Join, stream: int) -> float:
-    """A row in its window: payload, time, words and index."""
-    payload = sum(_width(field.type) for field in join.schemas[stream])
-    sets = SET_BYTES * len(join.sets[stream])
-    return payload + 8 * (1 + len(join.words[stream]) + len(join.notes)) + INDEX_BYTES + sets
+class _Calls:
+    """How rows come to the join: so much time of the streams with a call, to so many partitions."""
+
+    def __init__(self, every: str | timedelta | None, partitions: int) -> None:
+        self.every = None if every is None else parse_duration(every, "every") / SECOND
+        if self.every is not None and self.every <= 0:
+            raise QueryError(f"every: must be positive, got {every}")
+        if partitions < 1:
+            raise QueryError(f"partitions: expected a number from 1, got {partitions}")
+        self.partitions = partitions
+
+    def throttle(self, query: Query, seconds: float, rates: Sequence[float]) -> float | None:
+        """The part of the full work there is time for, if that takes `seconds` for one of the streams."""
+        deadline = query.time_limit
+        if deadline is None:
+            return None
+        if deadline.rate is not None:
+            allowed = sum(rates) / deadline.rate
+        else:
+            assert deadline.micros is not None
+            allowed = 1.0 if self.every is None else deadline.micros / SECOND / self.every
+        return float(min(1.0, MARGIN * allowed * self.partitions / max(seconds, 1e-12)))
 
 
-def _width(kind: pa.DataType) -> float:
-    try:
-        return kind.bit_width / 8
-    except ValueError:
-        return TEXT_BYTES
+def _of_words(stated: Stated, calls: _Calls) -> Explanation:
+    query = stated.query
+    plan, stats, costs = stated.plan()
+    in_rows = query.limit is not None and query.limit.kind == "rows"
+    known = stated.known(plan, [1.0] * len(costs) if in_rows else costs)
+    exact = max(1, round(sum(rows * cost for rows, cost in zip(plan.rows, costs, strict=True))))
+    model = stated.model(plan, stats)
+    return Explanation(
+        plan=plan,
+        exact=MemoryLimit("bytes", exact),
+        recall=forecast(known, "rows" if in_rows else "bytes"),
+        limit=query.limit,
+        query=query,
+        row_bytes=tuple(costs),
+        split=None if query.limit is None else divided(known, float(query.limit.size)),
+        time=None if model is None else _time_curve(query, model, None),
+    )
+
+
+def _of_operator(
+    operator: Operator,
+    rehearsed: Rehearsed | None,
+    rates: Mapping[str, float] | None,
+    calls: _Calls,
+    query: Query | None = None,
+) -> Explanation:
+    """What an operator knows: of the streams as they come, or, where rates are given, as they will come."""
+    if operator.plan is None or operator._join is None:
+        raise QueryError("explain: this operator has not seen all its streams yet; process some rows first")
+    join, query = operator._join, query or operator.query
+    plan = operator.plan
+    if rehearsed is not None:
+        measured = [rows / rehearsed.span for rows in rehearsed.rows.values()]
+        wanted = [(rates or {}).get(a, each) for a, each in zip(query.aliases, measured, strict=True)]
+        plan = operator._controller.plan_for(join, wanted)
+        join.install(plan)
+    row_bytes = tuple(window.nbytes_shrunk / max(len(window), 1) for window in join.windows)
+    exact = max(1.0, sum(rows * size for rows, size in zip(plan.rows, row_bytes, strict=True)))
+    recall, split = operator.forecast(), None
+    known = join.shedder.known(join) if join.shedder is not None and recall is not None else None
+    if known is not None and recall is not None:
+        if rehearsed is not None:
+            known = [replace(k, rate=rate) for k, rate in zip(known, plan.rates, strict=True)]
+            recall = forecast(known, recall.unit)
+        if recall.unit == "bytes":
+            exact = max(1.0, float(recall.memory[-1]))
+        if query.limit is not None:
+            split = divided(known, float(query.limit.size))
+    time, throttle = None, None
+    model = _model(join)
+    if model is not None:
+        as_planned = replace(model, rates=np.array(plan.rates), rows=np.array(plan.rows))
+        seconds = _seconds(operator, model, as_planned)
+        time = _time_curve(query, as_planned, seconds)
+        throttle = None if seconds is None else calls.throttle(query, seconds, plan.rates)
+        policy = query.time_policy
+        if rehearsed is not None:
+            plan = _with_learned_costs(plan, as_planned)
+        if rehearsed is not None and throttle is not None and throttle < 1 and isinstance(policy, Harvesting):
+            plan = replace(plan, harvest=solve(as_planned, throttle, policy.method, parts=True))
+    return Explanation(
+        plan=plan,
+        exact=MemoryLimit("bytes", round(exact)),
+        recall=recall,
+        limit=query.limit,
+        query=query,
+        row_bytes=row_bytes,
+        split=split,
+        time=time,
+        throttle=throttle,
+        learned_from=rehearsed,
+    )
+
+
+def _model(join: Join) -> HarvestModel | None:
+    """Of work and results, as far as it was learned."""
+    if join.saver is None or join.saver.flows.quanta == 0 or not all(len(w) for w in join.windows):
+        return None
+    return join.saver.model(join)
+
+
+def _with_learned_costs(plan: Plan, model: HarvestModel) -> Plan:
+    """The same plan, with what probes have found instead of what distinct values let expect."""
+    _, work, fan = model.tables
+    directions = []
+    for i, direction in enumerate(plan.directions):
+        partial, steps = plan.rates[i], []
+        for j, step in enumerate(direction.steps):
+            whole = model.counts[i, j]
+            compared, partial = partial * work[i, j, whole], partial * fan[i, j, whole]
+            steps.append(replace(step, comparisons=float(compared), results=float(partial)))
+        directions.append(replace(direction, steps=tuple(steps)))
+    return replace(plan, directions=tuple(directions))
+
+
+def _seconds(operator: Operator, learned: HarvestModel, wanted: HarvestModel) -> float | None:
+    """What full work takes for a second of the streams, from what rows took and the model's cost of one."""
+    keeper = operator._keeper
+    if keeper is None or keeper.cost <= 0 or learned.full[0] <= 0:
+        return None
+    each = learned.full[0] / float(learned.rates.sum())
+    return keeper.cost * wanted.full[0] / each
+
+
+def _time_curve(query: Query, model: HarvestModel, seconds: float | None) -> TimeCurve:
+    policy = query.time_policy
+    if isinstance(policy, Dropping):
+        return TimeCurve.of_drop(model, seconds)
+    # Trying everything for each point of a curve would take too long to look at a plan.
+    method = policy.method if isinstance(policy, Harvesting) and policy.method != "exhaustive" else DEFAULT
+    return TimeCurve.of_harvest(model, seconds, method)

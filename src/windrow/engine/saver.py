@@ -15,6 +15,7 @@ from windrow.engine.probe import Probe
 from windrow.model.harvest import Harvest
 from windrow.model.query import Query
 from windrow.model.time_policies import Harvesting
+from windrow.planning.harvest_model import HarvestModel
 
 if TYPE_CHECKING:
     from windrow.engine.join import Join
@@ -44,6 +45,9 @@ class Saver(Protocol):
 
     def worth_keeping(self) -> list[int] | None:
         """Per stream the greatest age in microseconds at which rows are looked at; None if all are."""
+
+    def model(self, join: Join) -> HarvestModel:
+        """Of work and results, from all that was learned."""
 
     def save(self) -> dict[str, Any]: ...
 

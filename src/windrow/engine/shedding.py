@@ -21,6 +21,7 @@ from windrow.model.policy import Policy
 from windrow.planning.allocation import RecallCurve
 from windrow.shed.context import Context
 from windrow.shed.fairness import Fairness
+from windrow.shed.forecast import Known, forecast
 from windrow.shed.monitor import WATCH, Monitor, Watched
 from windrow.shed.ranking import Ranking, Room, Selection
 from windrow.shed.registry import make_ranking
@@ -352,10 +353,15 @@ class Shedder:
             found += max(held[stream], whole * costs[stream] if self._passed else 0.0)
         return found
 
+    def known(self, join: Join) -> list[Known] | None:
+        """What the policy has learned of each stream, for forecasts."""
+        views = [self._view(join, s) for s in range(len(join.windows))]
+        return self.ranking.known(views, Room(float(self.limit.size), self._costs(join)))
+
     def forecast(self, join: Join) -> RecallCurve | None:
         """The recall to expect of how much memory, from what has been learned so far."""
-        views = [self._view(join, s) for s in range(len(join.windows))]
-        return self.ranking.forecast(views, Room(float(self.limit.size), self._costs(join)), self.limit.kind)
+        known = self.known(join)
+        return None if known is None else forecast(known, self.limit.kind)
 
     # -- over a restart -----------------------------------------------------------------------------
 

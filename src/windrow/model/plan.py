@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from windrow.model.harvest import Harvest
 from windrow.model.predicate import Atom, Likeness, Residual, Word
 from windrow.model.query import Access
+from windrow.model.units import short_number
 
 
 @dataclass(frozen=True)
@@ -112,17 +113,17 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [
-            f"Plan for {len(self.aliases)} streams: {_short(self.comparisons)} comparisons/s, "
-            f"{_short(self.results)} results/s expected"
+            f"Plan for {len(self.aliases)} streams: {short_number(self.comparisons)} comparisons/s, "
+            f"{short_number(self.results)} results/s expected"
         ]
         for alias, rate, rows in zip(self.aliases, self.rates, self.rows, strict=True):
-            lines.append(f"  {alias}: {_short(rate)} rows/s, {_short(rows)} rows in its window")
+            lines.append(f"  {alias}: {short_number(rate)} rows/s, {short_number(rows)} rows in its window")
         for d in self.directions:
             start = self.aliases[d.order[0]]
             told = "new rows" if d.order[0] == d.arriving else "the whole window"
             lines.append(
                 f"  when {self.aliases[d.arriving]} arrives: start from {told} of {start} "
-                f"({_short(d.comparisons)} comparisons/s, {_short(d.results)} results/s)"
+                f"({short_number(d.comparisons)} comparisons/s, {short_number(d.results)} results/s)"
             )
             lines.extend(f"    -> {self._step(step, d)}" for step in d.steps)
         if self.harvest is not None:
@@ -137,11 +138,5 @@ class Plan:
         extra = [*map(str, step.checks), *map(str, step.residuals)]
         if extra:
             text += f", then check {' and '.join(extra)}"
-        return f"{text}  [{_short(step.comparisons)} comparisons/s, {_short(step.results)} rows/s on]"
-
-
-def _short(value: float) -> str:
-    for scale, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= scale:
-            return f"{value / scale:.3g}{unit}"
-    return f"{value:.3g}"
+        work, on = short_number(step.comparisons), short_number(step.results)
+        return f"{text}  [{work} comparisons/s, {on} rows/s on]"

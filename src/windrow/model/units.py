@@ -88,3 +88,14 @@ def format_duration(micros: int) -> str:
             count = micros // scale
             return f"{count} {name}" if count == 1 else f"{count} {name}s"
     return f"{micros / SECOND:g} seconds"
+
+
+def short_number(value: float) -> str:
+    """
+    >>> short_number(1234567), short_number(0.25)
+    ('1.23M', '0.25')
+    """
+    for scale, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= scale:
+            return f"{value / scale:.3g}{unit}"
+    return f"{value:.3g}"

@@ -16,10 +16,9 @@ import pyarrow as pa
 
 from windrow.model.learned import Age
 from windrow.planning.age import AgeCurve, Retention, split
-from windrow.planning.allocation import RecallCurve, Unit
 from windrow.shed.context import Context
 from windrow.shed.curve import LearnedCurve
-from windrow.shed.forecast import Known, forecast
+from windrow.shed.forecast import Known
 from windrow.shed.ranking import Ranking, Room
 from windrow.shed.view import Found, View
 
@@ -86,13 +85,12 @@ class AgeRanking(Ranking):
             rank = np.where(overdue >= 0, -1.0 - overdue, rank)
         return rank
 
-    def forecast(self, views: Sequence[View], room: Room, unit: Unit) -> RecallCurve | None:
+    def known(self, views: Sequence[View], room: Room) -> list[Known] | None:
         one = np.ones(1)
-        known = [
+        return [
             Known(self._curve(view), self._learned[view.stream].rate, room.costs[view.stream], one, one)
             for view in views
         ]
-        return forecast(known, unit)
 
     def curves(self) -> Sequence[AgeCurve]:
         return tuple(self._curves)

@@ -21,10 +21,9 @@ from windrow.model.importance import check_by
 from windrow.model.learned import Auto
 from windrow.model.measurements import Quality
 from windrow.planning.age import AgeCurve
-from windrow.planning.allocation import RecallCurve, Unit
 from windrow.shed.calibration import Calibration
 from windrow.shed.context import Context
-from windrow.shed.forecast import Known, forecast
+from windrow.shed.forecast import Known
 from windrow.shed.frequency import KeyRates
 from windrow.shed.ranking import Room
 from windrow.shed.view import LESSON, Found, View
@@ -136,12 +135,11 @@ class AutoRanking(ValuedRanking):
     def judge(self, known: Quality) -> Quality:
         return super().judge(known) if self._valued else known
 
-    def forecast(self, views: Sequence[View], room: Room, unit: Unit) -> RecallCurve | None:
-        known = [
+    def known(self, views: Sequence[View], room: Room) -> list[Known] | None:
+        return [
             Known(learned.curve(), learned.rate, cost, *learned.groups())
             for learned, cost in zip(self._learned, room.costs, strict=True)
         ]
-        return forecast(known, unit)
 
     def curves(self) -> Sequence[AgeCurve]:
         return tuple(learned.look() for learned in self._learned)

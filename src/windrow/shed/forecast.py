@@ -37,6 +37,27 @@ class Known:
 
 def forecast(streams: Sequence[Known], unit: Unit) -> RecallCurve:
     """Recall against memory, from nothing to whole windows."""
+    size, gain, who = _items(streams)
+    taken = np.concatenate(([0.0], np.cumsum(size)))
+    found = np.zeros((len(streams), len(size) + 1))
+    for stream in range(len(streams)):
+        found[stream, 1:] = np.cumsum(np.where(who == stream, gain, 0.0))
+    recall = _recall(found)
+    amounts = np.linspace(0.0, max(taken[-1], 1e-9), POINTS)
+    at = np.interp(amounts, taken, recall)
+    return RecallCurve(amounts, np.clip(np.maximum.accumulate(at), 0.0, 1.0), unit)
+
+
+def divided(streams: Sequence[Known], memory: float) -> tuple[float, ...]:
+    """What the rows of each stream get of so much memory, where it is used as the forecast takes it to be."""
+    size, _, who = _items(streams)
+    before = np.concatenate(([0.0], np.cumsum(size)[:-1]))
+    taken = np.clip(memory - before, 0.0, size)
+    return tuple(np.bincount(who, taken, len(streams)).tolist())
+
+
+def _items(streams: Sequence[Known]) -> tuple[Array, Array, Array]:
+    """Memory, results per second and stream of each edge to keep a group for, the best first."""
     sizes, gains, owner = [], [], []
     for stream, known in enumerate(streams):
         ages, values = known.curve.envelope()
@@ -47,14 +68,7 @@ def forecast(streams: Sequence[Known], unit: Unit) -> RecallCurve:
             owner.append(np.full(len(ages) - 1, stream))
     size, gain, who = np.concatenate(sizes), np.concatenate(gains), np.concatenate(owner)
     order = np.argsort(-gain / np.maximum(size, 1e-12), kind="stable")
-    taken = np.concatenate(([0.0], np.cumsum(size[order])))
-    found = np.zeros((len(streams), len(order) + 1))
-    for stream in range(len(streams)):
-        found[stream, 1:] = np.cumsum(np.where(who[order] == stream, gain[order], 0.0))
-    recall = _recall(found)
-    amounts = np.linspace(0.0, max(taken[-1], 1e-9), POINTS)
-    at = np.interp(amounts, taken, recall)
-    return RecallCurve(amounts, np.clip(np.maximum.accumulate(at), 0.0, 1.0), unit)
+    return size[order], gain[order], who[order]
 
 
 def _recall(found: Array) -> Array:

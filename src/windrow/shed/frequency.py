@@ -18,9 +18,8 @@ import pyarrow as pa
 from windrow.errors import QueryError
 from windrow.model.learned import Frequency
 from windrow.planning.age import AgeCurve
-from windrow.planning.allocation import RecallCurve, Unit
 from windrow.shed.context import Context
-from windrow.shed.forecast import Known, forecast, groups
+from windrow.shed.forecast import Known, groups
 from windrow.shed.ranking import Ranking, Room
 from windrow.shed.sketch import CountSketch, Passed
 from windrow.shed.view import View
@@ -135,7 +134,7 @@ class FrequencyRanking(Ranking):
     def rank(self, view: View, rng: np.random.Generator) -> Array:
         return self._keys.rates(view)
 
-    def forecast(self, views: Sequence[View], room: Room, unit: Unit) -> RecallCurve | None:
+    def known(self, views: Sequence[View], room: Room) -> list[Known] | None:
         known = []
         for view in views:
             mine = np.flatnonzero(view.watched)
@@ -143,7 +142,7 @@ class FrequencyRanking(Ranking):
             span = view.span / 1e6
             rate = self._keys.rows_per_second(view.stream)
             known.append(Known(AgeCurve((span,), span), rate, room.costs[view.stream], found, shares))
-        return forecast(known, unit)
+        return known
 
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
         return self._keys.save()

@@ -22,7 +22,7 @@ import pyarrow as pa
 from windrow.errors import QueryError
 from windrow.model.measurements import Quality
 from windrow.planning.age import AgeCurve
-from windrow.planning.allocation import RecallCurve, Unit
+from windrow.shed.forecast import Known
 from windrow.shed.view import Found, View
 
 Array = np.ndarray
@@ -92,8 +92,8 @@ class Ranking(ABC):
             "does not know any"
         )
 
-    def forecast(self, views: Sequence[View], room: Room, unit: Unit) -> RecallCurve | None:
-        """The recall to expect of how much memory; None if the policy has no model of it."""
+    def known(self, views: Sequence[View], room: Room) -> list[Known] | None:
+        """What was learned of each stream, for forecasts; None if the policy has no model of it."""
         return None
 
     def curves(self) -> Sequence[AgeCurve]:

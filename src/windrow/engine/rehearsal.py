@@ -1,0 +1,160 @@
+"""Learning from a sample: the join runs over some rows in this process, and gives up nothing.
+
+So that the models of memory and time are learned, it runs under limits that it cannot reach. Rows are taken
+in the order of their times, up to the time where the first of the samples ends; a join that finds too much is
+stopped after a while, and what was learned until then counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.operator import Operator
+from windrow.engine.rows import check_time_column, event_times
+from windrow.errors import QueryError, unknown
+from windrow.model.deadline import Deadline
+from windrow.model.learned import Age, Auto, Frequency
+from windrow.model.limit import MemoryLimit
+from windrow.model.query import Query
+from windrow.planning.time_curve import spoken
+
+Array = np.ndarray
+SECOND = 1_000_000
+PARTS = 48
+"""Calls in which the sample is taken in."""
+WARM = 4
+"""The first calls, in which windows fill and kernels load."""
+PATIENCE = 20.0
+"""Seconds a rehearsal takes at most, about."""
+_NEVER = Deadline(micros=10**15)
+_MODELLED = (Age, Auto, Frequency)
+"""Policies that tell the recall to expect of how much memory."""
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """What an explanation was learned from; prints itself."""
+
+    rows: Mapping[str, int]
+    """Taken in, by alias."""
+    read: Mapping[str, int]
+    """At hand, by alias."""
+    span: float
+    """Seconds of event time they cover."""
+    seconds: float
+    """What learning took."""
+    results: int
+    whole: bool = True
+    """Whether time sufficed for all of them."""
+    short: tuple[str, ...] = ()
+    """Streams whose windows are longer than the sample."""
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{rows:,} rows of {alias}" for alias, rows in self.rows.items())
+        left = sum(self.read.values()) - sum(self.rows.values())
+        text = f"Learned from {told}: {spoken(self.span)} of event time, in {spoken(self.seconds)}"
+        if left:
+            why = "one of the samples ends there" if self.whole else f"no more than {PATIENCE:g} s are spent"
+            text += f"; {left:,} later rows were left out, since {why}"
+        if self.short:
+            text += (
+                f"\n  the windows of {', '.join(self.short)} are longer than the sample: what older rows "
+                "find is not known"
+            )
+        return text
+
+
+def rehearse(
+    query: Query,
+    data: Mapping[str, pa.Table | pa.RecordBatch],
+    tell: Callable[[int, int], None] = lambda done, of: None,
+    patience: float = PATIENCE,
+) -> tuple[Operator, Rehearsed]:
+    """An operator that has run over the sample, and what it saw.
+
+    Parameters
+    ----------
+    data
+        Alias to rows, in any order.
+    tell
+        Called with the rows taken in so far, and how many there are.
+    """
+    tables, times = _sorted(query, data)
+    ends = {alias: int(t[-1]) for alias, t in times.items()}
+    end = min(ends.values())
+    used = {alias: int(np.searchsorted(t, end, side="right")) for alias, t in times.items()}
+    if not all(used.values()):
+        told = ", ".join(f"{a} {_clock(int(t[0]))} to {_clock(int(t[-1]))}" for a, t in times.items())
+        raise QueryError(f"sample: the streams do not meet in time: {told}; state rates instead")
+    total = sum(used.values())
+    everything = np.sort(np.concatenate([t[: used[a]] for a, t in times.items()]))
+    edges = np.unique(everything[np.linspace(0, total - 1, PARTS + 1).astype(int)[1:]])
+    operator = Operator(under_limits(query), {alias: table.schema for alias, table in tables.items()})
+    began, at, done = perf_counter(), dict.fromkeys(tables, 0), 0
+    for number, edge in enumerate(edges):
+        upto = {alias: int(np.searchsorted(t, edge, side="right")) for alias, t in times.items()}
+        operator.process({a: table.slice(at[a], upto[a] - at[a]) for a, table in tables.items()})
+        at, done = upto, sum(upto.values())
+        tell(done, total)
+        if number >= WARM and perf_counter() - began > patience:
+            break
+    first = min(int(t[0]) for t in times.values())
+    span = max(int(edge) - first, 1) / SECOND
+    windows = {a: s.window for a, s in query.streams.items()}
+    return operator, Rehearsed(
+        rows=at,
+        read={alias: len(t) for alias, t in times.items()},
+        span=span,
+        seconds=perf_counter() - began,
+        results=operator.measure().results,
+        whole=done == total,
+        short=tuple(a for a, w in windows.items() if w.is_time and w.size / SECOND > span),
+    )
+
+
+def under_limits(query: Query) -> Query:
+    """The same join with limits it cannot reach, so that it learns what they would cost."""
+    kind = query.limit.kind if query.limit is not None else "bytes"
+    policy = query.policy if isinstance(query.policy, _MODELLED) else Auto()
+    eager = query.algorithm == "eager"
+    return replace(
+        query,
+        memory=MemoryLimit(kind, 2**50),
+        deadline=_NEVER if eager else None,
+        shed=(policy, replace(query.time_policy, buffer=None, interval=None)),
+    )
+
+
+def _sorted(
+    query: Query, data: Mapping[str, pa.Table | pa.RecordBatch]
+) -> tuple[dict[str, pa.Table], dict[str, Array]]:
+    """Tables and times by alias, both in the order of time; rows without a time left out."""
+    for alias in data:
+        if alias not in query.streams:
+            raise QueryError(f"data: {unknown('stream', alias, query.streams)}")
+    tables, times = {}, {}
+    for alias, stream in query.streams.items():
+        if alias not in data:
+            raise QueryError(f"data: rows of stream '{alias}' are missing")
+        given = data[alias]
+        table = given if isinstance(given, pa.Table) else pa.Table.from_batches([given])
+        check_time_column(alias, table.schema, stream.time)
+        table = table.filter(table[stream.time].is_valid())
+        if not table.num_rows:
+            raise QueryError(
+                f"data: there are no rows of stream '{alias}' to learn from; state rates instead"
+            )
+        moments = event_times(table[stream.time].combine_chunks())
+        order = np.argsort(moments, kind="stable")
+        tables[alias], times[alias] = table.take(order), moments[order]
+    return tables, times
+
+
+def _clock(micros: int) -> str:
+    return f"{datetime.fromtimestamp(micros / SECOND, UTC):%Y-%m-%d %H:%M:%S}"
