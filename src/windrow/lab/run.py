@@ -91,13 +91,14 @@ def claims_table(experiment: Experiment, outcome: Outcome) -> Table:
     table.add_column("holds")
     for claim in outcome.claims:
         holds = "[green]yes[/green]" if claim.holds else "[red]no[/red]"
-        table.add_row(claim.id, claim.says, _shown(claim.measured), holds)
+        table.add_row(claim.id, claim.says, shown(claim.measured), holds)
     return table
 
 
-def _shown(measured: object) -> str:
+def shown(measured: object) -> str:
+    """As people read it."""
     if isinstance(measured, dict):
-        return ", ".join(f"{key} {_shown(value)}" for key, value in measured.items())
+        return ", ".join(f"{key} {shown(value)}" for key, value in measured.items())
     if isinstance(measured, list | tuple):
-        return " ".join(_shown(each) for each in measured)
+        return " ".join(shown(each) for each in measured)
     return f"{measured:,.4g}" if isinstance(measured, float) else str(measured)

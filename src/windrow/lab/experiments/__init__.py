@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from pkgutil import iter_modules
 
-from windrow.errors import WindrowError, unknown
+from windrow.errors import QueryError, unknown
 from windrow.lab.experiment import Experiment
 
 
@@ -17,7 +17,7 @@ def names() -> tuple[str, ...]:
 def find(name: str) -> Experiment:
     """The experiment of that name."""
     if name not in names():
-        raise WindrowError(unknown("experiment", name, names()))
+        raise QueryError(unknown("experiment", name, names()))
     experiment = import_module(f"{__name__}.{name.replace('-', '_')}").EXPERIMENT
     assert isinstance(experiment, Experiment)
     assert experiment.name == name, f"{name} calls itself {experiment.name}"

@@ -1,0 +1,63 @@
+"""What all commands have in common: how they end, and where they print.
+
+Exit code 0: fine. 1: an answer, a check or a run is not fine. 2: the command, a file or a name was wrong, and
+nothing was done. Errors go to standard error as a sentence; with `--json` standard output has JSON and
+nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from windrow.errors import DataError, QueryError, WindrowError
+
+FINE, NOT_FINE, WRONG = 0, 1, 2
+CODES = (
+    "[dim]Exit codes:[/dim] 0 fine; 1 an answer, a check or a run is not fine; 2 wrong usage or input. "
+    "Errors go to standard error; with --json, standard output is JSON and nothing else."
+)
+MISPLACED = (FileNotFoundError, NotADirectoryError, IsADirectoryError, FileExistsError, PermissionError)
+"""A path that was given is wrong, not the machine."""
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to standard output.")]
+
+
+class Commands(TyperGroup):
+    """A group whose commands end with a sentence and a code when a user's mistake is met."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except WindrowError as error:
+            tell(error)
+            raise typer.Exit(code_of(error)) from None
+        except OSError as error:
+            if error.filename is None:
+                raise
+            typer.echo(f"{error.filename}: {error.strerror}", err=True)
+            raise typer.Exit(WRONG if isinstance(error, MISPLACED) else NOT_FINE) from None
+
+
+def code_of(error: WindrowError) -> int:
+    """What was asked is wrong, or what came of it."""
+    return WRONG if isinstance(error, QueryError | DataError) else NOT_FINE
+
+
+def tell(error: WindrowError) -> None:
+    """As a sentence, on standard error."""
+    kind = "" if type(error).__name__ == "RunError" else f"{type(error).__name__}: "
+    typer.echo(f"{kind}{error}", err=True)
+
+
+def output(as_json: bool) -> Console:
+    """Where a command talks: beside its JSON, if that is what it prints."""
+    return Console(stderr=as_json)
+
+
+def print_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=1, ensure_ascii=False))

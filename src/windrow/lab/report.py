@@ -1,0 +1,240 @@
+"""Every experiment in one place: what the papers claim, what was measured, whether it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import StringIO
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from windrow.draw import document, escape, panel, panels, table
+from windrow.lab.records import PAPERS, Record, Verdict, verdicts
+from windrow.lab.run import shown
+
+ROWS_SHOWN = 200
+"""Of an experiment's rows; the record has all."""
+STYLE = """
+.filters { display: flex; flex-wrap: wrap; gap: 4px 14px; margin: 0 0 12px; color: var(--soft); }
+.filters label { cursor: pointer; }
+.filters input { accent-color: var(--accent); }
+.plotted { background: #fff; border-radius: 8px; padding: 6px; margin-top: 8px; overflow-x: auto; }
+.plotted svg { display: block; width: 100%; max-width: 900px; height: auto; margin: 0 auto; }
+.yes { color: var(--good); } .no { color: var(--bad); font-weight: 600; } .none { color: var(--faint); }
+td.said { text-align: left; white-space: normal; min-width: 16em; }
+.panel { margin-bottom: 12px; }
+""" + "\n".join(
+    f'body:has(#paper-{letter}:checked) [data-papers]:not([data-papers~="{letter}"]) {{ display: none; }}'
+    for letter in PAPERS
+)
+MISSED_ONLY = 'body:has(#missed:checked) [data-holds="yes"] { display: none; }'
+
+
+def page(records: Sequence[Record]) -> str:
+    """One HTML document; filters work without a script."""
+    judged = verdicts(records)
+    lacking = [r.experiment.name for r in records if r.outcome is None]
+    parts = [f"<style>{STYLE}\n{MISSED_ONLY}</style>", _filters(), _summary(judged)]
+    if lacking:
+        broken = [r.unreadable for r in records if r.unreadable]
+        told = f"<p>{escape(', '.join(lacking))}</p>" + "".join(f"<p>{escape(each)}</p>" for each in broken)
+        parts.append(panel(f"{len(lacking)} experiments have no result", told))
+    parts += [_experiment(record) for record in records if record.outcome is not None]
+    return document("Windrow's lab", parts, headline(judged))
+
+
+def headline(judged: Sequence[Verdict]) -> str:
+    """
+    >>> headline([Verdict("G1", 2, 2, ("x",), ()), Verdict("G2", 0, 0, ("y",), ("y",))])
+    '1 of 2 claims hold, 0 are missed, 1 not measured'
+    """
+    held = sum(v.holds is True for v in judged)
+    missed = sum(v.holds is False for v in judged)
+    left = len(judged) - held - missed
+    return f"{held} of {len(judged)} claims hold, {missed} are missed, {left} not measured"
+
+
+def _filters() -> str:
+    choices = [("all", "all papers"), *PAPERS.items()]
+    radios = [
+        f'<label><input type="radio" name="paper" id="paper-{key}"{" checked" if key == "all" else ""}> '
+        f"{escape(name)}</label>"
+        for key, name in choices
+    ]
+    missed = '<label><input type="checkbox" id="missed"> only what does not hold</label>'
+    return f'<div class="filters">{"".join(radios)}{missed}</div>'
+
+
+def _summary(judged: Sequence[Verdict]) -> str:
+    lines = []
+    for v in judged:
+        links = " ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in v.experiments)
+        lines.append(
+            f'<tr data-papers="{escape(v.id[0])}" data-holds="{_word(v.holds)}">'
+            + _cell(v.id, "left")
+            + _cell(PAPERS.get(v.id[0], ""), "left")
+            + _cell(f"{v.held} of {v.statements}", "")
+            + _cell(_sign(v.holds), f"left {_word(v.holds)}")
+            + f'<td class="said">{links}</td></tr>'
+        )
+    head = "".join(
+        f'<th class="{kind}">{name}</th>'
+        for name, kind in (
+            ("claim", "left"),
+            ("paper", "left"),
+            ("statements held", ""),
+            ("holds", "left"),
+            ("measured by", "left"),
+        )
+    )
+    body = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return panels([panel("Claims", f'<div class="table">{body}</div>')])
+
+
+def _experiment(record: Record) -> str:
+    outcome, experiment = record.outcome, record.experiment
+    assert outcome is not None
+    claims = "".join(
+        f'<tr data-holds="{_word(c.holds)}">'
+        + _cell(c.id, "left")
+        + _cell(c.says, "said")
+        + _cell(shown(c.measured), "said")
+        + _cell(_sign(c.holds), f"left {_word(c.holds)}")
+        + "</tr>"
+        for c in outcome.claims
+    )
+    head = "".join(f'<th class="left">{name}</th>' for name in ("claim", "says", "measured", "holds"))
+    inside = [
+        f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{claims}</tbody></table></div>',
+        f'<div class="plotted">{picture(record)}</div>',
+        f"<pre>{escape(record.command)}</pre>",
+        _more("Numbers", _rows(outcome.rows)),
+        _more("Parameters", table(("parameter", "value"), _pairs(outcome.parameters), (0, 1))),
+    ]
+    papers, holds = escape(" ".join(record.papers)), _word(outcome.holds)
+    size = "a quick run" if record.quick else "full size"
+    return (
+        f'<div id="{escape(experiment.name)}" data-papers="{papers}" data-holds="{holds}">'
+        + panel(experiment.name, "".join(inside), experiment.title, unit=size)
+        + "</div>"
+    )
+
+
+def picture(record: Record) -> str:
+    """The experiment's own plot as SVG, from the rows of its record."""
+    assert record.outcome is not None
+    figure, drawn = Figure(figsize=(9, 4.5), layout="constrained"), StringIO()
+    # Names inside one drawing must not meet those of another on the same page.
+    settings = {"svg.fonttype": "none", "svg.hashsalt": record.experiment.name}
+    try:
+        record.experiment.plot(record.outcome.rows, figure)
+        with matplotlib.rc_context(settings):
+            figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        told = f"{type(error).__name__}: {error}"
+        return f"<p>the record holds other rows than this version draws ({escape(told)}); run it again</p>"
+    text = drawn.getvalue()
+    return text[text.index("<svg") :]
+
+
+def _rows(rows: Sequence[dict[str, Any]]) -> str:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    if not names:
+        return "<p>none</p>"
+    cells = [[shown(row.get(name, "")) for name in names] for row in rows[:ROWS_SHOWN]]
+    left = f"<p>the first {ROWS_SHOWN} of {len(rows):,} rows</p>" if len(rows) > ROWS_SHOWN else ""
+    return left + table(names, cells)
+
+
+def _pairs(parameters: Any) -> list[tuple[str, str]]:
+    return [(name, shown(value)) for name, value in parameters.items()]
+
+
+def _more(title: str, inside: str) -> str:
+    return f"<details><summary>{escape(title)}</summary>{inside}</details>"
+
+
+def _cell(said: object, kind: str) -> str:
+    return f'<td class="{kind}">{escape(said)}</td>'
+
+
+def _word(holds: bool | None) -> str:
+    return "none" if holds is None else "yes" if holds else "no"
+
+
+def _sign(holds: bool | None) -> str:
+    return "not measured" if holds is None else "✓ yes" if holds else "✗ no"
+
+
+def markdown(records: Sequence[Record]) -> str:
+    """The summary and every statement as tables, for a page that is kept beside the code."""
+    judged = verdicts(records)
+    lines = [
+        f"{headline(judged)}.",
+        "",
+        "| claim | paper | held | holds | measured by |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {v.id} | {PAPERS.get(v.id[0], '')} | {v.held} of {v.statements} | {_sign(v.holds)} | "
+        f"{', '.join(v.experiments)} |"
+        for v in judged
+    ]
+    for record in records:
+        if record.outcome is None:
+            continue
+        lines += [
+            "",
+            f"## {record.experiment.name}",
+            "",
+            f"{record.experiment.title}. `{record.command}`",
+            "",
+        ]
+        lines += ["| claim | says | measured | holds |", "|---|---|---|---|"]
+        lines += [
+            f"| {c.id} | {_plain(c.says)} | {_plain(shown(c.measured))} | {_sign(c.holds)} |"
+            for c in record.outcome.claims
+        ]
+    lacking = [r.experiment.name for r in records if r.outcome is None]
+    if lacking:
+        lines += ["", f"Without a result: {', '.join(lacking)}."]
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def to_plain(records: Sequence[Record]) -> dict[str, Any]:
+    """As values that JSON can hold."""
+    return {
+        "claims": [
+            {
+                "id": v.id,
+                "paper": PAPERS.get(v.id[0]),
+                "holds": v.holds,
+                "held": v.held,
+                "statements": v.statements,
+                "experiments": list(v.experiments),
+                "without_result": list(v.missing),
+            }
+            for v in verdicts(records)
+        ],
+        "experiments": [
+            {
+                "experiment": r.experiment.name,
+                "title": r.experiment.title,
+                "command": r.command,
+                "holds": None if r.outcome is None else r.outcome.holds,
+                "unreadable": r.unreadable,
+                "claims": []
+                if r.outcome is None
+                else [
+                    {"id": c.id, "says": c.says, "measured": c.measured, "holds": c.holds}
+                    for c in r.outcome.claims
+                ],
+            }
+            for r in records
+        ],
+    }

@@ -1,0 +1,82 @@
+"""`windrow lab report`: every experiment on one page, whatever part of the results is there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from test_explain import Page
+from windrow.cli import app
+from windrow.lab import experiments
+from windrow.lab.records import read_records, verdicts
+from windrow.lab.run import run_experiment, save
+
+RAN = ("grubjoin-fig2", "memory-age-examples")
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(app, ["lab", "report", *arguments])
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Two experiments that ran, one record that was changed to a miss, one that is broken."""
+    directory = tmp_path_factory.mktemp("results")
+    for name in RAN:
+        experiment = experiments.find(name)
+        save(experiment, run_experiment(experiment, "quick"), directory)
+    (directory / "multijoin-orders.json").write_text("{not json")
+    (directory / "notes.json").write_text("[]")
+    changed = json.loads((directory / "grubjoin-fig2.json").read_text())
+    changed["claims"][0] |= {"says": "<script>alert(1)</script>", "holds": False}
+    (directory / "grubjoin-fig2.json").write_text(json.dumps(changed))
+    return directory
+
+
+def test_a_page_of_what_is_there_and_what_is_not(results, tmp_path):
+    ran = run(str(results), "--html", str(tmp_path / "lab.html"))
+    assert ran.exit_code == 0, ran.output
+    assert "claims hold, 1 are missed" in ran.output
+    text = (tmp_path / "lab.html").read_text()
+    page = Page(text)
+    assert sum(tag == "svg" for tag, _ in page.seen) == 2
+    assert "script" not in {tag for tag, _ in page.seen} and "<script>alert(1)" in page.text
+    assert "windrow lab run grubjoin-fig2 --quick" in page.text
+    assert f"{len(experiments.names()) - 2} experiments have no result" in page.text
+    assert "multijoin-orders.json is no record" in page.text
+    assert 'href="http' not in text and "src=" not in text
+    assert text.count('name="paper"') == 7 and "body:has(#paper-G:checked)" in text
+
+
+def test_markdown_and_json_say_the_same(results):
+    told = run(str(results), "--markdown").output
+    assert "| G1 | GrubJoin | 2 of 3 | ✗ no | grubjoin-fig2 |" in told
+    assert "Without a result: " in told
+    plain = json.loads(run(str(results), "--json").output)
+    claims = {claim["id"]: claim for claim in plain["claims"]}
+    assert claims["G1"]["holds"] is False and claims["A1"]["holds"] is True and claims["S1"]["holds"] is None
+    assert [v.id for v in verdicts(read_records(results))][:2] == ["G1", "G2"]
+    strict = run(str(results), "--json", "--strict")
+    assert strict.exit_code == 1 and json.loads(strict.stdout) == plain
+
+
+def test_rows_of_another_version_leave_a_word_instead_of_a_picture(results, tmp_path):
+    record = json.loads((results / "grubjoin-fig2.json").read_text())
+    (tmp_path / "grubjoin-fig2.json").write_text(json.dumps(record | {"rows": [{"other": 1}]}))
+    assert run(str(tmp_path), "-o", str(tmp_path / "lab.html")).exit_code == 0
+    assert "other rows than this version draws" in (tmp_path / "lab.html").read_text()
+
+
+@pytest.mark.parametrize("kind", ["missing", "file", "empty"])
+def test_a_directory_without_results_is_refused(kind, tmp_path):
+    place = tmp_path / kind
+    if kind == "file":
+        place.write_text("")
+    elif kind == "empty":
+        place.mkdir()
+    ran = run(str(place))
+    assert ran.exit_code == 2
+    assert str(place) in ran.stderr.replace("\n", "") and "windrow lab run --all" in ran.stderr
+    assert not ran.stdout
