@@ -30,18 +30,20 @@ def test_version():
 
 def test_demo_is_exact_and_leaves_its_results_and_the_session_it_found(tmp_path):
     session = spark()
-    found = run("demo", "--seconds", "30", "--rate", "200", "--out", str(tmp_path))
+    found = run("demo", "--seconds", "30", "--rate", "200", "--json", "--out", str(tmp_path))
     assert found.exit_code == 0, found.output
-    assert "exact" in found.output and "hottest auctions" in found.output
+    assert "exact" in found.stderr and "hottest auctions" in found.stderr
+    assert json.loads(found.stdout)["exact"] is True
     assert pq.read_table(tmp_path / "hot_bids").num_rows > 100
     assert session.range(1).count() == 1
 
 
 @pytest.mark.parametrize("name", ["equality", "band", "scan", "memory", "harvest"])
 def test_benchmarks_check_their_results_and_write_figures(name, tmp_path):
-    found = run("bench", name, "--rows", "40000", "--out", str(tmp_path))
+    found = run("bench", name, "--rows", "40000", "--json", "--out", str(tmp_path))
     assert found.exit_code == 0, found.output
-    assert json.loads((tmp_path / f"{name}.json").read_text())["figures"]
+    figures = json.loads((tmp_path / f"{name}.json").read_text())["figures"]
+    assert figures and json.loads(found.stdout)[name] == figures
 
 
 def test_memory_per_row_stays_within_forty_bytes_beyond_its_columns():

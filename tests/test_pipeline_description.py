@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -173,6 +174,8 @@ def test_check_prints_the_plan_and_starts_nothing(auctions):
         "auctions",
     ):
         assert words in ran.output, words
+    facts = json.loads(run(auctions, "--check", "--json").stdout)
+    assert facts["streams"]["a"]["window"] == "2 minutes" and facts["plan"]["memory"]["exact_bytes"] > 0
     assert not (auctions.parent / "checkpoints").exists() and not (auctions.parent / "results").exists()
 
 

@@ -68,6 +68,10 @@ def test_standard_input_and_plans(file, tmp_path):
     explained = run("-", "-p", "least_x=2", given=text.replace("SELECT", "EXPLAIN SELECT"))
     assert explained.exit_code == 0, explained.output
     assert "Memory for an exact answer" in explained.output
+    plans = run("-", "--json", "-p", "least_x=2", given=text.replace("SELECT", "EXPLAIN SELECT")).stdout
+    assert json.loads(plans)[0]["plan"]["memory"]["exact_bytes"] > 0
+    (checked,) = json.loads(run("-", "--check", "--json", "-p", "least_x=2", given=text).stdout)
+    assert checked["join"] == ["a.k = b.k"] and checked["filter"] == ["b.x > 2"]
 
 
 def test_what_is_refused(file, tmp_path):

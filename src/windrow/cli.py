@@ -1,4 +1,4 @@
-"""The command line: `windrow run`, `sql`, `demo`, `lab`, `bench`. Heavy imports wait for their command."""
+"""The command line. Heavy imports wait for their command."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from typing import Annotated
 import typer
 
 import windrow
+from windrow.commands import CODES, AsJson, Commands, output, print_json
 from windrow.lab.cli import app as lab
 from windrow.page.cli import report_command
 from windrow.pipeline.cli import run_command
+from windrow.pipeline.explain_cli import explain_command
 from windrow.pipeline.sql_cli import sql_command
 from windrow.state.cli import app as state
 from windrow.state.queries_cli import app as queries
 
 app = typer.Typer(
-    help="Windrow joins data streams over sliding windows, and says how good the answer is.",
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
+    epilog=CODES,
 )
 app.command("run")(run_command)
 app.command("sql")(sql_command)
+app.command("explain")(explain_command)
 app.command("report")(report_command)
 app.add_typer(lab, name="lab")
 app.add_typer(state, name="state")
@@ -41,7 +45,18 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Windrow joins data streams over sliding windows, and says how good the answer is."""
+    """Windrow joins data streams over sliding windows, and says how good the answer is.
+
+    [dim]Examples:[/dim]
+
+      windrow demo
+
+      windrow explain pipeline.toml --html plan.html
+
+      windrow run pipeline.toml
+
+      windrow --install-completion
+    """
 
 
 @app.command()
@@ -53,37 +68,60 @@ def demo(
         "demo-results"
     ),
     cores: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 2,
+    as_json: AsJson = False,
 ) -> None:
     """Join generated auctions with the bids on them, on local Spark, live, and check the answer.
 
-    [dim]Example:[/dim] windrow demo --seconds 120 --rate 20000
+    Exit code 1 if the answer differs from a recomputation from scratch.
+
+    [dim]Examples:[/dim]
+
+      windrow demo --seconds 120 --rate 20000
+
+      windrow demo --json | jq .exact
     """
     from windrow.demo import run_demo
 
-    run_demo(seconds, rate, seed, out, cores)
+    summary = run_demo(seconds, rate, seed, out, cores, output(as_json))
+    if as_json:
+        print_json(summary)
+    if not summary["exact"]:
+        raise typer.Exit(1)
+
+
+def _benchmarks(incomplete: str) -> list[str]:
+    from windrow.bench.run import BENCHMARKS
+
+    return [name for name in BENCHMARKS if name.startswith(incomplete)]
 
 
 @app.command()
 def bench(
-    names: Annotated[list[str] | None, typer.Argument(help="Benchmarks; all when none is named.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Benchmarks; all when none is named.", autocompletion=_benchmarks),
+    ] = None,
     rows: Annotated[int, typer.Option(min=10_000, help="Rows of the large benchmarks.")] = 7_200_000,
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the rows.")] = False,
     case: Annotated[str | None, typer.Option(help="Of spark: only cases with this in their name.")] = None,
     out: Annotated[Path, typer.Option(help="Where the figures go, as JSON.")] = Path("bench-results"),
+    as_json: AsJson = False,
 ) -> None:
     """Measure speed and memory as ratios to what they are compared with, in one run.
 
-    [dim]Example:[/dim] windrow bench equality band
+    [dim]Examples:[/dim]
+
+      windrow bench equality band
+
+      windrow bench harvest --quick --json
     """
     from windrow.bench import run_benchmarks
 
-    run_benchmarks(names or [], rows // 10 if quick else rows, out, case)
+    figures = run_benchmarks(names or [], rows // 10 if quick else rows, out, case, output(as_json))
+    if as_json:
+        print_json(figures)
 
 
 def main() -> None:
-    """Entry point of the `windrow` command: errors made by the user end it with a sentence and code 2."""
-    try:
-        app()
-    except windrow.WindrowError as error:
-        typer.echo(f"{type(error).__name__}: {error}", err=True)
-        raise SystemExit(2) from None
+    """Entry point of the `windrow` command."""
+    app()

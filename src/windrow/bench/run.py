@@ -44,21 +44,25 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
 }
 
 
-def run_benchmarks(names: list[str], rows: int, out: Path, case: str | None = None) -> None:
-    """The benchmarks of these names, or all; of `spark`, only what `case` tells."""
+def run_benchmarks(
+    names: list[str], rows: int, out: Path, case: str | None = None, console: Console | None = None
+) -> dict[str, Figures]:
+    """The benchmarks of these names, or all; of `spark`, only what `case` tells. Returns their figures."""
     for name in names:
         if name not in BENCHMARKS:
             raise QueryError(unknown("benchmark", name, BENCHMARKS))
     if case is not None and names != ["spark"]:
         raise QueryError(f"case: only the benchmark 'spark' has cases to choose from, got {names}")
-    console = Console()
+    console = console or Console()
     out.mkdir(parents=True, exist_ok=True)
+    found = {}
     for name in names or BENCHMARKS:
         title, run = BENCHMARKS[name]
         console.print(f"[bold]{name}[/bold]: {title}")
-        figures = (run if case is None else partial(spark.run, case=case))(rows, console)
+        found[name] = figures = (run if case is None else partial(spark.run, case=case))(rows, console)
         (out / f"{name}.json").write_text(json.dumps({"benchmark": name, "figures": figures}, indent=1))
         console.print(_table(figures))
+    return found
 
 
 def _table(figures: Figures) -> Table:

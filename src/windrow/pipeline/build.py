@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windrow.engine.explain import Explanation, explain
+from windrow.engine.explain import explain
+from windrow.engine.explanation import Explanation
 from windrow.errors import QueryError
 from windrow.pipeline.description import Pipeline, Trigger
 from windrow.spark.complaints import telling

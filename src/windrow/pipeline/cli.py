@@ -1,4 +1,4 @@
-"""`windrow run`. Exit code 0 when done or stopped, 1 if the run failed, 2 if the description is wrong."""
+"""`windrow run`: done or stopped is fine; a run that fails is not; a wrong description does not run."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from windrow.commands import print_json
 from windrow.errors import QueryError, WindrowError
 from windrow.page.address import LOOPBACK, Address
 
@@ -62,6 +63,9 @@ def run_command(
     trace: Annotated[
         bool, typer.Option("--trace", help="If the run fails, print all that Spark says about it.")
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --check: print JSON, and nothing else, to standard output.")
+    ] = False,
 ) -> None:
     """Run the pipeline that a TOML file describes: streams, their join, an aggregation, a sink.
 
@@ -71,6 +75,8 @@ def run_command(
     [dim]Examples:[/dim]
 
       windrow run pipeline.toml --check
+
+      windrow run pipeline.toml --check --json
 
       windrow run pipeline.toml --metrics metrics.jsonl
 
@@ -83,12 +89,14 @@ def run_command(
     from windrow.pipeline.read import read_pipeline
 
     try:
+        if as_json and not check:
+            raise QueryError("--json: goes with --check; of a run, --metrics FILE writes each batch as JSON")
         pipeline = read_pipeline(file, changes or ())
         chosen = metrics_place(metrics or (Path(pipeline.run.metrics) if pipeline.run.metrics else None))
         page = None if ui is None else Address(ui, ui_host)
         if page is not None and not pipeline.streaming:
             raise QueryError("--ui: a page is for streams; this pipeline's trigger is 'batch'")
-        _run(pipeline, master, check, chosen, per_partition, quiet, max_batches, page)
+        _run(pipeline, master, check, chosen, per_partition, quiet, max_batches, page, as_json)
     except WindrowError as error:
         kind = "" if type(error).__name__ == "RunError" else f"{type(error).__name__}: "
         typer.echo(f"{kind}{error}", err=True)
@@ -106,10 +114,11 @@ def _run(
     quiet: bool,
     max_batches: int | None,
     page: Address | None,
+    as_json: bool,
 ) -> None:
     from windrow.pipeline.build import build
     from windrow.pipeline.run import run_batch, run_stream
-    from windrow.pipeline.view import print_check
+    from windrow.pipeline.view import check_facts, print_check
     from windrow.spark.complaints import running
     from windrow.spark.live import open_session
 
@@ -118,7 +127,9 @@ def _run(
     with running(), open_session(where, pipeline.run.name, pipeline.run.settings, check) as session:
         built = build(pipeline, session)
         if check:
-            if not quiet:
+            if as_json:
+                print_json(check_facts(built))
+            elif not quiet:
                 print_check(console, built)
         elif pipeline.streaming:
             run_stream(

@@ -1,4 +1,4 @@
-"""`windrow sql`. Exit code 0 when done or stopped, 1 if the run failed, 2 if the text is wrong."""
+"""`windrow sql`: done or stopped is fine; a run that fails is not; a text that is wrong does not run."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from windrow.commands import print_json
 from windrow.errors import QueryError, WindrowError
 from windrow.page.address import LOOPBACK, Address
 from windrow.pipeline.cli import FAILED, WRONG, UiHostOption, UiOption, metrics_place
 
 if TYPE_CHECKING:
     from windrow.statements.read import Parsed
+    from windrow.statements.statement import Statement
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,10 @@ def sql_command(
     ui_host: UiHostOption = LOOPBACK,
     partitions: Annotated[int | None, typer.Option(min=1, help="Tasks that share a join.")] = None,
     limit: Annotated[int, typer.Option(help="Most rows that are printed.")] = 20,
-    json: Annotated[bool, typer.Option("--json", help="Print rows as JSON, one a line.")] = False,
+    json: Annotated[
+        bool,
+        typer.Option("--json", help="Print rows as JSON, one a line; statements and plans as one document."),
+    ] = False,
     master: Annotated[
         str | None,
         typer.Option(help="Spark's master: spark://host:7077, local[4]. By default all cores here."),
@@ -92,6 +97,8 @@ def sql_command(
     [dim]Examples:[/dim]
 
       windrow sql hot.sql --check
+
+      windrow sql hot.sql --check --json
 
       windrow sql hot.sql --limit 5
 
@@ -167,9 +174,17 @@ def _run(
             # Building the frames checks everything and starts nothing: any place for the state will do.
             if script.statements:
                 Answers(frames, partitions, state or "not written").of(script.statements, session)
-            console.print(Text(str(script)), soft_wrap=True)
+            if wanted.json:
+                print_json([statement_facts(s) for s in script.statements])
+            else:
+                console.print(Text(str(script)), soft_wrap=True)
             return
-        answer = Answers(frames, partitions, state).of(script.statements, session)
+        answers = Answers(frames, partitions, state)
+        if wanted.json and all(statement.explain for statement in script.statements):
+            plans = zip(script.statements, answers.plans(script.statements), strict=True)
+            print_json([statement_facts(s) | {"plan": plan.to_dict()} for s, plan in plans])
+            return
+        answer = answers.of(script.statements, session)
         if any(statement.explain for statement in script.statements):
             for row in answer.collect():
                 console.print(Text(row.plan), soft_wrap=True)
@@ -179,6 +194,24 @@ def _run(
             _write(answer, wanted, console)
         else:
             _show(answer, wanted, console)
+
+
+def statement_facts(statement: Statement) -> dict[str, Any]:
+    """As values that JSON can hold."""
+    query = statement.query
+    return {
+        "name": statement.name,
+        "streams": {
+            alias: {"from": statement.sources[alias], "time": stream.time, "window": str(stream.window)}
+            for alias, stream in query.streams.items()
+        },
+        "select": [str(output) for output in statement.outputs],
+        "join": list(statement.conditions),
+        "filter": list(statement.filters),
+        "group": str(statement.grouping) if statement.grouping else None,
+        "memory": str(query.limit) if query.limit else None,
+        "deadline": str(query.deadline) if query.deadline else None,
+    }
 
 
 def _stream(answer: Any, wanted: Wanted, console: Console) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -45,6 +46,32 @@ def print_check(console: Console, built: Built) -> None:
     console.print(_pairs(told))
     console.print("plan, at one row a second of each stream; a running join measures the rates:")
     console.print(Text(str(built.plan)), soft_wrap=True)
+
+
+def check_facts(built: Built) -> dict[str, Any]:
+    """The same as values that JSON can hold."""
+    p = built.pipeline
+    return {
+        "name": p.run.name,
+        "on": p.query.on,
+        "streams": {
+            source.alias: {
+                "from": _origin(source),
+                "filter": source.filter,
+                "time": p.query.streams[source.alias].time,
+                "window": str(p.query.streams[source.alias].window),
+                "columns": {f.name: f.dataType.simpleString() for f in frame.fields},
+            }
+            for source, frame in zip(p.sources, built.prepared.frames, strict=True)
+        },
+        "partitions": str(built.prepared.layout).splitlines(),
+        "trigger": str(p.run.trigger),
+        "sink": {"format": p.sink.format, "path": p.sink.path, "mode": p.mode},
+        "columns": list(built.output.columns),
+        "checkpoint": p.run.checkpoint,
+        "state": p.state,
+        "plan": built.plan.to_dict(),
+    }
 
 
 def _origin(source: Source) -> str:

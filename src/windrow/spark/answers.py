@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from windrow.engine.explain import explain
+from windrow.engine.explanation import Explanation
 from windrow.engine.output import CLUSTER, WEIGHT
 from windrow.errors import QueryError
 from windrow.model.units import format_duration
@@ -114,18 +115,24 @@ class Answers:
                 found[column] = found[column].when(mine, value) if column in found else sf.when(mine, value)
         return results.select(QUERY, *(value.alias(column) for column, value in found.items()))
 
+    def plans(self, statements: Sequence[Statement]) -> list[Explanation]:
+        """What each statement will do, at one row a second of each stream."""
+        found = []
+        for statement in statements:
+            # Nothing runs, so any place for the state will do.
+            prepared = replace(self, state=self.state or "not written").prepare(statement)
+            plan = explain(statement.query, {f.alias: f.arrow for f in prepared.frames})
+            found.append(replace(plan, name=statement.name, partitioning=str(prepared.layout)))
+        return found
+
     def _plans(self, statements: Sequence[Statement], session: SparkSession) -> DataFrame:
         asked = next((s for s in statements if not s.explain), None)
         if asked is not None and asked.places is not None:
             raise asked.places.point(
                 QueryError("EXPLAIN and SELECT in one text answer differently; run one of them")
             )
-        told = []
-        for statement in statements:
-            # Nothing runs, so any place for the state will do.
-            prepared = replace(self, state=self.state or "not written").prepare(statement)
-            plan = explain(statement.query, {f.alias: f.arrow for f in prepared.frames})
-            told.append((statement.name, f"{statement}\n{prepared.layout}\n{plan}"))
+        plans = zip(statements, self.plans(statements), strict=True)
+        told = [(statement.name, f"{statement}\n{plan}") for statement, plan in plans]
         return session.createDataFrame(told, f"{QUERY} string, {PLAN} string")
 
 

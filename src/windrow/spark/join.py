@@ -85,7 +85,7 @@ class Prepared:
             partitions=self.layout.partitions,
             name=self.name,
             state=self.state,
-            at_once=_tasks_at_once(self.frames[0].data, self.layout.partitions),
+            at_once=tasks_at_once(self),
         )
         return task, result_type(self.frames, self.query.policy.samples, COLUMN)
 
@@ -265,12 +265,12 @@ def join(
     return prepare(frames, query, partitions, state, name, partitioning, spread, control, memory).frame()
 
 
-def _tasks_at_once(frame: DataFrame, partitions: int) -> int:
+def tasks_at_once(prepared: Prepared) -> int:
     """How many tasks run side by side, as far as Spark says; where it does not, all of them."""
     try:
-        return int(frame.sparkSession.sparkContext.defaultParallelism)
+        return int(prepared.frames[0].data.sparkSession.sparkContext.defaultParallelism)
     except Exception:  # Spark Connect has no context to ask, and says so in several ways
-        return partitions
+        return prepared.layout.partitions
 
 
 def _barrier(rows: DataFrame, join: str) -> DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import asdict
 from typing import Annotated
@@ -12,31 +11,42 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
+from windrow.commands import CODES, NOT_FINE, WRONG, AsJson, print_json, tell
 from windrow.errors import StateError
 from windrow.state.inspect import JoinState, Verdict
 from windrow.state.inspect import show as show_states
 from windrow.state.inspect import verify as verify_states
 
-app = typer.Typer(help="Look at the stored state of joins, and check it.", no_args_is_help=True)
-DAMAGED = 1
-NOTHING_THERE = 2
+app = typer.Typer(
+    help="""Look at the stored state of joins, and check it.
+
+    [dim]Examples:[/dim]
+
+      windrow state show /data/state
+
+      windrow state verify /data/state && echo sound
+    """,
+    no_args_is_help=True,
+    epilog=CODES,
+)
 Where = Annotated[str, typer.Argument(help="The state path or URL of the query.", metavar="PATH")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 
 
 @app.command()
 def show(path: Where, as_json: AsJson = False) -> None:
     """List what is stored: batches, rows per stream and partition, bytes, age.
 
-    [dim]Example:[/dim] windrow state show /data/state
+    Exit code 1 if what is there cannot be read, 2 if nothing is there.
+
+    [dim]Examples:[/dim]
+
+      windrow state show /data/state
+
+      windrow state show s3://bucket/state --json
     """
-    try:
-        states = show_states(path)
-    except StateError as error:
-        Console(stderr=True).print(f"StateError: {error}", markup=False)
-        raise typer.Exit(DAMAGED) from None
+    states = show_states(path)
     if as_json:
-        typer.echo(json.dumps([asdict(state) for state in states], indent=1))
+        print_json([asdict(state) for state in states])
     for state in () if as_json else states:
         Console().print(_table(state, time.time()))
     if not states:
@@ -47,21 +57,25 @@ def show(path: Where, as_json: AsJson = False) -> None:
 def verify(path: Where, as_json: AsJson = False) -> None:
     """Read everything and check it; exit code 1 if something is damaged, 2 if nothing is there.
 
-    [dim]Example:[/dim] windrow state verify s3://bucket/state
+    [dim]Examples:[/dim]
+
+      windrow state verify s3://bucket/state
+
+      windrow state verify /data/state --json
     """
     try:
         verdict = verify_states(path)
     except StateError as error:
-        Console(stderr=True).print(f"StateError: {error}", markup=False)
-        raise typer.Exit(NOTHING_THERE) from None
+        tell(error)
+        raise typer.Exit(WRONG) from None
     if as_json:
-        typer.echo(json.dumps(asdict(verdict), indent=1))
+        print_json(asdict(verdict))
     elif verdict.joins:
         _print(verdict)
     if not verdict.joins:
         _nothing(path)
     if verdict.damage:
-        raise typer.Exit(DAMAGED)
+        raise typer.Exit(NOT_FINE)
 
 
 def _table(state: JoinState, now: float) -> Table:
@@ -117,5 +131,5 @@ def _age(seconds: float) -> str:
 
 
 def _nothing(path: str) -> None:
-    Console(stderr=True).print(f"There is no state in {path}.", markup=False)
-    raise typer.Exit(NOTHING_THERE)
+    typer.echo(f"There is no state in {path}.", err=True)
+    raise typer.Exit(WRONG)

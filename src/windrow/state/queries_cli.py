@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,12 +11,23 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from windrow.commands import CODES, WRONG, AsJson, print_json
 from windrow.engine.shared.roster import NEVER
-from windrow.errors import QueryError, StateError
+from windrow.errors import QueryError
 from windrow.state.queries import Listed, list_queries, send
 
-app = typer.Typer(help="Add, remove and list the queries of a shared join.", no_args_is_help=True)
-REFUSED = 2
+app = typer.Typer(
+    help="""Add, remove and list the queries of a shared join.
+
+    [dim]Examples:[/dim]
+
+      windrow queries add /data/control hourly --within "1 hour"
+
+      windrow queries list /data/state
+    """,
+    no_args_is_help=True,
+    epilog=CODES,
+)
 Directory = Annotated[
     Path, typer.Argument(help="The directory that the join's control stream reads.", metavar="CONTROL")
 ]
@@ -63,33 +73,30 @@ def remove(control: Directory, name: Name, at: At = None) -> None:
 @app.command("list")
 def list_(
     path: Annotated[str, typer.Argument(help="The state path or URL of the query.", metavar="STATE")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the queries as the last batch left them.
 
-    [dim]Example:[/dim] windrow queries list /data/state
+    Exit code 1 if what is there cannot be read, 2 if there are none.
+
+    [dim]Examples:[/dim]
+
+      windrow queries list /data/state
+
+      windrow queries list /data/state --json
     """
-    try:
-        found = list_queries(path)
-    except StateError as error:
-        Console(stderr=True).print(f"StateError: {error}", markup=False)
-        raise typer.Exit(1) from None
+    found = list_queries(path)
     if as_json:
-        typer.echo(json.dumps([asdict(q) for q in found], indent=1))
+        print_json([asdict(q) for q in found])
     elif found:
         Console().print(_table(found))
-    else:
-        Console(stderr=True).print(f"There are no shared queries in {path}.", markup=False)
-        raise typer.Exit(REFUSED)
+    if not found:
+        typer.echo(f"There are no shared queries in {path}.", err=True)
+        raise typer.Exit(WRONG)
 
 
 def _send(control: Path, document: dict[str, Any]) -> None:
-    try:
-        path = send(control, document)
-    except QueryError as error:
-        Console(stderr=True).print(f"QueryError: {error}", markup=False)
-        raise typer.Exit(REFUSED) from None
-    typer.echo(f"sent {path}")
+    typer.echo(f"sent {send(control, document)}")
 
 
 def _windows(given: list[str]) -> str | dict[str, str]:
@@ -101,10 +108,7 @@ def _windows(given: list[str]) -> str | dict[str, str]:
         return given[0]
     wrong = next((text for text in given if "=" not in text), None)
     if wrong is not None:
-        Console(stderr=True).print(
-            f"within: expected alias=window for each stream, got {wrong!r}", markup=False
-        )
-        raise typer.Exit(REFUSED)
+        raise QueryError(f"within: expected alias=window for each stream, got {wrong!r}")
     return {alias.strip(): window.strip() for alias, _, window in (text.partition("=") for text in given)}
 
 

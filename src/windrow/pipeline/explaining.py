@@ -1,0 +1,175 @@
+"""Joins to explain, from a pipeline or from statements: what is known of them, and how to read rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from windrow.engine.explain import explain, explain_sample
+from windrow.engine.explanation import Explanation
+from windrow.errors import QueryError, unknown
+from windrow.model.query import Query
+from windrow.pipeline.build import build
+from windrow.pipeline.description import ENDLESS, Pipeline
+from windrow.spark.answers import Answers, sharing
+from windrow.spark.join import Prepared, tasks_at_once
+from windrow.spark.pipeline import read_source, take
+from windrow.spark.sample import Taken, first_rows
+from windrow.spark.sql import bind
+from windrow.statements.read import Parsed
+
+UNREADABLE = (*ENDLESS, "kafka")
+"""Formats that are no data at hand: without an end, or without an order that tells rates."""
+
+
+class Progress(Protocol):
+    """Told how far it has come."""
+
+    def reading(self, stream: str, taken: Taken | None) -> None: ...
+
+    def learning(self, done: int, of: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One join.
+
+    Parameters
+    ----------
+    names
+        Alias to the name of the stream.
+    takes
+        Alias to what reads so many rows of it; empty where no data is at hand.
+    rates
+        Rows per second that the description itself tells, by alias.
+    """
+
+    name: str
+    query: Query
+    prepared: Prepared
+    names: Mapping[str, str]
+    takes: Mapping[str, Callable[[int], Taken]]
+    rates: Mapping[str, float]
+    every: timedelta | None = None
+    shares_with: tuple[str, ...] = ()
+
+    def explained(
+        self, rates: Mapping[str, float], distinct: Mapping[str, float], sample: int, progress: Progress
+    ) -> Explanation:
+        """From a sample of at most so many rows a stream; from stated rates if there is no data or `sample`
+        is 0."""
+        workers = min(tasks_at_once(self.prepared), self.prepared.layout.partitions)
+        layout = str(self.prepared.layout)
+        if self.shares_with:
+            layout += f"\nmay share its join with {', '.join(self.shares_with)}"
+        if sample and self.takes and not distinct:
+            data = {}
+            for alias, read in self.takes.items():
+                progress.reading(self.names[alias], None)
+                taken = read(sample)
+                progress.reading(self.names[alias], taken)
+                data[alias] = taken.rows
+            found = explain_sample(self.query, data, rates, self.every, workers, progress.learning)
+        else:
+            schemas: dict[str, pa.Schema] = {f.alias: f.arrow for f in self.prepared.frames}
+            stated = {**self.rates, **rates}
+            found = explain(self.query, schemas, stated, distinct, None, None, self.every, workers)
+        return replace(found, name=self.name, partitioning=layout)
+
+    def by_alias(self, rates: Mapping[str, float]) -> dict[str, float]:
+        """Rates given by alias or by the stream's name, by alias; those of other joins left out."""
+        known = {**{name: alias for alias, name in self.names.items()}, **{a: a for a in self.names}}
+        return {known[name]: rate for name, rate in rates.items() if name in known}
+
+
+def of_pipeline(pipeline: Pipeline, session: Any) -> list[Subject]:
+    """The join of a pipeline."""
+    built = build(pipeline, session)
+    takes = {}
+    for source in pipeline.sources:
+        if source.format in UNREADABLE:
+            continue
+        where = f"{pipeline.file}: {source.where}"
+        batch = read_source(
+            session, where, source.format, source.path, source.options, source.schema, streaming=False
+        )
+
+        def shape(frame: Any, where: str = where, source: Any = source) -> Any:
+            return take(frame, where, source.filter, source.select)
+
+        takes[source.alias] = _reader(batch, where, pipeline.query.streams[source.alias].time, shape)
+    rates = {
+        source.alias: float(source.options.get("rowsPerSecond", 1))
+        for source in pipeline.sources
+        if source.format == "rate"
+    }
+    trigger = pipeline.run.trigger
+    return [
+        Subject(
+            pipeline.run.name,
+            pipeline.query,
+            built.prepared,
+            {source.alias: source.alias for source in pipeline.sources},
+            takes if len(takes) == len(pipeline.sources) else {},
+            rates,
+            timedelta(microseconds=trigger.every) if trigger.kind == "every" else None,
+        )
+    ]
+
+
+def of_statements(
+    parsed: Parsed, session: Any, parameters: Mapping[str, Any], partitions: int | None
+) -> list[Subject]:
+    """A join for each statement."""
+    endless = {name for name, source in parsed.sources.items() if source.format in UNREADABLE}
+    frames, script = bind(parsed, session, streaming=bool(endless), parameters=parameters)
+    # Nothing runs, so any place for the state will do.
+    answers = Answers(frames, partitions, "not written")
+    found = []
+    for members in sharing(script.statements):
+        for statement in members:
+            query, names = statement.query, statement.sources
+            at_hand = not endless.intersection(names.values())
+            takes = {
+                alias: _reader(
+                    frames[name], f"{statement.name}: {name}", query.streams[alias].time, lambda frame: frame
+                )
+                for alias, name in names.items()
+            }
+            rates = {
+                alias: float(parsed.sources[name].options.get("rowsPerSecond", 1))
+                for alias, name in names.items()
+                if name in parsed.sources and parsed.sources[name].format == "rate"
+            }
+            others = tuple(other.name for other in members if other is not statement)
+            prepared = answers.prepare(statement)
+            found.append(
+                Subject(
+                    statement.name,
+                    query,
+                    prepared,
+                    names,
+                    takes if at_hand else {},
+                    rates,
+                    shares_with=others,
+                )
+            )
+    return found
+
+
+def _reader(
+    frame: Any, where: str, time: str, shape: Callable[[Any], Any]
+) -> Callable[[int], Taken]:  # fmt: skip
+    return lambda most: first_rows(frame, where, time, most, shape)
+
+
+def check_names(subjects: Sequence[Subject], rates: Mapping[str, float]) -> None:
+    """Refuses a rate of a stream that no join has."""
+    known = {name for s in subjects for pair in s.names.items() for name in pair}
+    for name in rates:
+        if name not in known:
+            raise QueryError(f"--rate: {unknown('stream', name, known)}")

@@ -1,0 +1,93 @@
+"""A program that uses every public name, as strict type checkers see it: `make lint` checks it with mypy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import windrow as wr
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+
+def describe() -> wr.Query:
+    window: wr.Window = wr.Window("time", 5_000_000)
+    access: wr.Access = wr.Access("hash", 30)
+    streams: Mapping[str, wr.Stream] = {
+        "a": wr.Stream("at", "5 minutes", access=access),
+        "b": wr.Stream("at", window),
+    }
+    even: wr.Function = wr.Function(lambda k: k % 2 == 0)
+    quantum: wr.Interval = wr.Interval(rows=100)
+    return wr.Query(streams, on="a.k = b.k and even(a.k)", functions={"even": even}, evaluate=quantum)
+
+
+def policies() -> Sequence[object]:
+    memory: Sequence[object] = (
+        wr.Age(),
+        wr.Auto(),
+        wr.Fifo(),
+        wr.Frequency(),
+        wr.Greedy(by={"a": wr.Lookup("k", {1: 2.0})}),
+        wr.Importance(by="a.x"),
+        wr.Random(),
+        wr.Size(),
+        wr.UntilExpiry(),
+    )
+    samples: Sequence[object] = (wr.Uniform(), wr.Cluster(), wr.PpsCluster(), wr.Sample("uniform"))
+    time: Sequence[object] = (wr.Harvesting(method="knapsack"), wr.Dropping())
+    limits: Sequence[object] = (wr.MemoryLimit("rows", 1000), wr.Deadline(micros=2_000_000))
+    return [*memory, *samples, *time, *limits]
+
+
+def run(query: wr.Query, tables: Mapping[str, pa.Table]) -> tuple[wr.Operator, pa.Table]:
+    operator: wr.Operator = wr.Operator(query)
+    found: pa.Table = operator.process(tables)
+    told: wr.Measurements = operator.measure()
+    quality: wr.Quality = told.quality
+    streams: Mapping[str, wr.StreamMeasurements] = told.streams
+    plan: wr.Plan | None = operator.plan
+    curve: wr.RecallCurve | None = operator.forecast()
+    print(quality.recall, [s.rate for s in streams.values()], plan, curve, found.num_rows)
+    return operator, found
+
+
+def judge(sampled: pa.Table) -> pa.Table:
+    return wr.estimate(sampled, "b.x", "sum", time="b.at", every="1 minute")
+
+
+def share(query: wr.Query, tables: Mapping[str, pa.Table]) -> pa.Table:
+    narrow: wr.Subscription = wr.Subscription(query, where="a.x > 3")
+    shared: wr.SharedOperator = wr.SharedOperator({"all": query, "some": narrow})
+    return shared.process(tables)
+
+
+def explain(query: wr.Query, operator: wr.Operator, tables: Mapping[str, pa.Table]) -> str:
+    told: wr.Explanation = wr.explain(query, data=tables)
+    several: str = str(wr.explain({"one": query}))
+    divided: wr.Allotted = wr.allocate({"x": operator}, memory="1 MiB")
+    text: str = told.to_json() + told.page() + told.to_html() + str(told) + several + str(divided)
+    recall: float | None = told.expected_recall
+    print(recall)
+    return text
+
+
+def on_spark(spark: SparkSession, a: DataFrame, b: DataFrame, started: StreamingQuery) -> list[Any]:
+    frames: Mapping[str, DataFrame] = {"a": a, "b": b}
+    pool: wr.Pool = wr.Pool("512 MiB", "/data/pool")
+    joined: DataFrame = wr.join(frames, on="a.k = b.k", time="at", within="1 minute", memory=pool)
+    shared: DataFrame = wr.share({"one": describe()}, frames)
+    asked: DataFrame = wr.sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW 1 MINUTE", spark, frames, "at")
+    served: wr.Dashboard = wr.dashboard(started)
+    return [joined, shared, asked, served, *wr.metrics(started)]
+
+
+def refuse() -> None:
+    try:
+        describe()
+    except (wr.QueryError, wr.DataError, wr.StateError) as error:
+        wider: wr.WindrowError = error
+        print(wider)
