@@ -47,7 +47,7 @@ def test_every_command_has_help_with_an_example_that_parses(path, command):
         if "[/dim] windrow" in line
     ]
     assert examples, f"{spelled} has no example"
-    assert all(each.startswith(spelled) for each in examples) or not path
+    assert any(each.startswith(spelled) for each in examples)
     assert examples[0].split()[1] in told.output
     if hasattr(command, "commands"):
         assert "Exit codes" in told.output
@@ -91,9 +91,9 @@ def test_what_prints_data_prints_json_and_nothing_else(tmp_path):
     expected = {("run",), ("sql",), ("explain",), ("demo",), ("bench",), ("lab", "list"), ("lab", "run")}
     expected |= {("lab", "report"), ("state", "show"), ("state", "verify"), ("queries", "list")}
     assert expected <= said
-    ran = run("lab", "run", "multijoin-orders", "--quick", "--json", "--out", str(tmp_path))
+    ran = run("lab", "run", "multijoin-table3", "--quick", "--json", "--out", str(tmp_path))
     assert ran.exit_code == 0 and json.loads(ran.stdout)[0]["holds"] is True
-    assert "multijoin-orders" in ran.stderr
+    assert "multijoin-table3" in ran.stderr
     assert {e["experiment"] for e in json.loads(run("lab", "list", "--json").stdout)} > {"grubjoin-fig2"}
 
 

@@ -13,7 +13,7 @@ from windrow.lab import experiments
 from windrow.lab.records import read_records, verdicts
 from windrow.lab.run import run_experiment, save
 
-RAN = ("grubjoin-fig2", "memory-age-examples")
+RAN = ("grubjoin-fig2", "multijoin-table3")
 
 
 def run(*arguments: str):
@@ -56,7 +56,7 @@ def test_markdown_and_json_say_the_same(results):
     assert "Without a result: " in told
     plain = json.loads(run(str(results), "--json").output)
     claims = {claim["id"]: claim for claim in plain["claims"]}
-    assert claims["G1"]["holds"] is False and claims["A1"]["holds"] is True and claims["S1"]["holds"] is None
+    assert claims["G1"]["holds"] is False and claims["M1"]["holds"] is True and claims["S1"]["holds"] is None
     assert [v.id for v in verdicts(read_records(results))][:2] == ["G1", "G2"]
     strict = run(str(results), "--json", "--strict")
     assert strict.exit_code == 1 and json.loads(strict.stdout) == plain

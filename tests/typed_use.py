@@ -81,9 +81,8 @@ def on_spark(spark: SparkSession, a: DataFrame, b: DataFrame, started: Streaming
     joined: DataFrame = wr.join(frames, on="a.k = b.k", time="at", within="1 minute", memory=pool)
     shared: DataFrame = wr.share({"one": describe()}, frames)
     asked: DataFrame = wr.sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW 1 MINUTE", spark, frames, "at")
-    page: wr.Dashboard = wr.dashboard(started, port=0)
-    page.close()
-    return [joined, shared, asked, page.url, *wr.metrics(started)]
+    served: wr.Dashboard = wr.dashboard(started)
+    return [joined, shared, asked, served, *wr.metrics(started)]
 
 
 def refuse() -> None:

@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 app.command("run")(run_command)
 app.command("sql")(sql_command)
+app.command("explain")(explain_command)
 app.command("report")(report_command)
 app.command("explain")(explain_command)
 app.add_typer(lab, name="lab")

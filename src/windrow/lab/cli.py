@@ -9,10 +9,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from windrow.commands import CODES, NOT_FINE, AsJson, output, print_json
+from windrow.commands import CODES, NOT_FINE, AsJson, Commands, output, print_json
 from windrow.errors import QueryError
 
 app = typer.Typer(
+    cls=Commands,
     help="""Measure what the papers promise.
 
     [dim]Examples:[/dim]

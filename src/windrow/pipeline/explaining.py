@@ -103,9 +103,7 @@ def of_pipeline(pipeline: Pipeline, session: Any) -> list[Subject]:
 
         takes[source.alias] = _reader(batch, where, pipeline.query.streams[source.alias].time, shape)
     rates = {
-        source.alias: float(source.options.get("rowsPerSecond", 1))
-        for source in pipeline.sources
-        if source.format == "rate"
+        source.alias: _stated_rate(source.options) for source in pipeline.sources if source.format == "rate"
     }
     trigger = pipeline.run.trigger
     return [
@@ -141,7 +139,7 @@ def of_statements(
                 for alias, name in names.items()
             }
             rates = {
-                alias: float(parsed.sources[name].options.get("rowsPerSecond", 1))
+                alias: _stated_rate(parsed.sources[name].options)
                 for alias, name in names.items()
                 if name in parsed.sources and parsed.sources[name].format == "rate"
             }
@@ -165,6 +163,12 @@ def _reader(
     frame: Any, where: str, time: str, shape: Callable[[Any], Any]
 ) -> Callable[[int], Taken]:  # fmt: skip
     return lambda most: first_rows(frame, where, time, most, shape)
+
+
+def _stated_rate(options: Mapping[str, str]) -> float:
+    """What a `rate` source says of itself."""
+    lowered = {name.lower(): value for name, value in options.items()}
+    return float(lowered.get("rowspersecond", 1))
 
 
 def check_names(subjects: Sequence[Subject], rates: Mapping[str, float]) -> None:

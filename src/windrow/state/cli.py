@@ -11,13 +11,14 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
-from windrow.commands import CODES, NOT_FINE, WRONG, AsJson, print_json, tell
+from windrow.commands import CODES, NOT_FINE, WRONG, AsJson, Commands, print_json, tell
 from windrow.errors import StateError
 from windrow.state.inspect import JoinState, Verdict
 from windrow.state.inspect import show as show_states
 from windrow.state.inspect import verify as verify_states
 
 app = typer.Typer(
+    cls=Commands,
     help="""Look at the stored state of joins, and check it.
 
     [dim]Examples:[/dim]

@@ -11,12 +11,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from windrow.commands import CODES, WRONG, AsJson, print_json
+from windrow.commands import CODES, WRONG, AsJson, Commands, print_json
 from windrow.engine.shared.roster import NEVER
 from windrow.errors import QueryError
 from windrow.state.queries import Listed, list_queries, send
 
 app = typer.Typer(
+    cls=Commands,
     help="""Add, remove and list the queries of a shared join.
 
     [dim]Examples:[/dim]
