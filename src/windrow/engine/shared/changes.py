@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from windrow.engine.control import event_time, read_fields
 from windrow.engine.shared.grouping import part, with_windows
 from windrow.errors import QueryError, unknown
-from windrow.model.query import Query
+from windrow.model.query import Query, Window
 from windrow.model.sharing import Subscription
 
 FIELDS = ("at", "add", "remove")
@@ -68,7 +68,15 @@ def _read_add(given: Any, at: int | None) -> Add:
         raise QueryError(f"control: add: select must be a list such as ['a.id'], got {select!r}")
     texts = {f: None if given.get(f) is None else _text(given[f], f) for f in ("on", "where", "like")}
     name = _text(given["name"], "name")
+    _check_windows(given["within"])
     return Add(name, at, given["within"], texts["on"], texts["where"], tuple(select), texts["like"])
+
+
+def _check_windows(within: Any) -> None:
+    """Whether they are the join's, the join will know."""
+    windows = within.values() if isinstance(within, Mapping) else within
+    for window in windows if isinstance(windows, Iterable) and not isinstance(windows, str) else [windows]:
+        Window.parse(window, "control: add: within")
 
 
 def _text(value: object, where: str) -> str:

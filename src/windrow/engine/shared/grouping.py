@@ -142,6 +142,8 @@ def with_windows(like: Query, within: object, on: str) -> Query:
         chosen = [within[alias] for alias in like.aliases]
     else:
         chosen = list(within) if isinstance(within, list | tuple) else [within] * len(like.streams)
+        if len(chosen) != len(like.streams):
+            raise QueryError(f"within: expected a window for each of {like.aliases}, got {within!r}")
     streams = {
         alias: Stream(s.time, window, s.access)
         for (alias, s), window in zip(like.streams.items(), chosen, strict=True)
