@@ -94,7 +94,7 @@ def test_under_a_deadline_nothing_is_lost_and_the_order_stays(schedule, counted)
 def test_who_repeats_a_call_leaves_off_at_the_same_place(counted):
     """Under a deadline: one that has run all along, and one made from its state; other clocks, too."""
 
-    @examples(25)
+    @examples(10)
     @given(shared_cases(counted), st.sampled_from(SCHEDULES))
     def check(drawn, schedule: str) -> None:
         case, asked = drawn
