@@ -101,7 +101,10 @@ def test_who_repeats_a_call_leaves_off_at_the_same_place(counted):
         queries = {name: a.query(case) for name, a in asked.items()}
         options = {"schedule": schedule, "deadline": "500 ms", "backlog": 10_000}
         op = wr.SharedOperator(queries, schemas=schemas_of(case), clock=ticking(), **options)
-        for call in case.inputs():
+        for number, call in enumerate(case.inputs()):
+            if number % 4:
+                op.process(call)
+                continue
             twin = wr.SharedOperator.restore(queries, op.snapshot(), clock=ticking(0.01), **options)
             mine, theirs = op.process(call), twin.process(call)
             for name in queries:
