@@ -42,7 +42,7 @@ lab: $(READY) ## every experiment of the papers at full size, into lab-results/
 	@$(BIN)/windrow lab run --all --out lab-results
 
 soak: $(READY) ## every fault on Spark, then a long run of random queries against the oracle
-	@$(BIN)/python -m pytest --faults --soak tests/test_faults_crash.py tests/test_faults_state.py \
+	@$(BIN)/python -m pytest --faults --soak tests/test_faults_crash.py tests/test_faults_share.py tests/test_faults_state.py \
 		tests/test_cluster.py tests/test_pipeline_examples.py
 	@$(BIN)/python -m pytest -n $(JOBS) tests/test_random_queries.py --soak
 

@@ -94,14 +94,17 @@ def test_under_a_deadline_nothing_is_lost_and_the_order_stays(schedule, counted)
 def test_who_repeats_a_call_leaves_off_at_the_same_place(counted):
     """Under a deadline: one that has run all along, and one made from its state; other clocks, too."""
 
-    @examples(25)
+    @examples(10)
     @given(shared_cases(counted), st.sampled_from(SCHEDULES))
     def check(drawn, schedule: str) -> None:
         case, asked = drawn
         queries = {name: a.query(case) for name, a in asked.items()}
         options = {"schedule": schedule, "deadline": "500 ms", "backlog": 10_000}
         op = wr.SharedOperator(queries, schemas=schemas_of(case), clock=ticking(), **options)
-        for call in case.inputs():
+        for number, call in enumerate(case.inputs()):
+            if number % 4:
+                op.process(call)
+                continue
             twin = wr.SharedOperator.restore(queries, op.snapshot(), clock=ticking(0.01), **options)
             mine, theirs = op.process(call), twin.process(call)
             for name in queries:
