@@ -65,6 +65,7 @@ class Harvester:
         self._ages: list[tuple[Ages, ...]] = []
         self._planned: Plan | None = None
         self._planned_at = 0
+        self._planned_now = 0
         self._worth: Array | None = None
         """Per stream the greatest age that harvests of late look at, in microseconds."""
 
@@ -87,8 +88,8 @@ class Harvester:
         self._rng = np.random.default_rng((self._seed, self.flows.quanta, 5))
         self._z = z
         if z < 1.0:
-            if self._stale(join, z):
-                self._plan(join, z)
+            if self._stale(join, z, now):
+                self._plan(join, z, now)
         elif self.harvest is not None and not self.harvest.everything:
             self.harvest = None
 
@@ -201,16 +202,21 @@ class Harvester:
         scores = self.lags.scores(self._basic, orders_of(join))
         return self.flows.model(join, self._basic, scores, np.array([float(len(w)) for w in join.windows]))
 
-    def _stale(self, join: Join, z: float) -> bool:
-        """Whether the harvest is of another throttle fraction or plan, or old."""
-        known = self.harvest
-        if known is None or self._planned is not join.plan or abs(z / known.throttle - 1) > 0.02:
+    def _stale(self, join: Join, z: float, now: int) -> bool:
+        """Whether the harvest is of another throttle fraction or plan, or old. With an interval it is chosen
+        once in each, as GrubJoin does."""
+        known, interval = self.harvest, self.policy.interval_micros
+        if known is None or self._planned is not join.plan:
             return True
-        return self.flows.quanta - self._planned_at >= QUANTA_BETWEEN_PLANS
+        if interval is not None:
+            return z != known.throttle or now - self._planned_now >= interval
+        return (
+            abs(z / known.throttle - 1) > 0.02 or self.flows.quanta - self._planned_at >= QUANTA_BETWEEN_PLANS
+        )
 
-    def _plan(self, join: Join, z: float) -> None:
+    def _plan(self, join: Join, z: float, now: int) -> None:
         """The harvest for this throttle fraction."""
-        self._planned, self._planned_at = join.plan, self.flows.quanta
+        self._planned, self._planned_at, self._planned_now = join.plan, self.flows.quanta, now
         self.harvest = solve(self.model(join), z, self.policy.method, parts=True)
         self._ages = [
             tuple(
