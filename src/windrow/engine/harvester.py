@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 LEARNED_AT_ONCE = 512
-"""Results of a probe that are learned from, at most."""
+LEARNED_AT_EASE = 128
+"""Results of a probe that are learned from, at most; and while everything is looked at, when all of them tell
+the same and there are more than enough."""
 STRATA = 10
 """Parts of a window that an even sample looks into, at least."""
 QUANTA_BETWEEN_PLANS = 8
@@ -59,7 +61,8 @@ class Harvester:
         self.flows = Flows(len(query.streams), policy.half_life)
         self._seed = query.seed
         self._basic: BasicWindows | None = None
-        self._rng = np.random.default_rng(0)
+        self._rng: np.random.Generator | None = None
+        """Of this quantum; made when it is first asked for."""
         self._z = 1.0
         self._fade = 1.0
         self._ages: list[tuple[Ages, ...]] = []
@@ -85,13 +88,18 @@ class Harvester:
         self._fade = fade ** (4 * self.policy.half_life)
         if self.lags is not None and fade < 1:
             self.lags = self.lags.decayed(fade)
-        self._rng = np.random.default_rng((self._seed, self.flows.quanta, 5))
+        self._rng = None
         self._z = z
         if z < 1.0:
             if self._stale(join, z, now):
                 self._plan(join, z, now)
         elif self.harvest is not None and not self.harvest.everything:
             self.harvest = None
+
+    def _random(self) -> np.random.Generator:
+        if self._rng is None:
+            self._rng = np.random.default_rng((self._seed, self.flows.quanta, 5))
+        return self._rng
 
     def arrived(self, join: Join, stream: int, start: int) -> None:
         """Rows were appended."""
@@ -102,13 +110,13 @@ class Harvester:
         flow = np.zeros(len(probe.direction.steps) + 1)
         if self.harvest is None or self.harvest.everything:
             for partials in probe.run(join.windows, start, Look(flow=flow)):
-                self._learn(join, partials, 1.0)
+                self._learn(join, partials, 1.0, LEARNED_AT_EASE)
                 yield partials
             self.flows.learn(join, probe, flow)
             return
         rows = np.arange(start, join.windows[stream].end)
         draw = self._draw(probe)
-        drawn = self._rng.random(len(rows)) < draw.omega
+        drawn = self._random().random(len(rows)) < draw.omega
         yield from self._shred(join, probe, rows[drawn], flow, draw)
         self.flows.learn(join, probe, flow, draw.z, draw.weight)
         if draw.omega == 0.0:
@@ -145,7 +153,7 @@ class Harvester:
             oldest = min(oldest, window.span)
         # Rows that came late, or were held long, make for more ages; but not for many more intervals.
         period = max(1, (window.span or 0) // STRATA, (oldest - youngest) // (2 * STRATA))
-        return Ages.sampled(z, period, youngest, oldest, self._rng.random(len(times)))
+        return Ages.sampled(z, period, youngest, oldest, self._random().random(len(times)))
 
     def _count(self, join: Join, probe: Probe, rows: Array, partials: Partials, draw: Draw) -> None:
         """Takes account of what drawn rows found, and the harvest would not have."""
@@ -165,14 +173,14 @@ class Harvester:
 
     # -- learning -----------------------------------------------------------------------------------
 
-    def _learn(self, join: Join, partials: Partials, weight: float) -> None:
+    def _learn(self, join: Join, partials: Partials, weight: float, most: int = LEARNED_AT_ONCE) -> None:
         """How far apart the rows of results are, from some of them."""
         self._know_windows(join)
         assert self.lags is not None
         count = len(partials)
         chosen = np.arange(count)
-        if count > LEARNED_AT_ONCE:
-            chosen = np.sort(self._rng.choice(count, LEARNED_AT_ONCE, replace=False))
+        if count > most:
+            chosen = np.sort(self._random().integers(0, count, most))
         times = np.stack([join.windows[s].ts[partials.rows[s][chosen]] for s in range(len(join.windows))], 1)
         lags = (times - times[:, :1]) / SECOND
         self.lags = self.lags.add(lags, np.full(len(chosen), weight * count / len(chosen)))

@@ -19,14 +19,14 @@ REPORTED = 0.8
 """Share of the stories that a source reports on."""
 OWN = 0.5
 """Items on what no other source has, for each story that happens."""
-UPDATES, UPDATE_AFTER = 0.5, 1.0
+UPDATES, UPDATE_AFTER = 1.5, 1.0
 """Further items of a source on a story, on average, and minutes until one comes."""
-VOCABULARY, KEYWORDS, STRAY = 3_000, 8, 2
+VOCABULARY, KEYWORDS, STRAY = 3_000, 20, 2
 """Words there are, of a story, and of an item besides."""
 CHANCE = 1 / np.arange(1, VOCABULARY + 1) / np.sum(1 / np.arange(1, VOCABULARY + 1))
 RARITY = np.log(1 / CHANCE)
 DIMENSIONS = 64
-SIMILAR = 0.7
+SIMILAR = 0.75
 WITHIN = "15 minutes"
 ON = " and ".join(
     f"inner_product({i}.weights, {j}.weights) >= {SIMILAR}"
@@ -37,10 +37,10 @@ ON = " and ".join(
 def news_items(minutes: float, stories_per_minute: float, seed: int) -> dict[str, pa.Table]:
     """Items of each source.
 
-    Stories happen in a Poisson process and have 8 keywords out of 3,000 drawn by Zipf's law (exponent 1),
+    Stories happen in a Poisson process and have 20 keywords out of 3,000 drawn by Zipf's law (exponent 1),
     with exponential weights times how rare they are (the logarithm of one over their chance). Each source
     reports on 0.8 of them, first after a gamma-distributed delay (shape 4; mean 1, 3 and 6 minutes), then in
-    a Poisson number of updates (mean 0.5) that come exponential times (mean one minute) later. Besides it
+    a Poisson number of updates (mean 1.5) that come exponential times (mean one minute) later. Besides it
     brings items on stories of its own, half as many as stories happen. An item has each keyword of its story
     with chance 0.85, its weight times a log-normal factor (0.3), and two stray words of half the weight.
     Words are hashed with a sign into vectors of 64 numbers and length 1, which keep inner products up to

@@ -1,6 +1,6 @@
 """A streaming join under a deadline, for the benchmark: files in, one a batch, and what each batch took.
 
-    python -m windrow.spark.overload DIRECTORY WINDOW DEADLINE POLICY ON
+    python -m windrow.spark.overload DIRECTORY WINDOW DEADLINE POLICY ON PARTITIONS
 
 DIRECTORY holds a folder of parquet files for each of the streams a, b and c, with columns ts and v. Prints a
 line of JSON: for each batch its results, the seconds its slowest partition took in the join, throttle and
@@ -18,11 +18,9 @@ from windrow.spark.join import join
 from windrow.spark.metrics import BatchMetrics, metrics
 from windrow.spark.session import local_session
 
-PARTITIONS = 2
 
-
-def main(directory: str, window: str, deadline: str, policy: str, on: str) -> None:
-    spark = local_session(PARTITIONS, "windrow overload", heap="4g")
+def main(directory: str, window: str, deadline: str, policy: str, on: str, partitions: str) -> None:
+    spark = local_session(int(partitions), "windrow overload", heap="4g")
     frames = {
         alias: spark.readStream.schema("ts timestamp, v double")
         .option("maxFilesPerTrigger", 1)
@@ -32,7 +30,7 @@ def main(directory: str, window: str, deadline: str, policy: str, on: str) -> No
     with tempfile.TemporaryDirectory() as kept:
         joined = join(
             frames, on, "ts", window,
-            deadline=deadline, shed=policy, access="scan", partitions=PARTITIONS, partitioning="grid",
+            deadline=deadline, shed=policy, access="scan", partitions=int(partitions), partitioning="grid",
             state=f"{kept}/state",
         )  # fmt: skip
         writer = joined.writeStream.format("noop").option("checkpointLocation", f"{kept}/checkpoint")
