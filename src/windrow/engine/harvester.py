@@ -8,7 +8,6 @@ is known what the others miss.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,12 +47,6 @@ class Harvester:
 
     def __init__(self, policy: Harvesting, query: Query) -> None:
         self.policy = policy
-        if policy.shredding == 0:
-            warnings.warn(
-                "harvest with shredding=0: under the deadline no lags are learned any more and the recall is "
-                "not known; a share such as 0.05 tells both",
-                stacklevel=2,
-            )
         self.missed = Missed()
         self.harvest: Harvest | None = None
         """What is looked at; None until windows and orders are known."""
@@ -85,7 +78,7 @@ class Harvester:
     def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> None:
         """A quantum begins, of so many rows per stream, at throttle fraction z. All rows are let in."""
         fade = self.flows.begin(join, arrived, now)
-        self._fade = fade ** (4 * self.policy.half_life)
+        self._fade = fade ** (2 * self.policy.half_life)
         if self.lags is not None and fade < 1:
             self.lags = self.lags.decayed(fade)
         self._rng = None
@@ -238,7 +231,7 @@ class Harvester:
         """Per stream the greatest age in microseconds that is still looked at; None if all are.
 
         Harvests widen and narrow with the throttle from one quantum to the next. So what one leaves out goes
-        only bit by bit, half of it in a quarter of a window: the next may look at it again.
+        only bit by bit, half of it in half a window: the next may look at it again.
         """
         if not self.policy.conserve or self.harvest is None or self.harvest.everything:
             self._worth = None
