@@ -32,7 +32,7 @@ INTERVALS = {"full": (0.5, 1.0, 3.0, 5.0, 8.0), "quick": (0.5, 8.0)}
 STREAMS = {"full": (3, 4, 5), "quick": (3,)}
 KINDS = {"full": ("aligned", "lagging"), "quick": ("aligned",)}
 SEEDS = {"full": 2, "quick": 1}
-SECONDS = {"full": 96.0, "quick": 40.0}
+SECONDS = {"full": 72.0, "quick": 40.0}
 TICK, WARM = 0.5, 16.0
 """The first 16 s do not count."""
 
