@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windrow.engine.ages import FOREVER, Ages
-from windrow.engine.flows import SECOND, Flows, orders_of
+from windrow.engine.flows import SECOND, Flows, orders_of, rows_held
 from windrow.engine.probe import Look, Probe
 from windrow.model.harvest import BasicWindows, Harvest
 from windrow.model.plan import Plan
@@ -78,7 +78,7 @@ class Harvester:
     def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> None:
         """A quantum begins, of so many rows per stream, at throttle fraction z. All rows are let in."""
         fade = self.flows.begin(join, arrived, now)
-        self._fade = fade ** (2 * self.policy.half_life)
+        self._fade = fade ** (4 * self.policy.half_life)
         if self.lags is not None and fade < 1:
             self.lags = self.lags.decayed(fade)
         self._rng = None
@@ -105,13 +105,13 @@ class Harvester:
             for partials in probe.run(join.windows, start, Look(flow=flow)):
                 self._learn(join, partials, 1.0, LEARNED_AT_EASE)
                 yield partials
-            self.flows.learn(join, probe, flow)
+            self.flows.learn(probe, flow, self._rows(join))
             return
         rows = np.arange(start, join.windows[stream].end)
         draw = self._draw(probe)
         drawn = self._random().random(len(rows)) < draw.omega
         yield from self._shred(join, probe, rows[drawn], flow, draw)
-        self.flows.learn(join, probe, flow, draw.z, draw.weight)
+        self.flows.learn(probe, flow, self._rows(join), draw.z, draw.weight)
         if draw.omega == 0.0:
             self.missed.blind += len(rows)
         if not self.harvest.directions[stream].idle:
@@ -201,7 +201,17 @@ class Harvester:
         self._know_windows(join)
         assert self._basic is not None and self.lags is not None
         scores = self.lags.scores(self._basic, orders_of(join))
-        return self.flows.model(join, self._basic, scores, np.array([float(len(w)) for w in join.windows]))
+        return self.flows.model(join, self._basic, scores, self._rows(join))
+
+    def _rows(self, join: Join) -> Array:
+        """Rows of each window; where old ones were let go, as many as there would be. Those that are left lie
+        in its young part; spread over all of it they would make basic windows seem emptier than they are."""
+        rows = rows_held(join)
+        if self._worth is not None:
+            for stream, window in enumerate(join.windows):
+                if window.span is not None:
+                    rows[stream] = self.flows.rates[stream] * window.span / SECOND
+        return rows
 
     def _stale(self, join: Join, z: float, now: int) -> bool:
         """Whether the harvest is of another throttle fraction or plan, or old. With an interval it is chosen
@@ -231,7 +241,7 @@ class Harvester:
         """Per stream the greatest age in microseconds that is still looked at; None if all are.
 
         Harvests widen and narrow with the throttle from one quantum to the next. So what one leaves out goes
-        only bit by bit, half of it in half a window: the next may look at it again.
+        only bit by bit, half of it in a quarter of a window: the next may look at it again.
         """
         if not self.policy.conserve or self.harvest is None or self.harvest.everything:
             self._worth = None
