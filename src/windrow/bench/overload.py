@@ -61,6 +61,7 @@ def run(rows: int, console: Console) -> list[dict[str, Any]]:
                 "slowest when dropping : deadline": max(b["seconds"] for b in told["drop"]) / DEADLINE,
             }
         )
+        console.print(f"{factor}x: slowest batch {max(spent):.2f} s, results {found}")
     return figures
 
 
