@@ -236,6 +236,16 @@ def test_a_deadline_below_what_taking_rows_in_costs_is_told() -> None:
     assert operator.measure().overruns > 3
 
 
+def test_a_call_that_is_late_is_not_cut_the_finer_for_it() -> None:
+    """A quantum has a cost of its own: with hundreds of them, a late call would be later still."""
+    clock = WorkClock(VirtualClock(1_000, insertion=1_000.0))
+    clock.operator = operator = wr.Operator(epsilon(deadline="1 ms"), clock=clock)
+    with pytest.warns(UserWarning, match="may take 0.001 s"):
+        feed(operator, lagging(1_000, 3), 3)
+    assert operator.measure().rows_in > 8_000
+    assert operator.measure().evaluations < 6 * 20
+
+
 # --- What makes no sense ---------------------------------------------------------------------------------
 
 
@@ -266,10 +276,13 @@ def test_deadlines_that_make_no_sense(options: dict[str, Any], message: str) -> 
     [
         ({"method": "gredy"}, "Did you mean 'greedy'"),
         ({"shredding": 1}, "from 0 to below 1, got 1"),
+        ({"shredding": "some"}, "from 0 to below 1, got 'some'"),
         ({"boost": 1}, "boost is a factor above 1"),
+        ({"boost": float("inf")}, "boost is a factor above 1"),
         ({"interval": "0 s"}, "interval must be positive"),
         ({"basic": "-1 s"}, "basic must be positive"),
         ({"buffer": -1}, "buffer is a number of rows"),
+        ({"buffer": 1.5}, "buffer is a number of rows"),
         ({"half_life": 0}, "half_life must be above 0"),
         ({"correlations": "pairs"}, "unknown kind of correlations"),
     ],
@@ -280,7 +293,8 @@ def test_harvesting_that_makes_no_sense(options: dict[str, Any], message: str) -
 
 
 def test_without_shredding_nothing_is_learned_and_that_is_said() -> None:
-    operator = timed(epsilon(deadline="0.5 seconds", shed=wr.Harvesting(shredding=0)), 50_000)
     with pytest.warns(UserWarning, match="shredding=0"):
-        feed(operator, lagging(60, 20), 20)
+        policy = wr.Harvesting(shredding=0)
+    operator = timed(epsilon(deadline="0.5 seconds", shed=policy), 50_000)
+    feed(operator, lagging(60, 20), 20)
     assert np.isnan(operator.measure().recall)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from windrow.engine.flows import SECOND, Flows
+from windrow.engine.flows import SECOND, Flows, rows_held
 from windrow.engine.probe import Look, Probe
 from windrow.model.harvest import BasicWindows, Harvest
 from windrow.model.query import Query
@@ -72,7 +72,7 @@ class Dropper:
         if join.plan is None or (z >= 1.0 and self._steady > 0.99):
             return
         model = self.model(join)
-        held = np.array([float(len(w)) for w in join.windows])
+        held = rows_held(join)
         full = max(model.full[0], 1e-9)
         steady = self._rates(model)
         share = replace(model, rates=model.rates * steady, rows=held).full[0] / full
@@ -98,7 +98,7 @@ class Dropper:
         for partials in probe.run(join.windows, start, Look(flow=flow)):
             self._count(join, partials)
             yield partials
-        self.flows.learn(join, probe, flow)
+        self.flows.learn(probe, flow, rows_held(join))
 
     def worth_keeping(self) -> list[int] | None:
         """All that is let in stays."""

@@ -54,20 +54,22 @@ class Flows:
         self._now = now if self._now is None else max(now, self._now)
         return fade
 
-    def learn(self, join: Join, probe: Probe, flow: Array, first: float = 1.0, weight: float = 1.0) -> None:
+    def learn(self, probe: Probe, flow: Array, rows: Array, first: float = 1.0, weight: float = 1.0) -> None:
         """From how many partial results went into each step of a probe and how many came out at the end.
 
         Parameters
         ----------
+        rows
+            Of each window.
         first
             The part of the first window that was looked at.
         weight
             How many rows each row stands for.
         """
         arriving = probe.direction.arriving
-        found, tried = np.zeros((2, len(join.windows), len(join.windows)))
+        found, tried = np.zeros((2, len(rows), len(rows)))
         for level, step in enumerate(probe.direction.steps):
-            looked = len(join.windows[step.stream]) * (first if level == 0 else 1.0)
+            looked = rows[step.stream] * (first if level == 0 else 1.0)
             found[arriving, step.stream] = flow[level + 1]
             tried[arriving, step.stream] = flow[level] * looked
         self.selectivities = self.selectivities.add(found * weight, tried * weight)
@@ -102,6 +104,11 @@ class Flows:
         self.selectivities = Selectivities.from_plain(saved["selectivities"])
         self.quanta, self._came = saved["quanta"], np.array(saved["came"])
         self._seconds, self._now = saved["seconds"], saved["now"]
+
+
+def rows_held(join: Join) -> Array:
+    """Of each window."""
+    return np.array([float(len(w)) for w in join.windows])
 
 
 def orders_of(join: Join) -> tuple[tuple[int, ...], ...]:

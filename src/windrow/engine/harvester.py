@@ -8,14 +8,13 @@ is known what the others miss.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from windrow.engine.ages import FOREVER, Ages
-from windrow.engine.flows import SECOND, Flows, orders_of
+from windrow.engine.flows import SECOND, Flows, orders_of, rows_held
 from windrow.engine.probe import Look, Probe
 from windrow.model.harvest import BasicWindows, Harvest
 from windrow.model.plan import Plan
@@ -34,7 +33,9 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 LEARNED_AT_ONCE = 512
-"""Results of a probe that are learned from, at most."""
+LEARNED_AT_EASE = 128
+"""Results of a probe that are learned from, at most; and while everything is looked at, when all of them tell
+the same and there are more than enough."""
 STRATA = 10
 """Parts of a window that an even sample looks into, at least."""
 QUANTA_BETWEEN_PLANS = 8
@@ -46,12 +47,6 @@ class Harvester:
 
     def __init__(self, policy: Harvesting, query: Query) -> None:
         self.policy = policy
-        if policy.shredding == 0:
-            warnings.warn(
-                "harvest with shredding=0: under the deadline no lags are learned any more and the recall is "
-                "not known; a share such as 0.05 tells both",
-                stacklevel=2,
-            )
         self.missed = Missed()
         self.harvest: Harvest | None = None
         """What is looked at; None until windows and orders are known."""
@@ -61,12 +56,14 @@ class Harvester:
         self.flows = Flows(len(query.streams), policy.half_life)
         self._seed = query.seed
         self._basic: BasicWindows | None = None
-        self._rng = np.random.default_rng(0)
+        self._rng: np.random.Generator | None = None
+        """Of this quantum; made when it is first asked for."""
         self._z = 1.0
         self._fade = 1.0
         self._ages: list[tuple[Ages, ...]] = []
         self._planned: Plan | None = None
         self._planned_at = 0
+        self._planned_now = 0
         self._worth: Array | None = None
         """Per stream the greatest age that harvests of late look at, in microseconds."""
 
@@ -86,13 +83,18 @@ class Harvester:
         self._fade = fade ** (4 * self.policy.half_life)
         if self.lags is not None and fade < 1:
             self.lags = self.lags.decayed(fade)
-        self._rng = np.random.default_rng((self._seed, self.flows.quanta, 5))
+        self._rng = None
         self._z = z
         if z < 1.0:
-            if self._stale(join, z):
-                self._plan(join, z)
+            if self._stale(join, z, now):
+                self._plan(join, z, now)
         elif self.harvest is not None and not self.harvest.everything:
             self.harvest = None
+
+    def _random(self) -> np.random.Generator:
+        if self._rng is None:
+            self._rng = np.random.default_rng((self._seed, self.flows.quanta, 5))
+        return self._rng
 
     def arrived(self, join: Join, stream: int, start: int) -> None:
         """Rows were appended."""
@@ -103,15 +105,15 @@ class Harvester:
         flow = np.zeros(len(probe.direction.steps) + 1)
         if self.harvest is None or self.harvest.everything:
             for partials in probe.run(join.windows, start, Look(flow=flow)):
-                self._learn(join, partials, 1.0)
+                self._learn(join, partials, 1.0, LEARNED_AT_EASE)
                 yield partials
-            self.flows.learn(join, probe, flow)
+            self.flows.learn(probe, flow, self._rows(join))
             return
         rows = np.arange(start, join.windows[stream].end)
         draw = self._draw(probe)
-        drawn = self._rng.random(len(rows)) < draw.omega
+        drawn = self._random().random(len(rows)) < draw.omega
         yield from self._shred(join, probe, rows[drawn], flow, draw)
-        self.flows.learn(join, probe, flow, draw.z, draw.weight)
+        self.flows.learn(probe, flow, self._rows(join), draw.z, draw.weight)
         if draw.omega == 0.0:
             self.missed.blind += len(rows)
         if not self.harvest.directions[stream].idle:
@@ -146,7 +148,7 @@ class Harvester:
             oldest = min(oldest, window.span)
         # Rows that came late, or were held long, make for more ages; but not for many more intervals.
         period = max(1, (window.span or 0) // STRATA, (oldest - youngest) // (2 * STRATA))
-        return Ages.sampled(z, period, youngest, oldest, self._rng.random(len(times)))
+        return Ages.sampled(z, period, youngest, oldest, self._random().random(len(times)))
 
     def _count(self, join: Join, probe: Probe, rows: Array, partials: Partials, draw: Draw) -> None:
         """Takes account of what drawn rows found, and the harvest would not have."""
@@ -166,14 +168,14 @@ class Harvester:
 
     # -- learning -----------------------------------------------------------------------------------
 
-    def _learn(self, join: Join, partials: Partials, weight: float) -> None:
+    def _learn(self, join: Join, partials: Partials, weight: float, most: int = LEARNED_AT_ONCE) -> None:
         """How far apart the rows of results are, from some of them."""
         self._know_windows(join)
         assert self.lags is not None
         count = len(partials)
         chosen = np.arange(count)
-        if count > LEARNED_AT_ONCE:
-            chosen = np.sort(self._rng.choice(count, LEARNED_AT_ONCE, replace=False))
+        if count > most:
+            chosen = np.sort(self._random().integers(0, count, most))
         times = np.stack([join.windows[s].ts[partials.rows[s][chosen]] for s in range(len(join.windows))], 1)
         lags = (times - times[:, :1]) / SECOND
         self.lags = self.lags.add(lags, np.full(len(chosen), weight * count / len(chosen)))
@@ -201,18 +203,33 @@ class Harvester:
         self._know_windows(join)
         assert self._basic is not None and self.lags is not None
         scores = self.lags.scores(self._basic, orders_of(join))
-        return self.flows.model(join, self._basic, scores, np.array([float(len(w)) for w in join.windows]))
+        return self.flows.model(join, self._basic, scores, self._rows(join))
 
-    def _stale(self, join: Join, z: float) -> bool:
-        """Whether the harvest is of another throttle fraction or plan, or old."""
-        known = self.harvest
-        if known is None or self._planned is not join.plan or abs(z / known.throttle - 1) > 0.02:
+    def _rows(self, join: Join) -> Array:
+        """Rows of each window; where old ones were let go, as many as there would be. Those that are left lie
+        in its young part; spread over all of it they would make basic windows seem emptier than they are."""
+        rows = rows_held(join)
+        if self._worth is not None:
+            for stream, window in enumerate(join.windows):
+                if window.span is not None:
+                    rows[stream] = self.flows.rates[stream] * window.span / SECOND
+        return rows
+
+    def _stale(self, join: Join, z: float, now: int) -> bool:
+        """Whether the harvest is of another throttle fraction or plan, or old. With an interval it is chosen
+        once in each, as GrubJoin does."""
+        known, interval = self.harvest, self.policy.interval_micros
+        if known is None or self._planned is not join.plan:
             return True
-        return self.flows.quanta - self._planned_at >= QUANTA_BETWEEN_PLANS
+        if interval is not None:
+            return z != known.throttle or now - self._planned_now >= interval
+        return (
+            abs(z / known.throttle - 1) > 0.02 or self.flows.quanta - self._planned_at >= QUANTA_BETWEEN_PLANS
+        )
 
-    def _plan(self, join: Join, z: float) -> None:
+    def _plan(self, join: Join, z: float, now: int) -> None:
         """The harvest for this throttle fraction."""
-        self._planned, self._planned_at = join.plan, self.flows.quanta
+        self._planned, self._planned_at, self._planned_now = join.plan, self.flows.quanta, now
         self.harvest = self.latest = solve(self.model(join), z, self.policy.method, parts=True)
         self._ages = [
             tuple(

@@ -104,6 +104,9 @@ class TimeKeeper:
             return FIRST_ROWS
         ends_in_time = self.policy.buffer is not None  # then the last quantum must be short
         parts = PARTS if self.z == 1.0 and not ends_in_time else PARTS_SHEDDING
+        if self.left <= 0:
+            # Too late to correct the course, and each quantum has a cost of its own.
+            return max(LEAST_ROWS, self._rows // parts)
         affordable = int(self._budget / parts / (self.cost * self.z))
         if ends_in_time:
             return max(1, affordable)

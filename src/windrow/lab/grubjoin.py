@@ -4,9 +4,10 @@ Rows are handed over in ticks; a call may take as long as the tick it covers, at
 comparisons per second. So a machine that cannot keep up is simulated by a clock that goes on with the work
 counted, and what comes out depends on the algorithm alone.
 
-All runs are at a quarter of the paper's rates with four times its epsilon: a row then has as many partners in
-each window, so every hop has the same share of the work, which is a sixteenth in all. Rates are stated as the
-paper's; outputs are as simulated.
+Most runs are at a quarter of the paper's rates with four times its epsilon: a row then has as many partners
+in each window, so every hop has the same share of the work, which is a sixteenth in all. Rates are stated as
+the paper's; outputs are as simulated. Chance counts for more among fewer rows, so where the throttle is
+adapted every half second the scale is 1.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from windrow.model.units import SECOND
 
 Array = np.ndarray
 SCALE = 4.0
-DOMAIN, PERIOD, EPSILON = 1000.0, 50.0, 1.0 * SCALE
+DOMAIN, PERIOD, EPSILON = 1000.0, 50.0, 1.0
 """D, eta and epsilon."""
 WINDOW, BASIC, SHREDDING = 20.0, 2.0, 0.1
 """w, b and omega."""
@@ -39,7 +40,8 @@ DEVIATIONS = (2.0, 2.0, 50.0, 50.0, 50.0)
 """tau and kappa of up to five streams; the paper tells those of the first three."""
 ALIASES = "abcde"
 CAPACITY = 250_000.0
-"""Comparisons per second: three aligned streams of 100 rows/s need 221,000, and a tenth is reserve."""
+"""Comparisons per second at that scale: three aligned streams of 100 rows/s need 221,000, and a tenth is
+reserve."""
 
 OURS = Harvesting(basic="2 s", shredding=SHREDDING)
 PAPERS = Harvesting(
@@ -67,6 +69,8 @@ class Process:
         tau and kappa: how far each stream is ahead in seconds, and how noisy its values are.
     change
         From which second on the lags are these others.
+    scale
+        Rates are divided by it; epsilon is multiplied by it.
     """
 
     rates: tuple[tuple[float, float], ...]
@@ -74,6 +78,7 @@ class Process:
     deviations: tuple[float, ...]
     seconds: float = 60.0
     change: tuple[float, tuple[float, ...]] | None = None
+    scale: float = SCALE
 
     @classmethod
     def steady(cls, rate: float, lags: Sequence[float], m: int = 3, seconds: float = 60.0) -> Process:
@@ -96,7 +101,9 @@ class Process:
         ends = [start for start, _ in self.rates[1:]] + [self.seconds]
         parts = []
         for (start, rate), end in zip(self.rates, ends, strict=True):
-            parts.append(np.sort(random.uniform(start, end, random.poisson(rate / SCALE * (end - start)))))
+            parts.append(
+                np.sort(random.uniform(start, end, random.poisson(rate / self.scale * (end - start))))
+            )
         return np.concatenate(parts)
 
 
@@ -152,11 +159,11 @@ class Ran:
         return (begins >= after - 1e-9) & (begins < until - 1e-9)
 
 
-def described() -> Row:
+def described(scale: float = SCALE) -> Row:
     """What all experiments share."""
     return {
-        "scale": f"rates are a 1/{SCALE:g} of those stated, epsilon {SCALE:g} times the paper's",
-        "epsilon": EPSILON,
+        "scale": f"rates are a 1/{scale:g} of those stated, epsilon {scale:g} times the paper's",
+        "epsilon": EPSILON * scale,
         "D": DOMAIN,
         "eta": PERIOD,
         "window": WINDOW,
@@ -167,9 +174,11 @@ def described() -> Row:
     }
 
 
-def epsilon_join(m: int, tick: float | None = None, **options: Any) -> Query:
+def epsilon_join(
+    m: int, tick: float | None = None, epsilon: float = EPSILON * SCALE, **options: Any
+) -> Query:
     """All values within epsilon of each other, found by nested loops; with a deadline of a tick."""
-    on = " and ".join(f"abs({i}.v - {j}.v) <= {EPSILON:g}" for i, j in combinations(ALIASES[:m], 2))
+    on = " and ".join(f"abs({i}.v - {j}.v) <= {epsilon:g}" for i, j in combinations(ALIASES[:m], 2))
     streams = {alias: Stream("ts", f"{WINDOW:g} s", "scan") for alias in ALIASES[:m]}
     deadline = None if tick is None else f"{tick:g} s"
     return Query(streams, on=on, deadline=deadline, **options)
@@ -186,7 +195,8 @@ def epsilon_run(
     """The epsilon join of these streams; without a policy exact, in whatever time that takes."""
     if policy is not None:
         options["shed"] = policy
-    query = epsilon_join(len(process.lags), None if policy is None else tick, seed=seed, **options)
+    deadline, epsilon = None if policy is None else tick, EPSILON * process.scale
+    query = epsilon_join(len(process.lags), deadline, epsilon, seed=seed, **options)
     return run_in_ticks(query, process.tables(seed), process.seconds, tick, capacity)
 
 

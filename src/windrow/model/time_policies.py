@@ -6,9 +6,11 @@ most. Dropping sheds rows before they come in; it is here to compare with.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
+from math import inf
 from typing import Any, ClassVar
 
 from windrow.errors import QueryError, unknown
@@ -45,10 +47,10 @@ class TimePolicy:
     def __post_init__(self) -> None:
         where = f"shed {self.name}"
         self._parse("interval")
-        if not self.boost > 1:
-            raise QueryError(f"{where}: boost is a factor above 1, such as 1.2, got {self.boost}")
-        if self.buffer is not None and self.buffer < 0:
-            raise QueryError(f"{where}: buffer is a number of rows, got {self.buffer}")
+        if not (_is_number(self.boost) and 1 < self.boost < inf):
+            raise QueryError(f"{where}: boost is a factor above 1, such as 1.2, got {self.boost!r}")
+        if self.buffer is not None and not (isinstance(self.buffer, int) and self.buffer >= 0):
+            raise QueryError(f"{where}: buffer is a number of rows, got {self.buffer!r}")
 
     def _parse(self, name: str) -> None:
         value = getattr(self, name)
@@ -117,12 +119,18 @@ class Harvesting(TimePolicy):
         if self.correlations not in CORRELATIONS:
             told = unknown("kind of correlations", self.correlations, CORRELATIONS)
             raise QueryError(f"shed harvest: {told}")
-        if not self.half_life > 0:
-            raise QueryError(f"shed harvest: half_life must be above 0 windows, got {self.half_life}")
-        if not 0 <= self.shredding < 1:
+        if not (_is_number(self.half_life) and self.half_life > 0):
+            raise QueryError(f"shed harvest: half_life must be above 0 windows, got {self.half_life!r}")
+        if not (_is_number(self.shredding) and 0 <= self.shredding < 1):
             raise QueryError(
-                f"shed harvest: shredding is a share from 0 to below 1, got {self.shredding}; with 1 every "
+                f"shed harvest: shredding is a share from 0 to below 1, got {self.shredding!r}; with 1 every "
                 "row would look at a sample of everything and nothing be harvested"
+            )
+        if self.shredding == 0:
+            warnings.warn(
+                "shed harvest: with shredding=0 no lags are learned any more once there is not time for "
+                "everything, and the recall is not known; a share such as 0.05 tells both",
+                stacklevel=3,
             )
 
     def check(self, spans: Sequence[int]) -> None:
@@ -157,6 +165,10 @@ class Dropping(TimePolicy):
     """Drops rows before they come in, at rates that by the cost model lose least (RandomDrop)."""
 
     name = "drop"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 TIME_POLICIES: dict[str, type[TimePolicy]] = {policy.name: policy for policy in (Harvesting, Dropping)}

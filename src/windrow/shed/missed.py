@@ -41,14 +41,21 @@ class Missed:
         self.squares = 0.0
         """What a result of each row drawn while something was left out would have stood for, and its square;
         summed."""
+        self.finders = 0
+        self.finds = 0.0
+        """Drawn rows that found anything, and results they found."""
         self.blind = 0
         """Rows that looked at less than everything while none was drawn to tell what that misses."""
 
     @property
     def unit(self) -> float:
-        """What one result that was not seen would have stood for; 0 if nothing was ever left out. The fewer
-        rows a result stands for the sooner it is seen, so the average is weighted by what it stands for."""
-        return self.squares / self.stood_for if self.stood_for else 0.0
+        """What one row that was not seen would have stood for; 0 if nothing was ever left out. The fewer rows
+        it stands for the sooner it is seen, so the average is weighted by what it stands for. And a row that
+        finds anything finds several results, as those did that were seen."""
+        if not self.stood_for:
+            return 0.0
+        clump = max(1.0, self.finds / self.finders) if self.finders else 1.0
+        return self.squares / self.stood_for * clump
 
     def draw(self, rows: int, draw: Draw) -> None:
         """So many rows are drawn."""
@@ -69,25 +76,29 @@ class Missed:
         """
         each = weights * ((1 / draw.z - 1) + outside * (1 - draw.omega) * draw.weight)
         per_row = np.bincount(rows, each, drawn)
+        self.finders += len(np.unique(rows))
+        self.finds += float(weights.sum())
         self.count += float(per_row.sum())
         self.variance += float((per_row**2).sum())
 
     def save(self) -> list[float]:
-        return [self.count, self.variance, self.stood_for, self.squares, self.blind]
+        sums = [self.count, self.variance, self.stood_for, self.squares]
+        return [*sums, self.blind, self.finders, self.finds]
 
     def load(self, saved: list[float]) -> None:
         self.count, self.variance, self.stood_for, self.squares = saved[:4]
-        self.blind = int(saved[4])
+        self.blind, self.finders, self.finds = int(saved[4]), int(saved[5]), saved[6]
 
 
 def missed_interval(count: float, variance: float, unit: float, level: float = 0.95) -> tuple[float, float]:
-    """Bounds of a number of missed results that was estimated with this variance from results which stand for
-    up to `unit` each.
+    """Bounds of a number of missed results that was estimated with this variance from rows which stand for
+    up to `unit` results each.
 
     The estimate is a sum of few weighted counts, so positive and skewed: its bounds are those of gamma
-    distributions with its mean and variance, for the upper one with one more result than was seen (Fay and
-    Feuer 1997, for weighted sums of Poisson counts). So even where nothing missed was seen, something may be.
-    Results come in clumps, many of one row; then it is one more clump, like those the estimate consists of.
+    distributions with its mean and variance, for the upper one with one more than was seen (Fay and Feuer
+    1997, for weighted sums of Poisson counts). So even where nothing missed was seen, something may be.
+    Results come in clumps, many of one row; so one more is one more row with what it finds. Where the
+    estimate is too low it is so because such rows were not drawn, and then its variance is too low as well.
     """
     from scipy.special import gammaincinv  # only who asks for the quality needs it
 

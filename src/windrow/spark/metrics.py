@@ -270,6 +270,7 @@ class BatchMetrics:
             f"{self.seconds:.2f} s; windows hold {self.window_rows:,} rows in "
             f"{self.memory_bytes / 2**20:.1f} MiB; {len(self.partitions)} partitions, skew {self.skew:.2f}"
             + (f"; time for {self.throttle:.1%}" if any(p.deadline for p in self.partitions) else "")
+            + (f"; {late} past the deadline" if (late := sum(p.overran for p in self.partitions)) else "")
             + ("; recall {:.3f} [{:.3f}, {:.3f}]".format(*self.recall) if self.limited else "")
         )
 

@@ -1,10 +1,10 @@
-"""A streaming join under a deadline, for the benchmark: files in, one a batch, and what each batch took.
+"""Streaming joins under a deadline, for the benchmark: files in, one a batch, and what each batch took.
 
-    python -m windrow.spark.overload DIRECTORY WINDOW DEADLINE POLICY ON
+    python -m windrow.spark.overload DIRECTORY WINDOW DEADLINE ON PARTITIONS POLICY...
 
 DIRECTORY holds a folder of parquet files for each of the streams a, b and c, with columns ts and v. Prints a
-line of JSON: for each batch its results, the seconds its slowest partition took in the join, throttle and
-recall.
+line of JSON: for each policy, one after the other, and each batch its results, the seconds its slowest
+partition took in the join, throttle and recall.
 """
 
 from __future__ import annotations
@@ -18,27 +18,28 @@ from windrow.spark.join import join
 from windrow.spark.metrics import BatchMetrics, metrics
 from windrow.spark.session import local_session
 
-PARTITIONS = 2
 
-
-def main(directory: str, window: str, deadline: str, policy: str, on: str) -> None:
-    spark = local_session(PARTITIONS, "windrow overload", heap="4g")
-    frames = {
-        alias: spark.readStream.schema("ts timestamp, v double")
-        .option("maxFilesPerTrigger", 1)
-        .parquet(str(Path(directory) / alias))
-        for alias in "abc"
-    }
-    with tempfile.TemporaryDirectory() as kept:
-        joined = join(
-            frames, on, "ts", window,
-            deadline=deadline, shed=policy, access="scan", partitions=PARTITIONS, partitioning="grid",
-            state=f"{kept}/state",
-        )  # fmt: skip
-        writer = joined.writeStream.format("noop").option("checkpointLocation", f"{kept}/checkpoint")
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
-        print(json.dumps([_told(batch) for batch in metrics(query)]))
+def main(directory: str, window: str, deadline: str, on: str, partitions: str, *policies: str) -> None:
+    spark = local_session(int(partitions), "windrow overload", heap="4g")
+    told = {}
+    for policy in policies:
+        frames = {
+            alias: spark.readStream.schema("ts timestamp, v double")
+            .option("maxFilesPerTrigger", 1)
+            .parquet(str(Path(directory) / alias))
+            for alias in "abc"
+        }
+        with tempfile.TemporaryDirectory() as kept:
+            joined = join(
+                frames, on, "ts", window,
+                deadline=deadline, shed=policy, access="scan", partitions=int(partitions),
+                partitioning="grid", state=f"{kept}/state",
+            )  # fmt: skip
+            writer = joined.writeStream.format("noop").option("checkpointLocation", f"{kept}/checkpoint")
+            query = writer.trigger(availableNow=True).start()
+            query.awaitTermination()
+            told[policy] = [_told(batch) for batch in metrics(query)]
+    print(json.dumps(told))
     spark.stop()
 
 

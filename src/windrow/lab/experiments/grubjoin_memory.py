@@ -52,10 +52,10 @@ def tasks(size: Size) -> Sequence[tuple[float, bool, float, int]]:
 def run(task: tuple[float, bool, float, int]) -> list[Row]:
     shredding, conserve, seconds, seed = task
     process = Process(((0.0, RATE),), LAGS, DEVIATIONS[:3], seconds)
-    # What was learned while there was time must last: without shredding nothing comes after it.
-    policy = replace(OURS, shredding=shredding, conserve=conserve, half_life=100.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
+        # What was learned while there was time must last: without shredding nothing comes after it.
+        policy = replace(OURS, shredding=shredding, conserve=conserve, half_life=100.0)
         query = epsilon_join(3, 1.0, shed=policy, seed=seed)
         ran = run_in_ticks(
             query, process.tables(seed), seconds, 1.0, lambda k: CAPACITY * (100 if k < FILLED else 1)

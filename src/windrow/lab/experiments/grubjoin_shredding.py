@@ -89,7 +89,7 @@ def assess(rows: Sequence[Row]) -> list[Claim]:
             "G10",
             "without shredding it does not",
             {"later": f"{part['without shredding']:.0%}"},
-            part["without shredding"] < 0.5,
+            part["without shredding"] < RECOVERED,
         ),
     ]
 

@@ -1,0 +1,115 @@
+"""A join on a machine that is too slow for it: exact, harvested, and with rows dropped.
+
+The machine is virtual: so fast that the exact join would take so many times as long as its rows take to come.
+What comes out depends on the rows and the seed alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from windrow.engine.operator import Operator
+from windrow.lab.grubjoin import Ran, run_in_ticks
+from windrow.model.harvest import Harvest
+from windrow.model.query import Query, Stream
+
+POLICIES = ("harvest", "drop")
+UNLIMITED = 1e12
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Streams and the join over them.
+
+    Parameters
+    ----------
+    tables
+        Rows of each stream, in the order of their times.
+    seconds, tick
+        How long the streams are, and how much of them is handed over at once.
+    time, within, on
+        As in a query; windows are scanned.
+    """
+
+    tables: Mapping[str, pa.Table]
+    seconds: float
+    tick: float
+    time: str
+    within: str
+    on: str
+
+    def query(self, **limits: Any) -> Query:
+        streams = {alias: Stream(self.time, self.within, "scan") for alias in self.tables}
+        return Query(streams, self.on, **limits)
+
+    def run(self, capacity: float, **limits: Any) -> tuple[Ran, Harvest | None]:
+        """With so many comparisons a second; the harvest is a usual one of the second half."""
+        harvests: list[Harvest] = []
+
+        def keep(tick: int, operator: Operator, output: pa.Table) -> None:
+            if operator.plan is not None and operator.plan.harvest is not None:
+                harvests.append(operator.plan.harvest)
+
+        ran = run_in_ticks(self.query(**limits), self.tables, self.seconds, self.tick, capacity, keep)
+        later = sorted(harvests[len(harvests) // 2 :], key=lambda harvest: harvest.throttle)
+        return ran, later[len(later) // 2] if later else None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What the two ways of shedding load have left of the exact answer on a slow machine."""
+
+    aliases: tuple[str, ...]
+    slower: float
+    exact: Ran
+    ran: Mapping[str, Ran]
+    harvest: Harvest | None
+
+    def recall(self, policy: str) -> float:
+        """The true one: results over those of the exact join."""
+        return float(self.ran[policy].results.sum() / self.exact.results.sum())
+
+    def row(self) -> dict[str, Any]:
+        """For an experiment."""
+        found: dict[str, Any] = {"slower": self.slower, "exact": int(self.exact.results.sum())}
+        for policy, ran in self.ran.items():
+            told = ran.measured
+            found |= {
+                policy: self.recall(policy),
+                f"{policy} told": float(told.recall),
+                f"{policy} low": float(told.recall_low),
+                f"{policy} high": float(told.recall_high),
+                f"{policy} throttle": ran.throttle(),
+            }
+        return found
+
+    def __str__(self) -> str:
+        lines = [
+            f"exact: {int(self.exact.results.sum()):,} results, {int(self.exact.work.sum()):,} comparisons",
+            f"on a machine {self.slower:g} times too slow:",
+        ]
+        for policy, ran in self.ran.items():
+            told = ran.measured
+            lines.append(
+                f"  {policy:8} {int(ran.results.sum()):7,} results, recall {self.recall(policy):.3f}, "
+                f"told {told.recall:.3f} [{told.recall_low:.3f}, {told.recall_high:.3f}], "
+                f"throttle {ran.throttle():.3f}"
+            )
+        return "\n".join(
+            [*lines, "nothing is shed" if self.harvest is None else self.harvest.text(self.aliases)]
+        )
+
+
+def compare(scene: Scene, slower: float, seed: int = 0) -> Compared:
+    """Runs a scene exactly, and on a machine that is so many times too slow harvested and with rows
+    dropped."""
+    exact, _ = scene.run(UNLIMITED, seed=seed)
+    capacity = exact.work.sum() / scene.seconds / slower
+    ran = {p: scene.run(capacity, seed=seed, deadline=f"{scene.tick:g} s", shed=p) for p in POLICIES}
+    return Compared(
+        tuple(scene.tables), slower, exact, {p: r for p, (r, _) in ran.items()}, ran["harvest"][1]
+    )
