@@ -32,7 +32,7 @@ from windrow.shed.worth import IMPORTANCE, ValuedRanking
 Array = np.ndarray
 SCORE = "score"
 """Note: rows per second of the other streams with the row's key, as of the end of a quantum lately."""
-TURNS = 4
+TURNS = 8
 """In large windows one row in so many is scored anew each quantum."""
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from windrow.kernels import inverted, sliding
 from windrow.window.hash_index import HashIndex
-from windrow.window.payload import Places, gather
+from windrow.window.payload import Picked, Places, gather, pick
 from windrow.window.postings import Postings
 from windrow.window.segment import Run, Segment, owned
 
@@ -221,17 +221,17 @@ class Window:
     def keep(self, alive: Array, tight: bool = False) -> None:
         """Lets go of the live rows whose entry in the mask `alive` is false, wherever they stand, and if
         `tight` of room that was kept for more. Segments that lose nothing are left as they are."""
-        kept = np.flatnonzero(alive)
-        if len(kept) == len(alive):
+        positions = sliding.standing(alive, self.first)
+        if len(positions) == len(alive):
             return
-        ordered, positions = self.ordered, kept + self.first
+        ordered = self.ordered
         segments = self._thinned(positions)
         for k, column in enumerate(self._columns):
             if tight:
                 self._columns[k] = column[positions]
             else:
                 sliding.move_down(column, positions)
-        self._moved, self.first, self.end = self._moved + self.end, 0, len(kept)
+        self._moved, self.first, self.end = self._moved + self.end, 0, len(positions)
         self._disordered_until = 0 if ordered else self._moved + self.end
         self.segments = [s if self._is_indexed(s) else self._indexed(s) for s in segments]
         for index in self.indexes.values():
@@ -277,27 +277,31 @@ class Window:
         lose rows become one: few large copies take less time than many small ones."""
         places = np.searchsorted(positions, [*(self.offset_of(s) for s in self.segments), self.end])
         found: list[Segment] = []
-        losing: list[tuple[int, int, int]] = []  # from, to, bytes
+        losing: list[tuple[Segment, int, int]] = []
+        size = 0
         for s, a, b in zip(self.segments, places[:-1].tolist(), places[1:].tolist(), strict=True):
-            size = s.payload.get_total_buffer_size()
-            if losing and (b - a == s.rows or losing[-1][2] + size > _LARGEST):
+            whole, own = b - a == s.rows, s.payload.get_total_buffer_size()
+            if losing and (whole or size + own > _LARGEST):
                 found += self._copied(positions, losing)
-                losing = []
-            if b - a == s.rows:
+                losing, size = [], 0
+            if whole:
                 found.append(replace(s, start=self._moved + self.end + a))
-            else:
-                losing.append((a, b, size + (losing[-1][2] if losing else 0)))
+            elif a < b:
+                losing.append((s, a, b))
+                size += own
         return found + self._copied(positions, losing)
 
-    def _copied(self, positions: Array, parts: Sequence[tuple[int, int, int]]) -> list[Segment]:
+    def _copied(self, positions: Array, parts: Sequence[tuple[Segment, int, int]]) -> list[Segment]:
         """One segment of the rows that stay of some neighbours, if there are any."""
-        if not parts or parts[0][0] == parts[-1][1]:
+        if not parts:
             return []
-        begin = parts[0][0]
-        mine = positions[begin : parts[-1][1]]
-        ts = self.ts[mine]
-        start = self._moved + self.end + begin
-        return [Segment(start, self._payload(mine), int(ts.min()), int(ts.max()))]
+        begin, end = parts[0][1], parts[-1][2]
+        chunks = [s.payload for s, _, _ in parts]
+        picked = [Picked(positions[a:b], self.offset_of(s)) for s, a, b in parts]
+        columns = [pick([c.column(k) for c in chunks], picked) for k in range(len(self.schema))]
+        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        oldest, newest = sliding.span_of(self.ts, positions[begin:end])
+        return [Segment(self._moved + self.end + begin, payload, oldest, newest)]
 
     def _payload(self, positions: Array) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(self.gather(positions), schema=self.schema)
