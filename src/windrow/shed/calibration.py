@@ -9,8 +9,9 @@ The rate of a step and part is
 
     mean  x  (how much more this part finds)  x  (how much more this step finds)  x  (what the two leave out)
 
-each factor drawn towards 1 by as much as chance explains (empirical Bayes). Where ages do not matter the
-first is 1, where the score tells nothing the second, where both act separately the third.
+The first two begin as trends (kernels/fitting.py), and what a factor has beyond that is drawn towards 1 by as
+much as chance explains (empirical Bayes). Where ages do not matter the first comes to be 1, where the score
+tells nothing the second, where both act separately the third.
 """
 
 from __future__ import annotations
@@ -229,7 +230,8 @@ def fit(found: Array, spent: Array) -> Rates:
     steps, parts = found.shape
     results, time = found.sum(), spent.sum()
     if results <= 0 or time <= 0:
-        return Rates(np.full(parts, 1e-9), np.ones(steps), np.ones(found.shape))
+        begin = np.exp(fitting.PROPORTIONAL * fitting.doublings(steps))
+        return Rates(np.full(parts, 1e-9), begin, np.ones(found.shape))
     by_part, by_step, both = fitting.fit(found, spent)
     if steps > 1:
         seen = np.flatnonzero(spent.sum(axis=1) > 0)
