@@ -42,7 +42,7 @@ def _trend(found: Any, expected: Any, x: Any, start: float) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _ratio(found: Any, expected: Any, known: int) -> Any:
+def ratio(found: Any, expected: Any, known: int) -> Any:
     """found / expected, drawn towards 1 by as much as chance explains; `known` of the numbers could be chosen
     to make the sums agree."""
     out = np.ones(len(found))
@@ -79,18 +79,18 @@ def fit(found: Any, spent: Any) -> Any:
         for step in range(steps):
             expected += mean * by_step[step] * spent[step]
         trend = _trend(found_by_part, expected, ages, 0.0)
-        by_part = trend * _ratio(found_by_part, expected * trend, 2)
+        by_part = trend * ratio(found_by_part, expected * trend, 2)
         if steps > 1:
             expected = np.zeros(steps)
             for step in range(steps):
                 expected[step] = mean * (spent[step] * by_part).sum()
             trend = _trend(found_by_step, expected, scores, PROPORTIONAL)
-            by_step = trend * _ratio(found_by_step, expected * trend, 2)
+            by_step = trend * ratio(found_by_step, expected * trend, 2)
     whole = spent * by_part * by_step.reshape(steps, 1)
     mean = results / whole.sum()
     both = np.ones(found.shape)
     if steps > 1:
-        both = _ratio(found.ravel(), mean * whole.ravel(), steps + parts - 1).reshape(found.shape)
+        both = ratio(found.ravel(), mean * whole.ravel(), steps + parts - 1).reshape(found.shape)
     return mean * by_part, by_step, both
 
 

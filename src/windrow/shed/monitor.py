@@ -323,4 +323,5 @@ def recall_between(found: float, missed: float, low: float, high: float) -> tupl
     """Estimate, low and high of the recall; what was found is certain."""
     if found + missed == 0:
         return 1.0, 1.0, 1.0
-    return found / (found + missed), found / (found + high), found / (found + max(low, 0.0))
+    ends = found / (found + high), found / (found + max(low, 0.0))
+    return found / (found + missed), float(ends[0]), float(ends[1])
