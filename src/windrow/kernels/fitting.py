@@ -26,7 +26,7 @@ over a whole window."""
 
 
 @njit(cache=True, nogil=True)
-def _trend(found: Any, expected: Any, x: Any, start: float) -> Any:
+def trend_of(found: Any, expected: Any, x: Any, start: float) -> Any:
     """exp(g x), with g as the counts make it most likely and drawn towards `start`."""
     total, g = found.sum(), start
     if total > 0.0 and expected.sum() > 0.0:
@@ -78,13 +78,13 @@ def fit(found: Any, spent: Any) -> Any:
         expected = np.zeros(parts)
         for step in range(steps):
             expected += mean * by_step[step] * spent[step]
-        trend = _trend(found_by_part, expected, ages, 0.0)
+        trend = trend_of(found_by_part, expected, ages, 0.0)
         by_part = trend * ratio(found_by_part, expected * trend, 2)
         if steps > 1:
             expected = np.zeros(steps)
             for step in range(steps):
                 expected[step] = mean * (spent[step] * by_part).sum()
-            trend = _trend(found_by_step, expected, scores, PROPORTIONAL)
+            trend = trend_of(found_by_step, expected, scores, PROPORTIONAL)
             by_step = trend * ratio(found_by_step, expected * trend, 2)
     whole = spent * by_part * by_step.reshape(steps, 1)
     mean = results / whole.sum()

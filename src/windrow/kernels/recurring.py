@@ -11,14 +11,16 @@ from typing import Any
 
 from numba import njit
 
+TOP = 3
+"""The highest level begins at two to the power of so many matches just now."""
+
 
 @njit(cache=True, inline="always")
 def _level(matches: float, since: float, decay: float, levels: int) -> int:
     if matches == 0.0:
         return 0
     lately = matches * exp(-decay * max(0.0, since))
-    # The top level begins at two matches just now.
-    level = int(log2(max(lately, 1e-9)) + 1000.0) - 1000 + levels - 2
+    level = int(log2(max(lately, 1e-9)) + 1000.0) - 1000 + levels - TOP - 1
     return min(max(level, 1), levels - 1)
 
 

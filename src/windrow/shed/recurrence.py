@@ -2,7 +2,8 @@
 
 A row's matches fade (a quarter of a window halves them), and their number tells its level: 0 without any,
 then one level a doubling. By level the results that rows find are counted, and those that were expected of
-them by age and key alone; the ratio is the level's factor, drawn towards 1 by as much as chance explains.
+them by age and key alone; the ratio is the level's factor. It begins as a trend, a power of the matches, and
+what it has beyond that is drawn towards 1 by as much as chance explains.
 Where stories break and end that is what iJoin's local priority goes by; where matches tell nothing beyond the
 key the factors come to be 1.
 """
@@ -19,6 +20,10 @@ Array = np.ndarray
 LEVELS = 8
 HALVED = 0.25
 """Windows in which matches fade to a half."""
+BEGIN = 0.5
+"""Power of the matches to begin with."""
+_MATCHES = np.log(2.0) * np.array([-1.0, *range(2 + recurring.TOP - LEVELS, recurring.TOP + 1)])
+"""Logarithm of the matches of each level; a row without any is taken to have half a one."""
 
 
 class Recurrence:
@@ -69,7 +74,8 @@ class Recurrence:
     def factors(self, now: int, span: float, matches: Array, matched: Array) -> Array:
         """How much more than others each row finds."""
         out = np.empty(len(matches))
-        factors = fitting.ratio(self._found, self._expected, 1)
+        trend = fitting.trend_of(self._found, self._expected, _MATCHES, BEGIN)
+        factors = trend * fitting.ratio(self._found, self._expected * trend, 2)
         recurring.look_up(factors, now, _fading(span), matches, matched, out)
         return out
 
