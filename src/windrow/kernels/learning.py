@@ -148,15 +148,3 @@ def priority(
         rank = starts[cell] + (at - part) * slopes[cell]
         rank *= (factor[at_half] + rise[at_half] * place) * (1.0 + 1e-9 * at)
         out[row] = rank if inside else 0.0
-
-
-@njit(cache=True, nogil=True)
-def rate_at(
-    ts: Any, scores: Any, now: int, middle: int, reach: int, span: float, rates: Any, out: Any
-) -> None:
-    """The rate of each row's step and part; 0 beyond the window."""
-    parts = rates.shape[1]
-    per_microsecond = parts / (1e6 * span)
-    for row in range(len(ts)):
-        part = int(max(0, now - ts[row]) * per_microsecond)
-        out[row] = rates[_step(scores, row, middle, reach), part] if part < parts else 0.0

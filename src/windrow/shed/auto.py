@@ -3,10 +3,9 @@
 How often a row's key came on the other streams so far is its score, as in PROB; the rows of the quantum under
 way do not count, so that what a row finds is never part of what foretells it. Results per second are learned
 by score and age (calibration.py), and rows rank by the fastest rate at which they can still bring results, as
-in AGE. Where results differ in importance, that is times the row's own, and times how much more rows find
-that have just found something (recurrence.py). Where ages do not matter this is PROB, where keys do not
-matter AGE, and where some keys follow the one and some the other it tells them apart, without being told.
-Without an equality only ages count.
+in AGE; where results differ in importance, times the row's own. Where ages do not matter this is PROB, where
+keys do not matter AGE, and where some keys follow the one and some the other it tells them apart, without
+being told. Without an equality only ages count.
 """
 
 from __future__ import annotations
@@ -27,14 +26,12 @@ from windrow.shed.context import Context
 from windrow.shed.forecast import Known, forecast
 from windrow.shed.frequency import KeyRates
 from windrow.shed.ranking import Room
-from windrow.shed.recurrence import Recurrence
 from windrow.shed.view import LESSON, Found, View
 from windrow.shed.worth import IMPORTANCE, ValuedRanking
 
 Array = np.ndarray
-SCORE, MATCHES, MATCHED = "score", "matches", "matched"
-"""Notes: rows per second of the other streams with the row's key, as of the end of a quantum lately; where
-results differ in importance, the row's matches as of its last one, and the time of that one."""
+SCORE = "score"
+"""Note: rows per second of the other streams with the row's key, as of the end of a quantum lately."""
 LARGE, TURNS = 4 * LESSON, 8
 """In windows of more rows than that, one row in so many is scored anew each quantum."""
 
@@ -47,9 +44,7 @@ class AutoRanking(ValuedRanking):
         self._keys = KeyRates(context, policy.width, policy.half_life, more=1.0)
         self._scored, self._valued = self._keys.known, policy.by is not None
         self.skips = not self._valued
-        valued = (IMPORTANCE, MATCHES, MATCHED) if self._valued else ()
-        self.notes = (*((SCORE,) if self._scored else ()), *valued)
-        self._recurring = [Recurrence(policy.half_life) for _ in context.words]
+        self.notes = (*((SCORE,) if self._scored else ()), *((IMPORTANCE,) if self._valued else ()))
         self._learned = [Calibration(policy.buckets, policy.half_life, self._scored) for _ in context.words]
         self._noted = [False] * len(context.words)
         """Per stream, whether the notes hold scores of all rows."""
@@ -78,12 +73,7 @@ class AutoRanking(ValuedRanking):
                 else:
                     own = np.arange(len(rows))
                     learned.found(own, self._score(view, rows), view.ts[rows], some.newest, stored, every)
-        if not self._valued:
-            return None
-        for again, view, rows, stored in zip(self._recurring, views, found.rows, found.stored, strict=True):
-            taught = float(every > 0)
-            again.found(rows, found.newest, stored, taught, view.span / 1e6, *_matches(view))
-        return super().found(views, found)
+        return super().found(views, found) if self._valued else None
 
     def settle(self, views: Sequence[View], room: Room) -> None:
         super().settle(views, room)
@@ -95,12 +85,7 @@ class AutoRanking(ValuedRanking):
                 rows = slice(0, len(view), view.sparse)
                 scores = self._scores(view)[rows] if every == 1 else self._score(view, rows)
                 ts, seconds = view.ts[rows], min(view.passed, passed)
-                span = view.span / 1e6
-                learned.lived(scores, ts, now, seconds, passed, span, view.sparse)
-                if self._valued:
-                    noted = (note[rows] for note in _matches(view))
-                    rates = learned.rates_at(scores, ts, now) * view.sparse
-                    self._recurring[view.stream].lived(rates, now, seconds, passed, span, *noted)
+                learned.lived(scores, ts, now, seconds, passed, view.span / 1e6, view.sparse)
             for view in views if self._scored else ():
                 self._keys.arrive(view, every)
             self._keys.settle(self._until, views[0].passed)
@@ -113,10 +98,7 @@ class AutoRanking(ValuedRanking):
 
     def rank(self, view: View, rng: np.random.Generator) -> Array:
         rank = self._learned[view.stream].priority(self._scores(view), view.ts, view.now)
-        if not self._valued:
-            return rank
-        again = self._recurring[view.stream].factors(view.now, view.span / 1e6, *_matches(view))
-        return rank * self.importance(view) * again
+        return rank * self.importance(view) if self._valued else rank
 
     def change(self, at: int, by: object) -> None:
         if not self._valued:
@@ -167,7 +149,6 @@ class AutoRanking(ValuedRanking):
         keys, sketches = self._keys.save()
         valued, _ = super().save()
         plain: dict[str, Any] = {"valued": valued, "learned": [p for p, _ in saved], "keys": keys}
-        plain["again"] = [each.save() for each in self._recurring]
         plain |= {"until": self._until, "noted": self._noted, "turn": self._turn}
         return plain, [*(part for _, part in saved), *sketches]
 
@@ -176,11 +157,5 @@ class AutoRanking(ValuedRanking):
         count = len(self._learned)
         for learned, saved, part in zip(self._learned, plain["learned"], parts[:count], strict=True):
             learned.load(saved, part)
-        for again, own in zip(self._recurring, plain["again"], strict=True):
-            again.load(own)
         self._keys.load(plain["keys"], parts[count:])
         self._until, self._noted, self._turn = plain["until"], list(plain["noted"]), plain["turn"]
-
-
-def _matches(view: View) -> tuple[Array, Array]:
-    return view.notes[MATCHES], view.notes[MATCHED]

@@ -190,12 +190,6 @@ class Calibration:
         learning.priority(ts, scores.view(np.int64), now, *scale, out)
         return out
 
-    def rates_at(self, scores: Array, ts: Array, now: int) -> Array:
-        """Results per second of rows of these scores and times."""
-        out = np.empty(len(ts))
-        learning.rate_at(ts, scores.view(np.int64), now, *self._scale, self._span, self.rates().whole, out)
-        return out
-
     def curve(self) -> AgeCurve:
         """Results of a row in each part of its window, whatever its score."""
         width = self._span / self._found.shape[1]

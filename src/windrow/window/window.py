@@ -62,6 +62,8 @@ class Window:
         self.end = 0
         self._moved = 0
         self._disordered_until = 0
+        self._weighed: int | None = None
+        """Bytes, once asked for, until anything changes."""
         self._columns: list[Array] = [np.empty(_SMALLEST, d) for d in (np.dtype(np.int64), *dtypes)]
 
     # -- what is in it ------------------------------------------------------------------------------
@@ -95,10 +97,10 @@ class Window:
 
     @property
     def nbytes(self) -> int:
-        arrays = sum(c.nbytes for c in self._columns)
-        return (
-            int(arrays) + sum(i.nbytes for i in self.indexes.values()) + sum(s.nbytes for s in self.segments)
-        )
+        if self._weighed is None:
+            parts = (self._columns, self.indexes.values(), self.segments)
+            self._weighed = sum(int(part.nbytes) for each in parts for part in each)
+        return self._weighed
 
     @property
     def nbytes_shrunk(self) -> int:
@@ -171,6 +173,7 @@ class Window:
 
     def index(self, by_hash: Mapping[tuple[int, ...], int | None], by_range: Collection[int]) -> None:
         """Keeps just these indexes: hash over words (with so many buckets), sorted runs by single words."""
+        self._weighed = None
         kept = {w: i for w, i in self.indexes.items() if w in by_hash and i.fixed_buckets == by_hash[w]}
         for words, buckets in by_hash.items():
             if words not in kept:
@@ -188,6 +191,7 @@ class Window:
         count = len(ts)
         if count == 0:
             return self.end
+        self._weighed = None
         self._reserve(count)
         start, end = self.end, self.end + count
         if start > self.first and ts[0] < self.ts[start - 1]:
@@ -224,6 +228,7 @@ class Window:
         positions = sliding.standing(alive, self.first)
         if len(positions) == len(alive):
             return
+        self._weighed = None
         ordered = self.ordered
         segments = self._thinned(positions)
         for k, column in enumerate(self._columns):
@@ -334,6 +339,7 @@ class Window:
         return (s.newest - s.oldest) * SEGMENTS_PER_WINDOW > 2 * self.span
 
     def _forget_segments(self) -> None:
+        self._weighed = None
         live = next((k for k, s in enumerate(self.segments) if self.offset_of(s) + s.rows > self.first), None)
         del self.segments[: len(self.segments) if live is None else live]
         if self.segments and self._is_long(self.segments[0]):
@@ -354,6 +360,7 @@ class Window:
 
     def _move(self, capacity: int) -> None:
         """Brings the live rows to the front of arrays of this capacity."""
+        self._weighed = None
         shift, live = self.first, len(self)
         for k, column in enumerate(self._columns):
             fresh = column if len(column) == capacity else np.empty(capacity, column.dtype)
