@@ -1,8 +1,7 @@
 """Rates by step of a score and part of the window, fitted to counts: two factors and what they leave out.
 
 Each factor begins as a trend, a power of the score and an exponential of the age: one number to be learned,
-for which a few results are enough. What the trend leaves out is learned as results come in. Before there are
-any the rate is in proportion to the score, as if it were what it is meant to be: rows met per second.
+for which a few results are enough. What the trend leaves out is learned as results come in.
 
 The tables are small, a thousand cells, and are fitted every few quanta: numpy would spend its time on calls.
 """
@@ -18,17 +17,15 @@ PRIOR = 1.0
 """Results at ratio 1 that every count begins with."""
 ROUNDS = 6
 NEWTON = 8
-PROPORTIONAL = 1.0
-"""Power of the score to begin with; an exponent of the age to begin with is 0."""
 LOOSE = 1.0
-"""How far from that the trends are expected to be, as a standard deviation: of the power, and of the exponent
-over a whole window."""
+"""How steep trends are expected to be, as a standard deviation: of the power of the score, and the exponent
+of the age over a whole window."""
 
 
 @njit(cache=True, nogil=True)
-def trend_of(found: Any, expected: Any, x: Any, start: float) -> Any:
-    """exp(g x), with g as the counts make it most likely and drawn towards `start`."""
-    total, g = found.sum(), start
+def _trend(found: Any, expected: Any, x: Any) -> Any:
+    """exp(g x), with g as the counts make it most likely and drawn towards 0."""
+    total, g = found.sum(), 0.0
     if total > 0.0 and expected.sum() > 0.0:
         seen = (found * x).sum()
         for _ in range(NEWTON):
@@ -36,13 +33,13 @@ def trend_of(found: Any, expected: Any, x: Any, start: float) -> Any:
             whole = weight.sum()
             mean = (weight * x).sum() / whole
             spread = (weight * x * x).sum() / whole - mean * mean
-            ascent = seen - total * mean - (g - start) / LOOSE**2
+            ascent = seen - total * mean - g / LOOSE**2
             g += min(max(ascent / (total * spread + 1 / LOOSE**2), -1.0), 1.0)
     return np.exp(g * x)
 
 
 @njit(cache=True, nogil=True)
-def ratio(found: Any, expected: Any, known: int) -> Any:
+def _ratio(found: Any, expected: Any, known: int) -> Any:
     """found / expected, drawn towards 1 by as much as chance explains; `known` of the numbers could be chosen
     to make the sums agree."""
     out = np.ones(len(found))
@@ -61,36 +58,30 @@ def ratio(found: Any, expected: Any, known: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def doublings(steps: int) -> Any:
-    """The logarithm of each step's score over that of the middle one."""
-    return (np.arange(steps) - steps // 2) * np.log(2.0)
-
-
-@njit(cache=True, nogil=True)
 def fit(found: Any, spent: Any) -> Any:
     """Results per second by part, factors by step, and factors by step and part; there are some results."""
     steps, parts = found.shape
     results = found.sum()
-    ages, scores = (np.arange(parts) + 0.5) / parts - 0.5, doublings(steps)
+    ages, scores = (np.arange(parts) + 0.5) / parts, np.arange(steps) * np.log(2.0)
     mean, by_part, by_step = results / spent.sum(), np.ones(parts), np.ones(steps)
     found_by_part, found_by_step = found.sum(axis=0), found.sum(axis=1)
     for _ in range(ROUNDS if steps > 1 else 1):
         expected = np.zeros(parts)
         for step in range(steps):
             expected += mean * by_step[step] * spent[step]
-        trend = trend_of(found_by_part, expected, ages, 0.0)
-        by_part = trend * ratio(found_by_part, expected * trend, 2)
+        trend = _trend(found_by_part, expected, ages)
+        by_part = trend * _ratio(found_by_part, expected * trend, 2)
         if steps > 1:
             expected = np.zeros(steps)
             for step in range(steps):
                 expected[step] = mean * (spent[step] * by_part).sum()
-            trend = trend_of(found_by_step, expected, scores, PROPORTIONAL)
-            by_step = trend * ratio(found_by_step, expected * trend, 2)
+            trend = _trend(found_by_step, expected, scores)
+            by_step = trend * _ratio(found_by_step, expected * trend, 2)
     whole = spent * by_part * by_step.reshape(steps, 1)
     mean = results / whole.sum()
     both = np.ones(found.shape)
     if steps > 1:
-        both = ratio(found.ravel(), mean * whole.ravel(), steps + parts - 1).reshape(found.shape)
+        both = _ratio(found.ravel(), mean * whole.ravel(), steps + parts - 1).reshape(found.shape)
     return mean * by_part, by_step, both
 
 

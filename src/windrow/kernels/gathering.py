@@ -140,11 +140,12 @@ def pick_fixed(address: int, rows: Any, first: int, out: Any) -> None:
 def pick_lengths(address: int, rows: Any, first: int, total: int, ends: Any) -> int:
     """Where the strings of these rows end when they follow `total` bytes; returns where the last does."""
     offsets = carray(_pointer(address), (_HUGE,), ends.dtype)
+    upto = np.int64(total)
     for r in range(len(rows)):
         at = rows[r] - first
-        total += np.int64(offsets[at + 1]) - np.int64(offsets[at])
-        ends[r] = total
-    return total
+        upto += np.int64(offsets[at + 1]) - np.int64(offsets[at])
+        ends[r] = upto
+    return int(upto)
 
 
 @njit(cache=True, nogil=True)
@@ -154,7 +155,7 @@ def pick_bytes(
     """The bytes of these rows' strings, from `begin` on. One by one: to look for neighbours that could be
     copied at once takes longer, for the processor cannot foresee how many there are."""
     offsets = carray(_pointer(offset_address), (_HUGE,), ends.dtype)
-    base, before = out.ctypes.data, begin
+    base, before = out.ctypes.data, np.int64(begin)
     for r in range(len(rows)):
         source = data_address + np.int64(offsets[rows[r] - first])
         end = np.int64(ends[r])

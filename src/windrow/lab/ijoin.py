@@ -189,7 +189,7 @@ def _policy(scheme: str, feeds: Feeds, setting: Setting) -> Policy:
             monitor=0.0,
         )
     if scheme == "AUTO":
-        return Auto(by=feeds.by, monitor=0.0)
+        return Auto(by=feeds.by)
     if scheme == "GREEDY":
         return Greedy(by=feeds.by, split="equal", monitor=0.0)
     plain: Mapping[str, type[Policy]] = {"FIFO": Fifo, "RAND": Random, "SIZE": Size}

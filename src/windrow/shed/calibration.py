@@ -230,8 +230,7 @@ def fit(found: Array, spent: Array) -> Rates:
     steps, parts = found.shape
     results, time = found.sum(), spent.sum()
     if results <= 0 or time <= 0:
-        begin = np.exp(fitting.PROPORTIONAL * fitting.doublings(steps))
-        return Rates(np.full(parts, 1e-9), begin, np.ones(found.shape))
+        return Rates(np.full(parts, 1e-9), np.ones(steps), np.ones(found.shape))
     by_part, by_step, both = fitting.fit(found, spent)
     if steps > 1:
         seen = np.flatnonzero(spent.sum(axis=1) > 0)

@@ -101,6 +101,10 @@ class Recent:
         step = max(1, len(sizes) // RECENT)
         self._sizes[stream] = np.concatenate([self._sizes[stream], sizes[::step]])[-RECENT:]
 
+    def __len__(self) -> int:
+        """How many streams there are."""
+        return len(self._sizes)
+
     def of(self, stream: int) -> Array:
         return self._sizes[stream]
 

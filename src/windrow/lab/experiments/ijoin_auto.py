@@ -1,8 +1,8 @@
 """Claim B3 on iJoin's feeds: AUTO, told what is important, beside all schemes of the paper.
 
 Streams and settings are those of Fig. 2, with seeds of their own; AUTO has none of IJOIN's thresholds and is
-given nothing but the importance. All results count, those found while it learns among them. As for the other
-schemes, no rows are watched: at ten rows one such row would be a tenth of the memory.
+given nothing but the importance. All results count, those found while it learns among them. One of its rows
+is watched, as is usual: where it lets go of rows that would have found something, that is how it learns.
 """
 
 from __future__ import annotations
