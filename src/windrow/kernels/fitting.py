@@ -1,7 +1,7 @@
 """Rates by step of a score and part of the window, fitted to counts: two factors and what they leave out.
 
-Each factor begins as a trend, a power of the score and an exponential of the age: one number to be learned,
-for which a few results are enough. What the trend leaves out is learned as results come in.
+The factor by part begins as a trend, an exponential of the age: one number to be learned, for which a few
+results are enough. What the trend leaves out is learned as results come in.
 
 The tables are small, a thousand cells, and are fitted every few quanta: numpy would spend its time on calls.
 """
@@ -18,8 +18,7 @@ PRIOR = 1.0
 ROUNDS = 6
 NEWTON = 8
 LOOSE = 1.0
-"""How steep trends are expected to be, as a standard deviation: of the power of the score, and the exponent
-of the age over a whole window."""
+"""How steep the trend is expected to be, as a standard deviation of its exponent over a whole window."""
 
 
 @njit(cache=True, nogil=True)
@@ -62,7 +61,7 @@ def fit(found: Any, spent: Any) -> Any:
     """Results per second by part, factors by step, and factors by step and part; there are some results."""
     steps, parts = found.shape
     results = found.sum()
-    ages, scores = (np.arange(parts) + 0.5) / parts, np.arange(steps) * np.log(2.0)
+    ages = (np.arange(parts) + 0.5) / parts
     mean, by_part, by_step = results / spent.sum(), np.ones(parts), np.ones(steps)
     found_by_part, found_by_step = found.sum(axis=0), found.sum(axis=1)
     for _ in range(ROUNDS if steps > 1 else 1):
@@ -75,8 +74,7 @@ def fit(found: Any, spent: Any) -> Any:
             expected = np.zeros(steps)
             for step in range(steps):
                 expected[step] = mean * (spent[step] * by_part).sum()
-            trend = _trend(found_by_step, expected, scores)
-            by_step = trend * _ratio(found_by_step, expected * trend, 2)
+            by_step = _ratio(found_by_step, expected, 1)
     whole = spent * by_part * by_step.reshape(steps, 1)
     mean = results / whole.sum()
     both = np.ones(found.shape)
