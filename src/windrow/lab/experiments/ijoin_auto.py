@@ -20,8 +20,8 @@ MEMORIES = {"full": (10, 15, 20), "quick": (10,)}
 SECONDS = {"full": 300, "quick": 150}
 SEEDS = {"full": range(1000, 1010), "quick": range(1000, 1002)}
 WITHIN = {"full": 0.02, "quick": 0.10}
-"""How far AUTO may lie behind the best, as a part of it. Two short runs of each tell less than ten, and at the
-longest lag nothing: AUTO has hardly seen a result when they end."""
+"""How far AUTO may lie behind the best, as a part of it. Two short runs of each tell less than ten, and nothing
+at the longest lag: AUTO has hardly seen a result when they end."""
 
 
 def parameters(size: Size) -> Mapping[str, Any]:
@@ -59,8 +59,8 @@ def assess(rows: Sequence[Row]) -> list[Claim]:
     return [
         Claim(
             "B3",
-            f"AUTO is at most {within:.0%} behind the best other scheme at lags of {judged} s; its importance "
-            "over that",
+            f"AUTO is at most {within:.0%} behind the best other scheme at lags of {judged} s; "
+            "its importance over that",
             part,
             min(value for lag in judged for value in part[f"lag {lag}"].values()) >= 1 - within,
         )
