@@ -20,8 +20,8 @@ MEMORIES = {"full": (10, 15, 20), "quick": (10,)}
 SECONDS = {"full": 300, "quick": 150}
 SEEDS = {"full": range(1000, 1010), "quick": range(1000, 1002)}
 WITHIN = {"full": 0.02, "quick": 0.10}
-"""How far AUTO may lie behind the best, as a part of it. Two short runs of each tell less than ten, and at the
-longest lag nothing: when they end AUTO has hardly seen a result."""
+"""How far AUTO may lie behind the best, as a part of it. Two short runs tell less than ten, and at a long
+lag nothing: AUTO has hardly seen a result when they end."""
 
 
 def parameters(size: Size) -> Mapping[str, Any]:
