@@ -1,8 +1,5 @@
 """Rates by step of a score and part of the window, fitted to counts: two factors and what they leave out.
 
-The factor by part begins as a trend, an exponential of the age: one number to be learned, for which a few
-results are enough. What the trend leaves out is learned as results come in.
-
 The tables are small, a thousand cells, and are fitted every few quanta: numpy would spend its time on calls.
 """
 
@@ -16,25 +13,6 @@ from numba import njit
 PRIOR = 1.0
 """Results at ratio 1 that every count begins with."""
 ROUNDS = 6
-NEWTON = 8
-LOOSE = 1.0
-"""How steep the trend is expected to be, as a standard deviation of its exponent over a whole window."""
-
-
-@njit(cache=True, nogil=True)
-def _trend(found: Any, expected: Any, x: Any) -> Any:
-    """exp(g x), with g as the counts make it most likely and drawn towards 0."""
-    total, g = found.sum(), 0.0
-    if total > 0.0 and expected.sum() > 0.0:
-        seen = (found * x).sum()
-        for _ in range(NEWTON):
-            weight = expected * np.exp(g * x)
-            whole = weight.sum()
-            mean = (weight * x).sum() / whole
-            spread = (weight * x * x).sum() / whole - mean * mean
-            ascent = seen - total * mean - g / LOOSE**2
-            g += min(max(ascent / (total * spread + 1 / LOOSE**2), -1.0), 1.0)
-    return np.exp(g * x)
 
 
 @njit(cache=True, nogil=True)
@@ -61,15 +39,13 @@ def fit(found: Any, spent: Any) -> Any:
     """Results per second by part, factors by step, and factors by step and part; there are some results."""
     steps, parts = found.shape
     results = found.sum()
-    ages = (np.arange(parts) + 0.5) / parts
     mean, by_part, by_step = results / spent.sum(), np.ones(parts), np.ones(steps)
     found_by_part, found_by_step = found.sum(axis=0), found.sum(axis=1)
     for _ in range(ROUNDS if steps > 1 else 1):
         expected = np.zeros(parts)
         for step in range(steps):
             expected += mean * by_step[step] * spent[step]
-        trend = _trend(found_by_part, expected, ages)
-        by_part = trend * _ratio(found_by_part, expected * trend, 2)
+        by_part = _ratio(found_by_part, expected, 1)
         if steps > 1:
             expected = np.zeros(steps)
             for step in range(steps):

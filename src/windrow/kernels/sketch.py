@@ -50,10 +50,9 @@ def add(cells: Any, keys: Any, amount: float) -> None:
 
 
 @njit(cache=True)
-def estimate(cells: Any, total: float, keys: Any, times: float, more: float, out: Any) -> None:
-    """Multiplies `out` by `times` the count of each key and `more`. The count is the middle of its four cells
-    less the share of others, but never more than the least of them nor below 0. `total` is what all add up
-    to."""
+def estimate(cells: Any, total: float, keys: Any, times: float, out: Any) -> None:
+    """Multiplies `out` by `times` the count of each key. That is the middle of its four cells less the
+    share of others, but never more than the least of them nor less than 0. `total` is what all add up to."""
     width = cells.shape[1]
     for k in range(len(keys)):
         least, most, together = np.inf, -np.inf, 0.0
@@ -66,4 +65,4 @@ def estimate(cells: Any, total: float, keys: Any, times: float, more: float, out
         # Taking off the others' share, (total - count) / (width - 1), keeps the order of the cells.
         middle = (together - least - most) / 2
         middle -= (total - middle) / (width - 1)
-        out[k] *= times * (max(0.0, min(least, middle)) + more)
+        out[k] *= times * max(0.0, min(least, middle))

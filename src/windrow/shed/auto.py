@@ -41,7 +41,7 @@ class AutoRanking(ValuedRanking):
 
     def __init__(self, policy: Auto, context: Context) -> None:
         super().__init__(policy.name, check_by(policy.by, "shed auto: by"), "min", context)
-        self._keys = KeyRates(context, policy.width, policy.half_life, more=1.0)
+        self._keys = KeyRates(context, policy.width, policy.half_life)
         self._scored, self._valued = self._keys.known, policy.by is not None
         self.skips = not self._valued
         self.notes = (*((SCORE,) if self._scored else ()), *((IMPORTANCE,) if self._valued else ()))

@@ -9,9 +9,8 @@ The rate of a step and part is
 
     mean  x  (how much more this part finds)  x  (how much more this step finds)  x  (what the two leave out)
 
-The first begins as a trend (kernels/fitting.py); what it has beyond that, and the others, are drawn towards 1
-by as much as chance explains (empirical Bayes). Where ages do not matter the first comes to be 1, where the
-score tells nothing the second, where both act separately the third.
+each factor drawn towards 1 by as much as chance explains (empirical Bayes). Where ages do not matter the
+first is 1, where the score tells nothing the second, where both act separately the third.
 """
 
 from __future__ import annotations

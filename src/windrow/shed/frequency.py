@@ -32,18 +32,9 @@ SOME = 64
 
 
 class KeyRates:
-    """How often the values of each equality come on each stream, lately.
+    """How often the values of each equality come on each stream, lately."""
 
-    Parameters
-    ----------
-    width, half_life
-        Of the sketches; half-life in windows.
-    more
-        Is added to each value's count: where counts are compared by their ratio, a value that has not come is
-        not to be infinitely rarer than one that came once.
-    """
-
-    def __init__(self, context: Context, width: int, half_life: float, more: float = 0.0) -> None:
+    def __init__(self, context: Context, width: int, half_life: float) -> None:
         self._at = [
             [(c, words.index(w)) for c, members in enumerate(context.classes) for w in members if w in words]
             for words in context.words
@@ -54,7 +45,6 @@ class KeyRates:
             (c, s): CountSketch(width) for c, streams in enumerate(self._streams) for s in streams
         }
         self._half_life = half_life
-        self._more = more
         self._passed = Passed()
         self._until: int | None = None
         self._spans = [0.0] * len(context.words)
@@ -88,9 +78,9 @@ class KeyRates:
             others = [s for s in self._streams[c] if s != view.stream]
             words = view.words[word][rows]
             if len(others) == 1:
-                self._sketches[c, others[0]].multiply(words, 1 / seconds, found, self._more)
+                self._sketches[c, others[0]].multiply(words, 1 / seconds, found)
                 continue
-            coming = [self._sketches[c, s].estimate(words, self._more) / seconds for s in others]
+            coming = [self._sketches[c, s].estimate(words) / seconds for s in others]
             held = [rate * self._spans[s] for rate, s in zip(coming, others, strict=True)]
             found *= sum(
                 rate * np.prod([h for k, h in enumerate(held) if k != j], axis=0)

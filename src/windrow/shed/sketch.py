@@ -46,16 +46,16 @@ class CountSketch:
         sketch.add(self._cells, words.view(np.int64), amount / self._unit)
         self.total += amount * len(words)
 
-    def estimate(self, words: Array, more: float = 0.0) -> Array:
-        """The count of each word, and `more`."""
+    def estimate(self, words: Array) -> Array:
+        """The count of each word."""
         out = np.ones(len(words))
-        self.multiply(words, 1.0, out, more)
+        self.multiply(words, 1.0, out)
         return out
 
-    def multiply(self, words: Array, times: float, out: Array, more: float = 0.0) -> None:
-        """Multiplies `out` by `times` the count of each word and `more`."""
-        total, unit = self.total / self._unit, self._unit
-        sketch.estimate(self._cells, total, words.view(np.int64), times * unit, more / unit, out)
+    def multiply(self, words: Array, times: float, out: Array) -> None:
+        """Multiplies `out` by `times` the count of each word."""
+        total = self.total / self._unit
+        sketch.estimate(self._cells, total, words.view(np.int64), times * self._unit, out)
 
     def fade(self, by: float) -> None:
         self.total *= by
