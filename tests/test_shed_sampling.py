@@ -10,7 +10,7 @@ import pytest
 
 import windrow as wr
 from windrow.errors import QueryError
-from windrow.kernels.chance import identify, skips, uniforms
+from windrow.kernels.chance import enlist, identify, uniforms
 from windrow.model.policy import Policy
 from windrow.model.samples import Cluster, PpsCluster, Sample, Uniform
 
@@ -340,8 +340,11 @@ def test_chances_are_even_and_independent() -> None:
 
 def test_skips_are_geometric() -> None:
     who = identify(3, np.arange(40_000.0), np.zeros(40_000, np.int64), np.zeros(40_000, np.int64))
-    assert (skips(who, 1.0) == 1).all()
-    drawn = skips(who, 0.2)
+    notes = np.zeros((5, len(who)))
+    enlist(who, np.full(len(who), 100.0), 0.0, 1.0, 0.0, (-3, -1), *notes)
+    assert (notes[0] == 1).all()
+    enlist(who, np.full(len(who), 100.0), 0.0, 0.2, 0.0, (-3, -1), *notes)
+    drawn = notes[0]
     assert drawn.min() == 1
     for k in range(1, 8):
         assert (drawn == k).mean() == pytest.approx(0.2 * 0.8 ** (k - 1), abs=0.008)

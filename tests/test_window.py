@@ -115,6 +115,34 @@ def test_indexes_can_come_and_go_while_rows_are_held():
     assert live(window) == list(range(30, 100))
 
 
+COLUMNS = {
+    "numbers": pa.array([3, 1, 4, 1, 5, 9], pa.int16()),
+    "numbers and nulls": pa.array([3, None, 4, 1, None, 9]),
+    "texts": pa.array(["", "a", "some longer text", "b", "eight888", "c"]),
+    "texts and nulls": pa.array(["", None, "x", "b", None, "c"]),
+    "bytes": pa.array([b"", b"\0\1", b"x", b"", b"y", b"z"]),
+    "large texts": pa.array(list("abcdef"), pa.large_string()),
+    "truths": pa.array([True, False, True, True, False, False]),
+    "decimals": pa.array([3, 1, 4, 1, 5, 9], pa.decimal128(9, 2)),
+    "lists": pa.array([[1], [], None, [2, 3], [4], [5]]),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@pytest.mark.parametrize("segments", [1, 2, 3])
+def test_rows_that_stay_keep_their_payload(kind, segments):
+    values = COLUMNS[kind]
+    window = Window(pa.schema([("v", values.type)]), [np.dtype(np.int64)], None)
+    for start in range(0, 6, 6 // segments):
+        part = pa.record_batch({"v": values.slice(start, 6 // segments)})
+        window.append(np.arange(len(part)) + start, [np.arange(len(part))], part)
+    for alive in ([1, 0, 1, 1, 0, 1], [0, 1, 1, 0], [1, 1], [0, 0]):
+        values = values.filter(pa.array(np.array(alive, bool)))
+        window.keep(np.array(alive, bool))
+        assert window.live_payload()["v"].to_pylist() == values.to_pylist()
+        window.live_payload().validate(full=True)
+
+
 def test_a_slice_of_a_large_table_does_not_keep_the_table():
     rows = batch(range(100_000))
     window = make()

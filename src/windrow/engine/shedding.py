@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.kernels.selecting import lowest
+from windrow.errors import QueryError
+from windrow.kernels.selecting import exempt, lifetimes, lowest
 from windrow.model.limit import MemoryLimit
 from windrow.model.measurements import Quality
 from windrow.model.policy import Policy
@@ -46,6 +47,7 @@ class Shedder:
     def __init__(self, policy: Policy, limit: MemoryLimit, context: Context) -> None:
         self.policy = policy
         self.limit = limit
+        self._whole = limit
         self.ranking: Ranking = make_ranking(policy, context)
         watches = policy.monitor > 0 and not self.ranking.samples
         self.monitor = Monitor(len(context.schemas)) if watches else None
@@ -133,6 +135,17 @@ class Shedder:
         if self.limit.kind == "bytes" and sum(window.nbytes for window in join.windows) > self.limit.size:
             for window in join.windows:
                 window.shrink()
+            self._check_holdable(join)
+
+    def _check_holdable(self, join: Join) -> None:
+        """Bytes can be too few for windows that are next to empty, which shows only when rows are there. The
+        limit of the whole join counts: a partition's share may be as small as its need."""
+        held, rows = sum(window.nbytes for window in join.windows), sum(map(len, join.windows))
+        if held > self._whole.size:
+            raise QueryError(
+                f"memory: {self._whole} is too little for this join: windows of {rows} rows in all take "
+                f"{held} B with their indexes; give at least {max(1024, 2 * held)} B"
+            )
 
     @property
     def _idle(self) -> bool:
@@ -273,8 +286,8 @@ class Shedder:
     def _watching(self, views: Sequence[View], costs: Sequence[float]) -> list[Watched]:
         """Sees to the number of watched rows; returns those of each view."""
         if self.monitor is None:
-            none = np.empty(0, np.int64)
-            return [Watched(none, none, none, none) for _ in views]
+            none, nobody = np.empty(0, np.int64), np.empty(0, bool)
+            return [Watched(none, none, nobody, none) for _ in views]
         rows = sum(map(len, views))
         cost = sum(c * len(v) for c, v in zip(costs, views, strict=True)) / max(rows, 1)
         cap = self.policy.monitor * self.limit.size / max(cost, 1e-9)
@@ -300,20 +313,16 @@ class Shedder:
             own[:] = self.ranking.rank(view, self._rng)
             if self.ranking.per_byte and len(views) > 1 and self.limit.kind == "bytes":
                 own /= cost
-            if gone[view.stream].any():
-                own[gone[view.stream]] = np.inf
-            own[seen.leaving] = np.inf
-            own[seen.rows[seen.ghost]] = np.inf
-            frees[begin:end] = cost
-            frees[begin:end][seen.rows] = 0.0
+            out = (gone[view.stream], seen.rows, seen.ghost, seen.leaving)
+            exempt(*out, cost, own, frees[begin:end])
         lowest(rank, frees, needed, low)
         for view, begin, end in zip(views, ends[:-1], ends[1:], strict=True):
             seen, mine = watched[view.stream], low[begin:end]
-            self.fairness.give_up(view.stream, view.ages(np.flatnonzero(mine)))
+            self.fairness.give_up(view.stream, *lifetimes(mine, view.ts, view.now))
             if self.monitor:
                 self.monitor.haunt(seen.slots[mine[seen.rows]])
                 mine[seen.rows] = False
-            np.logical_or(evicted[view.stream], mine, out=evicted[view.stream])
+            evicted[view.stream] |= mine
 
     def _pass(self, join: Join, now: int) -> None:
         """Event time goes on."""

@@ -17,6 +17,7 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 _ONE, _R11, _R33 = np.uint64(1), np.uint64(11), np.uint64(33)
 _UNIT = 2.0**-53
 _FAR = 2.0**53
+_FEW = 64
 
 
 @njit(cache=True, inline="always")
@@ -44,15 +45,20 @@ def _geometric(u: float, p: float, fails: float) -> float:
     return min(1.0 + np.floor(np.log(u) / fails), _FAR)
 
 
+@njit(cache=True, inline="always")
+def _identity(key: int, number: float, time: int, word: int) -> np.uint64:
+    h = _mix(np.uint64(key) + _STEP * np.uint64(np.int64(number)))
+    h = _mix(h ^ np.uint64(time))
+    return _mix(h + _STEP * np.uint64(word))
+
+
 @njit(cache=True)
 def identify(key: int, numbers: Any, ts: Any, words: Any) -> Any:
     """Who each row is: its number in its stream, its time and a word of it, so that rows of different
     partitions differ too."""
     out = np.empty(len(numbers), np.uint64)
     for r in range(len(numbers)):
-        h = _mix(np.uint64(key) + _STEP * np.uint64(np.int64(numbers[r])))
-        h = _mix(h ^ np.uint64(ts[r]))
-        out[r] = _mix(h + _STEP * np.uint64(words[r]))
+        out[r] = _identity(key, numbers[r], ts[r], words[r])
     return out
 
 
@@ -65,33 +71,100 @@ def uniforms(identities: Any, draw: int) -> Any:
     return out
 
 
-@njit(cache=True)
-def skips(identities: Any, p: float) -> Any:
-    """The number of each new row's first chosen result, each result being chosen with chance p."""
-    out = np.empty(len(identities))
+@njit(cache=True, nogil=True)
+def enlist(
+    identities: Any,
+    results: Any,
+    reach: float,
+    p: float,
+    monitored: float,
+    draws: Any,
+    nexts: Any,
+    bound: Any,
+    chance: Any,
+    extra: Any,
+    thin: Any,
+) -> None:
+    """Writes the notes of new rows that are expected to bring so many `results`, which are followed `reach`
+    standard deviations beyond (the notes as in `follow`). A row is monitored with chance `monitored`. `draws`
+    are the numbers of the draws that round the bound and choose who is monitored."""
     fails = np.log1p(-min(p, 1.0))
+    # The chance that the first so many coins all fail: most rows are told apart by it without a logarithm.
+    none = np.power(max(0.0, 1.0 - p), np.arange(_FEW))
     for r in range(len(identities)):
-        out[r] = _geometric(_uniform(identities[r], 0), p, fails)
+        who, expected = identities[r], results[r]
+        bound[r] = np.floor(expected + reach * np.sqrt(expected) + _uniform(who, draws[0]))
+        watched = monitored >= 1.0 or (monitored > 0.0 and _uniform(who, draws[1]) < monitored)
+        extra[r] = 1.0 / monitored if watched else 0.0
+        chance[r], thin[r] = p, 1.0
+        drawn = _uniform(who, 0)
+        if not watched and bound[r] < _FEW and drawn < none[int(bound[r])] * (1.0 - 1e-9):
+            nexts[r] = 0.0
+            continue
+        first = _geometric(drawn, p, fails)
+        nexts[r] = first if watched or first <= bound[r] else 0.0
+
+
+@njit(cache=True, nogil=True)
+def came_last(rows: Any, ts: Any, fresh: int, stream: int, latest: Any, last: Any) -> None:
+    """Whether the row of `stream` came later than those of the streams before, by result: then `last` is
+    that stream. Rows from `fresh` on came in this quantum, in order of time, and all others before them.
+    `latest` is the least number there is to begin with."""
+    for k in range(len(rows)):
+        row = rows[k]
+        if row >= fresh and ts[row] >= latest[k]:
+            latest[k] = ts[row]
+            last[k] = stream
+
+
+@njit(cache=True, nogil=True)
+def in_turn(last: Any, stream: int, others: Any, fresh: int, end: int) -> Any:
+    """The results of stored rows of `stream`, in the order in which the rows that found them came. Those
+    are `others`, from `fresh` to `end`, and stand in that order. Sorted by counting."""
+    starts = np.zeros(end - fresh + 1, np.int64)
+    for k in range(len(others)):
+        if last[k] != stream:
+            starts[others[k] - fresh + 1] += 1
+    for k in range(1, len(starts)):
+        starts[k] += starts[k - 1]
+    out = np.empty(starts[-1], np.int64)
+    for k in range(len(others)):
+        if last[k] != stream:
+            at = others[k] - fresh
+            out[starts[at]] = k
+            starts[at] += 1
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def follow(
-    rows: Any, identities: Any, p: float, num: Any, nexts: Any, bound: Any, chance: Any, extra: Any, thin: Any
-) -> Any:
+    which: Any,
+    rows: Any,
+    key: int,
+    number: Any,
+    ts: Any,
+    words: Any,
+    p: float,
+    num: Any,
+    nexts: Any,
+    bound: Any,
+    chance: Any,
+    extra: Any,
+    thin: Any,
+    weights: Any,
+    clusters: Any,
+) -> None:
     """Counts the results of stored rows and chooses among them (Memory, Fig. 4).
 
-    `rows` are the stored rows of the results, in the order in which the results came. `num` is how many
-    results a row has had, `nexts` the number of its next chosen one (0: none), `bound` how many are followed,
-    `chance` the chance its next one is chosen with. Rows with `extra` > 0 are followed beyond their bound,
-    and stand for so many there; rows stand for 1 / `thin` of those that had to go.
+    `rows` are the stored rows of all results, `which` the results to follow, in the order in which they came.
+    `num` is how many results a row has had, `nexts` the number of its next chosen one (0: none), `bound` how
+    many are followed, `chance` the chance its next one is chosen with. Rows with `extra` > 0 are followed
+    beyond their bound, and stand for so many there; rows stand for 1 / `thin` of those that had to go.
 
-    Returns weight (0: not chosen) and cluster of each result. Invariant: nexts[r] is 0 or above num[r].
+    Writes weight and cluster of the chosen results. Invariant: nexts[r] is 0 or above num[r].
     """
-    weights = np.zeros(len(rows))
-    clusters = np.full(len(rows), -1, np.int64)
     fails = np.log1p(-min(p, 1.0))
-    for k in range(len(rows)):
+    for k in which:
         r = rows[k]
         num[r] += 1.0
         if num[r] != nexts[r]:
@@ -101,23 +174,71 @@ def follow(
         if beyond:
             weight *= extra[r]
         weights[k] = weight
-        if thin[r] < 1.0 or (beyond and extra[r] > 1.0):
-            clusters[k] = np.int64(identities[k] >> _ONE)
-        elif weight > 1.0:
-            clusters[k] = np.int64(_mix(identities[k] + _STEP * np.uint64(num[r])) >> _ONE)
         chance[r] = p
-        nexts[r] = num[r] + _geometric(_uniform(identities[k], np.int64(num[r])), p, fails)
+        nexts[r] = num[r] + 1.0
+        if p < 1.0 or weight > 1.0:
+            who = _identity(key, number[r], ts[r], words[r])
+            if thin[r] < 1.0 or (beyond and extra[r] > 1.0):
+                clusters[k] = np.int64(who >> _ONE)
+            elif weight > 1.0:
+                clusters[k] = np.int64(_mix(who + _STEP * np.uint64(num[r])) >> _ONE)
+            nexts[r] = num[r] + _geometric(_uniform(who, np.int64(num[r])), p, fails)
         if nexts[r] > bound[r] and extra[r] == 0.0:
             nexts[r] = 0.0
-    return weights, clusters
 
 
 @njit(cache=True, nogil=True)
-def spread(rows: Any, weights: Any, stands: Any, seen: Any) -> float:
-    """What results of these weights add to the variance of their sum: of a row that `stands` for w rows and
-    has `seen` y, (1 - 1/w) y^2 in all. A row may occur often."""
+def stay(results: Any, shares: Any, further: Any, p: float) -> float:
+    """The part of its window a row stays on average (Theorem 4.2), where rows of so many whole `results` are
+    such `shares` of all and are followed `further` beyond them; twice as many as there are values of
+    `further`, which repeat."""
+    fails = np.log1p(-min(p, 1.0 - 1e-15))
+    theorem = beyond = 0.0
+    for k in range(len(results)):
+        n = results[k]
+        within = np.exp(fails * further[k % len(further)])
+        if n > 0.0:
+            theorem += shares[k] * within * (1.0 - (1.0 - p) * -np.expm1(fails * n) / (p * n))
+        beyond += 1.0 - within
+    return max(0.0, theorem) + beyond / len(results)
+
+
+@njit(cache=True, nogil=True)
+def weigh(
+    last: Any,
+    stream: int,
+    rows: Any,
+    stands: Any,
+    key: int,
+    number: Any,
+    ts: Any,
+    words: Any,
+    weights: Any,
+    heaviest: Any,
+    clusters: Any,
+) -> None:
+    """Multiplies the weights of results by what their rows of `stream`, where stored, stand for. The row that
+    stands for most gives its name to the result's cluster."""
+    for k in range(len(rows)):
+        if last[k] == stream:
+            continue
+        row = rows[k]
+        own = stands[row]
+        weights[k] *= own
+        if own > heaviest[k]:
+            heaviest[k] = own
+            clusters[k] = np.int64(_identity(key, number[row], ts[row], words[row]) >> _ONE)
+
+
+@njit(cache=True, nogil=True)
+def spread(last: Any, stream: int, rows: Any, weights: Any, stands: Any, seen: Any) -> float:
+    """What results of these weights add to the variance of their sum, on account of their rows of `stream`,
+    where stored: a row that `stands` for w rows and has `seen` y adds (1 - 1/w) y^2 in all. It may occur
+    often; results of weight 1 or less are certain, or not there."""
     total = 0.0
     for k in range(len(rows)):
+        if last[k] == stream or weights[k] <= 1.0:
+            continue
         row = rows[k]
         before = seen[row]
         seen[row] = before + weights[k]

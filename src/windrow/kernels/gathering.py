@@ -104,21 +104,60 @@ def _copy(source: Any, target: Any, width: Any) -> None:
     carray(_pointer(target), (1,), width)[0] = carray(_pointer(source), (1,), width)[0]
 
 
+@njit(cache=True, inline="always")
+def _copy_bytes(source: Any, target: Any, length: Any) -> None:
+    """Eight at a time; the last eight may overlap the ones before."""
+    if length >= 8:
+        for k in range(0, length - 8, 8):
+            _copy(source + k, target + k, np.uint64)
+        _copy(source + length - 8, target + length - 8, np.uint64)
+    elif length >= 4:
+        _copy(source, target, np.uint32)
+        _copy(source + length - 4, target + length - 4, np.uint32)
+    else:
+        for k in range(length):
+            _copy(source + k, target + k, np.uint8)
+
+
 @njit(cache=True, nogil=True)
 def gather_bytes(found: Any, ends: Any, out: Any) -> None:
-    """The strings' bytes, eight at a time; the last eight may overlap the ones before."""
+    """The strings' bytes."""
     base = out.ctypes.data
     for r in range(len(found)):
-        source = found[r]
-        target = base + np.int64(ends[r])
         length = np.int64(ends[r + 1]) - np.int64(ends[r])
-        if length >= 8:
-            for k in range(0, length - 8, 8):
-                _copy(source + k, target + k, np.uint64)
-            _copy(source + length - 8, target + length - 8, np.uint64)
-        elif length >= 4:
-            _copy(source, target, np.uint32)
-            _copy(source + length - 4, target + length - 4, np.uint32)
-        else:
-            for k in range(length):
-                _copy(source + k, target + k, np.uint8)
+        _copy_bytes(found[r], base + np.int64(ends[r]), length)
+
+
+@njit(cache=True, nogil=True)
+def pick_fixed(address: int, rows: Any, first: int, out: Any) -> None:
+    """Values of 1, 2, 4 or 8 bytes of one buffer; value 0 belongs to row `first`."""
+    source = carray(_pointer(address), (_HUGE,), out.dtype)
+    for r in range(len(rows)):
+        out[r] = source[rows[r] - first]
+
+
+@njit(cache=True, nogil=True)
+def pick_lengths(address: int, rows: Any, first: int, total: int, ends: Any) -> int:
+    """Where the strings of these rows end when they follow `total` bytes; returns where the last does."""
+    offsets = carray(_pointer(address), (_HUGE,), ends.dtype)
+    upto = np.int64(total)
+    for r in range(len(rows)):
+        at = rows[r] - first
+        upto += np.int64(offsets[at + 1]) - np.int64(offsets[at])
+        ends[r] = upto
+    return int(upto)
+
+
+@njit(cache=True, nogil=True)
+def pick_bytes(
+    offset_address: int, data_address: int, rows: Any, first: int, begin: int, ends: Any, out: Any
+) -> None:
+    """The bytes of these rows' strings, from `begin` on. One by one: to look for neighbours that could be
+    copied at once takes longer, for the processor cannot foresee how many there are."""
+    offsets = carray(_pointer(offset_address), (_HUGE,), ends.dtype)
+    base, before = out.ctypes.data, np.int64(begin)
+    for r in range(len(rows)):
+        source = data_address + np.int64(offsets[rows[r] - first])
+        end = np.int64(ends[r])
+        _copy_bytes(source, base + before, end - before)
+        before = end

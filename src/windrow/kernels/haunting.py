@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def haunted(noted: Any, rows: Any, ghost: Any, weight: Any, weights: Any) -> Any:
+    """Which results have a ghost among these `rows`, and its slot; `noted` has a row's slot plus one, 0 for
+    none. Their `weights` are multiplied by the ghost's."""
+    which, slots, found = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64), 0
+    for k in range(len(rows)):
+        slot = np.int64(noted[rows[k]]) - 1
+        if slot >= 0 and ghost[slot]:
+            which[found], slots[found] = k, slot
+            weights[k] *= weight[slot]
+            found += 1
+    return which[:found].copy(), slots[:found].copy()
 
 
 @njit(cache=True, nogil=True)

@@ -16,6 +16,8 @@ from numba import njit
 
 _DOUBLING = 2.0**-52
 """Of the bits of a float."""
+_SOME = 256
+"""Scores that are enough to know a middling one."""
 
 
 @njit(cache=True, inline="always")
@@ -34,6 +36,19 @@ def _step(scores: Any, row: int, middle: np.int64, reach: int) -> int:
     if reach == 0:
         return 0
     return int(_place(scores[row], middle, reach) + 0.5)
+
+
+@njit(cache=True, nogil=True)
+def middling(scores: Any) -> float:
+    """The median of the positive ones among some of the scores; 0 if there are none."""
+    some, found = np.empty(_SOME), 0
+    for row in range(0, len(scores), len(scores) // _SOME + 1):
+        some[found] = scores[row]
+        found += scores[row] > 0.0
+    if found == 0:
+        return 0.0
+    ascending = np.sort(some[:found])
+    return 0.5 * (ascending[(found - 1) // 2] + ascending[found // 2])
 
 
 @njit(cache=True, nogil=True)
@@ -116,16 +131,20 @@ def priority(
     what half a step's place on the scale adds, from `factor` on by `rise`. Of rows that are worth the same
     the oldest stay: so all ages are seen, and their worth is learned. 0 beyond the window."""
     parts = start.shape[1]
-    per_microsecond = parts / (1e6 * span)
+    per_microsecond, last, top = parts / (1e6 * span), float(parts), 2.0 * reach
+    starts, slopes = start.ravel(), slope.ravel()
+    known = reach > 0 and middle != 0
     for row in range(len(ts)):
-        passed = now - ts[row]
-        at = (passed if passed > 0 else 0) * per_microsecond
-        if at >= parts:
-            out[row] = 0.0
-            continue
-        part = int(at)
-        place = _place(scores[row], middle, reach) if reach else 0.0
-        half = int(2 * place)
-        step = (half + 1) >> 1
-        rank = start[step, part] + (at - part) * slope[step, part]
-        out[row] = rank * (factor[half] + rise[half] * place) * (1 + 1e-9 * at)
+        at = float(now - ts[row]) * per_microsecond
+        at = at if at > 0.0 else 0.0
+        inside = at < last
+        part = np.int32(at if inside else last - 1.0)
+        place = float(scores[row] - middle) * _DOUBLING + reach if known else 0.0
+        place = place if place > 0.0 else 0.0
+        place = place if place < top else top
+        half = np.int32(2.0 * place)
+        # Unsigned: numba need not look whether an index is negative.
+        cell, at_half = np.uint32(((half + 1) >> 1) * parts + part), np.uint32(half)
+        rank = starts[cell] + (at - part) * slopes[cell]
+        rank *= (factor[at_half] + rise[at_half] * place) * (1.0 + 1e-9 * at)
+        out[row] = rank if inside else 0.0

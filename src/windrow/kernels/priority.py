@@ -19,7 +19,8 @@ def match(rows: Any, times: Any, decay: float, matches: Any, matched: Any) -> No
         row, time = rows[k], float(times[k])
         since = time - matched[row]
         if since >= 0:
-            matches[row] = matches[row] * exp(-decay * since) + 1.0
+            before = matches[row]
+            matches[row] = 1.0 if before == 0.0 else before * exp(-decay * since) + 1.0
             matched[row] = time
         else:
             matches[row] += exp(decay * since)

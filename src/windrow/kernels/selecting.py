@@ -14,8 +14,9 @@ from numba import njit
 _FEW = 64
 """Rows that may as well be sorted."""
 _SAMPLE = 512
-_WIDE = 48
-"""Places of the sample on either side of where the border should be: four standard deviations at least."""
+_WIDE = 3.0
+"""How far on either side of where the border should be it is looked for, in standard deviations of its place
+in the sample."""
 
 
 @njit(cache=True, nogil=True)
@@ -25,16 +26,6 @@ def marked(notes: Any) -> Any:
     for row in range(len(notes)):
         out[found] = row
         found += notes[row] != 0.0
-    return out[:found].copy()
-
-
-@njit(cache=True, nogil=True)
-def marked_of(notes: Any, rows: Any) -> Any:
-    """Which of these rows have a note that is not 0."""
-    out, found = np.empty(len(rows) + 1, np.int64), 0
-    for k in range(len(rows)):
-        out[found] = k
-        found += notes[rows[k]] != 0.0
     return out[:found].copy()
 
 
@@ -74,7 +65,8 @@ def _border(rank: Any, frees: Any, needed: float) -> Any:
     while len(ranks) > _FEW:
         sample = np.sort(ranks[:: len(ranks) // _SAMPLE + 1])
         at = min(int(left / freed * len(sample)), len(sample) - 1)
-        low, high = sample[max(0, at - _WIDE)], min(most, sample[min(len(sample) - 1, at + _WIDE)])
+        wide = int(_WIDE * np.sqrt((at + 1) * (len(sample) - at) / len(sample))) + 1
+        low, high = sample[max(0, at - wide)], min(most, sample[min(len(sample) - 1, at + wide)])
         if low == sample[0] and high == sample[-1]:
             low = high = sample[at]
         below, within = _freed(ranks, worths, low, high)
@@ -105,3 +97,31 @@ def lowest(rank: Any, frees: Any, needed: float, out: Any) -> None:
         if rank[k] == border and left > 0.0:
             out[k] = True
             left -= frees[k]
+
+
+@njit(cache=True, nogil=True)
+def exempt(gone: Any, watched: Any, ghost: Any, leaving: Any, cost: float, rank: Any, frees: Any) -> None:
+    """Before `lowest`: rows that go in any case, and ghosts, get an infinite rank and are out of it. Watched
+    rows free nothing, all others a row's cost. `gone` is a mask over the rows, `ghost` over the `watched`."""
+    for row in range(len(rank)):
+        frees[row] = cost
+        rank[row] = np.inf if gone[row] else rank[row]
+    for k in range(len(watched)):
+        frees[watched[k]] = 0.0
+        if ghost[k]:
+            rank[watched[k]] = np.inf
+    for k in range(len(leaving)):
+        rank[leaving[k]] = np.inf
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc"})
+def lifetimes(low: Any, ts: Any, now: int) -> Any:
+    """Of the rows that are marked as `low`: how many there are, the sum of their ages in seconds, and that of
+    the ages' squares."""
+    count, total, squares = 0, 0.0, 0.0
+    for row in range(len(ts)):
+        age = (now - ts[row]) * 1e-6 if low[row] else 0.0
+        count += low[row]
+        total += age
+        squares += age * age
+    return count, total, squares

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import njit
 
 
@@ -20,3 +21,23 @@ def move_down(column: Any, positions: Any) -> None:
     """Brings the rows at `positions`, which ascend, to the front: none is written over before it is read."""
     for k in range(len(positions)):
         column[k] = column[positions[k]]
+
+
+@njit(cache=True, nogil=True)
+def span_of(ts: Any, positions: Any) -> Any:
+    """The least and the greatest of the times at `positions`, of which there is one at least."""
+    least = most = ts[positions[0]]
+    for k in range(len(positions)):
+        time = ts[positions[k]]
+        least, most = min(least, time), max(most, time)
+    return least, most
+
+
+@njit(cache=True, nogil=True)
+def standing(alive: Any, first: int) -> Any:
+    """The positions, from `first` on, of rows that are `alive`."""
+    out, kept = np.empty(len(alive) + 1, np.int64), 0
+    for row in range(len(alive)):
+        out[kept] = first + row
+        kept += alive[row]
+    return out[:kept]

@@ -26,6 +26,7 @@ import windrow as wr
 from windrow.lab.averages import average
 from windrow.lab.experiment import Row
 from windrow.model.importance import Greedy, Importance, Lookup, Size
+from windrow.model.learned import Auto
 from windrow.model.policies import Fifo, Random
 from windrow.model.policy import Policy
 from windrow.model.units import SECOND
@@ -36,7 +37,7 @@ NEAR, FAR = (0, 8), 16
 """Seconds from one feed to the other: at once or soon enough for a row that found something to find more, and
 so late that FIFO, and mostly IJOIN, let it go."""
 LAGS = (*NEAR, FAR)
-COLOURS = dict(zip((*SCHEMES, "EXACT"), ("C0", "C7", "C1", "C2", "C3", "black"), strict=True))
+COLOURS = dict(zip((*SCHEMES, "AUTO", "EXACT"), ("C0", "C7", "C1", "C2", "C3", "C4", "black"), strict=True))
 
 
 @dataclass(frozen=True)
@@ -187,6 +188,8 @@ def _policy(scheme: str, feeds: Feeds, setting: Setting) -> Policy:
             split="equal",
             monitor=0.0,
         )
+    if scheme == "AUTO":
+        return Auto(by=feeds.by)
     if scheme == "GREEDY":
         return Greedy(by=feeds.by, split="equal", monitor=0.0)
     plain: Mapping[str, type[Policy]] = {"FIFO": Fifo, "RAND": Random, "SIZE": Size}

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from windrow.errors import QueryError, unknown
+from windrow.model.importance import By
 from windrow.model.policy import Policy
 
 METHODS = ("priority", "envelope")
@@ -88,7 +89,7 @@ class Auto(Policy):
     """
 
     name = "auto"
-    by: str | Mapping[str, str] | None = None
+    by: By = None
     buckets: int = 40
     width: int = 8192
     half_life: float = 4.0

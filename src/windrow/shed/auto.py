@@ -32,8 +32,8 @@ from windrow.shed.worth import IMPORTANCE, ValuedRanking
 Array = np.ndarray
 SCORE = "score"
 """Note: rows per second of the other streams with the row's key, as of the end of a quantum lately."""
-TURNS = 4
-"""In large windows one row in so many is scored anew each quantum."""
+LARGE, TURNS = 4 * LESSON, 8
+"""In windows of more rows than that, one row in so many is scored anew each quantum."""
 
 
 class AutoRanking(ValuedRanking):
@@ -114,7 +114,7 @@ class AutoRanking(ValuedRanking):
     def _rescore(self, view: View) -> None:
         """What was counted in this quantum comes into the scores: of all rows, or in a large window of one in
         `TURNS`. Rates change slowly against quanta."""
-        if not self._noted[view.stream] or len(view) <= TURNS * LESSON:
+        if not self._noted[view.stream] or len(view) <= LARGE:
             self._noted[view.stream] = False
             self._scores(view)
             return

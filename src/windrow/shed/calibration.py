@@ -155,11 +155,9 @@ class Calibration:
         """Moves the scale by whole steps when the scores have left its middle."""
         if self._reach == 0:
             return
-        some = scores[:: len(scores) // 1000 + 1]
-        positive = some[some > 0]
-        if not len(positive):
+        median = learning.middling(scores)
+        if median == 0:
             return
-        median = float(np.median(positive))
         self._middle = self._middle or median
         moved = np.rint(np.log2(median / self._middle))
         if abs(moved) > REACH // 2:

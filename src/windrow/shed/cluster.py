@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.kernels.chance import spread, uniforms
+from windrow.kernels.chance import spread, uniforms, weigh
 from windrow.model.measurements import Quality
 from windrow.model.samples import Cluster, PpsCluster, Sampled
 from windrow.planning.sampling import mean_within, pps_constant
@@ -91,17 +91,14 @@ class ClusterRanking(Ranking):
         heaviest = np.ones(len(found))
         cluster = np.full(len(found), -1, np.int64)
         for s, (view, rows) in enumerate(zip(views, found.rows, strict=True)):
-            own = np.where(last != s, view.notes[WEIGHT][rows], 1.0)
-            weight *= own
-            more = np.flatnonzero(own > heaviest)
-            heaviest[more] = own[more]
-            who = self._identities.of(view, rows[more])
-            cluster[more] = (who >> np.uint64(1)).view(np.int64)
+            who = self._identities.parts(view)
+            weigh(last, s, rows, view.notes[WEIGHT], *who, weight, heaviest, cluster)
         chosen = weight > 0
+        # A row adds (1 - pi) y^2 in all, y being the weights of its results; of several rows of a result
+        # first-order terms only are counted.
         variance = sum(
-            self._spread(view, rows[mine], weight[mine])
+            spread(last, s, rows, weight, view.notes[WEIGHT], view.notes[SEEN])
             for s, (view, rows) in enumerate(zip(views, found.rows, strict=True))
-            if (mine := chosen & (last != s) & (weight > 1)).any()
         )
         self._tally.add(weight[chosen], float(variance))
         return Selection(chosen, weight[chosen], cluster[chosen])
@@ -198,12 +195,6 @@ class ClusterRanking(Ranking):
         drawn = self._identities.draw(view, 0)
         kept = view.notes[WEIGHT] > 0
         return np.divide(drawn, self._size(view), out=np.full(len(view), np.inf), where=kept)
-
-    @staticmethod
-    def _spread(view: View, rows: Array, weights: Array) -> float:
-        """By how much these results add to the variance of the weights' sum. A row adds (1 - pi) y^2 in all,
-        y being the weights of its results; of several rows of a result first-order terms only are counted."""
-        return float(spread(rows, weights, view.notes[WEIGHT], view.notes[SEEN]))
 
     # -- over a restart -----------------------------------------------------------------------------
 

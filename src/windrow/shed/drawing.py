@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.kernels.chance import identify, uniforms
+from windrow.kernels.chance import came_last, identify, uniforms
 from windrow.model.measurements import Quality
 from windrow.shed.monitor import recall_interval
 from windrow.shed.ranking import Room
@@ -38,12 +38,10 @@ LEAST_ROWS = 16
 
 def last_to_arrive(views: Sequence[View], found: Found) -> Array:
     """The stream of the row that each result was found with, and that need not have been stored."""
-    last = np.zeros(len(found), np.int64)
+    last = np.full(len(found), len(views) - 1, np.int64)
     latest = np.full(len(found), _LONG_AGO)
     for view, rows in zip(views, found.rows, strict=True):
-        arrived = np.where(rows >= view.fresh, view.ts[rows], _LONG_AGO)
-        last[arrived >= latest] = view.stream
-        np.maximum(latest, arrived, out=latest)
+        came_last(rows, view.ts, view.fresh, view.stream, latest, last)
     return last
 
 
@@ -70,9 +68,13 @@ class Identities:
 
     def of(self, view: View, rows: Array | slice) -> Array:
         """Who these rows are."""
-        ts = view.ts[rows]
-        word = view.words[0][rows].view(np.int64) if view.words else ts
-        return identify(self._key or 0, view.notes[ROW][rows], ts, word)
+        key, numbers, ts, words = self.parts(view)
+        return identify(key, numbers[rows], ts[rows], words[rows])
+
+    def parts(self, view: View) -> tuple[int, Array, Array, Array]:
+        """What tells who rows are, as kernels take it."""
+        words = view.words[0].view(np.int64) if view.words else view.ts
+        return self._key or 0, view.notes[ROW], view.ts, words
 
     def draw(self, view: View, number: int) -> Array:
         """A number in (0, 1) of each row, the same for life; remembered as long as the view lasts."""
@@ -98,6 +100,10 @@ class Recent:
     def add(self, stream: int, sizes: Array) -> None:
         step = max(1, len(sizes) // RECENT)
         self._sizes[stream] = np.concatenate([self._sizes[stream], sizes[::step]])[-RECENT:]
+
+    def __len__(self) -> int:
+        """How many streams there are."""
+        return len(self._sizes)
 
     def of(self, stream: int) -> Array:
         return self._sizes[stream]

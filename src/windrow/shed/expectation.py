@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.errors import QueryError, unknown
+from windrow.kernels import chance
 from windrow.model.samples import Uniform
 from windrow.planning.age import AgeCurve
 from windrow.planning.sampling import AgeSample, FrequencySample
@@ -31,6 +32,9 @@ MANY = 1000.0
 
 
 class Expectation(Protocol):
+    learns: bool
+    """Whether it wants to be told what monitored rows found."""
+
     def arrive(self, view: View, need: Need) -> Array:
         """Results each new row is expected to bring."""
         ...
@@ -63,6 +67,8 @@ def beyond(results: Array | float, reach: float) -> Any:
 
 class ByKey:
     """The frequency model."""
+
+    learns = False
 
     def __init__(self, policy: Uniform, context: Context) -> None:
         self._reach = policy.reach
@@ -102,9 +108,7 @@ class ByKey:
             sample = FrequencySample(1.0, 1.0, np.full(len(n), 1 / len(n)), n).rounded(), within
             self._samples[stream] = sample
         rows, further = sample
-        within = (1 - p) ** further
-        theorem = float((rows.shares * rows.stay(p) * np.tile(within, 2)).sum())
-        return max(0.0, theorem) + float(1 - within.mean())  # the theorem rounds below 0 for tiny p
+        return chance.stay(rows.results, rows.shares, further, p) if p > 0 else 0.0
 
     def curves(self) -> Sequence[AgeCurve]:
         return ()
@@ -120,6 +124,8 @@ class ByKey:
 
 class ByAge:
     """The age model: all rows of a stream bring the same number, as its curve says."""
+
+    learns = True
 
     def __init__(self, policy: Uniform, context: Context) -> None:
         self._reach = policy.reach

@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray
-
 
 class Fairness:
     def __init__(self, streams: int) -> None:
@@ -25,11 +23,12 @@ class Fairness:
     def came(self, stream: int, rows: int) -> None:
         self._came[stream] += rows
 
-    def give_up(self, stream: int, lifetimes: Array) -> None:
-        """Rows go for lack of memory after so many seconds."""
-        self._given_up[stream] += len(lifetimes)
-        self._sum += float(lifetimes.sum())
-        self._squares += float(np.square(lifetimes).sum())
+    def give_up(self, stream: int, rows: int, seconds: float, squares: float) -> None:
+        """So many rows go for lack of memory; their lifetimes in seconds add up to so much, and so do the
+        squares of these."""
+        self._given_up[stream] += rows
+        self._sum += seconds
+        self._squares += squares
 
     def index(self, held: Sequence[int], spans: Sequence[float]) -> float:
         """From 1/n (one row was kept, n were not) to 1 (all were kept equally long).

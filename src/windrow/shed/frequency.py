@@ -19,12 +19,15 @@ from windrow.errors import QueryError
 from windrow.model.learned import Frequency
 from windrow.planning.age import AgeCurve
 from windrow.shed.context import Context
+from windrow.shed.drawing import Recent
 from windrow.shed.forecast import Known, groups
 from windrow.shed.ranking import Ranking, Room
 from windrow.shed.sketch import CountSketch, Passed
 from windrow.shed.view import View
 
 Array = np.ndarray
+SOME = 64
+"""Rows of a quantum whose rates are remembered for forecasts."""
 
 
 class KeyRates:
@@ -122,9 +125,13 @@ class FrequencyRanking(Ranking):
                 "shed: 'frequency' needs an equality in the predicate, such as a.k = b.k; use 'age' or 'auto'"
             )
         self._keys = KeyRates(context, policy.width, policy.half_life)
+        self._recent = Recent(len(context.words))
+        """Rates that rows had when they came: forecasts are of all rows, not of those that are kept."""
 
     def arrive(self, view: View, rng: np.random.Generator) -> None:
         if view.lesson:
+            step = max(1, (len(view) - view.fresh) // SOME)
+            self._recent.add(view.stream, self._keys.rates(view, slice(view.fresh, len(view), step)))
             self._keys.arrive(view, view.lesson)
 
     def settle(self, views: Sequence[View], room: Room) -> None:
@@ -137,15 +144,18 @@ class FrequencyRanking(Ranking):
     def known(self, views: Sequence[View], room: Room) -> list[Known] | None:
         known = []
         for view in views:
-            mine = np.flatnonzero(view.watched)
-            found, shares = groups(self._keys.rates(view, mine), view.weight[mine])
+            rates = self._recent.of(view.stream)
+            found, shares = groups(rates, np.ones(len(rates)))
             span = view.span / 1e6
             rate = self._keys.rows_per_second(view.stream)
             known.append(Known(AgeCurve((span,), span), rate, room.costs[view.stream], found, shares))
         return known
 
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
-        return self._keys.save()
+        plain, parts = self._keys.save()
+        return plain, [*self._recent.save(), *parts]
 
     def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
-        self._keys.load(plain, parts)
+        count = len(self._recent)
+        self._recent.load(parts[:count])
+        self._keys.load(plain, parts[count:])

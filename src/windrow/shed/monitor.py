@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.kernels import haunting
-from windrow.kernels.selecting import marked, marked_of
+from windrow.kernels.selecting import marked
 from windrow.shed.missed import missed_interval
 from windrow.shed.view import Found, View
 
@@ -146,7 +146,7 @@ class Monitor:
     def arrive(self, view: View, rng: np.random.Generator) -> None:
         if self.watching:
             fresh = view.notes[WATCH][view.fresh :]
-            self._watch(fresh, rng.random(len(fresh)) < self.chance)
+            self._watch(fresh, drawn(len(fresh), self.chance, rng))
 
     def found(self, found: Found, worth: Array | None = None) -> None:
         """Counts results; `worth` is what each is worth, where that is not the same for all."""
@@ -167,13 +167,8 @@ class Monitor:
         weights = np.ones(len(found))
         ghosts: list[tuple[Array, Array]] = []
         for view, rows in zip(found.views, found.rows, strict=True) if self.watching else ():
-            noted = view.notes[WATCH]
-            which = marked_of(noted, rows)
-            slots = noted[rows[which]].astype(np.int64) - 1
-            haunts = self._ghost[slots]
-            which, slots = which[haunts], slots[haunts]
+            which, slots = haunting.haunted(view.notes[WATCH], rows, self._ghost, self._weight, weights)
             if len(which):
-                weights[which] *= self._weight[slots]
                 ghosts.append((which, slots))
         return weights, ghosts
 
@@ -194,7 +189,7 @@ class Monitor:
         while self.chance * rows > cap and self.chance > 1e-9:
             self.chance /= 2
         for view in views:
-            self._watch(view.notes[WATCH], rng.random(len(view)) < self.chance)
+            self._watch(view.notes[WATCH], drawn(len(view), self.chance, rng))
 
     def adjust(self, views: Sequence[View], cap: float, rng: np.random.Generator) -> list[Watched]:
         """Holds the number of watched rows near `cap`; returns those of each view."""
@@ -242,8 +237,7 @@ class Monitor:
     def _accounts(self) -> list[Account]:
         return [self.results] if self.worth is None else [self.results, self.worth]
 
-    def _watch(self, column: Array, chosen: Array) -> None:
-        rows = np.flatnonzero(chosen)
+    def _watch(self, column: Array, rows: Array) -> None:
         if len(rows) > len(self._free):
             size, more = len(self._weight), max(64, len(self._weight), len(rows))
             self._weight = np.concatenate([self._weight, np.ones(more)])
@@ -300,6 +294,21 @@ class Monitor:
         self._free = np.empty(0, np.int64)
 
 
+def drawn(rows: int, chance: float, rng: np.random.Generator) -> Array:
+    """Which of so many rows are chosen, each with the same chance; by skips where it is small."""
+    if chance > 1 / 8:
+        return np.flatnonzero(rng.random(rows) < chance)
+    parts, at = [], -1
+    expected = rows * chance
+    while at < rows:
+        steps = rng.geometric(chance, int(expected + 4 * expected**0.5) + 4)
+        # A step may be as long as an integer can be; beyond the last row all are the same.
+        parts.append(at + np.cumsum(np.minimum(steps, rows + 1)))
+        at = int(parts[-1][-1])
+    places = np.concatenate(parts)
+    return places[: np.searchsorted(places, rows)]
+
+
 def recall_interval(
     found: float, true: float, variance: float, level: float = 0.95
 ) -> tuple[float, float, float]:
@@ -323,4 +332,5 @@ def recall_between(found: float, missed: float, low: float, high: float) -> tupl
     """Estimate, low and high of the recall; what was found is certain."""
     if found + missed == 0:
         return 1.0, 1.0, 1.0
-    return found / (found + missed), found / (found + high), found / (found + max(low, 0.0))
+    ends = found / (found + high), found / (found + max(low, 0.0))
+    return found / (found + missed), float(ends[0]), float(ends[1])

@@ -11,6 +11,7 @@ from windrow.kernels import sketch
 
 Array = np.ndarray
 ROWS = 4
+SMALLEST_UNIT = 1e-6
 
 
 class Passed:
@@ -30,14 +31,19 @@ class Passed:
 
 
 class CountSketch:
-    """Counts of values of any kind, as words."""
+    """Counts of values of any kind, as words.
+
+    Cells do not fade one by one: they are in a unit that grows as what was counted fades, so that newer
+    counts weigh more.
+    """
 
     def __init__(self, width: int) -> None:
         self._cells = np.zeros((ROWS, width))
         self.total = 0.0
+        self._unit = 1.0
 
     def add(self, words: Array, amount: float = 1.0) -> None:
-        sketch.add(self._cells, words.view(np.int64), amount)
+        sketch.add(self._cells, words.view(np.int64), amount / self._unit)
         self.total += amount * len(words)
 
     def estimate(self, words: Array) -> Array:
@@ -48,19 +54,23 @@ class CountSketch:
 
     def multiply(self, words: Array, times: float, out: Array) -> None:
         """Multiplies `out` by `times` the count of each word."""
-        sketch.estimate(self._cells, self.total, words.view(np.int64), times, out)
+        total = self.total / self._unit
+        sketch.estimate(self._cells, total, words.view(np.int64), times * self._unit, out)
 
     def fade(self, by: float) -> None:
-        self._cells *= by
         self.total *= by
+        self._unit *= by
+        if self._unit < SMALLEST_UNIT:
+            self._cells *= self._unit
+            self._unit = 1.0
 
     def save(self) -> tuple[dict[str, Any], pa.RecordBatch]:
         cells = pa.record_batch({"cells": self._cells.ravel()})
-        return {"total": self.total, "width": self._cells.shape[1]}, cells
+        return {"total": self.total, "unit": self._unit, "width": self._cells.shape[1]}, cells
 
     @classmethod
     def load(cls, plain: dict[str, Any], part: pa.RecordBatch) -> CountSketch:
         made = cls(plain["width"])
         made._cells[:] = part.column(0).to_numpy().reshape(made._cells.shape)
-        made.total = plain["total"]
+        made.total, made._unit = plain["total"], plain["unit"]
         return made

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.kernels.chance import follow, skips, uniforms
+from windrow.kernels.chance import enlist, follow, in_turn
 from windrow.model.measurements import Quality
 from windrow.model.samples import Uniform
 from windrow.planning.age import AgeCurve
@@ -39,7 +39,7 @@ from windrow.shed.drawing import (
     limits,
     usable,
 )
-from windrow.shed.expectation import Expectation, beyond, expectation
+from windrow.shed.expectation import Expectation, expectation
 from windrow.shed.need import Need
 from windrow.shed.ranking import Ranking, Room, Selection
 from windrow.shed.view import Found, View
@@ -95,30 +95,25 @@ class UniformRanking(Ranking):
         self._pace.arrive(len(view) - view.fresh)
         results = self._model.arrive(view, self._need)
         who = self._identities.of(view, fresh)
-        bound = np.floor(results + beyond(results, self._policy.reach) + uniforms(who, ROUNDED))
-        extra = np.where(uniforms(who, MONITORED) < self._monitored, 1 / max(self._monitored, LEAST), 0.0)
-        first = skips(who, self._p)
-        notes = view.notes
-        notes[NEXT][fresh] = np.where((first <= bound) | (extra > 0), first, 0.0)
-        notes[BOUND][fresh], notes[EXTRA][fresh] = bound, extra
-        notes[CHANCE][fresh], notes[THIN][fresh] = self._p, 1.0
+        notes = (view.notes[name][fresh] for name in (NEXT, BOUND, CHANCE, EXTRA, THIN))
+        monitored = max(self._monitored, LEAST) if self._monitored else 0.0
+        enlist(who, results, self._policy.reach, self._p, monitored, (ROUNDED, MONITORED), *notes)
 
     def select(self, views: Sequence[View], found: Found, rng: np.random.Generator) -> Selection:
         last = last_to_arrive(views, found)
         weight = np.zeros(len(found))
         cluster = np.full(len(found), -1, np.int64)
         for s, view in enumerate(views):
-            which = np.flatnonzero(last != s)
+            other = views[1 - s]
+            which = in_turn(last, s, found.rows[1 - s], other.fresh, len(other))
             if not len(which):
                 continue
-            stored, other = found.rows[s][which], found.rows[1 - s][which]
-            times = views[1 - s].ts[other]
-            self._learn(view, stored, times)
-            order = slice(None) if (times[1:] >= times[:-1]).all() else np.lexsort((other, times))
-            rows = stored[order]
+            if self._model.learns:
+                stored = found.rows[s][which]
+                self._learn(view, stored, other.ts[found.rows[1 - s][which]])
             notes = (view.notes[name] for name in (NUM, NEXT, BOUND, CHANCE, EXTRA, THIN))
-            given = follow(rows, self._identities.of(view, rows), self._p, *notes)
-            weight[which[order]], cluster[which[order]] = given
+            who = self._identities.parts(view)
+            follow(which, found.rows[s], *who, self._p, *notes, weight, cluster)
         chosen = weight > 0
         weight, cluster = weight[chosen], cluster[chosen]
         self._tally.add(weight, float((weight * (weight - 1)).sum()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -41,6 +42,57 @@ def gather(chunks: Sequence[pa.Array], places: Places) -> pa.Array:
     if pat.is_large_string(kind) or pat.is_large_binary(kind):
         return _strings(chunks, places, np.dtype(np.int64))
     return _by_take(chunks, places)
+
+
+@dataclass(frozen=True)
+class Picked:
+    """Rows of one chunk, ascending: those at `rows`, where `first` is the chunk's first row."""
+
+    rows: Array
+    first: int
+
+
+def pick(chunks: Sequence[pa.Array], picked: Sequence[Picked]) -> pa.Array:
+    """One column's values of the picked rows, chunk after chunk.
+
+    What `gather` does for rows in any order, in less time where they stand as the chunks have them.
+    """
+    kind = chunks[0].type
+    if all(chunk.null_count == 0 for chunk in chunks):
+        if (width := _fixed_width(kind)) and width <= 8:
+            return _picked_fixed(chunks, picked, width)
+        if pat.is_string(kind) or pat.is_binary(kind):
+            return _picked_strings(chunks, picked)
+    taken = [c.take(pa.array(p.rows - p.first)) for c, p in zip(chunks, picked, strict=True) if len(p.rows)]
+    return pa.concat_arrays(taken) if taken else pa.array([], kind)
+
+
+def _picked_fixed(chunks: Sequence[pa.Array], picked: Sequence[Picked], width: int) -> pa.Array:
+    ends = np.cumsum([0, *(len(p.rows) for p in picked)]).tolist()
+    out = _allocate(ends[-1], np.dtype(f"u{width}"))
+    addresses = _addresses(chunks, 1, width).tolist()
+    for address, p, a, b in zip(addresses, picked, ends[:-1], ends[1:], strict=True):
+        gathering.pick_fixed(address, p.rows, p.first, out[a:b])
+    return pa.Array.from_buffers(chunks[0].type, ends[-1], [None, pa.py_buffer(out)])
+
+
+def _picked_strings(chunks: Sequence[pa.Array], picked: Sequence[Picked]) -> pa.Array:
+    count = sum(len(p.rows) for p in picked)
+    offsets = _allocate(count + 1, np.dtype(np.int32))
+    offsets[0] = total = done = 0
+    places = list(zip(_addresses(chunks, 1, 4).tolist(), _addresses(chunks, 2, 0).tolist(), strict=True))
+    parts = []
+    for (address, _), p in zip(places, picked, strict=True):
+        ends = offsets[done + 1 : done + 1 + len(p.rows)]
+        parts.append((total, ends))
+        total = gathering.pick_lengths(address, p.rows, p.first, total, ends)
+        done += len(p.rows)
+    if total > _INT32_MAX:
+        raise pa.ArrowCapacityError(f"a column of {count} rows has {total} bytes of text")
+    data = _allocate(total, np.dtype(np.uint8))
+    for (address, source), p, (begin, ends) in zip(places, picked, parts, strict=True):
+        gathering.pick_bytes(address, source, p.rows, p.first, begin, ends, data)
+    return pa.Array.from_buffers(chunks[0].type, count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def _fixed_width(kind: pa.DataType) -> int:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from windrow.kernels import inverted, sliding
 from windrow.window.hash_index import HashIndex
-from windrow.window.payload import Places, gather
+from windrow.window.payload import Picked, Places, gather, pick
 from windrow.window.postings import Postings
 from windrow.window.segment import Run, Segment, owned
 
@@ -62,6 +62,8 @@ class Window:
         self.end = 0
         self._moved = 0
         self._disordered_until = 0
+        self._weighed: int | None = None
+        """Bytes, once asked for, until anything changes."""
         self._columns: list[Array] = [np.empty(_SMALLEST, d) for d in (np.dtype(np.int64), *dtypes)]
 
     # -- what is in it ------------------------------------------------------------------------------
@@ -95,10 +97,10 @@ class Window:
 
     @property
     def nbytes(self) -> int:
-        arrays = sum(c.nbytes for c in self._columns)
-        return (
-            int(arrays) + sum(i.nbytes for i in self.indexes.values()) + sum(s.nbytes for s in self.segments)
-        )
+        if self._weighed is None:
+            parts = (self._columns, self.indexes.values(), self.segments)
+            self._weighed = sum(int(part.nbytes) for each in parts for part in each)
+        return self._weighed
 
     @property
     def nbytes_shrunk(self) -> int:
@@ -171,6 +173,7 @@ class Window:
 
     def index(self, by_hash: Mapping[tuple[int, ...], int | None], by_range: Collection[int]) -> None:
         """Keeps just these indexes: hash over words (with so many buckets), sorted runs by single words."""
+        self._weighed = None
         kept = {w: i for w, i in self.indexes.items() if w in by_hash and i.fixed_buckets == by_hash[w]}
         for words, buckets in by_hash.items():
             if words not in kept:
@@ -188,6 +191,7 @@ class Window:
         count = len(ts)
         if count == 0:
             return self.end
+        self._weighed = None
         self._reserve(count)
         start, end = self.end, self.end + count
         if start > self.first and ts[0] < self.ts[start - 1]:
@@ -221,17 +225,18 @@ class Window:
     def keep(self, alive: Array, tight: bool = False) -> None:
         """Lets go of the live rows whose entry in the mask `alive` is false, wherever they stand, and if
         `tight` of room that was kept for more. Segments that lose nothing are left as they are."""
-        kept = np.flatnonzero(alive)
-        if len(kept) == len(alive):
+        positions = sliding.standing(alive, self.first)
+        if len(positions) == len(alive):
             return
-        ordered, positions = self.ordered, kept + self.first
+        self._weighed = None
+        ordered = self.ordered
         segments = self._thinned(positions)
         for k, column in enumerate(self._columns):
             if tight:
                 self._columns[k] = column[positions]
             else:
                 sliding.move_down(column, positions)
-        self._moved, self.first, self.end = self._moved + self.end, 0, len(kept)
+        self._moved, self.first, self.end = self._moved + self.end, 0, len(positions)
         self._disordered_until = 0 if ordered else self._moved + self.end
         self.segments = [s if self._is_indexed(s) else self._indexed(s) for s in segments]
         for index in self.indexes.values():
@@ -277,27 +282,31 @@ class Window:
         lose rows become one: few large copies take less time than many small ones."""
         places = np.searchsorted(positions, [*(self.offset_of(s) for s in self.segments), self.end])
         found: list[Segment] = []
-        losing: list[tuple[int, int, int]] = []  # from, to, bytes
+        losing: list[tuple[Segment, int, int]] = []
+        size = 0
         for s, a, b in zip(self.segments, places[:-1].tolist(), places[1:].tolist(), strict=True):
-            size = s.payload.get_total_buffer_size()
-            if losing and (b - a == s.rows or losing[-1][2] + size > _LARGEST):
+            whole, own = b - a == s.rows, s.payload.get_total_buffer_size()
+            if losing and (whole or size + own > _LARGEST):
                 found += self._copied(positions, losing)
-                losing = []
-            if b - a == s.rows:
+                losing, size = [], 0
+            if whole:
                 found.append(replace(s, start=self._moved + self.end + a))
-            else:
-                losing.append((a, b, size + (losing[-1][2] if losing else 0)))
+            elif a < b:
+                losing.append((s, a, b))
+                size += own
         return found + self._copied(positions, losing)
 
-    def _copied(self, positions: Array, parts: Sequence[tuple[int, int, int]]) -> list[Segment]:
+    def _copied(self, positions: Array, parts: Sequence[tuple[Segment, int, int]]) -> list[Segment]:
         """One segment of the rows that stay of some neighbours, if there are any."""
-        if not parts or parts[0][0] == parts[-1][1]:
+        if not parts:
             return []
-        begin = parts[0][0]
-        mine = positions[begin : parts[-1][1]]
-        ts = self.ts[mine]
-        start = self._moved + self.end + begin
-        return [Segment(start, self._payload(mine), int(ts.min()), int(ts.max()))]
+        begin, end = parts[0][1], parts[-1][2]
+        chunks = [s.payload for s, _, _ in parts]
+        picked = [Picked(positions[a:b], self.offset_of(s)) for s, a, b in parts]
+        columns = [pick([c.column(k) for c in chunks], picked) for k in range(len(self.schema))]
+        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        oldest, newest = sliding.span_of(self.ts, positions[begin:end])
+        return [Segment(self._moved + self.end + begin, payload, oldest, newest)]
 
     def _payload(self, positions: Array) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(self.gather(positions), schema=self.schema)
@@ -330,6 +339,7 @@ class Window:
         return (s.newest - s.oldest) * SEGMENTS_PER_WINDOW > 2 * self.span
 
     def _forget_segments(self) -> None:
+        self._weighed = None
         live = next((k for k, s in enumerate(self.segments) if self.offset_of(s) + s.rows > self.first), None)
         del self.segments[: len(self.segments) if live is None else live]
         if self.segments and self._is_long(self.segments[0]):
@@ -350,6 +360,7 @@ class Window:
 
     def _move(self, capacity: int) -> None:
         """Brings the live rows to the front of arrays of this capacity."""
+        self._weighed = None
         shift, live = self.first, len(self)
         for k, column in enumerate(self._columns):
             fresh = column if len(column) == capacity else np.empty(capacity, column.dtype)
