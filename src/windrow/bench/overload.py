@@ -34,8 +34,8 @@ WARM_UP = 5
 """Batches until windows are full and the throttle has settled."""
 PARTITIONS = 2
 NEAR = 0.2
-"""Fewer results than in `deadline`: building the millions a batch that it brings at twice the rate, and
-handing them to Spark, takes longer than the join and is not what is asked about."""
+"""Fewer results than in `deadline`, which brings millions a batch at twice the rate: to build them and hand
+them to Spark is not what is asked about."""
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("v", pa.float64())])
 
 
