@@ -24,7 +24,8 @@ from windrow.model.query import Query, Stream
 
 SPAN, TICK, SECONDS = 5.0, 0.5, 15.0
 LAGS, NOISE = (0.0, 1.25, 3.75), (2.0, 2.0, 50.0)
-ON = "abs(a.v - b.v) <= 1 and abs(a.v - c.v) <= 1 and abs(b.v - c.v) <= 1"
+NEAR = 1.0
+"""How near values must be to match."""
 WARM_UP = 12
 """Calls until windows are full and the throttle has settled."""
 FACTORS = (2, 4, 8)
@@ -60,16 +61,20 @@ def run(rows: int, console: Console) -> list[dict[str, Any]]:
     return figures
 
 
-def _query(**limits: Any) -> Query:
-    return Query({alias: Stream("ts", f"{SPAN} s", "scan") for alias in "abc"}, ON, **limits)
+def predicate(near: float = NEAR) -> str:
+    return " and ".join(f"abs({i}.v - {j}.v) <= {near:g}" for i, j in ("ab", "ac", "bc"))
 
 
-def sustainable() -> float:
+def _query(near: float = NEAR, **limits: Any) -> Query:
+    return Query({alias: Stream("ts", f"{SPAN} s", "scan") for alias in "abc"}, predicate(near), **limits)
+
+
+def sustainable(near: float = NEAR) -> float:
     """Rows per second and stream for which an exact call takes as long as its rows take to come."""
     rate, taken, before = 100.0, 0.0, (0.0, 0.0)
     while taken < TICK:
         before, rate = (rate, taken), rate * 1.5
-        operator = Operator(_query())
+        operator = Operator(_query(near))
         spent = []
         for part in calls(rate, SPAN + 4 * TICK):
             began = time.perf_counter()

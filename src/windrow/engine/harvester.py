@@ -39,6 +39,8 @@ the same and there are more than enough."""
 STRATA = 10
 """Parts of a window that an even sample looks into, at least."""
 QUANTA_BETWEEN_PLANS = 8
+ENOUGH, QUANTA_AT_EASE = 5_000, 4
+"""With so many results known, and while everything is looked at, one quantum in so many is learned from."""
 _KINDS = {"per stream": "stream", "pairwise": "pair"}
 
 
@@ -103,6 +105,9 @@ class Harvester:
         """Results of the rows from position `start` on."""
         stream = probe.direction.arriving
         flow = np.zeros(len(probe.direction.steps) + 1)
+        if (self.harvest is None or self.harvest.everything) and self._knows_enough:
+            yield from probe.run(join.windows, start)
+            return
         if self.harvest is None or self.harvest.everything:
             for partials in probe.run(join.windows, start, Look(flow=flow)):
                 self._learn(join, partials, 1.0, LEARNED_AT_EASE)
@@ -118,6 +123,13 @@ class Harvester:
             self.missed.blind += len(rows)
         if not self.harvest.directions[stream].idle:
             yield from probe.look(join.windows, rows[~drawn], Look(self._ages[stream]))
+
+    @property
+    def _knows_enough(self) -> bool:
+        """Whether this quantum's results, all of them found, need not be learned from."""
+        return (
+            self.lags is not None and bool(self.flows.quanta % QUANTA_AT_EASE) and self.lags.weight > ENOUGH
+        )
 
     def _draw(self, probe: Probe) -> Draw:
         """Through an index a look costs much the same however few ages are looked at; so there fewer rows are

@@ -4,7 +4,7 @@ Rates go from 100 to 150 to 50 rows/s and again, every 8 s; throttle and harvest
 interval, buffers hold 10 rows. An adaptation is charged 1 ms, twice what it takes here for five streams (Fig.
 8 to 10); the paper's took 10 ms. The paper does not say whether the streams lag, so both are run.
 
-This is at the paper's own rates: at a quarter of them some twenty rows come in half a second, whose chance
+This is at the paper's own rates: at a quarter of them some forty rows come in half a second, whose chance
 work moves the throttle more than the rates do. And the machine is such that the three streams just need no
 shedding at 100 rows/s, in the paper's words; on one made for aligned streams, lagging ones would never
 shed, and no interval could be better than another.
