@@ -17,7 +17,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 @pytest.mark.parametrize(
     ("name", "size"),
     [
-        ("news", ["--minutes", "30", "--stories", "8"]),
+        ("news", ["--minutes", "40", "--stories", "8"]),
         ("tracking", ["--seconds", "180", "--rate", "1.5"]),
     ],
 )

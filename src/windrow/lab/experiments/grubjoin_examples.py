@@ -18,7 +18,7 @@ from windrow.lab.slow_machine import Scene, compare
 
 SLOWER = {"full": (2.0, 5.0, 10.0, 20.0), "quick": (5.0,)}
 SEEDS = {"full": 3, "quick": 1}
-MINUTES, STORIES = {"full": 120.0, "quick": 30.0}, {"full": 12.0, "quick": 8.0}
+MINUTES, STORIES = {"full": 120.0, "quick": 40.0}, {"full": 12.0, "quick": 8.0}
 SECONDS, VEHICLES = {"full": 600.0, "quick": 180.0}, {"full": 4.0, "quick": 1.5}
 AHEAD = 1.5
 
