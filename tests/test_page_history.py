@@ -76,7 +76,8 @@ def test_batches_taken_together_have_the_recall_of_their_sums(told):
     points = history.joins["sensors"].points
     both = points[4].and_then(points[5])
     sums = [getattr(points[4], n) + getattr(points[5], n) for n in ("found", "true", "variance")]
-    assert both.recall == batch_recall(*sums, both.results, True)
+    assert both.unit == max(points[4].unit, points[5].unit)
+    assert both.recall == batch_recall(*sums, both.results, True, both.unit)
     assert min(p.throttle for p in points[4:6]) <= both.throttle <= max(p.throttle for p in points[4:6])
     assert isinstance(both, Point) and both.busy == max(points[4].busy, points[5].busy)
 

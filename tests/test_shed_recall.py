@@ -1,5 +1,7 @@
 """The interval of the recall: as wide as what was seen of the lost results allows."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -65,3 +67,7 @@ def test_more_ghosts_tell_more():
     assert few[1] < many[1] < 0.5 < many[2] < few[2]
     assert recall_interval(50, 100, 500, level=0.6)[1] > few[1]
     assert recall_interval(7, 7, 0) == recall_interval(0, 0, 0) == (1.0, 1.0, 1.0)
+    # Where hardly anything was looked at, to have seen nothing missed says little.
+    estimate, low, high = recall_interval(7, 7, 0, unit=500)
+    assert (estimate, high) == (1.0, 1.0) and low < 0.05
+    assert math.isnan(recall_interval(0, 0, 0, unit=500)[0])

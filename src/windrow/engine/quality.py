@@ -59,6 +59,7 @@ def _harvested(known: Quality, harvester: Harvester, conserved: bool) -> Quality
         high=found / (found + low) if found + low else 1.0,
         true=true,
         variance=known.variance + missed.variance,
+        unit=missed.unit,
     )
 
 

@@ -44,8 +44,8 @@ class Point:
         By stream.
     memory, room
         What windows hold of the limit and the limit itself, in bytes or rows.
-    found, true, variance
-        Of the recall: results known, their true number, its variance.
+    found, true, variance, unit
+        Of the recall: results known, their true number, its variance, what one row more would stand for.
     """
 
     batch: int
@@ -74,6 +74,7 @@ class Point:
     skew: float
     queries: Mapping[str, QueryPoint]
     batches: int = 1
+    unit: float = 0.0
 
     @classmethod
     def read(
@@ -109,6 +110,7 @@ class Point:
             throttle=join["throttle"] if any(p["deadline"] for p in parts) else None,
             limited=limited,
             **{name: sum(p[f"results_{name}"] for p in parts) for name in ("found", "true", "variance")},
+            unit=max((p.get("results_unit", 0.0) for p in parts), default=0.0),
             skew=join["skew"],
             queries=_queries(parts),
         )
@@ -116,7 +118,7 @@ class Point:
     @property
     def recall(self) -> tuple[float, float, float] | None:
         """Estimate and interval; None where nothing tells."""
-        told = batch_recall(self.found, self.true, self.variance, self.results, self.limited)
+        told = batch_recall(self.found, self.true, self.variance, self.results, self.limited, self.unit)
         return None if math.isnan(told[0]) else told
 
     def and_then(self, later: Point) -> Point:
@@ -129,7 +131,7 @@ class Point:
             "span", "results", "late", "untimed", "shed", "dropped", "results_late", "found", "true",
             "variance", "batches",
         )  # fmt: skip
-        largest = ("seconds", "busy", "window_rows", "memory", "skew", "limited")
+        largest = ("seconds", "busy", "window_rows", "memory", "skew", "limited", "unit")
         return replace(
             later,
             **{name: getattr(self, name) + getattr(later, name) for name in summed},
@@ -143,7 +145,7 @@ class Point:
     @cached_property
     def plain(self) -> dict[str, Any]:
         """As the page takes it."""
-        hidden = ("found", "true", "variance", "at", "rows", "queries")
+        hidden = ("found", "true", "variance", "unit", "at", "rows", "queries")
         told = {f.name: short(getattr(self, f.name)) for f in fields(self) if f.name not in hidden}
         recall = self.recall if self.limited else None
         return told | {

@@ -310,22 +310,24 @@ def drawn(rows: int, chance: float, rng: np.random.Generator) -> Array:
 
 
 def recall_interval(
-    found: float, true: float, variance: float, level: float = 0.95
+    found: float, true: float, variance: float, level: float = 0.95, unit: float = 0.0
 ) -> tuple[float, float, float]:
-    """Estimate, low and high of found / true, where `true` was estimated with this variance and nothing else
-    is known."""
+    """Estimate, low and high of found / true, where `true` was estimated with this variance from rows that
+    stand for up to `unit` results each."""
     missed = max(0.0, true - found)
-    step = variance / missed if missed else 0.0
+    if found + missed == 0 and unit:
+        return float("nan"), 0.0, 1.0
+    step = max(unit, variance / missed if missed else 0.0)
     return recall_between(found, missed, *missed_interval(missed, variance, step, level))
 
 
 def batch_recall(
-    found: float, true: float, variance: float, results: int, limited: bool
+    found: float, true: float, variance: float, results: int, limited: bool, unit: float = 0.0
 ) -> tuple[float, float, float]:
     """Of a batch or several: as `recall_interval`; 1 where nothing can be lost, NaN where nothing tells."""
     if true == 0 and results:
         return (1.0, 1.0, 1.0) if not limited else (float("nan"), 0.0, 1.0)
-    return recall_interval(found, true, variance)
+    return recall_interval(found, true, variance, unit=unit)
 
 
 def recall_between(found: float, missed: float, low: float, high: float) -> tuple[float, float, float]:

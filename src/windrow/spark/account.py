@@ -87,6 +87,7 @@ class Account:
             memory_room=None if self.limit is None else self.limit.size,
             seconds_allowed=self.allowed,
             learned=self.learned,
+            results_unit=now.unit if after.throttle < 1 or now.unit != then.unit else 0.0,
         )
 
 

@@ -147,6 +147,8 @@ class PartitionMetrics:
     """The partition's part of the deadline."""
     learned: Mapping[str, Any] | None = None
     """What it knows of the streams (`Knowledge` as JSON); in each batch some of the partitions tell it."""
+    results_unit: float = 0.0
+    """What one row more would stand for, had it been seen among those that tell what is missed."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -222,7 +224,8 @@ class BatchMetrics:
     def recall(self) -> tuple[float, float, float]:
         """Of this batch: estimate and 95 % interval; 1 where nothing was lost, NaN where nothing tells."""
         found, true, variance = (self.total(f"results_{name}") for name in ("found", "true", "variance"))
-        return batch_recall(found, true, variance, self.results, self.limited)
+        unit = max((p.results_unit for p in self.partitions), default=0.0)
+        return batch_recall(found, true, variance, self.results, self.limited, unit)
 
     @property
     def limited(self) -> bool:
