@@ -28,9 +28,9 @@ class Dashboard:
     """
 
     def __init__(self, query: StreamingQuery, port: int = 0, host: str = LOOPBACK) -> None:
-        self.history = History(_name(query))
+        self.history: History = History(_name(query))
         self._server = Server(self.history, Address(port, host))
-        self.url = self._server.url
+        self.url: str = self._server.url
         self._closing = threading.Event()
         self._watcher: threading.Thread | None = None
         self._watch(query)

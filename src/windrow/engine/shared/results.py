@@ -196,7 +196,7 @@ class Results(Mapping[str, pa.Table]):
     """Query name to its results, in order; a table is made when it is first looked at."""
 
     def __init__(self, answers: Mapping[str, Answer]) -> None:
-        self.answers = dict(answers)
+        self.answers: dict[str, Answer] = dict(answers)
         self._tables: dict[str, pa.Table] = {}
 
     def __getitem__(self, name: str) -> pa.Table:
