@@ -252,8 +252,8 @@ def bands(draw: st.DrawFn, a: str, b: str) -> list[Term]:
     elif form == "abs <":
         sql, test = f"abs({{l}} - {{r}}) < {epsilon}", lambda x, y: abs(x - y) < epsilon
     else:
-        sql = f"{{l}} between {{r}} - {epsilon} and {{r}} + {epsilon}"
-        test = lambda x, y: y - epsilon <= x <= y + epsilon  # noqa: E731
+        between = f"{{l}} between {{r}} - {epsilon} and {{r}} + {epsilon}"
+        sql, test = between, lambda x, y: y - epsilon <= x <= y + epsilon
     return [pair(sql, a, b, column, column, known(test), "band")]
 
 

@@ -75,13 +75,13 @@ def test_settings_can_be_replaced(file, tmp_path, monkeypatch):
     changes = [
         "join.partitions=8",
         "run.trigger=available now",
-        "streams.a.path=tmp/x",
+        "streams.a.path=data/x",
         "sink.options.k=true",
     ]
     pipeline = read_pipeline(file, changes)
     assert pipeline.partitions == 8
     assert pipeline.run.trigger.kind == "available now"
-    assert pipeline.sources[0].path == str(Path("/tmp/x").resolve())
+    assert pipeline.sources[0].path == str(Path("/data/x").resolve())
     assert pipeline.sink.options == {"k": "true"}
     with pytest.raises(QueryError, match=r"--set: expected section.key=value .* got 'partitions=8'"):
         read_pipeline(file, ["partitions=8"])

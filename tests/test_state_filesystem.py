@@ -65,9 +65,9 @@ def test_any_place_will_do(tmp_path: Path, root: Callable[[Path], object], cache
 
 
 def test_paths_and_urls() -> None:
-    for path in ("/tmp/a b", "file:///tmp/a%20b", "file:/tmp/a%20b"):
+    for path in ("/data/a b", "file:///data/a%20b", "file:/data/a%20b"):
         root = open_root(path)
-        assert isinstance(root, LocalRoot) and root.directory == Path("/tmp/a b")
+        assert isinstance(root, LocalRoot) and root.directory == Path("/data/a b")
     assert open_root("relative").directory == Path.cwd() / "relative"
 
 

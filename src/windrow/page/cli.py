@@ -7,10 +7,6 @@ from typing import Annotated
 
 import typer
 
-from windrow.errors import WindrowError
-
-WRONG = 2
-
 
 def report_command(
     run: Annotated[
@@ -33,10 +29,6 @@ def report_command(
     """
     from windrow.page.report import metrics_file, read_run, write_page
 
-    try:
-        history = read_run(run)
-        written = write_page(history, out or metrics_file(run).with_suffix(".html"))
-    except WindrowError as error:
-        typer.echo(f"{type(error).__name__}: {error}", err=True)
-        raise typer.Exit(WRONG) from None
+    history = read_run(run)
+    written = write_page(history, out or metrics_file(run).with_suffix(".html"))
     typer.echo(f"{written}: {history.batches:,} batches of {', '.join(history.joins) or 'no join'}")

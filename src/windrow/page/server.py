@@ -97,13 +97,14 @@ class _Http(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    server: _Http
     server_version = "windrow"
     sys_version = ""
     protocol_version = "HTTP/1.0"  # A connection a request: none outlives the server.
     timeout = 30
 
     def do_GET(self) -> None:
-        page = self.server.page  # type: ignore[attr-defined]
+        page = self.server.page
         asked = urlsplit(self.path)
         if page.loopback and not _is_here(self.headers.get("Host", "")):
             self._answer(HTTPStatus.FORBIDDEN, "text/plain", "this page is for its own machine only\n")

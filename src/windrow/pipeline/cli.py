@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from windrow.commands import print_json
+from windrow.commands import WRONG, print_json
 from windrow.errors import QueryError, WindrowError
 from windrow.page.address import LOOPBACK, Address
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from windrow.pipeline.description import Pipeline
 
 FAILED = 1
-WRONG = 2
 UiOption = Annotated[
     int | None,
     typer.Option(

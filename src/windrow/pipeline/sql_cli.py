@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from windrow.commands import print_json
+from windrow.commands import WRONG, print_json
 from windrow.errors import QueryError, WindrowError
 from windrow.page.address import LOOPBACK, Address
-from windrow.pipeline.cli import FAILED, WRONG, UiHostOption, UiOption, metrics_place
+from windrow.pipeline.cli import FAILED, UiHostOption, UiOption, metrics_place
 
 if TYPE_CHECKING:
     from windrow.statements.read import Parsed

@@ -197,8 +197,8 @@ class _Pending:
 def open_root(root: str | Root) -> Root:
     """The root that a path or URL names.
 
-    >>> open_root("file:///tmp/states").url
-    '/tmp/states'
+    >>> open_root("file:///data/states").url
+    '/data/states'
     """
     from windrow.state.local import LocalRoot
 
