@@ -136,6 +136,17 @@ def test_a_harvest_finds_most_of_the_results_in_a_part_of_the_time(exact: list[i
     assert tells(measured, sum(found) / sum(exact))
 
 
+def test_a_restored_operator_keeps_the_orders_that_probes_told_it() -> None:
+    """They come from many rows; those chosen anew, from the few that come next, would find far less."""
+    operator = timed(epsilon(deadline="0.5 s"), 60_000)
+    feed(operator, lagging(60, 40), 40)
+    assert operator.plan is not None and operator.measure().replans > 0
+    restored = wr.Operator.restore(operator.query, operator.snapshot())
+    row = pa.table({"ts": pa.array([40_000_000], pa.timestamp("us")), "v": [0.0]})
+    restored.process(dict.fromkeys("abc", row))
+    assert restored.plan is not None and restored.plan.orders == operator.plan.orders
+
+
 def test_dropping_uses_the_time_there_is() -> None:
     streams = lagging(60, 40)
     done = []

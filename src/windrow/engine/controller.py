@@ -40,7 +40,8 @@ class Controller:
         self.rates = [0.0] * len(query.streams)
         self.replans = 0
         self._statistics: JoinStatistics | None = None
-        self._learned: dict[int, tuple[int, ...]] = {}
+        self.learned: dict[int, tuple[int, ...]] = {}
+        """Orders that probes told to be better than those chosen from statistics; of all streams, or none."""
         self._next_look = 1024
         self._seen_rows = [0] * len(query.streams)
         self._seen_until: int | None = None
@@ -74,7 +75,7 @@ class Controller:
         so that who goes on from a stored state plans as who wrote it does."""
         join.plan = None
         self.rates = [0.0] * len(self.rates)
-        self._statistics, self._learned, self._next_look, self._seen_until = None, {}, 0, None
+        self._statistics, self.learned, self._next_look, self._seen_until = None, {}, 0, None
 
     def revise(self, join: Join, tally: Tally, newest: int | None) -> None:
         """Looks at the streams again if it is time, and at the orders if the streams have changed."""
@@ -98,7 +99,7 @@ class Controller:
         stats = statistics(
             self._query, join.predicate, join.classes, rates, _recent(join), residuals
         )  # fmt: skip
-        return make_plan(self._query, join.predicate, join.classes, stats, self._learned)
+        return make_plan(self._query, join.predicate, join.classes, stats, self.learned)
 
     def reorder(self, join: Join) -> None:
         """Under a deadline probes tell how often rows of each two streams match, when one of them is new; a
@@ -117,13 +118,13 @@ class Controller:
             if matrix[stream][order[1]] > WORTH_A_CHANGE * matrix[stream][better[1]]:
                 found[stream] = better
         if found != before:
-            self._learned = found
+            self.learned = found
             self.replans += 1
             self._install(join, self._statistics)
 
     def _install(self, join: Join, stats: JoinStatistics) -> None:
         self._statistics = stats
-        join.install(make_plan(self._query, join.predicate, join.classes, stats, self._learned))
+        join.install(make_plan(self._query, join.predicate, join.classes, stats, self.learned))
 
     def _look(
         self, join: Join, samples: Sequence[Sample], residuals: dict[Residual, float]

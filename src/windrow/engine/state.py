@@ -65,6 +65,7 @@ def capture(op: Operator) -> State:
     }
     if op._keeper is not None:
         head["keeper"] = op._keeper.save()
+        head["orders"] = list(op._controller.learned.values())
     if op._join is not None and op._join.saver is not None:
         head["saver"] = op._join.saver.save()
         head["lost"] = {"dropped": op._join.dropped, "conserved": op._join.conserved}
@@ -94,6 +95,7 @@ def fill(op: Op, state: State) -> Op:
     op._expiry.passes = head["passes"]
     if op._keeper is not None:
         op._keeper.load(head["keeper"])
+        op._controller.learned = {order[0]: tuple(order) for order in head.get("orders", ())}
     parts = iter(state.parts)
     held = [_take(parts, described) for described in head["streams"]]
     for stream, kept in enumerate(held):
