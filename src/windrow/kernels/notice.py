@@ -12,10 +12,9 @@ _told = False
 
 
 def is_compiled() -> bool:
-    """Whether compiled kernels were found on disk."""
-    cache = probing.probe_hash._cache
-    folder = Path(cache.cache_path)
-    return folder.is_dir() and any(folder.glob("probing.probe_hash*.nbi"))
+    """Whether compiled kernels were found on disk, be they those of this join or of another."""
+    folder = Path(probing.probe_hash._cache.cache_path)
+    return folder.is_dir() and any(folder.glob("*.nbi"))
 
 
 def announce_compilation() -> None:
