@@ -14,7 +14,7 @@ import numpy as np
 from windrow.engine.ages import Ages
 from windrow.engine.bounds import lookup_range
 from windrow.engine.partials import Partials
-from windrow.kernels import inverted, probing
+from windrow.kernels import inverted, probing, scanning
 from windrow.model.plan import Step, bound_word
 from windrow.model.predicate import Likeness, Word
 from windrow.window.hash_index import mix_words
@@ -108,14 +108,14 @@ class Search:
         extent = (first, window.end, window.ordered)
         if not step.driver:
             for bounds in parts:
-                yield _bind(probing.probe_all, *bounds, ts, *extent)
+                yield _bind(scanning.probe_all, *bounds, ts, *extent)
             return
         ranges = [c for c in step.driver if not isinstance(c, Likeness)]
         limits = lookup_range(ranges, step.stream, values)
         word = self.numbers[step.indexed[0]]
         if step.access.path == "scan":
             for bounds in parts:
-                yield _bind(probing.probe_scan, *limits, *bounds, window.column(word), ts, *extent)
+                yield _bind(scanning.probe_scan, *limits, *bounds, window.column(word), ts, *extent)
             return
         order = np.argsort(limits[0])
         for bounds in parts:

@@ -1,6 +1,6 @@
-"""Finding matches of probing rows in a window: by hash chain, in a sorted run, by scanning.
+"""Finding matches of probing rows in a window: by hash chain, or in a sorted run.
 
-All probes share one contract. Probe `i` looks for stored positions `p` with
+All probes, those of `scanning` too, share one contract. Probe `i` looks for stored positions `p` with
     first <= p,  oldest[i] <= ts[p] <= latest[i],
 and a match on the key or on the range [low[i], high[i]]. Found pairs go to `out_probe`, `out_row`. When these
 are full the kernel stops and notes in `state` exactly where, so that the next call goes on from there. It
@@ -15,7 +15,6 @@ import numpy as np
 from numba import njit
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_BLOCK = 1024
 LANES = 16
 """Chains followed at the same time. Following a chain means waiting for memory at every link; with many
 chains under way the waits overlap."""
@@ -196,105 +195,4 @@ def probe_sorted(
             compared += 1
             k += 1
         k = -1
-    return False, found, compared
-
-
-@njit(cache=True, nogil=True)
-def _count_in_range(values: Any, low: Any, high: Any) -> Any:
-    """Counted in an accumulator of the data's own width, over a slice of its own, so that it vectorises."""
-    count = np.int64(0)
-    for k in range(len(values)):
-        count += np.int64((values[k] >= low) & (values[k] <= high))
-    return count
-
-
-@njit(cache=True, nogil=True)
-def probe_scan(
-    state: Any,
-    low: Any,
-    high: Any,
-    oldest: Any,
-    latest: Any,
-    values: Any,
-    ts: Any,
-    first: int,
-    end: int,
-    ordered: bool,
-    out_probe: Any,
-    out_row: Any,
-) -> Any:
-    """Nested loops over blocks: a block is first counted, and only walked through if it has matches.
-
-    In a window ordered by time the loop covers just the rows within the time bounds.
-    """
-    room = len(out_row)
-    found = 0
-    compared = 0
-    resume = state[1]
-    for i in range(state[0], len(low)):
-        since = oldest[i]
-        until = latest[i]
-        a, b = first, end
-        if ordered:
-            a = lower(ts, first, end, since)
-            b = upper(ts, a, end, until)
-        if resume < 0:
-            compared += b - a
-        else:
-            a = resume
-            resume = -1
-        for block in range(a, b, _BLOCK):
-            stop = min(block + _BLOCK, b)
-            if _count_in_range(values[block:stop], low[i], high[i]) == 0:
-                continue
-            for p in range(block, stop):
-                if values[p] >= low[i] and values[p] <= high[i] and since <= ts[p] <= until:
-                    if found == room:
-                        state[0] = i
-                        state[1] = p
-                        return True, found, compared
-                    out_probe[found] = i
-                    out_row[found] = p
-                    found += 1
-    return False, found, compared
-
-
-@njit(cache=True, nogil=True)
-def probe_all(
-    state: Any,
-    oldest: Any,
-    latest: Any,
-    ts: Any,
-    first: int,
-    end: int,
-    ordered: bool,
-    out_probe: Any,
-    out_row: Any,
-) -> Any:
-    """Every row within the time bounds: for predicates that no index understands."""
-    room = len(out_row)
-    found = 0
-    compared = 0
-    resume = state[1]
-    for i in range(state[0], len(oldest)):
-        since = oldest[i]
-        until = latest[i]
-        a, b = first, end
-        if ordered:
-            a = lower(ts, first, end, since)
-            b = upper(ts, a, end, until)
-        if resume < 0:
-            compared += b - a
-        else:
-            a = resume
-            resume = -1
-        for p in range(a, b):
-            if since <= ts[p] <= until:
-                if found == room:
-                    state[0] = i
-                    state[1] = p
-                    return True, found, compared
-                out_probe[found] = i
-                out_row[found] = p
-                found += 1
     return False, found, compared
