@@ -96,6 +96,19 @@ def test_a_restored_operator_goes_on_the_same(policy: str) -> None:
         assert parts.measure().quality == whole.measure().quality or math.isnan(parts.measure().recall)
 
 
+def test_what_a_restored_operator_watches_does_not_grow() -> None:
+    """Slots of watched rows are used again, however often the operator moves."""
+    query = two("150 rows")
+    operator, sizes = wr.Operator(query), []
+    for tables in calls(12):
+        operator.process(tables)
+        blob, watched = operator.snapshot(), operator.measure().quality.watched_rows
+        operator = wr.Operator.restore(query, blob)
+        assert operator.measure().quality.watched_rows == watched
+        sizes.append(len(blob))
+    assert sizes[-1] < 1.5 * sizes[3]
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_bytes_are_bytes(policy: str) -> None:
     limit = 24 * 1024
