@@ -334,8 +334,9 @@ def batch_recall(
 
 
 def recall_between(found: float, missed: float, low: float, high: float) -> tuple[float, float, float]:
-    """Estimate, low and high of the recall; what was found is certain."""
+    """Estimate, low and high of the recall; what was found is certain. Where nothing was found and something
+    may be missed, nothing is known."""
     if found + missed == 0:
-        return 1.0, 1.0, 1.0
+        return (1.0, 1.0, 1.0) if high <= 0 else (float("nan"), 0.0, 1.0)
     ends = found / (found + high), found / (found + max(low, 0.0))
     return found / (found + missed), float(ends[0]), float(ends[1])
