@@ -194,6 +194,7 @@ class TimeKeeper:
             "waiting": self._waiting,
             "calls": self.calls,
             "overrun": self.overrun,
+            "hopeless": self._hopeless,
         }
 
     def load(self, saved: dict[str, Any]) -> None:
@@ -203,3 +204,4 @@ class TimeKeeper:
         self._interval_ends, self._came = saved["interval_ends"], saved["came"]
         self._consumed, self._waiting = saved["consumed"], saved["waiting"]
         self.calls, self.overrun = saved["calls"], saved["overrun"]
+        self._hopeless = saved["hopeless"]
