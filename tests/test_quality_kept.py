@@ -1,0 +1,95 @@
+"""What is told of an answer stays true over restarts, and where little of it was seen."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import windrow as wr
+from windrow.lab.clock import VirtualClock, WorkClock
+
+
+def rows(seconds: Any, **columns: Any) -> pa.Table:
+    times = (np.asarray(seconds) * 1e6).astype(np.int64)
+    return pa.table({"ts": pa.array(times, pa.timestamp("us")), **columns})
+
+
+def two(on: str = "a.k = b.k", within: str = "100 seconds", **options: Any) -> wr.Query:
+    return wr.Query({alias: wr.Stream("ts", within) for alias in "ab"}, on, **options)
+
+
+def slow(query: wr.Query, capacity: float, insertion: float = 0.0, blob: bytes | None = None) -> wr.Operator:
+    """On a virtual machine of so many comparisons a second."""
+    clock = WorkClock(VirtualClock(capacity, insertion))
+    made = wr.Operator(query, clock=clock) if blob is None else wr.Operator.restore(query, blob, clock)
+    clock.operator = made
+    return made
+
+
+def told(operator: wr.Operator) -> tuple[float, float, float]:
+    measured = operator.measure()
+    return measured.recall, measured.recall_low, measured.recall_high
+
+
+def test_to_have_found_nothing_is_not_to_have_lost_nothing_for_lack_of_memory() -> None:
+    operator, count = wr.Operator(two(memory="20 rows", shed="fifo")), 500
+    operator.process({"a": rows(np.arange(count) / 10, k=np.arange(count))})
+    found = operator.process({"b": rows(50 + np.arange(count) / 100, k=np.arange(count))})
+    assert found.num_rows == 0
+    assert math.isnan(told(operator)[0]) and told(operator)[1:] == (0.0, 1.0)
+
+
+def test_to_have_found_nothing_is_not_to_have_lost_nothing_for_lack_of_time() -> None:
+    operator = slow(two("a.v > b.v + 1000", deadline="1 ms", shed="drop"), 100)
+    for call in range(4):
+        batch = rows(5 * call + np.arange(50) / 10, v=np.arange(50.0))
+        operator.process({"a": batch, "b": batch})
+    assert operator.measure().rows_dropped > 0 and operator.measure().results == 0
+    assert math.isnan(told(operator)[0]) and told(operator)[1:] == (0.0, 1.0)
+
+
+def test_a_restored_operator_knows_how_fast_rows_come() -> None:
+    """From all that came, not from the few rows of the next call."""
+    query = two(within="10 seconds")
+    operator = wr.Operator(query)
+    for call in range(4):
+        batch = rows(10 * call + np.arange(1000) / 100, k=np.arange(1000))
+        operator.process({"a": batch, "b": batch})
+    before = operator.measure()
+    restored = wr.Operator.restore(query, operator.snapshot())
+    assert restored.measure().replans == before.replans
+    restored.process(dict.fromkeys("ab", rows([40.0], k=[1])))
+    for alias, stream in restored.measure().streams.items():
+        assert stream.rate == before.streams[alias].rate == pytest.approx(100, rel=0.01)
+
+
+def test_rows_of_one_moment_are_not_a_million_a_second() -> None:
+    operator = wr.Operator(two())
+    operator.process({"a": rows([7.0], k=[1]), "b": rows([7.0] * 3, k=[1, 2, 3])})
+    assert [s.rate for s in operator.measure().streams.values()] == [1.0, 3.0]
+
+
+def test_a_hopeless_deadline_is_told_even_if_the_join_moves_after_every_call() -> None:
+    query, blob = two("a.v > b.v", deadline="1 ms"), None
+    with pytest.warns(UserWarning, match=r"may take 0\.001 s; taking rows in"):
+        for call in range(10):
+            operator = slow(query, 1_000, 1_000.0, blob)
+            batch = rows(call + np.arange(50) / 50, v=np.arange(50.0))
+            operator.process({"a": batch, "b": batch})
+            blob = operator.snapshot()
+
+
+def test_partitions_have_chances_of_their_own() -> None:
+    """With the same in all of them they err alike, and together several times more than is told."""
+    from windrow.spark.task import Task
+
+    seeds = [
+        Task(two(seed=seed), (), (), (), 4, "j", None).of(partition).query.seed
+        for seed in range(3)
+        for partition in range(4)
+    ]
+    assert len(set(seeds)) == 12
