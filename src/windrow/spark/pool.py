@@ -2,9 +2,9 @@
 
 A join writes its forecast to the pool's directory with every batch; at the start of a batch it reads those of
 all joins and divides the pool so that the worst recall, each over its weight, is as high as it can be. So
-parts follow the streams. A join of which nothing is known, new or of a policy without a model, has an even part,
-and what is left is divided among the others. One that has said nothing for a while has ended and gives its part
-back.
+parts follow the streams. A join of which nothing is known, new or of a policy without a model, has an even
+part, and what is left is divided among the others. One that has said nothing for a while has ended and gives
+its part back.
 
 Parts may differ when a batch is run again, since other joins have gone on: what is shed then differs too, and
 every answer given is still a part of the exact one, each result once.
