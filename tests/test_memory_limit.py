@@ -150,6 +150,19 @@ def test_without_monitored_rows_the_recall_is_not_known() -> None:
     assert (measured.recall_low, measured.recall_high) == (0.0, 1.0)
 
 
+@pytest.mark.parametrize("memory", ["150 rows", "8 KiB"])
+def test_rows_that_wait_for_the_first_sight_of_a_stream_are_told_of(memory: str) -> None:
+    tables = calls(1)[0]
+    operator = wr.Operator(two(memory))
+    with pytest.warns(
+        UserWarning, match=r"wait outside the windows until streams \['b'\] show their columns"
+    ):
+        operator.process({"a": tables["a"]})
+    known = wr.Operator(two(memory), {alias: table.schema for alias, table in tables.items()})
+    known.process({"a": tables["a"]})
+    assert known.measure().rows_waiting == 0 and known.measure().window_rows <= 150
+
+
 def test_eager_the_limit_holds_after_every_row() -> None:
     operator = wr.Operator(two("10 rows", evaluate="eager"))
     held = Counter[int]()
