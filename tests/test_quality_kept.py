@@ -93,3 +93,16 @@ def test_partitions_have_chances_of_their_own() -> None:
         for partition in range(4)
     ]
     assert len(set(seeds)) == 12
+
+
+def test_rows_without_importance_count_once_however_often_they_are_judged() -> None:
+    """By three documents, of which two are the same and one is of the past."""
+    query = two(memory="200 rows", shed=wr.Importance(by={"a": "a.w"}))
+    batch = rows(np.arange(100) / 10, k=np.arange(100), w=pa.array([None, 1.0] * 50))
+    operator = wr.Operator(query)
+    operator.process({"a": batch, "b": batch})
+    for at in (10_500_000, 10_500_000, 3):
+        operator.control({"at": at, "importance": {"a": "a.w * 2"}})
+    later = rows(11 + np.arange(10) / 10, k=np.arange(10), w=pa.array([None, 1.0] * 5))
+    operator.process({"a": later, "b": later})
+    assert operator.measure().quality.importance_missing == 55
