@@ -106,3 +106,23 @@ def test_rows_without_importance_count_once_however_often_they_are_judged() -> N
     later = rows(11 + np.arange(10) / 10, k=np.arange(10), w=pa.array([None, 1.0] * 5))
     operator.process({"a": later, "b": later})
     assert operator.measure().quality.importance_missing == 55
+
+
+def test_lags_are_learned_anew_when_counted_windows_come_to_cover_more_time() -> None:
+    """600 rows come in the first two seconds, and then in thirty; rows that match lie twenty apart."""
+    rng = np.random.default_rng(0)
+    calls: list[dict[str, pa.Table]] = [{} for _ in range(90)]
+    for alias, ahead in (("a", 0), ("b", 20)):
+        times = np.sort(np.concatenate([rng.uniform(0, 2, 600), rng.uniform(2, 90, 20 * 88)]))
+        values = (5 * (times + ahead) + rng.standard_normal(len(times))) % 1000
+        for second, call in enumerate(calls):
+            chosen = (times >= second) & (times < second + 1)
+            call[alias] = rows(times[chosen], v=values[chosen])
+    streams = {alias: wr.Stream("ts", "600 rows", "scan") for alias in "ab"}
+    found = []
+    for limits in ({}, {"deadline": "1 second"}):
+        operator = slow(wr.Query(streams, "abs(a.v - b.v) <= 1", **limits), 6_000)
+        found.append([operator.process(call).num_rows for call in calls])
+    exact, harvested = (sum(counts[45:]) for counts in found)
+    assert operator.measure().throttle < 0.6
+    assert harvested > 0.75 * exact
