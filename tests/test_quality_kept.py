@@ -108,8 +108,10 @@ def test_rows_without_importance_count_once_however_often_they_are_judged() -> N
     assert operator.measure().quality.importance_missing == 55
 
 
-def test_lags_are_learned_anew_when_counted_windows_come_to_cover_more_time() -> None:
-    """600 rows come in the first two seconds, and then in thirty; rows that match lie twenty apart."""
+@pytest.mark.parametrize("unit", [1, 3600])
+def test_lags_are_learned_anew_when_counted_windows_come_to_cover_more_time(unit: int) -> None:
+    """600 rows come in the first two seconds, and then in thirty; rows that match lie twenty apart. Or hours:
+    what was learned fades with the time that windows cover."""
     rng = np.random.default_rng(0)
     calls: list[dict[str, pa.Table]] = [{} for _ in range(90)]
     for alias, ahead in (("a", 0), ("b", 20)):
@@ -117,7 +119,7 @@ def test_lags_are_learned_anew_when_counted_windows_come_to_cover_more_time() ->
         values = (5 * (times + ahead) + rng.standard_normal(len(times))) % 1000
         for second, call in enumerate(calls):
             chosen = (times >= second) & (times < second + 1)
-            call[alias] = rows(times[chosen], v=values[chosen])
+            call[alias] = rows(times[chosen] * unit, v=values[chosen])
     streams = {alias: wr.Stream("ts", "600 rows", "scan") for alias in "ab"}
     found = []
     for limits in ({}, {"deadline": "1 second"}):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windrow.engine.ages import FOREVER, Ages
-from windrow.engine.flows import SECOND, Flows, orders_of, rows_held
+from windrow.engine.flows import SECOND, Flows, covered, orders_of, rows_held
 from windrow.engine.probe import Look, Probe
 from windrow.model.harvest import BasicWindows, Harvest
 from windrow.model.plan import Plan
@@ -201,7 +201,7 @@ class Harvester:
         """How long windows are, in seconds. Of those counted in rows: as long as their rows were coming."""
         if self._basic is not None and self.lags is not None:
             return
-        spans = [window.span or _held_for(window) for window in join.windows]
+        spans = [window.span or covered(window) for window in join.windows]
         basic = self.policy.basic_of(spans)
         sizes = [span / SECOND for span in spans]
         self._basic = BasicWindows(tuple(sizes), tuple(min(basic / SECOND, size) for size in sizes))
@@ -215,7 +215,7 @@ class Harvester:
         if self._basic is None:
             return
         for window, size in zip(join.windows, self._basic.sizes, strict=True):
-            if window.span is None and not 1 / CHANGED < _held_for(window) / SECOND / size < CHANGED:
+            if window.span is None and not 1 / CHANGED < covered(window) / SECOND / size < CHANGED:
                 self._basic = self.lags = self.harvest = None
                 return
 
@@ -293,12 +293,6 @@ class Harvester:
             self._basic = BasicWindows(*(tuple(each) for each in saved["basic"]))
         self.flows.load(saved["flows"])
         self._worth = None if saved["worth"] is None else np.array(saved["worth"])
-
-
-def _held_for(window: Window) -> int:
-    """Microseconds that the rows of a window counted in rows cover."""
-    held = window.ts[window.first : window.end]
-    return max(1, int(held.max() - held.min())) if len(held) > 1 else SECOND
 
 
 def _micros(ages: Sequence[tuple[float, float]], size: float) -> Ages:
