@@ -253,3 +253,28 @@ def test_limits_as_people_write_them(text: str | int, size: int, shown: str) -> 
     limit = MemoryLimit.parse(text, "memory")
     assert limit == MemoryLimit("bytes", size)
     assert str(limit) == shown
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_keys_of_which_no_row_is_held_are_forgotten(text: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of keys are beside the windows and no limit holds them; the answer does not hang on them."""
+
+    def run() -> tuple[list[Counter[tuple]], int]:
+        streams = {alias: wr.Stream("ts", "3 rows per key") for alias in "ab"}
+        query = wr.Query(streams, on="a.k = b.k", memory="100 rows", shed="fifo")
+        operator, rng, found = wr.Operator(query), np.random.default_rng(0), []
+        for call in range(12):
+            tables = {}
+            for alias in "ab":
+                k = np.concatenate([1000 * call + np.arange(600), rng.integers(0, 9, 30)])
+                ts = pa.array(call * SECOND + np.arange(630), pa.timestamp("us"))
+                key = pa.array(k).cast(pa.string()) if text else k
+                tables[alias] = pa.table({"id": call * 630 + np.arange(630), "ts": ts, "k": key})
+            found.append(oracle.ids(operator.process(tables)))
+        return found, len(operator.snapshot())
+
+    found, size = run()
+    monkeypatch.setattr("windrow.engine.counting.FEW_KEYS", 1 << 40)
+    remembered, larger = run()
+    assert found == remembered and sum(map(len, found)) > 1000
+    assert size < larger / 3

@@ -285,6 +285,7 @@ class Operator:
             self._seq += sum(len(a.rows) for a in quantum) if self.query.counts_rows else 0
             at[:] = stop
         self._expire(arrivals, at)
+        self._join.forget_keys()
         self._controller.revise(self._join, self._tally, self._frontier.newest_of_all)
         if keeper is not None:
             self._controller.reorder(self._join)
