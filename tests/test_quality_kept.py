@@ -128,3 +128,16 @@ def test_lags_are_learned_anew_when_counted_windows_come_to_cover_more_time(unit
     exact, harvested = (sum(counts[45:]) for counts in found)
     assert operator.measure().throttle < 0.6
     assert harvested > 0.75 * exact
+
+
+def test_a_restored_operator_keeps_the_memory_it_was_given_last() -> None:
+    """As `wr.allocate` divides it; unless the query itself says something else by now."""
+    batch = rows(np.arange(100) / 10, k=np.arange(100))
+    operator = wr.Operator(two(memory="80 rows"))
+    operator.process({"a": batch, "b": batch})
+    operator.resize(wr.MemoryLimit("rows", 30))
+    later = rows(10 + np.arange(50) / 10, k=np.arange(50))
+    for memory, most in (("80 rows", 30), ("60 rows", 60)):
+        restored = wr.Operator.restore(two(memory=memory), operator.snapshot())
+        restored.process({"a": later, "b": later})
+        assert most - 10 < restored.measure().window_rows <= most
