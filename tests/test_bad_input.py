@@ -97,6 +97,12 @@ def test_a_wrong_window(within: object, words: list[str]) -> None:
         wr.Query({"a": TWO["a"], "b": wr.Stream("ts", within)}, "a.k = b.k")
 
 
+@pytest.mark.parametrize("seed", [-1, 1.5, "x", None])
+def test_a_wrong_seed(seed: object) -> None:
+    with refused(wr.QueryError, "seed", "whole number from 0 up", repr(seed)):
+        wr.Query(TWO, "a.k = b.k", seed=seed)
+
+
 def test_one_stream_only() -> None:
     with refused(wr.QueryError, "2 to 8", "got 1"):
         wr.Query({"a": TWO["a"]}, "a.k = 1")

@@ -126,6 +126,28 @@ def test_kill_9_of_the_driver_under_a_deadline(drivers: Drivers, at: Place, dead
         assert_exact(at)
 
 
+def test_kill_9_of_the_driver_under_both_limits(drivers: Drivers, tmp_path: Path) -> None:
+    """Quanta follow the clock, and what is shed follows quanta; but as much is found as if nobody was killed,
+    nothing twice, and the limit holds."""
+    places = [tmp_path / name for name in ("undisturbed", "killed")]
+    for place in places:
+        place.mkdir()
+    undisturbed, killed = (Place(place).write().arrive() for place in places)
+    options = {"memory": "60 rows", "deadline": "1 hour"}
+    drivers.driver.run("pairs", undisturbed, **options)
+    for batch, point in ((1, "mark"), (2, "results"), (3, "manifest")):
+        drivers.faults.plant(point, "pause", batch)
+        drivers.driver.order("pairs", killed, **options)
+        drivers.prepare()
+        drivers.faults.wait()
+        drivers.driver.kill()
+        drivers.faults.clear()
+    drivers.driver.run("pairs", killed, **options)
+    assert not killed.found() - killed.expected()
+    assert 0.7 * undisturbed.found().total() < killed.found().total() < killed.expected().total()
+    assert not verify(str(killed / "state")).damage
+
+
 def test_twins_publish_the_same_batch_at_the_same_time(drivers: Drivers, at: Place) -> None:
     drivers.driver.run("twins", at.arrive())
     assert_exact(at)

@@ -96,6 +96,19 @@ def test_a_restored_operator_goes_on_the_same(policy: str) -> None:
         assert parts.measure().quality == whole.measure().quality or math.isnan(parts.measure().recall)
 
 
+def test_what_a_restored_operator_watches_does_not_grow() -> None:
+    """Slots of watched rows are used again, however often the operator moves."""
+    query = two("150 rows")
+    operator, sizes = wr.Operator(query), []
+    for tables in calls(12):
+        operator.process(tables)
+        blob, watched = operator.snapshot(), operator.measure().quality.watched_rows
+        operator = wr.Operator.restore(query, blob)
+        assert operator.measure().quality.watched_rows == watched
+        sizes.append(len(blob))
+    assert sizes[-1] < 1.5 * sizes[3]
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_bytes_are_bytes(policy: str) -> None:
     limit = 24 * 1024
@@ -135,6 +148,19 @@ def test_without_monitored_rows_the_recall_is_not_known() -> None:
     measured = limited.measure()
     assert math.isnan(measured.recall)
     assert (measured.recall_low, measured.recall_high) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("memory", ["150 rows", "8 KiB"])
+def test_rows_that_wait_for_the_first_sight_of_a_stream_are_told_of(memory: str) -> None:
+    tables = calls(1)[0]
+    operator = wr.Operator(two(memory))
+    with pytest.warns(
+        UserWarning, match=r"wait outside the windows until streams \['b'\] show their columns"
+    ):
+        operator.process({"a": tables["a"]})
+    known = wr.Operator(two(memory), {alias: table.schema for alias, table in tables.items()})
+    known.process({"a": tables["a"]})
+    assert known.measure().rows_waiting == 0 and known.measure().window_rows <= 150
 
 
 def test_eager_the_limit_holds_after_every_row() -> None:
@@ -227,3 +253,28 @@ def test_limits_as_people_write_them(text: str | int, size: int, shown: str) -> 
     limit = MemoryLimit.parse(text, "memory")
     assert limit == MemoryLimit("bytes", size)
     assert str(limit) == shown
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_keys_of_which_no_row_is_held_are_forgotten(text: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of keys are beside the windows and no limit holds them; the answer does not hang on them."""
+
+    def run() -> tuple[list[Counter[tuple]], int]:
+        streams = {alias: wr.Stream("ts", "3 rows per key") for alias in "ab"}
+        query = wr.Query(streams, on="a.k = b.k", memory="100 rows", shed="fifo")
+        operator, rng, found = wr.Operator(query), np.random.default_rng(0), []
+        for call in range(12):
+            tables = {}
+            for alias in "ab":
+                k = np.concatenate([1000 * call + np.arange(600), rng.integers(0, 9, 30)])
+                ts = pa.array(call * SECOND + np.arange(630), pa.timestamp("us"))
+                key = pa.array(k).cast(pa.string()) if text else k
+                tables[alias] = pa.table({"id": call * 630 + np.arange(630), "ts": ts, "k": key})
+            found.append(oracle.ids(operator.process(tables)))
+        return found, len(operator.snapshot())
+
+    found, size = run()
+    monkeypatch.setattr("windrow.engine.counting.FEW_KEYS", 1 << 40)
+    remembered, larger = run()
+    assert found == remembered and sum(map(len, found)) > 1000
+    assert size < larger / 3

@@ -159,6 +159,22 @@ def test_a_pool_is_divided_by_forecasts(tmp_path):
     assert pool.part(one).size == 300, "the other has ended"
 
 
+def test_joins_of_which_nothing_is_known_leave_the_others_less_of_a_pool(tmp_path):
+    """All of them together never get more than there is, a join's first batch apart: so many as have shown
+    themselves by then it knows."""
+    now = [1000.0]
+    pool = wr.Pool("300 rows", str(tmp_path), clock=lambda: now[0])
+    one, two, three = (Scope("q", name) for name in ("one", "two", "three"))
+    assert [pool.part(scope).size for scope in (one, two, three)] == [300, 150, 100]
+    assert [pool.part(scope).size for scope in (one, two, three)] == [100, 100, 100]
+    pool.say(one, wr.RecallCurve(np.array([0.0, 50.0]), np.array([0.0, 1.0]), "rows"), 1.0)
+    assert [pool.part(scope).size for scope in (one, two, three)] == [100, 100, 100]
+    for _ in range(3):  # a join that never says anything shows that it goes on
+        now[0] += 400
+        assert pool.part(two).size >= 100
+    assert pool.part(two).size == 300
+
+
 def test_what_is_wrong_is_told_before_any_data_is_read(two):
     path, streams = two
     put(streams, 0, 1)

@@ -217,6 +217,28 @@ def test_rows_that_wait_do_not_delay_the_throttle() -> None:
     assert operator.measure().rows_waiting > 0 and operator.measure().throttle < 1
 
 
+def test_an_interval_holds_the_deadline_also_where_no_row_waits() -> None:
+    """Rows that are taken in late count as not consumed; else the throttle would never hear of it."""
+    streams = lagging(60, 20)
+    operator = timed(epsilon(deadline="0.5 seconds", shed=wr.Harvesting(interval="2 s")), 50_000)
+    feed(operator, streams, 20)
+    measured = operator.measure()
+    assert measured.throttle < 0.6 and measured.overruns <= 20 and measured.rows_dropped == 0
+
+
+def test_a_clock_that_is_set_back_does_not_blind_the_throttle() -> None:
+    now = [0.0]
+    deadline = Deadline.parse("1 second", "deadline")
+    assert deadline is not None
+    keeper = TimeKeeper(deadline, wr.Harvesting(), lambda: now[0])
+    keeper.begin(1000, 1000)
+    for took in (0.1, -100.0, 0.1):
+        keeper.start()
+        now[0] += took
+        keeper.stop(100, 1.0, 0)
+    assert keeper.cost == pytest.approx(1e-3, rel=0.5)
+
+
 def test_conserving_memory_frees_rows_that_are_never_looked_at() -> None:
     streams = lagging(60, 40, (0, 2, 4))
     capacity = 100_000

@@ -150,6 +150,16 @@ def test_a_slice_of_a_large_table_does_not_keep_the_table():
     assert window.segments[0].payload.get_total_buffer_size() < 10_000
 
 
+def test_bytes_that_are_held_are_counted():
+    """A window that held slices of twice their size would take twice what it says."""
+    window = make(5_000 * SECOND)
+    for call in range(4):
+        rows = batch(range(1_000))
+        window.append((call * 1_000 + np.arange(600)) * SECOND, [np.arange(600)], rows.slice(0, 600))
+    held = sum(segment.payload.get_total_buffer_size() for segment in window.segments)
+    assert held < 1.15 * sum(segment.payload.nbytes for segment in window.segments)
+
+
 VALUES = {
     "int8": [1, None, 3, -4],
     "int16": [1, None, 3, -4],

@@ -7,7 +7,7 @@ so many rows have passed; only a change past the query's threshold leads to anot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,17 +51,19 @@ class Controller:
         self._query = query
 
     def prepare(self, join: Join, arrivals: Sequence[Arrivals], tally: Tally, newest: int | None) -> None:
-        """Makes the first plan, from the rows that are about to be processed."""
+        """Makes the first plan, from the rows that are about to be processed and, after a restart, those that
+        are stored already."""
         if join.plan is not None:
             return
         present = [a.rows.ts for a in arrivals if len(a.rows)]
-        if present:
-            seconds = max((max(int(t[-1]) for t in present) - min(int(t[0]) for t in present)) / 1e6, 1e-6)
-            self.rates = [len(a.rows) / seconds for a in arrivals]
+        if present and self._seen_until is None:
+            seconds = (max(int(t[-1]) for t in present) - min(int(t[0]) for t in present)) / 1e6
+            # Rows of one moment tell how the streams compare, not how fast they are.
+            self.rates = [len(a.rows) / (seconds or 1.0) for a in arrivals]
             self._seen_until, self._seen_rows = newest, list(tally.counts["rows_in"])
         samples = [
-            {w: v[-SAMPLE:] for w, v in zip(words, a.rows.words, strict=True)}
-            for words, a in zip(join.words, arrivals, strict=True)
+            {w: np.concatenate([held[w], v])[-SAMPLE:] for w, v in zip(held, a.rows.words, strict=True)}
+            for held, a in zip(_recent(join), arrivals, strict=True)
         ]
         self._install(join, self._look(join, samples, {}))
 
@@ -121,6 +123,21 @@ class Controller:
             self.learned = found
             self.replans += 1
             self._install(join, self._statistics)
+
+    def save(self) -> dict[str, Any]:
+        """What `load` takes: what was measured over many rows, and is not to be guessed from the next few."""
+        return {
+            "rates": self.rates,
+            "replans": self.replans,
+            "next_look": self._next_look,
+            "seen": [self._seen_rows, self._seen_until],
+            "orders": list(self.learned.values()),
+        }
+
+    def load(self, saved: Mapping[str, Any]) -> None:
+        self.rates, self.replans = list(saved["rates"]), saved["replans"]
+        self._next_look, (self._seen_rows, self._seen_until) = saved["next_look"], saved["seen"]
+        self.learned = {order[0]: tuple(order) for order in saved["orders"]}
 
     def _install(self, join: Join, stats: JoinStatistics) -> None:
         self._statistics = stats

@@ -20,6 +20,7 @@ from windrow.window.window import Window
 
 Array = np.ndarray
 NEVER = np.iinfo(np.int64).max
+FEW_KEYS = 1024
 EXTRA_COLUMNS = ("seq", "out", "rank", "key")
 
 
@@ -85,6 +86,16 @@ class CountedWindow:
         out, rank, key = np.full(len(seq), NEVER), np.zeros(len(seq), np.int64), np.zeros(len(seq), np.int64)
         out[who], rank[who], key[who] = pushed_out(numbers, ranks), ranks, numbers
         return out, rank, key
+
+    def forget(self, window: Window) -> None:
+        """Lets go of keys of which no row is held, when they are many: whatever comes later pushes out rows
+        that are held, and counts from any number on. Without a memory limit every key has rows."""
+        if self.keys is None or len(self.keys.counts) <= max(FEW_KEYS, 2 * len(window)):
+            return
+        held = window.column(self._key)[window.first : window.end]
+        kept, numbers = np.unique(held, return_inverse=True)
+        held[:] = numbers
+        self.keys.keep(kept)
 
     def expire(self, window: Window, seq: int) -> int:
         """Lets go of rows that were pushed out before `seq`; returns how many."""

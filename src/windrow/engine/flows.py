@@ -1,6 +1,7 @@
 """How fast rows come and how often they match, learned from the probes of a join under a deadline.
 
-What was learned long ago counts less: after the length of the longest window, times the half life, half.
+What was learned long ago counts less: after the length of the longest window, times the half life, half. A
+window counted in rows is as long as its rows have been coming.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 from windrow.model.harvest import BasicWindows
 from windrow.planning.harvest_model import Charges, HarvestModel
 from windrow.planning.selectivity import Selectivities
+from windrow.window.window import Window
 
 if TYPE_CHECKING:
     from windrow.engine.join import Join
@@ -45,7 +47,7 @@ class Flows:
         fade = 1.0
         if self._now is not None and now > self._now:
             seconds = (now - self._now) / SECOND
-            longest = max((w.span or SECOND for w in join.windows), default=SECOND) / SECOND
+            longest = max(w.span or covered(w) for w in join.windows) / SECOND
             fade = 0.5 ** (seconds / longest / self._half_life)
             self._came *= fade
             self._seconds = self._seconds * fade + seconds
@@ -104,6 +106,12 @@ class Flows:
         self.selectivities = Selectivities.from_plain(saved["selectivities"])
         self.quanta, self._came = saved["quanta"], np.array(saved["came"])
         self._seconds, self._now = saved["seconds"], saved["now"]
+
+
+def covered(window: Window) -> int:
+    """Microseconds that the rows of a window counted in rows cover."""
+    held = window.ts[window.first : window.end]
+    return max(1, int(held.max() - held.min())) if len(held) > 1 else SECOND
 
 
 def rows_held(join: Join) -> Array:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windrow.engine.ages import FOREVER, Ages
-from windrow.engine.flows import SECOND, Flows, orders_of, rows_held
+from windrow.engine.flows import SECOND, Flows, covered, orders_of, rows_held
 from windrow.engine.probe import Look, Probe
 from windrow.model.harvest import BasicWindows, Harvest
 from windrow.model.plan import Plan
@@ -41,6 +41,8 @@ STRATA = 10
 QUANTA_BETWEEN_PLANS = 8
 ENOUGH, QUANTA_AT_EASE = 5_000, 4
 """With so many results known, and while everything is looked at, one quantum in so many is learned from."""
+CHANGED = 2.0
+"""By which factor the time that a counted window covers must change for lags to be learned anew."""
 _KINDS = {"per stream": "stream", "pairwise": "pair"}
 
 
@@ -87,6 +89,7 @@ class Harvester:
             self.lags = self.lags.decayed(fade)
         self._rng = None
         self._z = z
+        self._follow_windows(join)
         if z < 1.0:
             if self._stale(join, z, now):
                 self._plan(join, z, now)
@@ -198,17 +201,23 @@ class Harvester:
         """How long windows are, in seconds. Of those counted in rows: as long as their rows were coming."""
         if self._basic is not None and self.lags is not None:
             return
-        spans = []
-        for window in join.windows:
-            held = window.ts[window.first : window.end]
-            counted = int(held.max() - held.min()) if len(held) > 1 else SECOND
-            spans.append(max(1, window.span if window.span is not None else counted))
+        spans = [window.span or covered(window) for window in join.windows]
         basic = self.policy.basic_of(spans)
         sizes = [span / SECOND for span in spans]
         self._basic = BasicWindows(tuple(sizes), tuple(min(basic / SECOND, size) for size in sizes))
         if self.lags is None:
             buckets = max(64, 4 * max(self._basic.counts))
             self.lags = KINDS[_KINDS[self.policy.correlations]].empty(sizes, buckets)
+
+    def _follow_windows(self, join: Join) -> None:
+        """Where windows are counted in rows and these have come to cover much more or less time, lags are
+        learned anew: they would all fall into a few of the basic windows, or beyond."""
+        if self._basic is None:
+            return
+        for window, size in zip(join.windows, self._basic.sizes, strict=True):
+            if window.span is None and not 1 / CHANGED < covered(window) / SECOND / size < CHANGED:
+                self._basic = self.lags = self.harvest = None
+                return
 
     def model(self, join: Join) -> HarvestModel:
         """All that was learned."""

@@ -212,6 +212,12 @@ class Join:
         if self.shedder:
             self.shedder.settle(self)
 
+    def forget_keys(self) -> None:
+        """Between calls: of rows that are read and not taken in yet, keys have their numbers already."""
+        for window, counted in zip(self.windows, self.counted, strict=True):
+            if counted is not None and self.shedder is not None:
+                counted.forget(window)
+
     def _probe(self, stream: int, start: int) -> Iterator[Partials]:
         probe = self._probes[stream]
         if self.saver is None:

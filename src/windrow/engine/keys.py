@@ -82,6 +82,13 @@ class KeyNumbers:
         counting.rank_within(numbers, self.counts, ranks)
         return ranks
 
+    def keep(self, numbers: Array) -> None:
+        """Just these keys, which get the numbers 0, 1, 2, ... in this order."""
+        batch = self.to_batch().take(pa.array(numbers))
+        self._words, self._table, self._numbers, self._values = self._words[:0], self._table[:0], {}, []
+        self.counts = self.counts[:0]
+        self.load(batch)
+
     def to_batch(self) -> pa.RecordBatch:
         """All keys and counts, in the order of their numbers."""
         counts = pa.array(self.counts)

@@ -27,7 +27,7 @@ from windrow.engine.snapshot import pack, unpack
 from windrow.engine.state import capture, revive
 from windrow.engine.tally import Tally
 from windrow.engine.timekeeper import TimeKeeper
-from windrow.engine.waiting import Waiting
+from windrow.engine.waiting import Waiting, tell_of_room
 from windrow.errors import DataError, QueryError, StateError, unknown
 from windrow.kernels.notice import announce_compilation
 from windrow.model.knowledge import Knowledge
@@ -111,6 +111,7 @@ class Operator:
         self._admit(batches)
         if self._join is None:
             self._expire_waiting()
+            tell_of_room(self._waiting, self.query, self._schemas)
         return self._table(self._run(final=False, seconds=seconds))
 
     def finish(self) -> pa.Table:
@@ -284,6 +285,7 @@ class Operator:
             self._seq += sum(len(a.rows) for a in quantum) if self.query.counts_rows else 0
             at[:] = stop
         self._expire(arrivals, at)
+        self._join.forget_keys()
         self._controller.revise(self._join, self._tally, self._frontier.newest_of_all)
         if keeper is not None:
             self._controller.reorder(self._join)

@@ -26,7 +26,7 @@ def quality(join: Join, results: int, let_in: float) -> Quality:
     if isinstance(join.saver, Harvester):
         known = _harvested(known, join.saver, any(join.conserved))
     elif isinstance(join.saver, Dropper):
-        known = _dropped(known, join.saver)
+        known = _dropped(known, join.saver, any(join.dropped))
     return known if let_in == 1.0 else _overflowed(known, let_in)
 
 
@@ -63,10 +63,11 @@ def _harvested(known: Quality, harvester: Harvester, conserved: bool) -> Quality
     )
 
 
-def _dropped(known: Quality, dropper: Dropper) -> Quality:
-    """Rows lost at the door lose results as rows lost for lack of memory do; the parts multiply."""
+def _dropped(known: Quality, dropper: Dropper, lost: bool) -> Quality:
+    """Rows lost at the door lose results as rows lost for lack of memory do; the parts multiply. While
+    nothing was found, what was lost with them is not known."""
     if dropper.found == 0:
-        return known
+        return replace(known, recall=float("nan"), low=0.0, high=1.0) if lost else known
     factor = dropper.true / dropper.found
     true = known.true * factor
     spread = known.variance * factor**2 + dropper.variance * (known.true / dropper.found) ** 2

@@ -377,11 +377,9 @@ class Shedder:
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
         learned, parts = self.ranking.save()
         plain: dict[str, Any] = {
-            "quanta": self._quanta,
+            "limit": [str(self._whole), self.limit.size],
             "shed": self.shed,
-            "came": self._came,
-            "passed": self._passed,
-            "now": self._now,
+            "lately": [self._quanta, self._now, self._came, self._passed],
             "fairness": self.fairness.save(),
             "ranking": learned,
         }
@@ -391,8 +389,10 @@ class Shedder:
         return plain, parts
 
     def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
-        self._quanta, self.shed = plain["quanta"], list(plain["shed"])
-        self._came, self._passed, self._now = list(plain["came"]), plain["passed"], plain["now"]
+        self._quanta, self._now, came, self._passed = plain["lately"]
+        self._came, self.shed = list(came), list(plain["shed"])
+        if plain["limit"][0] == str(self._whole):  # else the query has another limit now, which holds
+            self.limit = replace(self.limit, size=plain["limit"][1])
         self.fairness.load(plain["fairness"])
         parts = list(parts)
         if self.monitor:

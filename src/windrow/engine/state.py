@@ -62,10 +62,10 @@ def capture(op: Operator) -> State:
         "passes": op._expiry.passes,
         "open": op._join is not None,
         "streams": streams,
+        "controller": op._controller.save(),
     }
     if op._keeper is not None:
         head["keeper"] = op._keeper.save()
-        head["orders"] = list(op._controller.learned.values())
     if op._join is not None and op._join.saver is not None:
         head["saver"] = op._join.saver.save()
         head["lost"] = {"dropped": op._join.dropped, "conserved": op._join.conserved}
@@ -93,9 +93,9 @@ def fill(op: Op, state: State) -> Op:
     op._frontier.newest, op._frontier.settled = list(head["newest"]), head["settled"]
     op._tally.load(head["tally"])
     op._expiry.passes = head["passes"]
+    op._controller.load(head["controller"])
     if op._keeper is not None:
         op._keeper.load(head["keeper"])
-        op._controller.learned = {order[0]: tuple(order) for order in head.get("orders", ())}
     parts = iter(state.parts)
     held = [_take(parts, described) for described in head["streams"]]
     for stream, kept in enumerate(held):

@@ -123,12 +123,15 @@ class TimeKeeper:
 
     def stop(self, rows: int, share: float, now: int) -> None:
         """A quantum of so many rows was processed, up to this event time, with this share of full work."""
-        self._spent = _FADE * self._spent + self.clock() - self._quantum_began
+        # A clock that is set back tells nothing of the quantum; time below 0 would spoil what others told.
+        self._spent = _FADE * self._spent + max(0.0, self.clock() - self._quantum_began)
         self._done = _FADE * self._done + rows * share
         self._throttled += rows * self.z
         self._rows_left -= rows
         self._came += rows
-        self._consumed += rows
+        if self.policy.buffer is not None or self.left > 0:
+            # Where no row waits, those taken in when time was up are the ones that would have waited.
+            self._consumed += rows
         if self._by_quanta:
             self._look_ahead()
         else:
@@ -194,6 +197,7 @@ class TimeKeeper:
             "waiting": self._waiting,
             "calls": self.calls,
             "overrun": self.overrun,
+            "hopeless": self._hopeless,
         }
 
     def load(self, saved: dict[str, Any]) -> None:
@@ -203,3 +207,4 @@ class TimeKeeper:
         self._interval_ends, self._came = saved["interval_ends"], saved["came"]
         self._consumed, self._waiting = saved["consumed"], saved["waiting"]
         self.calls, self.overrun = saved["calls"], saved["overrun"]
+        self._hopeless = saved["hopeless"]

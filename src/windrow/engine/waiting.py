@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
+
+from windrow.model.limit import MemoryLimit
+from windrow.model.query import Query
 
 Array = np.ndarray
 
@@ -16,6 +22,10 @@ class Waiting:
 
     def __len__(self) -> int:
         return sum(len(ts) for ts, _, _ in self.parts)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(ts.nbytes + rows.nbytes for ts, rows, _ in self.parts)
 
     def add(self, ts: Array, rows: pa.RecordBatch, calls: Array) -> None:
         self.parts.append((ts, rows, calls))
@@ -40,3 +50,19 @@ class Waiting:
         count = len(ts) if before is None else int(np.searchsorted(ts, before, side="left"))
         self.parts = [(ts[count:], rows.slice(count), calls[count:])] if count < len(ts) else []
         return ts[:count], rows.slice(0, count), calls[:count]
+
+
+def tell_of_room(waiting: Sequence[Waiting], query: Query, schemas: Sequence[pa.Schema | None]) -> None:
+    """Warns where rows that wait for the first sight of other streams take more than the memory limit, which
+    is for windows: a policy needs to know the columns."""
+    limit = query.limit
+    if limit is None:
+        return
+    unseen = [alias for alias, schema in zip(query.aliases, schemas, strict=True) if schema is None]
+    held = sum(w.nbytes if limit.kind == "bytes" else len(w) for w in waiting)
+    if held > limit.size:
+        warnings.warn(
+            f"memory: {MemoryLimit(limit.kind, held)} wait outside the windows until streams {unseen} "
+            f"show their columns, and the limit is {limit}; give Operator(query, schemas={{...}})",
+            stacklevel=4,
+        )

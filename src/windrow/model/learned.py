@@ -5,11 +5,18 @@ Parameters that are not given are learned while the query runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windrow.errors import QueryError, unknown
 from windrow.model.importance import By
+from windrow.model.kinds import (
+    MOST_BUCKETS,
+    MOST_COUNTERS,
+    check_aliases,
+    check_curves,
+    check_most,
+)
 from windrow.model.policy import Policy
 
 METHODS = ("priority", "envelope")
@@ -44,13 +51,19 @@ class Age(Policy):
         super().__post_init__()
         if self.buckets < 1:
             raise QueryError(f"shed age: buckets must be a number from 1, got {self.buckets}")
+        check_most("shed age", "buckets", self.buckets, MOST_BUCKETS)
         if self.method not in METHODS:
             raise QueryError(f"shed age: {unknown('method', self.method, METHODS)}")
         _check_half_life(self.name, self.half_life)
-        if self.curves is None and self.monitor == 0:
+        if self.curves is not None:
+            check_curves("shed age", self.curves)
+        elif self.monitor == 0:
             raise QueryError(
                 "shed age: without monitored rows nothing can be learned; give curves, or monitor"
             )
+
+    def check(self, aliases: Sequence[str]) -> None:
+        check_aliases("shed age: curves", self.curves, aliases)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +86,7 @@ class Frequency(Policy):
         super().__post_init__()
         if self.width < 16:
             raise QueryError(f"shed {self.name}: width must be a number from 16, got {self.width}")
+        check_most(f"shed {self.name}", "width", self.width, MOST_COUNTERS)
         _check_half_life(self.name, self.half_life)
 
 
@@ -98,6 +112,8 @@ class Auto(Policy):
         super().__post_init__()
         if self.buckets < 1 or self.width < 16:
             raise QueryError(f"shed auto: buckets from 1 and width from 16, got {self.buckets}, {self.width}")
+        check_most("shed auto", "buckets", self.buckets, MOST_BUCKETS)
+        check_most("shed auto", "width", self.width, MOST_COUNTERS)
         _check_half_life(self.name, self.half_life)
 
 

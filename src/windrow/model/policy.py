@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from windrow.errors import QueryError, unknown
+from windrow.model.kinds import check_kinds, is_amount
 
 SPLITS = ("together", "equal")
 
@@ -37,10 +38,15 @@ class Policy:
 
     def __post_init__(self) -> None:
         where = f"shed {self.name}"
+        check_kinds(self, where)
         if isinstance(self.split, str):
             if self.split not in SPLITS:
                 raise QueryError(f"{where}: {unknown('split', self.split, SPLITS)}")
-        elif not self.split or any(not share > 0 for share in self.split.values()):
+        elif not isinstance(self.split, Mapping):
+            raise QueryError(
+                f"{where}: split must be one of {', '.join(SPLITS)}, or shares, got {self.split!r}"
+            )
+        elif not self.split or any(not is_amount(share) or share == 0 for share in self.split.values()):
             raise QueryError(f"{where}: split must give each stream a share above 0, got {dict(self.split)}")
         else:
             object.__setattr__(self, "split", MappingProxyType(dict(self.split)))

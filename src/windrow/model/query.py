@@ -250,6 +250,8 @@ class Query:
             raise QueryError(f"revise: expected a factor above 1, such as 2.0, got {self.revise}")
         if self.algorithm not in ALGORITHMS:
             raise QueryError(f"algorithm: {unknown('algorithm', self.algorithm, ALGORITHMS)}")
+        if not isinstance(self.seed, int) or self.seed < 0:
+            raise QueryError(f"seed: expected a whole number from 0 up, got {self.seed!r}")
         put(self, "order", self._checked_order())
         wrapped = {name: f if isinstance(f, Function) else Function(f) for name, f in self.functions.items()}
         put(self, "functions", MappingProxyType(wrapped))

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windrow.errors import QueryError, unknown
+from windrow.model.kinds import MOST_BUCKETS, MOST_COUNTERS, check_curves, check_most, is_amount
 from windrow.model.policy import Policy
 
 MODELS = ("frequency", "age")
@@ -48,10 +49,13 @@ class Sampled(Policy):
     def _check_width(self, width: int) -> None:
         if width < 16:
             raise QueryError(f"shed {self.name}: width must be a number from 16, got {width}")
+        check_most(f"shed {self.name}", "width", width, MOST_COUNTERS)
 
     def _check_expected(self, expected: Expected | None) -> None:
+        if expected is not None and not isinstance(expected, Mapping):
+            raise QueryError(f"shed {self.name}: expected maps aliases to results, got {expected!r}")
         for alias, results in (expected or {}).items():
-            if not isinstance(results, Mapping) or any(not n >= 0 for n in results.values()):
+            if not isinstance(results, Mapping) or not all(map(is_amount, results.values())):
                 raise QueryError(
                     f"shed {self.name}: expected maps an alias to results by value, from 0 up, "
                     f"got {results!r} for '{alias}'"
@@ -130,6 +134,9 @@ class Uniform(Sampled):
             raise QueryError(f"shed uniform: reach must be a number of standard deviations, got {self.reach}")
         if self.buckets < 1:
             raise QueryError(f"shed uniform: buckets must be a number from 1, got {self.buckets}")
+        check_most("shed uniform", "buckets", self.buckets, MOST_BUCKETS)
+        if self.curves is not None:
+            check_curves("shed uniform", self.curves)
         if self.model == "age" and self.curves is None and self.monitor == 0:
             raise QueryError(
                 "shed uniform: without monitored rows no ages can be learned; give curves, or monitor"

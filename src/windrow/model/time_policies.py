@@ -49,14 +49,16 @@ class TimePolicy:
         self._parse("interval")
         if not (_is_number(self.boost) and 1 < self.boost < inf):
             raise QueryError(f"{where}: boost is a factor above 1, such as 1.2, got {self.boost!r}")
-        if self.buffer is not None and not (isinstance(self.buffer, int) and self.buffer >= 0):
+        buffer = self.buffer
+        if buffer is not None and (not isinstance(buffer, int) or isinstance(buffer, bool) or buffer < 0):
             raise QueryError(f"{where}: buffer is a number of rows, got {self.buffer!r}")
 
     def _parse(self, name: str) -> None:
         value = getattr(self, name)
         if value is None:
             return
-        micros = value if isinstance(value, int) else parse_duration(value, f"shed {self.name}: {name}")
+        known = isinstance(value, int) and not isinstance(value, bool)
+        micros = value if known else parse_duration(value, f"shed {self.name}: {name}")
         if micros <= 0:
             raise QueryError(f"shed {self.name}: {name} must be positive, got {value!r}")
         object.__setattr__(self, name, micros)
@@ -115,9 +117,9 @@ class Harvesting(TimePolicy):
         super().__post_init__()
         self._parse("basic")
         if self.method not in METHODS:
-            raise QueryError(f"shed harvest: {unknown('method', self.method, METHODS)}")
+            raise QueryError(f"shed harvest: {unknown('method', str(self.method), METHODS)}")
         if self.correlations not in CORRELATIONS:
-            told = unknown("kind of correlations", self.correlations, CORRELATIONS)
+            told = unknown("kind of correlations", str(self.correlations), CORRELATIONS)
             raise QueryError(f"shed harvest: {told}")
         if not (_is_number(self.half_life) and self.half_life > 0):
             raise QueryError(f"shed harvest: half_life must be above 0 windows, got {self.half_life!r}")
@@ -126,6 +128,8 @@ class Harvesting(TimePolicy):
                 f"shed harvest: shredding is a share from 0 to below 1, got {self.shredding!r}; with 1 every "
                 "row would look at a sample of everything and nothing be harvested"
             )
+        if not isinstance(self.conserve, bool):
+            raise QueryError(f"shed harvest: conserve must be true or false, got {self.conserve!r}")
         if self.shredding == 0:
             warnings.warn(
                 "shed harvest: with shredding=0 no lags are learned any more once there is not time for "

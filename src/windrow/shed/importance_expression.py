@@ -85,8 +85,8 @@ class ImportanceFunction:
         """Those whose rows have an importance of their own."""
         return tuple(sorted(self._terms))
 
-    def of(self, view: View, start: int) -> tuple[Array, int]:
-        """Importance of the rows from `start` on, and how many of them have none."""
+    def of(self, view: View, start: int) -> tuple[Array, Array]:
+        """Importance of the rows from `start` on, and which of them have none."""
         term = self._terms[view.stream]
         rows = len(view) - start
         found = term.values(view.payload(term.columns, start), rows).cast(pa.float64())
@@ -99,7 +99,7 @@ class ImportanceFunction:
                 f"stream '{term.alias}': importance must be a number from 0, got {values[wrong[0]]:g} of "
                 f"{term.text}; bound it in the expression, for example greatest({term.text}, 0)"
             )
-        return values, int(missing.sum())
+        return values, missing
 
 
 def combined(how: str, parts: Sequence[Array]) -> Array:

@@ -281,7 +281,9 @@ class Monitor:
             for k, account in enumerate(self._accounts)
             for depth, part in enumerate(account.seen)
         }
-        return plain, pa.record_batch({"weight": self._weight, "ghost": self._ghost, **seen})
+        free = np.zeros(len(self._weight), bool)
+        free[self._free] = True
+        return plain, pa.record_batch({"weight": self._weight, "ghost": self._ghost, "free": free, **seen})
 
     def load(self, plain: dict[str, Any], slots: pa.RecordBatch) -> None:
         self.chance, self.watching = plain["chance"], plain["watching"]
@@ -291,7 +293,8 @@ class Monitor:
         for k, (account, sums) in enumerate(zip(self._accounts, plain["accounts"], strict=True)):
             seen = [slots.column(f"seen {k} {depth}").to_numpy() for depth in range(self._depths)]
             account.load(sums, np.stack(seen))
-        self._free = np.empty(0, np.int64)
+        # Were they taken for used, there would be as many again after each restart.
+        self._free = np.flatnonzero(slots.column("free").to_numpy(zero_copy_only=False))
 
 
 def drawn(rows: int, chance: float, rng: np.random.Generator) -> Array:
@@ -331,8 +334,9 @@ def batch_recall(
 
 
 def recall_between(found: float, missed: float, low: float, high: float) -> tuple[float, float, float]:
-    """Estimate, low and high of the recall; what was found is certain."""
+    """Estimate, low and high of the recall; what was found is certain. Where nothing was found and something
+    may be missed, nothing is known."""
     if found + missed == 0:
-        return 1.0, 1.0, 1.0
+        return (1.0, 1.0, 1.0) if high <= 0 else (float("nan"), 0.0, 1.0)
     ends = found / (found + high), found / (found + max(low, 0.0))
     return found / (found + missed), float(ends[0]), float(ends[1])

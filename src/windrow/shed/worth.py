@@ -64,8 +64,8 @@ class ValuedRanking(Ranking):
     # -- the data flow ------------------------------------------------------------------------------
 
     def arrive(self, view: View, rng: np.random.Generator) -> None:
-        if not self._follow(view):
-            self._judge(view, view.fresh)
+        if not self._follow(view, view.fresh):
+            self._judge(view, view.fresh, view.fresh)
 
     def found(self, views: Sequence[View], found: Found) -> Array | None:
         for view in views:
@@ -112,8 +112,9 @@ class ValuedRanking(Ranking):
 
     # -- inside -------------------------------------------------------------------------------------
 
-    def _follow(self, view: View) -> bool:
-        """Judges all rows of a stream anew if there is a newer function for them; returns whether."""
+    def _follow(self, view: View, new: int | None = None) -> bool:
+        """Judges all rows of a stream anew if there is a newer function for them; returns whether. Those from
+        `new` on were not judged before."""
         now = self._now = view.now if self._now is None else max(self._now, view.now)
         newest = sum(v.at is None or v.at <= now for v in self._versions) - 1
         if newest == self._judged_by[view.stream]:
@@ -121,16 +122,16 @@ class ValuedRanking(Ranking):
         if newest > max(self._judged_by):
             self._sum, self._count = 0.0, 0
         self._judged_by[view.stream] = newest
-        self._judge(view, 0)
+        self._judge(view, 0, len(view) if new is None else new)
         return True
 
-    def _judge(self, view: View, start: int) -> None:
+    def _judge(self, view: View, start: int, new: int) -> None:
         function = self._versions[self._judged_by[view.stream]].function
         if view.stream in function.streams and start < len(view):
             values, missing = function.of(view, start)
             view.notes[IMPORTANCE][start:] = values
             self._sum, self._count = self._sum + float(values.sum()), self._count + len(values)
-            self.missing += missing
+            self.missing += int(missing[new - start :].sum())
 
     # -- over a restart -----------------------------------------------------------------------------
 

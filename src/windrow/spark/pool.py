@@ -2,7 +2,9 @@
 
 A join writes its forecast to the pool's directory with every batch; at the start of a batch it reads those of
 all joins and divides the pool so that the worst recall, each over its weight, is as high as it can be. So
-parts follow the streams. A join that has said nothing for a while has ended and gives its part back.
+parts follow the streams. A join of which nothing is known, new or of a policy without a model, has an even
+part, and what is left is divided among the others. One that has said nothing for a while has ended and gives
+its part back.
 
 Parts may differ when a batch is run again, since other joins have gone on: what is shed then differs too, and
 every answer given is still a part of the exact one, each result once.
@@ -14,6 +16,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -26,6 +29,15 @@ from windrow.state.filesystem import open_root
 from windrow.state.layout import Scope
 
 POINTS = 33
+
+
+@dataclass(frozen=True)
+class _Said:
+    """By a join, and when; no curve while nothing is known of it, or if its policy has no model."""
+
+    curve: RecallCurve | None
+    weight: float
+    at: float
 
 
 @dataclass(frozen=True)
@@ -64,36 +76,44 @@ class Pool:
 
     def part(self, scope: Scope) -> MemoryLimit:
         """What the join may take now."""
-        known = self._read()
-        mine = _name(scope)
-        if mine not in known:
-            # Nothing is known of it yet: as much as of any other.
-            return MemoryLimit(self.limit.kind, max(1, self.limit.size // (len(known) + 1)))
-        curves = [curve for curve, _ in known.values()]
-        found = allocate(curves, self.limit.size, [weight for _, weight in known.values()])
-        part = dict(zip(known, found.memory, strict=True))[mine]
+        mine, said = _name(scope), self._read()
+        if mine not in said or (said[mine].curve is None and self.clock() - said[mine].at > self._memory / 2):
+            # That it is here, so that the others leave it its part.
+            self._write(scope, {})
+            said = self._read()
+        even = self.limit.size / len(said)
+        speaking = {name: each for name, each in said.items() if each.curve is not None}
+        if mine not in speaking:
+            return MemoryLimit(self.limit.kind, max(1, int(even)))
+        size = self.limit.size - even * (len(said) - len(speaking))
+        curves = [each.curve for each in speaking.values() if each.curve is not None]
+        found = allocate(curves, size, [each.weight for each in speaking.values()])
+        part = dict(zip(speaking, found.memory, strict=True))[mine]
         # What nobody can use is shared by all.
-        spare = max(0.0, self.limit.size - sum(found.memory)) / len(known)
+        spare = max(0.0, size - sum(found.memory)) / len(speaking)
         return MemoryLimit(self.limit.kind, max(1, int(part + spare)))
 
     def say(self, scope: Scope, forecast: RecallCurve, scale: float) -> None:
         """Writes down what a join expects of how much memory; `scale` is how many times more than the
         forecast speaks of the whole join takes."""
         memory = np.linspace(0.0, forecast.memory[-1], POINTS)
-        said = {
-            "memory": (memory * scale).tolist(),
-            "recall": [forecast.at(float(m)) for m in memory],
-            "weight": self.weight,
-            "at": self.clock(),
-        }
+        recall = [forecast.at(float(m)) for m in memory]
+        self._write(scope, {"memory": (memory * scale).tolist(), "recall": recall})
+
+    @property
+    def _memory(self) -> float:
+        """Seconds after which a join that says nothing is forgotten."""
+        return parse_duration(self.forget, "pool: forget") / SECOND
+
+    def _write(self, scope: Scope, forecast: dict[str, Any]) -> None:
+        said = forecast | {"weight": self.weight, "at": self.clock()}
         root = open_root(self.path)
         with root.commit("a join's forecast", _name(scope)) as commit:
             commit.open(_name(scope)).write(json.dumps(said).encode())
 
-    def _read(self) -> dict[str, tuple[RecallCurve, float]]:
-        """Forecasts and weights of the joins that are running."""
+    def _read(self) -> dict[str, _Said]:
+        """Of the joins that are running."""
         root = open_root(self.path)
-        oldest = self.clock() - parse_duration(self.forget, "pool: forget") / SECOND
         found = {}
         for name in sorted(root.names("")):
             if not name.endswith(".forecast"):
@@ -102,9 +122,12 @@ class Pool:
                 said = json.loads(root.read(name).to_pybytes())
             except (FileNotFoundError, json.JSONDecodeError):
                 continue
-            if said["at"] >= oldest and said["memory"][-1] > 0:
+            if said["at"] < self.clock() - self._memory:
+                continue
+            curve = None
+            if said.get("memory", [0])[-1] > 0:
                 curve = RecallCurve(np.array(said["memory"]), np.array(said["recall"]), self.limit.kind)
-                found[name] = (curve, float(said["weight"]))
+            found[name] = _Said(curve, float(said["weight"]), said["at"])
         return found
 
 

@@ -18,10 +18,10 @@ import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 import pyarrow as pa
@@ -112,10 +112,15 @@ class Task:
         began = time.perf_counter()
         arrived = gather(batches, self.schemas, self.slots, self.text)
         read = time.perf_counter()
-        if self.state is None:
-            yield from self._once(arrived, read - began)
+        task = self.of(arrived.partition or 0)
+        if task.state is None:
+            yield from task._once(arrived, read - began)
         else:
-            yield from self._batch(self.state, micro_batch(), arrived, read - began)
+            yield from task._batch(task.state, micro_batch(), arrived, read - began)
+
+    def of(self, partition: int) -> Self:
+        """With chances of the partition's own. Were they the same in all, all estimates would err alike."""
+        return replace(self, query=replace(self.query, seed=self.query.seed * self.partitions + partition))
 
     def _once(self, arrived: Arrived, reading: float) -> Iterator[pa.RecordBatch]:
         """All there is, at once."""

@@ -61,10 +61,10 @@ class Segment:
 
 
 def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows in buffers of their own, if they are a small part of larger ones.
+    """The same rows in buffers of their own, unless they are nearly all of larger ones.
 
     A slice keeps the whole of what it was cut from alive; a window must not hold more than it counts.
     """
-    if batch.num_rows and batch.get_total_buffer_size() > 2 * batch.nbytes + 4096:
+    if batch.num_rows and batch.get_total_buffer_size() > batch.nbytes * 9 // 8 + 512:
         return pa.concat_batches([batch, batch.slice(0, 0)])
     return batch

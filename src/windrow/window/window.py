@@ -274,7 +274,9 @@ class Window:
         kept = []
         for s in self.segments:
             gone = max(0, self.first - self.offset_of(s))
-            kept.append(Segment(s.start + gone, s.payload.slice(gone), s.oldest, s.newest) if gone else s)
+            kept.append(
+                Segment(s.start + gone, owned(s.payload.slice(gone)), s.oldest, s.newest) if gone else s
+            )
         return kept
 
     def _thinned(self, positions: Array) -> list[Segment]:
