@@ -194,7 +194,7 @@ class Shedder:
             now=self._now,
             passed=max(0, self._now - self._before) / 1e6,
             lesson=self._lesson,
-            payload=lambda names, start: window.gather(np.arange(window.first + start, window.end), names),
+            payload=lambda names, start: window.gather_from(window.first + start, names),
         )
 
     @staticmethod
