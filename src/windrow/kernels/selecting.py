@@ -42,8 +42,8 @@ def _freed(rank: Any, frees: Any, low: float, high: float) -> Any:
 
 @njit(cache=True, nogil=True)
 def _between(rank: Any, frees: Any, low: float, high: float, at: Any, ranks: Any, worths: Any) -> int:
-    """Puts the rows of ranks from `low` to `high` aside; returns how many they are. May be done in place. They
-    are few, so it takes less time to note in `at` where they are, and then to copy them."""
+    """Puts the rows of ranks from `low` to `high` aside; returns how many they are. May be done in place. As
+    they are few it takes less time to note in `at` where they are, and then to copy them."""
     kept = 0
     for k in range(len(rank)):
         at[kept] = k

@@ -153,9 +153,8 @@ class Monitor:
             fresh = view.notes[WATCH][view.fresh :]
             self._watch(fresh, drawn(len(fresh), self.chance, rng))
 
-    def found(self, found: Found, worth: Array | None = None) -> Array:
-        """Counts results; `worth` is what each is worth, where that is not the same for all. Returns how many
-        results each stands for."""
+    def found(self, found: Found, worth: Array | None = None) -> None:
+        """Counts results; `worth` is what each is worth, where that is not the same for all."""
         ghosts = self._haunting(found)
         if worth is not None:
             self.worth = self.worth or Account(len(self._weight), self._depths)
@@ -163,11 +162,10 @@ class Monitor:
             self.results.add(len(found), len(found))
             if self.worth is not None and worth is not None:
                 self.worth.add(float(worth.sum()), len(found))
-            return ghosts.weights
+            return
         self.results.haunted(np.ones(len(found)), ghosts, self._weight)
         if self.worth is not None and worth is not None:
             self.worth.haunted(worth, ghosts, self._weight)
-        return ghosts.weights
 
     def _haunting(self, found: Found) -> Haunted:
         weights, depth = np.ones(len(found)), np.zeros(len(found), np.int64)
