@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from windrow.shed.missed import missed_interval
-from windrow.shed.monitor import Account, recall_interval
+from windrow.shed.monitor import Account, Haunted, recall_interval
 
 
 @pytest.mark.parametrize("ghosts", [0.5, 3, 20, 300])
@@ -31,7 +31,7 @@ def seen(account: Account, *results: tuple[int, ...], weight: float = 10.0) -> A
     for place in range(depth.max()):
         which = np.flatnonzero(depth > place)
         ghosts.append((which, np.array([results[k][place] for k in which])))
-    account.haunted(np.ones(len(results)), weight**depth, ghosts, np.full(8, weight))
+    account.haunted(np.ones(len(results)), Haunted(weight**depth, depth, ghosts), np.full(8, weight))
     return account
 
 
@@ -56,7 +56,7 @@ def test_what_was_not_seen_may_still_be_lost():
     assert two.recall(10.0)[0] == recall and two.recall(10.0)[1] < low
 
     nothing = Account(8, 1)
-    nothing.haunted(np.ones(50), np.ones(50), [], np.full(8, 10.0))
+    nothing.haunted(np.ones(50), Haunted(np.ones(50), np.zeros(50, int), []), np.full(8, 10.0))
     assert nothing.recall(1.0) == (1.0, 1.0, 1.0)
     assert nothing.recall(10.0)[0] == 1.0 and nothing.recall(10.0)[1] < 0.8
 

@@ -32,7 +32,7 @@ from windrow.model.units import SECOND, parse_duration
 from windrow.planning.harvest_model import HarvestModel
 from windrow.planning.harvest_solve import DEFAULT, solve
 from windrow.planning.time_curve import TimeCurve
-from windrow.shed.forecast import divided, forecast
+from windrow.shed.outlook import outlook as outlook_of
 
 
 @overload
@@ -163,17 +163,17 @@ def _of_words(stated: Stated, calls: _Calls) -> Explanation:
     query = stated.query
     plan, stats, costs = stated.plan()
     in_rows = query.limit is not None and query.limit.kind == "rows"
-    known = stated.known(plan, [1.0] * len(costs) if in_rows else costs)
+    known = outlook_of(stated.known(plan, [1.0] * len(costs) if in_rows else costs))
     exact = max(1, round(sum(rows * cost for rows, cost in zip(plan.rows, costs, strict=True))))
     model = stated.model(plan, stats)
     return Explanation(
         plan=plan,
         exact=MemoryLimit("bytes", exact),
-        recall=forecast(known, "rows" if in_rows else "bytes"),
+        recall=known.curve("rows" if in_rows else "bytes"),
         limit=query.limit,
         query=query,
         row_bytes=tuple(costs),
-        split=None if query.limit is None else divided(known, float(query.limit.size)),
+        split=None if query.limit is None else known.divided(float(query.limit.size)),
         time=None if model is None else _time_curve(query, model, None),
     )
 
@@ -197,16 +197,15 @@ def _of_operator(
         join.install(plan)
     row_bytes = tuple(window.nbytes_shrunk / max(len(window), 1) for window in join.windows)
     exact = max(1.0, sum(rows * size for rows, size in zip(plan.rows, row_bytes, strict=True)))
-    recall, split = operator.forecast(), None
-    known = join.shedder.known(join) if join.shedder is not None and recall is not None else None
-    if known is not None and recall is not None:
-        if rehearsed is not None:
-            known = [replace(k, rate=rate) for k, rate in zip(known, plan.rates, strict=True)]
-            recall = forecast(known, recall.unit)
+    recall, split = None, None
+    shedder = join.shedder if operator._tally.evaluations else None
+    outlook = None if shedder is None else shedder.outlook(join, None if rehearsed is None else plan.rates)
+    if shedder is not None and outlook is not None:
+        recall = outlook.curve(shedder.limit.kind)
         if recall.unit == "bytes":
             exact = max(1.0, float(recall.memory[-1]))
         if query.limit is not None:
-            split = divided(known, float(query.limit.size))
+            split = outlook.divided(float(query.limit.size))
     time, throttle = None, None
     model = _model(join)
     if model is not None:

@@ -171,7 +171,9 @@ class Operator:
         self._check_whole()
         if self._join is None or self._join.shedder is None or self._tally.evaluations == 0:
             return None
-        return self._join.shedder.forecast(self._join)
+        shedder = self._join.shedder
+        outlook = shedder.outlook(self._join)
+        return None if outlook is None else outlook.curve(shedder.limit.kind)
 
     def learned(self) -> Knowledge:
         """What is known of the streams by now, and the plan: age curves, lags, the harvest."""

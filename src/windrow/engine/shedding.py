@@ -19,11 +19,12 @@ from windrow.kernels.selecting import exempt, lifetimes, lowest
 from windrow.model.limit import MemoryLimit
 from windrow.model.measurements import Quality
 from windrow.model.policy import Policy
-from windrow.planning.allocation import RecallCurve
+from windrow.shed.coming import Coming
 from windrow.shed.context import Context
 from windrow.shed.fairness import Fairness
-from windrow.shed.forecast import Known, forecast
 from windrow.shed.monitor import WATCH, Monitor, Watched
+from windrow.shed.needs import Needs
+from windrow.shed.outlook import Outlook, outlook
 from windrow.shed.ranking import Ranking, Room, Selection
 from windrow.shed.registry import make_ranking
 from windrow.shed.view import LESSON, Found, View
@@ -64,10 +65,10 @@ class Shedder:
         self._lesson = 1
         self._rng = np.random.default_rng(0)
         self._views: dict[int, tuple[Array, int, int, View]] = {}
-        self._came = [0.0] * len(context.schemas)
-        """Rows per stream lately: those of a window ago count half."""
-        self._passed = 0.0
-        """Seconds they came in, faded alike."""
+        self._coming = Coming(len(context.schemas))
+        foretells = self.ranking.responds is not None and len(context.schemas) > 2
+        self._needs = Needs(len(context.schemas)) if foretells else None
+        """Until anything is lost: from then on whole results are not seen as they are."""
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -75,7 +76,8 @@ class Shedder:
         """A quantum begins, of so many rows and from event time `first` to `now`. Its chances depend on its
         number alone, so a replay takes the same."""
         self._quanta += 1
-        self._pass(join, now)
+        longest = max((w.span or 0 for w in join.windows), default=0) / 1e6
+        self._coming.go(max(0, now - self._now) / 1e6 if self._quanta > 1 else 0.0, longest)
         self._rng = np.random.default_rng((self._seed, self._quanta))
         self._before = first if self._quanta == 1 else self._now
         self._now = now
@@ -88,7 +90,7 @@ class Shedder:
         self._starts[stream] = start
         fresh = join.windows[stream].end - start
         self.fairness.came(stream, fresh)
-        self._came[stream] += fresh
+        self._coming.add(stream, fresh)
         if self._idle:
             return
         view = self._view(join, stream)
@@ -111,6 +113,8 @@ class Shedder:
         worth = ranking.found(views, found) if ranking.learns else None
         if self.monitor:
             self.monitor.found(found, worth)
+        if self._needs is not None and self._lesson:
+            self._needs.add(found, ranking.scores)
         return chosen
 
     def weights(self, join: Join, partials: Partials) -> Array:
@@ -190,16 +194,12 @@ class Shedder:
             notes=notes,
             weights=lambda: monitor.weights(notes[WATCH], ts) if monitor else np.zeros(len(ts)),
             fresh=self._starts[stream] - window.first,
-            span=window.span if window.span is not None else self._held_for(window.ts[live]),
+            span=window.span if window.span is not None else int(max(1, np.ptp(ts))) if len(ts) else 1,
             now=self._now,
             passed=max(0, self._now - self._before) / 1e6,
             lesson=self._lesson,
-            payload=lambda names, start: window.gather(np.arange(window.first + start, window.end), names),
+            payload=lambda names, start: window.gather_from(window.first + start, names),
         )
-
-    @staticmethod
-    def _held_for(ts: Array) -> int:
-        return max(1, int(ts.max() - ts.min())) if len(ts) else 1
 
     def _sizes(self, join: Join) -> list[float]:
         """What each window holds, in the limit's unit."""
@@ -280,6 +280,7 @@ class Shedder:
         before = len(window)
         window.keep(~leaving, self.limit.kind == "bytes")
         self.shed[stream] += before - len(window)
+        self._needs = None
         self._starts[stream] = window.end
         self._views.pop(stream, None)
 
@@ -288,9 +289,8 @@ class Shedder:
         if self.monitor is None:
             none, nobody = np.empty(0, np.int64), np.empty(0, bool)
             return [Watched(none, none, nobody, none) for _ in views]
-        rows = sum(map(len, views))
-        cost = sum(c * len(v) for c, v in zip(costs, views, strict=True)) / max(rows, 1)
-        cap = self.policy.monitor * self.limit.size / max(cost, 1e-9)
+        held = sum(c * len(v) for c, v in zip(costs, views, strict=True))
+        cap = self.policy.monitor * self.limit.size / max(held / max(sum(map(len, views)), 1), 1e-9)
         if not self.monitor.watching:
             self.monitor.begin(views, cap, self._rng)
         return self.monitor.adjust(views, cap, self._rng)
@@ -324,14 +324,6 @@ class Shedder:
                 mine[seen.rows] = False
             evicted[view.stream] |= mine
 
-    def _pass(self, join: Join, now: int) -> None:
-        """Event time goes on."""
-        longest = max((w.span or 0 for w in join.windows), default=0) / 1e6
-        seconds = max(0, now - self._now) / 1e6 if self._quanta > 1 else 0.0
-        fade = 0.5 ** (seconds / longest) if longest else 0.5
-        self._came = [count * fade for count in self._came]
-        self._passed = self._passed * fade + seconds
-
     # -- what it tells ------------------------------------------------------------------------------
 
     def quality(self, join: Join) -> Quality:
@@ -358,19 +350,18 @@ class Shedder:
         costs, held = self._costs(join), self._sizes(join)
         found = 0.0
         for stream, window in enumerate(join.windows):
-            whole = self._came[stream] / max(self._passed, 1e-9) * (window.span or 0) / 1e6
-            found += max(held[stream], whole * costs[stream] if self._passed else 0.0)
+            whole = self._coming.in_window(stream, (window.span or 0) / 1e6)
+            found += max(held[stream], whole * costs[stream])
         return found
 
-    def known(self, join: Join) -> list[Known] | None:
-        """What the policy has learned of each stream, for forecasts."""
+    def outlook(self, join: Join, rates: Sequence[float] | None = None) -> Outlook | None:
+        """What to expect of how much memory, from what has been learned so far; with rows of each stream
+        coming as fast as they do, or at these rates."""
         views = [self._view(join, s) for s in range(len(join.windows))]
-        return self.ranking.known(views, Room(float(self.limit.size), self._costs(join)))
-
-    def forecast(self, join: Join) -> RecallCurve | None:
-        """The recall to expect of how much memory, from what has been learned so far."""
-        known = self.known(join)
-        return None if known is None else forecast(known, self.limit.kind)
+        known = self.ranking.known(views, Room(float(self.limit.size), self._costs(join)))
+        if known is not None and rates is not None:
+            known = [replace(k, rate=rate) for k, rate in zip(known, rates, strict=True)]
+        return None if known is None else outlook(known, self._needs, bool(self.ranking.responds))
 
     # -- over a restart -----------------------------------------------------------------------------
 
@@ -379,22 +370,30 @@ class Shedder:
         plain: dict[str, Any] = {
             "limit": [str(self._whole), self.limit.size],
             "shed": self.shed,
-            "lately": [self._quanta, self._now, self._came, self._passed],
+            "quanta": self._quanta,
+            "now": self._now,
+            **self._coming.save(),
             "fairness": self.fairness.save(),
             "ranking": learned,
+            "needs": self._needs is not None,
         }
         if self.monitor:
             plain["monitor"], slots = self.monitor.save()
             parts = [slots, *parts]
+        if self._needs is not None:
+            parts = [self._needs.save(), *parts]
         return plain, parts
 
     def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
-        self._quanta, self._now, came, self._passed = plain["lately"]
-        self._came, self.shed = list(came), list(plain["shed"])
+        self._quanta, self._now, self.shed = plain["quanta"], plain["now"], list(plain["shed"])
+        self._coming.load(plain)
         if plain["limit"][0] == str(self._whole):  # else the query has another limit now, which holds
             self.limit = replace(self.limit, size=plain["limit"][1])
         self.fairness.load(plain["fairness"])
         parts = list(parts)
+        self._needs = self._needs if plain.get("needs") else None
+        if self._needs is not None:
+            self._needs.load(parts.pop(0))
         if self.monitor:
             self.monitor.load(plain["monitor"], parts.pop(0))
         self.ranking.load(plain["ranking"], parts)

@@ -9,17 +9,31 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def haunted(noted: Any, rows: Any, ghost: Any, weight: Any, weights: Any) -> Any:
+def haunted(noted: Any, rows: Any, ghost: Any, weight: Any, weights: Any, depth: Any) -> Any:
     """Which results have a ghost among these `rows`, and its slot; `noted` has a row's slot plus one, 0 for
-    none. Their `weights` are multiplied by the ghost's."""
+    none. Their `weights` are multiplied by the ghost's, and they are deeper by one."""
     which, slots, found = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64), 0
     for k in range(len(rows)):
         slot = np.int64(noted[rows[k]]) - 1
         if slot >= 0 and ghost[slot]:
             which[found], slots[found] = k, slot
             weights[k] *= weight[slot]
+            depth[k] += 1
             found += 1
     return which[:found].copy(), slots[:found].copy()
+
+
+@njit(cache=True, nogil=True)
+def add_up(values: Any, counted: Any, depth: Any, missed: Any) -> Any:
+    """The sum of the values and of what they are `counted` as; adds the difference to what was `missed`, by
+    the number of a result's ghosts."""
+    found = true = 0.0
+    for k in range(len(values)):
+        found += values[k]
+        true += counted[k]
+        if depth[k] > 0:
+            missed[depth[k] - 1] += counted[k] - values[k]
+    return found, true
 
 
 @njit(cache=True, nogil=True)

@@ -38,6 +38,7 @@ LARGE, TURNS = 4 * LESSON, 8
 
 class AutoRanking(ValuedRanking):
     per_byte = True
+    responds = True
 
     def __init__(self, policy: Auto, context: Context) -> None:
         super().__init__(policy.name, check_by(policy.by, "shed auto: by"), "min", context)
@@ -134,6 +135,9 @@ class AutoRanking(ValuedRanking):
 
     def judge(self, known: Quality) -> Quality:
         return super().judge(known) if self._valued else known
+
+    def scores(self, view: View, rows: Array) -> Array:
+        return self._score(view, rows)
 
     def known(self, views: Sequence[View], room: Room) -> list[Known] | None:
         return [

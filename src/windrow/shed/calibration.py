@@ -178,9 +178,13 @@ class Calibration:
             self._fresh = self._aged = 0.0
         return self._fitted
 
-    def groups(self) -> tuple[Array, Array]:
-        """By step: how much more than others its rows find, and the part of the arriving rows in it."""
-        return self.rates().by_step, self._came / max(float(self._came.sum()), 1e-300)
+    def groups(self) -> tuple[Array, Array, Array]:
+        """By step: how much more than others its rows find, and the part of the arriving rows in it; and the
+        scores that lie between the steps."""
+        middle, reach = self._scale
+        between = middle + ((np.arange(2 * reach) + 0.5 - reach) * 2.0**52).astype(np.int64)
+        edges = np.maximum(between, 0).view(np.float64)
+        return self.rates().by_step, self._came / max(float(self._came.sum()), 1e-300), edges
 
     def priority(self, scores: Array, ts: Array, now: int) -> Array:
         """The fastest rate at which rows can still bring results, on the curve of their step."""

@@ -4,13 +4,14 @@ Rows of a stream fall into groups that find more or less than others (by their k
 curve's shape. Keeping a group's rows for an edge of the curve's concave envelope is an item: it takes memory
 (rows per second x length of the edge) and brings results. The items that bring most per unit of memory come
 first. With two streams results add up; with more, a result completed by one stream needs a row of each other
-stream, taken as independent.
+stream. Of what was learned from data that is in joint_forecast.py; here, where nothing but curves are known,
+these rows are taken as independent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -33,27 +34,35 @@ class Known:
     """How much more than others each group of rows finds."""
     shares: Array
     """The part of the rows in each group."""
+    edges: Array = field(default_factory=lambda: np.empty(0))
+    """The scores between which the groups are, ascending: one less than groups."""
 
 
-def forecast(streams: Sequence[Known], unit: Unit) -> RecallCurve:
-    """Recall against memory, from nothing to whole windows."""
-    size, gain, who = _items(streams)
-    taken = np.concatenate(([0.0], np.cumsum(size)))
-    found = np.zeros((len(streams), len(size) + 1))
-    for stream in range(len(streams)):
-        found[stream, 1:] = np.cumsum(np.where(who == stream, gain, 0.0))
-    recall = _recall(found)
-    amounts = np.linspace(0.0, max(taken[-1], 1e-9), POINTS)
-    at = np.interp(amounts, taken, recall)
-    return RecallCurve(amounts, np.clip(np.maximum.accumulate(at), 0.0, 1.0), unit)
+@dataclass(frozen=True, eq=False)
+class AddedForecast:
+    """Of streams whose results add up, or of whose rows nothing is known together."""
 
+    streams: Sequence[Known]
 
-def divided(streams: Sequence[Known], memory: float) -> tuple[float, ...]:
-    """What the rows of each stream get of so much memory, where it is used as the forecast takes it to be."""
-    size, _, who = _items(streams)
-    before = np.concatenate(([0.0], np.cumsum(size)[:-1]))
-    taken = np.clip(memory - before, 0.0, size)
-    return tuple(np.bincount(who, taken, len(streams)).tolist())
+    def curve(self, unit: Unit) -> RecallCurve:
+        """Recall against memory, from nothing to whole windows."""
+        size, gain, who = _items(self.streams)
+        taken = np.concatenate(([0.0], np.cumsum(size)))
+        found = np.zeros((len(self.streams), len(size) + 1))
+        for stream in range(len(self.streams)):
+            found[stream, 1:] = np.cumsum(np.where(who == stream, gain, 0.0))
+        recall = _recall(found)
+        amounts = np.linspace(0.0, max(taken[-1], 1e-9), POINTS)
+        at = np.interp(amounts, taken, recall)
+        return RecallCurve(amounts, np.clip(np.maximum.accumulate(at), 0.0, 1.0), unit)
+
+    def divided(self, memory: float) -> tuple[float, ...]:
+        """What the rows of each stream get of so much memory, where it is used as the curve takes it to
+        be."""
+        size, _, who = _items(self.streams)
+        before = np.concatenate(([0.0], np.cumsum(size)[:-1]))
+        taken = np.clip(memory - before, 0.0, size)
+        return tuple(np.bincount(who, taken, len(self.streams)).tolist())
 
 
 def _items(streams: Sequence[Known]) -> tuple[Array, Array, Array]:
@@ -79,15 +88,19 @@ def _recall(found: Array) -> Array:
     if len(found) == 2:
         return found.sum(axis=0) / whole.sum()
     shares = np.where(whole[:, None] > 0, found / np.maximum(whole, 1e-300)[:, None], 1.0)
-    others = [np.prod(np.delete(shares, k, axis=0), axis=0) for k in range(len(shares))]
-    return np.mean(others, axis=0)
+    others = np.stack([np.prod(np.delete(shares, k, axis=0), axis=0) for k in range(len(shares))])
+    # Rows of a stream take part in all results but those it completes, and each has m - 1 that were stored.
+    completed = np.maximum(whole.sum() / (len(whole) - 1) - whole, 0.0)
+    together: Array = completed @ others / completed.sum()
+    return together
 
 
-def groups(ratios: Array, weights: Array) -> tuple[Array, Array]:
-    """Ratios gathered into at most some dozens of groups, and the part of the rows in each."""
+def groups(ratios: Array, weights: Array) -> tuple[Array, Array, Array]:
+    """Ratios gathered into at most some dozens of groups, the part of the rows in each, and the ratios that
+    lie between them."""
     if not len(ratios) or weights.sum() <= 0:
-        return np.ones(1), np.ones(1)
+        return np.ones(1), np.ones(1), np.empty(0)
     steps, at = np.unique(np.rint(4 * np.log2(np.maximum(ratios, 2.0**-20))), return_inverse=True)
     rows = np.bincount(at, weights, len(steps))
     mean = np.bincount(at, weights * ratios, len(steps)) / rows
-    return mean, rows / rows.sum()
+    return mean, rows / rows.sum(), 2.0 ** ((steps[1:] + steps[:-1]) / 8)

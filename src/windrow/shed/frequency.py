@@ -118,6 +118,7 @@ class KeyRates:
 class FrequencyRanking(Ranking):
     per_byte = True
     skips = True
+    responds = False
 
     def __init__(self, policy: Frequency, context: Context) -> None:
         if not context.classes:
@@ -141,14 +142,18 @@ class FrequencyRanking(Ranking):
     def rank(self, view: View, rng: np.random.Generator) -> Array:
         return self._keys.rates(view)
 
+    def scores(self, view: View, rows: Array) -> Array:
+        return self._keys.rates(view, rows)
+
     def known(self, views: Sequence[View], room: Room) -> list[Known] | None:
         known = []
         for view in views:
             rates = self._recent.of(view.stream)
-            found, shares = groups(rates, np.ones(len(rates)))
+            found, shares, edges = groups(rates, np.ones(len(rates)))
             span = view.span / 1e6
             rate = self._keys.rows_per_second(view.stream)
-            known.append(Known(AgeCurve((span,), span), rate, room.costs[view.stream], found, shares))
+            cost = room.costs[view.stream]
+            known.append(Known(AgeCurve((span,), span), rate, cost, found, shares, edges))
         return known
 
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:

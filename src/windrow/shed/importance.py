@@ -100,15 +100,15 @@ class ImportanceRanking(ValuedRanking):
         self._judged = self.total
 
     def rank(self, view: View, rng: np.random.Generator) -> Array:
-        if self._schedule.due(view.stream):
-            rank = self._priority(view)
-            if self._keeps_priorities:
-                view.notes[PRIORITY][:] = rank
-        else:
-            rank = view.notes[PRIORITY]
         # Where too few are mature, the oldest of the others go.
-        out = np.empty(len(view))
-        priority.spare_young(view.ts, rank, self.now, self._maturity(view) * 1e6, IMMATURE, out)
+        out, maturity = np.empty(len(view)), self._maturity(view) * 1e6
+        due = self._schedule.due(view.stream)
+        if not self._keeps_priorities:
+            priority.per_second_sparing_young(*self._terms(view), maturity, IMMATURE, out)
+            return out
+        if due:
+            priority.per_second(*self._terms(view), view.notes[PRIORITY])
+        priority.spare_young(view.ts, view.notes[PRIORITY], self.now, maturity, IMMATURE, out)
         return out
 
     def judge(self, known: Quality) -> Quality:
@@ -121,15 +121,13 @@ class ImportanceRanking(ValuedRanking):
         d = self._decay(view)
         priority.match(rows, times, d / 1e6, view.notes[MATCHES], view.notes[MATCHED])
 
-    def _priority(self, view: View) -> Array:
-        """Residence priority: P = imp x matches' / age, less the penalty c (t' - prevmatch) for a row
-        unproductive for at least Delta (eq. 5 to 8; Algorithm 2)."""
+    def _terms(self, view: View) -> tuple[Any, ...]:
+        """Of the residence priority: P = imp x matches' / age, less the penalty c (t' - prevmatch) for a row
+        unproductive for at least Delta (eq. 5 to 8; Algorithm 2). As the kernels take them."""
         c, d, delta = self._penalty(view), self._decay(view), self._unproductive(view)
         imp, matches, matched = self.importance(view), view.notes[MATCHES], view.notes[MATCHED]
-        out = np.empty(len(view))
         tie = TINY * self.mean / view.span
-        priority.per_second(view.ts, imp, matches, matched, self.now, d / 1e6, delta * 1e6, c, tie, out)
-        return out
+        return view.ts, imp, matches, matched, self.now, d / 1e6, delta * 1e6, c, tie
 
     # -- parameters: as given, or from how long rows can stay -----------------------------------------
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pat
 from sqlglot import exp
 
 from windrow.errors import DataError, QueryError, unknown
@@ -22,6 +23,7 @@ from windrow.expr.evaluate import evaluate, result_type
 from windrow.expr.parse import parse, references
 from windrow.expr.resolve import column_name, resolve
 from windrow.expr.types import is_number
+from windrow.kernels import priority
 from windrow.model.importance import By, Lookup
 from windrow.model.query import Function
 from windrow.shed.context import Context
@@ -89,14 +91,14 @@ class ImportanceFunction:
         """Importance of the rows from `start` on, and which of them have none."""
         term = self._terms[view.stream]
         rows = len(view) - start
-        found = term.values(view.payload(term.columns, start), rows).cast(pa.float64())
-        values = found.to_numpy(zero_copy_only=False)
-        missing = np.isnan(values)
-        values = np.where(missing, 0.0, values)
-        wrong = np.flatnonzero((values < 0) | np.isinf(values))
-        if len(wrong):
+        found = term.values(view.payload(term.columns, start), rows)
+        if pat.is_decimal(found.type):
+            found = found.cast(pa.float64())
+        values = found.to_numpy(zero_copy_only=False).astype(np.float64)
+        missing, wrong = priority.check_importance(values)
+        if wrong >= 0:
             raise DataError(
-                f"stream '{term.alias}': importance must be a number from 0, got {values[wrong[0]]:g} of "
+                f"stream '{term.alias}': importance must be a number from 0, got {values[wrong]:g} of "
                 f"{term.text}; bound it in the expression, for example greatest({term.text}, 0)"
             )
         return values, missing

@@ -49,6 +49,18 @@ class Watched:
     """Rows that were ghosts and are no longer watched, and so must go."""
 
 
+@dataclass(frozen=True)
+class Haunted:
+    """The ghosts among results."""
+
+    weights: Array
+    """What each result counts for."""
+    depth: Array
+    """How many ghosts each has."""
+    where: Sequence[tuple[Array, Array]]
+    """For streams with any: which results have a ghost of this stream, and its slot."""
+
+
 class Account:
     """A sum over results: what was found of it, and what it would be without a limit.
 
@@ -74,21 +86,14 @@ class Account:
         self.found += value
         self.true += value
 
-    def haunted(
-        self, values: Array, counted: Array, ghosts: Sequence[tuple[Array, Array]], weight: Array
-    ) -> None:
-        """Results worth `values`, `counted` with the weights of their ghosts; which results have a ghost and
-        in which slot; and what each slot weighs."""
-        self.count += len(values)
-        self.found += float(values.sum())
-        self.true += float(counted.sum())
-        if not ghosts:
-            return
-        depth = np.bincount(np.concatenate([which for which, _ in ghosts]), minlength=len(values))
-        haunted = depth > 0
-        self.missed += np.bincount(depth[haunted] - 1, (counted - values)[haunted], len(self.missed))
-        for which, slots in ghosts:
-            haunting.account(which, slots, depth, counted, weight, self.seen, self.variance, self.largest)
+    def haunted(self, values: Array, ghosts: Haunted, weight: Array) -> None:
+        """Results worth `values`, some of them with ghosts; and what each slot weighs."""
+        counted = values * ghosts.weights
+        found, true = haunting.add_up(values, counted, ghosts.depth, self.missed)
+        self.count, self.found, self.true = self.count + len(values), self.found + found, self.true + true
+        sums = (self.seen, self.variance, self.largest)
+        for which, slots in ghosts.where:
+            haunting.account(which, slots, ghosts.depth, counted, weight, *sums)
 
     def sums(self) -> list[Any]:
         """What `load` takes, besides what was seen."""
@@ -150,27 +155,27 @@ class Monitor:
 
     def found(self, found: Found, worth: Array | None = None) -> None:
         """Counts results; `worth` is what each is worth, where that is not the same for all."""
-        weights, ghosts = self._haunting(found)
+        ghosts = self._haunting(found)
         if worth is not None:
             self.worth = self.worth or Account(len(self._weight), self._depths)
-        if not ghosts:
+        if not ghosts.where:
             self.results.add(len(found), len(found))
             if self.worth is not None and worth is not None:
                 self.worth.add(float(worth.sum()), len(found))
             return
-        self.results.haunted(np.ones(len(found)), weights, ghosts, self._weight)
+        self.results.haunted(np.ones(len(found)), ghosts, self._weight)
         if self.worth is not None and worth is not None:
-            self.worth.haunted(worth, worth * weights, ghosts, self._weight)
+            self.worth.haunted(worth, ghosts, self._weight)
 
-    def _haunting(self, found: Found) -> tuple[Array, list[tuple[Array, Array]]]:
-        """What each result counts for, and for each stream which results have a ghost, and its slot."""
-        weights = np.ones(len(found))
-        ghosts: list[tuple[Array, Array]] = []
+    def _haunting(self, found: Found) -> Haunted:
+        weights, depth = np.ones(len(found)), np.zeros(len(found), np.int64)
+        where = []
         for view, rows in zip(found.views, found.rows, strict=True) if self.watching else ():
-            which, slots = haunting.haunted(view.notes[WATCH], rows, self._ghost, self._weight, weights)
+            watch = (view.notes[WATCH], rows, self._ghost, self._weight)
+            which, slots = haunting.haunted(*watch, weights, depth)
             if len(which):
-                ghosts.append((which, slots))
-        return weights, ghosts
+                where.append((which, slots))
+        return Haunted(weights, depth, where)
 
     def stands_for(self, rows: Sequence[tuple[Array, Array]]) -> Array:
         """How many results each of some results stands for: by stream, the column of notes and its rows."""

@@ -58,6 +58,9 @@ class Ranking(ABC):
     quanta without a lesson."""
     per_byte: bool = False
     """Whether ranks are values of rows, so that larger rows must be worth more to stay."""
+    responds: bool | None = None
+    """Whether it learns from results that are found, so that a row whose partners are gone ranks lower; None
+    if it has no model of what rows find."""
     samples: bool = False
     """Whether results come as a sample, with weights."""
 
@@ -95,6 +98,10 @@ class Ranking(ABC):
     def known(self, views: Sequence[View], room: Room) -> list[Known] | None:
         """What was learned of each stream, for forecasts; None if the policy has no model of it."""
         return None
+
+    def scores(self, view: View, rows: Array) -> Array:
+        """What tells in which of the `known` groups these rows are."""
+        return np.zeros(len(rows))
 
     def curves(self) -> Sequence[AgeCurve]:
         """The age curve of each stream, as far as it is known and the policy goes by it; none else. To be

@@ -134,6 +134,19 @@ class Window:
         places = self._places(positions)
         return [gather([s.payload.column(name) for s in self.segments], places) for name in names]
 
+    def gather_from(self, position: int, columns: Sequence[str]) -> list[pa.Array]:
+        """Payload columns of the rows from `position` on; not copied if they are in one segment."""
+        parts = [s for s in self.segments if self.offset_of(s) + s.rows > position]
+        if not parts:
+            return self.gather(np.empty(0, np.int64), columns)
+        first = max(0, position - self.offset_of(parts[0]))
+        found = []
+        for name in columns:
+            chunks = [s.payload.column(name) for s in parts]
+            chunks[0] = chunks[0].slice(first)
+            found.append(chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks))
+        return found
+
     def sets(self, number: int, positions: Array) -> tuple[Array, Array, Array]:
         """(starts, sizes, elements): the sets of this number of the rows at `positions`."""
         if len(positions) == 0:
