@@ -163,15 +163,15 @@ def count_matches(rows: Any, matches: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def check_importance(values: Any) -> Any:
-    """Puts 0 where there is none (NaN); returns how many these are, and the first row whose importance is
-    negative or infinite, or -1."""
+def check_importance(values: Any, new: int) -> Any:
+    """Puts 0 where there is none (NaN); returns how many of the rows from `new` on these are, and the first
+    row whose importance is negative or infinite, or -1."""
     missing, wrong = 0, -1
     for row in range(len(values)):
         value = values[row]
         if value != value:
             values[row] = 0.0
-            missing += 1
+            missing += row >= new
         elif (value < 0.0 or value == np.inf) and wrong < 0:
             wrong = row
     return missing, wrong

@@ -152,7 +152,7 @@ class ImportanceRanking(ValuedRanking):
         if isinstance(self._policy.initial, int | float):
             return self._policy.initial
         if self._initial is not None and view.stream in self._initial.streams:
-            return self._initial.of(view, view.fresh)[0]
+            return self._initial.of(view, view.fresh, view.fresh)[0]
         return self.importance(view)[view.fresh :]
 
     # -- over a restart -----------------------------------------------------------------------------

@@ -87,15 +87,15 @@ class ImportanceFunction:
         """Those whose rows have an importance of their own."""
         return tuple(sorted(self._terms))
 
-    def of(self, view: View, start: int) -> tuple[Array, Array]:
-        """Importance of the rows from `start` on, and which of them have none."""
+    def of(self, view: View, start: int, new: int) -> tuple[Array, int]:
+        """Importance of the rows from `start` on, and how many of those from `new` on have none."""
         term = self._terms[view.stream]
         rows = len(view) - start
         found = term.values(view.payload(term.columns, start), rows)
         if pat.is_decimal(found.type):
             found = found.cast(pa.float64())
         values = found.to_numpy(zero_copy_only=False).astype(np.float64)
-        missing, wrong = priority.check_importance(values)
+        missing, wrong = priority.check_importance(values, new - start)
         if wrong >= 0:
             raise DataError(
                 f"stream '{term.alias}': importance must be a number from 0, got {values[wrong]:g} of "

@@ -128,10 +128,10 @@ class ValuedRanking(Ranking):
     def _judge(self, view: View, start: int, new: int) -> None:
         function = self._versions[self._judged_by[view.stream]].function
         if view.stream in function.streams and start < len(view):
-            values, missing = function.of(view, start)
+            values, missing = function.of(view, start, new)
             view.notes[IMPORTANCE][start:] = values
             self._sum, self._count = self._sum + float(values.sum()), self._count + len(values)
-            self.missing += int(missing[new - start :].sum())
+            self.missing += missing
 
     # -- over a restart -----------------------------------------------------------------------------
 
