@@ -17,8 +17,10 @@ from hypothesis import assume, given
 
 import oracle
 import windrow as wr
+from flows import CUTS
 from oracle import SECOND
-from queries import CUTS, Case, cases, equality, examples, play
+from queries import Case, cases, examples, play
+from terms import equality
 
 
 def check(case: Case) -> None:

@@ -34,9 +34,9 @@ WARM_UP = 5
 """Batches until windows are full and the throttle has settled."""
 PARTITIONS = 2
 NEAR = 0.02
-"""So that a row matches a few rows of each other stream, as in the paper's streams, up to a few dozen at eight
-times the rate; with the threshold of `deadline` it would be thousands at these rates, and time would go into
-building results."""
+"""So that a row matches a few rows of each other stream, as in the paper's streams, up to a few dozen at
+eight times the rate; with the threshold of `deadline` it would be thousands at these rates, and time would go
+into building results."""
 SCHEMA = pa.schema([("ts", pa.timestamp("us", "UTC")), ("v", pa.float64())])
 
 
