@@ -208,6 +208,15 @@ def _count_in_range(values: Any, low: Any, high: Any) -> Any:
     return count
 
 
+@njit(cache=True, inline="always")
+def _in_time(ts: Any, first: int, end: int, since: Any, until: Any, ordered: bool) -> Any:
+    """The positions that may lie within the time bounds: just those, in a window ordered by time."""
+    if not ordered:
+        return first, end
+    start = lower(ts, first, end, since)
+    return start, upper(ts, start, end, until)
+
+
 @njit(cache=True, nogil=True)
 def probe_scan(
     state: Any,
@@ -223,10 +232,7 @@ def probe_scan(
     out_probe: Any,
     out_row: Any,
 ) -> Any:
-    """Nested loops over blocks: a block is first counted, and only walked through if it has matches.
-
-    In a window ordered by time the loop covers just the rows within the time bounds.
-    """
+    """Nested loops over blocks: a block is first counted, and only walked through if it has matches."""
     room = len(out_row)
     found = 0
     compared = 0
@@ -234,10 +240,7 @@ def probe_scan(
     for i in range(state[0], len(low)):
         since = oldest[i]
         until = latest[i]
-        a, b = first, end
-        if ordered:
-            a = lower(ts, first, end, since)
-            b = upper(ts, a, end, until)
+        a, b = _in_time(ts, first, end, since, until, ordered)
         if resume < 0:
             compared += b - a
         else:
@@ -279,10 +282,7 @@ def probe_all(
     for i in range(state[0], len(oldest)):
         since = oldest[i]
         until = latest[i]
-        a, b = first, end
-        if ordered:
-            a = lower(ts, first, end, since)
-            b = upper(ts, a, end, until)
+        a, b = _in_time(ts, first, end, since, until, ordered)
         if resume < 0:
             compared += b - a
         else:
