@@ -1,4 +1,5 @@
-# Windrow. `make help` explains every target. Each makes its own .venv first.
+# Windrow. `make help` explains every target. Those that need .venv make it first, or again after a change of
+# pyproject.toml. PYTHON=python3.12 chooses the Python it is made of, JOBS=4 how many processes run tests.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -41,10 +42,9 @@ bench: $(READY) ## speed and memory against bare kernels and DuckDB, as ratios
 lab: $(READY) ## every experiment of the papers at full size, into lab-results/
 	@$(BIN)/windrow lab run --all --out lab-results
 
-soak: $(READY) ## every fault on Spark, then a long run of random queries against the oracle
-	@$(BIN)/python -m pytest --faults --soak tests/test_faults_crash.py tests/test_faults_share.py tests/test_faults_state.py \
-		tests/test_cluster.py tests/test_pipeline_examples.py
-	@$(BIN)/python -m pytest -n $(JOBS) tests/test_random_queries.py --soak
+soak: $(READY) ## what `make test` leaves out: every fault on Spark, then 100 times the random queries (hours)
+	@$(BIN)/python -m pytest --faults --soak -m faults
+	@$(BIN)/python -m pytest -n $(JOBS) --soak tests/test_random_queries.py
 
 docs: $(READY) ## the documentation site, into build/site; any warning is an error
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
@@ -57,6 +57,6 @@ package: $(READY) ## wheel and source distribution into dist/, checked, installe
 	@$(BIN)/python -m build --outdir dist .
 	@bash scripts/try-package "$(PYTHON)" dist
 
-clean: ## remove .venv and caches
+clean: ## remove .venv, caches and what was built; results in *-results/ stay
 	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

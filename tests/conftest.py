@@ -1,9 +1,17 @@
-"""Options and hypothesis profiles: the same examples every time, or with --soak many new ones."""
+"""Options and hypothesis profiles: the same examples every time, or with --soak many new ones; and what tests
+that kill drivers share.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
+
+from driver import Drivers
+from places import Place
 
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 EXAMPLES, SOAK = 100, 100
@@ -39,3 +47,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if later:
         config.hook.pytest_deselected(items=later)
         items[:] = [item for item in items if not item.get_closest_marker("faults")]
+
+
+@pytest.fixture(scope="module")
+def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
+    drivers = Drivers(tmp_path_factory.mktemp("drivers"))
+    yield drivers
+    drivers.stop()
+
+
+@pytest.fixture
+def drivers(started: Drivers) -> Iterator[Drivers]:
+    """A driver to kill, with no fault planted yet."""
+    yield started
+    started.faults.clear()
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Place:
+    """Two streams whose files have yet to arrive."""
+    return Place(tmp_path).write()

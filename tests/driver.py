@@ -121,6 +121,15 @@ class Drivers:
         """Starts one more, so that it is ready when the driver is killed."""
         self._started.append(Driver(self._directory, self.faults))
 
+    def die_at(self, point: str, batch: int, shape: str, at: Place, **options: Any) -> None:
+        """Runs a query until a worker comes by, and kills the driver there with all of its workers."""
+        self.faults.plant(point, "pause", batch)
+        self.driver.order(shape, at, **options)
+        self.prepare()
+        self.faults.wait()
+        self.driver.kill()
+        self.faults.clear()
+
     def stop(self) -> None:
         for driver in self._started:
             driver.stop()

@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import from_arrow_schema
 from typer.testing import CliRunner
 
 import windrow as wr
@@ -95,7 +96,7 @@ def stage(directory: Path) -> dict[str, Any]:
     for name, table in tables.items():
         (directory / name).mkdir()
         pq.write_table(table, directory / name / "0.parquet")
-        schema = spark().read.parquet(str(directory / name)).schema
+        schema = from_arrow_schema(table.schema)
         frames[name] = spark().readStream.schema(schema).parquet(str(directory / name))
     (directory / "pipeline.toml").write_text(PIPELINE, encoding="utf-8")
     (directory / "hot.sql").write_text(STATEMENT, encoding="utf-8")

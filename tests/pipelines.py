@@ -11,14 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import typer
 from typer.testing import CliRunner
 
-from windrow.pipeline.cli import run_command
+from windrow.cli import app
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-COMMAND = "import typer; from windrow.pipeline.cli import run_command; typer.run(run_command)"
-"""`windrow run` as a process of its own: python -c COMMAND FILE ..."""
+COMMAND = "from windrow.cli import main; main()"
+"""`windrow` as a process of its own: python -c COMMAND run FILE ..."""
 
 
 def make_data() -> ModuleType:
@@ -50,6 +49,4 @@ def in_microseconds(table: pa.Table) -> pa.Table:
 
 
 def run(*arguments: str | Path):
-    app = typer.Typer()
-    app.command()(run_command)
-    return CliRunner().invoke(app, [str(a) for a in arguments])
+    return CliRunner().invoke(app, ["run", *map(str, arguments)])

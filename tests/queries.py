@@ -1,23 +1,14 @@
-"""Random queries with random data: what hypothesis draws, and how a drawn case is run and answered.
+"""Random queries with random data: what a drawn case is, how it is run and how it is answered.
 
-A `Case` is a query, the rows of its streams and the calls in which they arrive. Every conjunct is built
-once as SQL and as a Python function (`oracle.Term`), so that engine and oracle are told the same thing in
-two languages. Values come from tiny domains, so that there are results, duplicates and ties.
-
-Hypothesis draws the structure; the rows come from a drawn seed, each row from its own generator, so that a
-failing case shrinks to few rows without changing those that remain.
+A `Case` is a query, the rows of its streams and the calls in which they arrive; `terms` draws its conditions,
+`flows` its rows and calls.
 """
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
-from decimal import Decimal
-from itertools import pairwise
-from random import Random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -26,39 +17,12 @@ from hypothesis import strategies as st
 
 import oracle
 import windrow as wr
-from likenesses import LISTS, indexable, likenesses, random_list
+from flows import arrivals, flows
+from likenesses import indexable
 from oracle import SECOND, Row, Term
+from terms import FUNCTIONS, predicates
 
 ALIASES = ("a", "b", "c", "d", "e")
-CUTS = (1, 2, 7, 49, 50, 51, 100)
-SCHEMA = pa.schema(
-    {
-        "id": pa.int64(),
-        "ts": pa.timestamp("us"),
-        "i": pa.int64(),
-        "j": pa.int32(),
-        "f": pa.float64(),
-        "s": pa.string(),
-        "flag": pa.bool_(),
-        "d": pa.date32(),
-        "w": pa.timestamp("us"),
-        "m": pa.decimal128(10, 2),
-        "y": pa.binary(),
-        **LISTS,
-    }
-)
-VALUES: dict[str, list[Any]] = {
-    "i": [0, 1, 2, -1, 3, 7],
-    "j": [1, 0, 2, -1, 3, 5],
-    "f": [0.0, 1.0, -0.0, 0.1, 0.2, 0.3, 2.0, float("inf")],
-    "s": ["x", "y", "X", "", "éa", "a longer text than fits a word"],
-    "flag": [True, False],
-    "d": [date(2024, 2, 29), date(1969, 12, 31), date(2024, 3, 1)],
-    "w": [datetime(1970, 1, 1), datetime(2024, 1, 1, 0, 0, 0, 1), datetime(1969, 1, 1), datetime(2024, 1, 1)],
-    "m": [Decimal("1.00"), Decimal("1.01"), Decimal("-3.50"), Decimal("0.00")],
-    "y": [b"x", b"", b"\x00\xff", b"x\x00"],
-}
-EPOCH = datetime(1970, 1, 1)
 
 # Values made to collide in the engine's 64-bit hashes; `test_predicates` checks that they still do.
 TWIN_TEXTS = ("left2006collide!", "rite2006FQX3]PLR")
@@ -174,288 +138,6 @@ def examples(count: int) -> settings:
     return settings(max_examples=count * settings().max_examples // 100)
 
 
-# --- Terms: SQL and Python side by side -----------------------------------------------------------------
-
-Compare = Callable[[Any, Any], bool | None]
-OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "<>": operator.ne}
-
-
-def known(test: Callable[..., bool]) -> Callable[..., bool | None]:
-    """The test with SQL's null and Windrow's NaN: null gives null, NaN gives false."""
-
-    def checked(*values: Any) -> bool | None:
-        if any(value is None for value in values):
-            return None
-        return False if any(value != value for value in values) else bool(test(*values))
-
-    return checked
-
-
-def either(x: bool | None, y: bool | None) -> bool | None:
-    """SQL's `or`."""
-    if x is True or y is True:
-        return True
-    return None if x is None or y is None else False
-
-
-def negated(x: bool | None) -> bool | None:
-    return None if x is None else not x
-
-
-equal = known(operator.eq)
-
-
-def alike(x: int | None, y: int | None) -> bool:
-    """A registered function: both values odd, or both even."""
-    return x is not None and y is not None and (x - y) % 2 == 0
-
-
-FUNCTIONS = {"alike": alike}
-
-
-def pair(sql: str, a: str, b: str, left: str, right: str, test: Callable, kind: str = "residual") -> Term:
-    """A term over one column of each of two streams; `sql` has {l} and {r} in their places."""
-    return Term(
-        sql.format(l=f"{a}.{left}", r=f"{b}.{right}"),
-        (a, b),
-        lambda bound: test(bound[a][left], bound[b][right]),
-        kind,
-        ((a, left), (b, right)) if kind == "equality" else (),
-    )
-
-
-def equality(a: str, b: str, left: str, right: str | None = None) -> Term:
-    return pair("{l} = {r}", a, b, left, right or left, equal, "equality")
-
-
-@st.composite
-def equalities(draw: st.DrawFn, a: str, b: str) -> list[Term]:
-    """Equality on one column of any type, on two numeric types, on two columns, or of one column with two."""
-    column = st.sampled_from(list(VALUES))
-    how = draw(st.sampled_from(["one", "one", "two", "mixed", "fork"]))
-    if how == "fork":
-        return [equality(a, b, "i"), equality(a, b, "i", "j")]
-    if how == "mixed":
-        left, right = draw(st.sampled_from([("i", "j"), ("j", "i"), ("i", "f"), ("f", "j")]))
-        return [equality(a, b, left, right)]
-    columns = draw(st.lists(column, min_size=1, max_size=1 if how == "one" else 2, unique=True))
-    return [equality(a, b, c) for c in columns]
-
-
-@st.composite
-def bands(draw: st.DrawFn, a: str, b: str) -> list[Term]:
-    column = draw(st.sampled_from(["i", "j", "f"]))
-    epsilon = draw(st.sampled_from([0.1, 0.5, 1.0] if column == "f" else [0, 1, 2]))
-    form = draw(st.sampled_from(["abs <=", "abs <", "between"]))
-    if form == "abs <=":
-        sql, test = f"abs({{l}} - {{r}}) <= {epsilon}", lambda x, y: abs(x - y) <= epsilon
-    elif form == "abs <":
-        sql, test = f"abs({{l}} - {{r}}) < {epsilon}", lambda x, y: abs(x - y) < epsilon
-    else:
-        between = f"{{l}} between {{r}} - {epsilon} and {{r}} + {epsilon}"
-        sql, test = between, lambda x, y: y - epsilon <= x <= y + epsilon
-    return [pair(sql, a, b, column, column, known(test), "band")]
-
-
-@st.composite
-def comparisons(draw: st.DrawFn, a: str, b: str) -> list[Term]:
-    column = draw(st.sampled_from(["i", "j", "f", "s", "d", "w", "m"]))
-    sign = draw(st.sampled_from(list(OPERATORS)))
-    return [pair(f"{{l}} {sign} {{r}}", a, b, column, column, known(OPERATORS[sign]), "comparison")]
-
-
-@st.composite
-def residuals(draw: st.DrawFn, a: str, b: str) -> list[Term]:
-    """What no index understands."""
-    options = [
-        Term(
-            f"({a}.i = {b}.i or {a}.s = {b}.s)",
-            (a, b),
-            lambda r: either(equal(r[a]["i"], r[b]["i"]), equal(r[a]["s"], r[b]["s"])),
-        ),
-        Term(
-            f"({a}.f <> {b}.f or {a}.d < {b}.d)",
-            (a, b),
-            lambda r: either(
-                known(operator.ne)(r[a]["f"], r[b]["f"]), known(operator.lt)(r[a]["d"], r[b]["d"])
-            ),
-        ),
-        Term(
-            f"case when {a}.flag then {a}.i = {b}.i else {a}.j < {b}.j end",
-            (a, b),
-            lambda r: (
-                equal(r[a]["i"], r[b]["i"]) if r[a]["flag"] else known(operator.lt)(r[a]["j"], r[b]["j"])
-            ),
-        ),
-        pair("{l} + {r} > 1", a, b, "i", "i", known(lambda x, y: x + y > 1)),
-        pair("{l} * 2 - {r} >= 0.1", a, b, "f", "i", known(lambda x, y: x * 2 - y >= 0.1)),
-        pair("alike({l}, {r})", a, b, "i", "j", alike),
-        Term(f"not ({a}.i = {b}.j)", (a, b), lambda r: negated(equal(r[a]["i"], r[b]["j"]))),
-        replace(
-            pair("lower({l}) = lower({r})", a, b, "s", "s", known(lambda x, y: x.lower() == y.lower())),
-            columns=((a, "lower(s)"), (b, "lower(s)")),
-        ),
-        replace(
-            pair("{l} + 1 = {r}", a, b, "i", "j", known(lambda x, y: x + 1 == y)),
-            columns=((a, "i + 1"), (b, "j")),
-        ),
-    ]
-    return [draw(st.sampled_from(options))]
-
-
-def edge(a: str, b: str) -> st.SearchStrategy[list[Term]]:
-    """Mostly equality, as in life; everything else often enough."""
-    eq = equalities(a, b)
-    return st.one_of(eq, eq, bands(a, b), comparisons(a, b), residuals(a, b), likenesses(a, b))
-
-
-def filters(a: str) -> list[Term]:
-    return [
-        Term(f"{a}.i >= 0", (a,), lambda r: known(lambda x: x >= 0)(r[a]["i"]), "filter"),
-        Term(f"{a}.s <> 'x'", (a,), lambda r: known(lambda x: x != "x")(r[a]["s"]), "filter"),
-        Term(f"{a}.flag", (a,), lambda r: r[a]["flag"], "filter"),
-        Term(f"{a}.i in (0, 1, 2)", (a,), lambda r: known(lambda x: x in (0, 1, 2))(r[a]["i"]), "filter"),
-        Term(f"{a}.m is not null", (a,), lambda r: r[a]["m"] is not None, "filter"),
-        Term(f"({a}.f < 1 or {a}.i <> 1)", (a,), lambda r: _small(r[a]), "filter"),
-    ]
-
-
-def _small(row: Row) -> bool | None:
-    return either(known(operator.lt)(row["f"], 1), known(operator.ne)(row["i"], 1))
-
-
-def graph(shape: str, aliases: Sequence[str]) -> list[tuple[str, str]]:
-    """The pairs of streams with a condition between them."""
-    if shape == "star":
-        return [(aliases[0], other) for other in aliases[1:]]
-    if shape == "clique":
-        return [(x, y) for n, x in enumerate(aliases) for y in aliases[n + 1 :]]
-    chain = list(pairwise(aliases))
-    return [*chain, (aliases[-1], aliases[0])] if shape == "cycle" and len(aliases) > 2 else chain
-
-
-@st.composite
-def predicates(draw: st.DrawFn, aliases: Sequence[str], keys: Sequence[str] = ()) -> list[Term]:
-    """Terms over a connected graph; the first edge of each alias in `keys` is an equality."""
-    terms: list[Term] = []
-    pairs = graph(draw(st.sampled_from(["chain", "star", "cycle", "clique"])), aliases)
-    common = draw(st.one_of(st.none(), st.sampled_from(list(VALUES))))
-    keyless = set(keys)
-    for a, b in pairs:
-        if common and draw(st.integers(0, 3)):
-            terms.append(equality(a, b, common))
-        elif {a, b} & keyless:
-            terms += draw(equalities(a, b))
-        else:
-            x, y = draw(st.permutations([a, b]))
-            terms += draw(edge(x, y))
-        if any(t.kind == "equality" and set(t.aliases) == {a, b} for t in terms):
-            keyless -= {a, b}
-    if len(aliases) > 2 and draw(st.integers(0, 4)) == 0:
-        a, b, c = draw(st.permutations(aliases))[:3]
-        terms.append(
-            Term(
-                f"{a}.i + {b}.i >= {c}.i",
-                (a, b, c),
-                lambda r: known(lambda x, y, z: x + y >= z)(r[a]["i"], r[b]["i"], r[c]["i"]),
-            )
-        )
-    for alias in aliases:
-        if draw(st.integers(0, 5)) == 0:
-            terms.append(draw(st.sampled_from(filters(alias))))
-    return terms
-
-
-# --- Data and arrival -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Flow:
-    """How rows are made: their seed, how many values, how often nothing, how dense in time."""
-
-    seed: int
-    spread: int
-    nulls: float
-    nans: float
-    start: int
-    """Microseconds since 1970; may be negative."""
-    step: int
-    """Mean microseconds between two rows of a stream; times are multiples of half a second or so."""
-
-    def table(self, alias: str, count: int) -> pa.Table:
-        rows = [self._row(alias, n, count) for n in range(count)]
-        return pa.Table.from_pylist(rows, SCHEMA)
-
-    def _row(self, alias: str, number: int, count: int) -> Row:
-        rng = Random(f"{self.seed}/{alias}/{number}")
-        row: Row = {}
-        for name, values in VALUES.items():
-            row[name] = None if rng.random() < self.nulls else rng.choice(values[: self.spread])
-        if rng.random() < self.nans:
-            row["f"] = float("nan")
-        tick = rng.randrange(4 * count + 1) // 4 * self.step + rng.choice([0, 0, 0, 1, -1, self.step // 2])
-        time = EPOCH + timedelta(microseconds=self.start + tick)
-        row |= {"id": number, "ts": None if rng.random() < self.nulls / 4 else time}
-        return row | {name: random_list(rng, name, self.nulls) for name in LISTS}
-
-
-@st.composite
-def flows(draw: st.DrawFn, streams: int, nans: bool = True) -> Flow:
-    """The more streams, the fewer values: else no combination of rows satisfies a random predicate."""
-    return Flow(
-        seed=draw(st.integers(0, 2**32)),
-        spread=draw(st.sampled_from([2, 3, 8] if streams < 4 else [1, 2, 2, 3])),
-        nulls=draw(st.sampled_from([0.0, 0.05, 0.3] if streams < 4 else [0.0, 0.02, 0.1])),
-        nans=draw(st.sampled_from([0.0, 0.1])) if nans else 0.0,
-        start=draw(st.sampled_from([0, -20 * SECOND, 1_700_000_000 * SECOND])),
-        step=draw(st.sampled_from([SECOND, SECOND // 2, 100])),
-    )
-
-
-@st.composite
-def arrivals(
-    draw: st.DrawFn, tables: Mapping[str, pa.Table], late: int, together: bool
-) -> list[dict[str, list[int]]]:
-    """Calls that hand out every row once.
-
-    Rows come in order of time, each delayed by up to `late` (or, at times, more: then some are late).
-    `together`: in one order over all streams, cut into calls. Else each stream has its own cuts, and the
-    streams may run far ahead of each other.
-    """
-    rng = Random(draw(st.integers(0, 2**32)))
-    delay = draw(st.sampled_from([0, late, late, 2 * late + 2 * SECOND, 3 * late + 300]))
-    cut = draw(st.sampled_from(CUTS))
-    queue = [
-        (0 if time is None else time + rng.randint(0, delay), rng.random(), alias, number)
-        for alias, table in tables.items()
-        for number, time in enumerate(table.column("ts").cast(pa.int64()).to_pylist())
-    ]
-    queue.sort()
-    calls: list[dict[str, list[int]]] = []
-    if together:
-        for first in range(0, len(queue), cut):
-            call: dict[str, list[int]] = {}
-            for _, _, alias, number in queue[first : first + cut]:
-                call.setdefault(alias, []).append(number)
-            calls.append(call)
-    else:
-        waiting = {alias: [n for *_, a, n in queue if a == alias] for alias in tables}
-        eagerness = {alias: draw(st.sampled_from([0.2, 0.5, 1.0])) for alias in tables}
-        while any(waiting.values()):
-            call = {}
-            for alias, numbers in waiting.items():
-                if numbers and rng.random() < eagerness[alias]:
-                    call[alias], waiting[alias] = numbers[:cut], numbers[cut:]
-            calls.append(call)
-    for call in calls:
-        for alias in tables:
-            if alias not in call and rng.random() < 0.1:
-                call[alias] = []
-    if calls and draw(st.booleans()):
-        calls.insert(rng.randrange(len(calls) + 1), {})
-    return calls
-
-
 # --- Whole cases ----------------------------------------------------------------------------------------
 
 EVALUATE = ("eager", "every 7 rows", "every 3 seconds", "every 200 us")
@@ -515,10 +197,8 @@ def cases(
     terms = draw(predicates(aliases, keys))
     options: dict[str, Any] = {
         "late": draw(st.sampled_from([0, 0, 1, 3 * flow.step, 10 * flow.step])) if late else 0,
-        "evaluate": draw(
-            st.sampled_from([None, None, "eager", "every 7 rows", "every 3 seconds", "every 200 us"])
-        ),
-        "expire": draw(st.sampled_from([None, "eager", "every 10 seconds", "every 300 us"])),
+        "evaluate": draw(st.sampled_from([None, None, *EVALUATE])),
+        "expire": draw(st.sampled_from([None, *EXPIRE])),
         "order": draw(orders(aliases)),
         "algorithm": draw(st.sampled_from(["eager", "eager", "naive", "general"])),
     }

@@ -10,7 +10,8 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import windrow as wr
-from queries import Case, cases, filters, window_text
+from queries import Case, cases, window_text
+from terms import filters
 
 Ids = list[tuple]
 

@@ -11,8 +11,10 @@ import pytest
 
 import oracle
 import windrow as wr
+from flows import Flow
 from oracle import SECOND, Term
-from queries import Case, Flow, equality, known, pair, rows_of
+from queries import Case, rows_of
+from terms import equality, known, pair
 
 PATHS = [None, "hash", "hash(1)", "hash(7)", "hash(1000)", "sorted", "scan"]
 ALGORITHMS = ["eager", "naive", "general"]

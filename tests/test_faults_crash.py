@@ -21,24 +21,6 @@ pytestmark = pytest.mark.faults
 POINTS = ("reading", "manifest", "mark", "results")
 
 
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
-    drivers = Drivers(tmp_path_factory.mktemp("drivers"))
-    yield drivers
-    drivers.stop()
-
-
-@pytest.fixture
-def drivers(started: Drivers) -> Iterator[Drivers]:
-    yield started
-    started.faults.clear()
-
-
-@pytest.fixture
-def at(tmp_path: Path) -> Place:
-    return Place(tmp_path).write()
-
-
 def assert_exact(at: Place) -> None:
     assert not differences(at.found(), at.expected())
     assert not verify(str(at / "state")).damage
@@ -78,12 +60,7 @@ def test_a_killed_python_worker(drivers: Drivers, at: Place) -> None:
 def test_kill_9_of_the_driver_again_and_again(drivers: Drivers, at: Place) -> None:
     at.arrive()
     for batch, point in ((1, "reading"), (2, "mark"), (3, "results")):
-        drivers.faults.plant(point, "pause", batch)
-        drivers.driver.order("pairs", at)
-        drivers.prepare()
-        drivers.faults.wait()
-        drivers.driver.kill()
-        drivers.faults.clear()
+        drivers.die_at(point, batch, "pairs", at)
     drivers.driver.run("pairs", at)
     assert_exact(at)
 
@@ -97,12 +74,7 @@ def test_kill_9_of_the_driver_under_a_memory_limit(drivers: Drivers, tmp_path: P
     options = {"memory": "60 rows", "shed": "auto"}
     drivers.driver.run("pairs", undisturbed, **options)
     for batch, point in ((1, "mark"), (2, "results")):
-        drivers.faults.plant(point, "pause", batch)
-        drivers.driver.order("pairs", killed, **options)
-        drivers.prepare()
-        drivers.faults.wait()
-        drivers.driver.kill()
-        drivers.faults.clear()
+        drivers.die_at(point, batch, "pairs", killed, **options)
     drivers.driver.run("pairs", killed, **options)
     assert not differences(killed.found(), undisturbed.found())
     assert 0 < killed.found().total() < killed.expected().total()
@@ -114,12 +86,7 @@ def test_kill_9_of_the_driver_under_a_deadline(drivers: Drivers, at: Place, dead
     """How much is found depends on the clock; that it is right and found once does not."""
     at.arrive()
     for batch, point in ((1, "mark"), (2, "mark")):
-        drivers.faults.plant(point, "pause", batch)
-        drivers.driver.order("pairs", at, deadline=deadline)
-        drivers.prepare()
-        drivers.faults.wait()
-        drivers.driver.kill()
-        drivers.faults.clear()
+        drivers.die_at(point, batch, "pairs", at, deadline=deadline)
     drivers.driver.run("pairs", at, deadline=deadline)
     assert not at.found() - at.expected()
     if deadline == "1 hour":

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -32,24 +30,6 @@ DOCUMENTS: tuple[tuple[Any, ...], ...] = (
     ({"remove": "nobody"},),
 )
 """One file a batch."""
-
-
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
-    drivers = Drivers(tmp_path_factory.mktemp("drivers"))
-    yield drivers
-    drivers.stop()
-
-
-@pytest.fixture
-def drivers(started: Drivers) -> Iterator[Drivers]:
-    yield started
-    started.faults.clear()
-
-
-@pytest.fixture
-def at(tmp_path: Path) -> Place:
-    return Place(tmp_path).write()
 
 
 def send(at: Place, first: int = 0, end: int = FILES) -> None:
@@ -87,22 +67,12 @@ def assert_each_as_alone(at: Place, changed: bool) -> None:
     assert not verify(str(at / "state")).damage
 
 
-def die_at(drivers: Drivers, at: Place, batch: int, point: str, **settings: Any) -> None:
-    """The driver runs until a worker comes by, and is killed there with all of its workers."""
-    drivers.faults.plant(point, "pause", batch)
-    drivers.driver.order("shared", at, **settings)
-    drivers.prepare()
-    drivers.faults.wait()
-    drivers.driver.kill()
-    drivers.faults.clear()
-
-
 def test_kill_9_around_queries_that_come_and_go(drivers: Drivers, at: Place) -> None:
     settings = {"windows": WINDOWS, "control": True}
     send(at)
     at.arrive()
     for batch, point in ((1, "results"), (2, "mark"), (3, "manifest")):
-        die_at(drivers, at, batch, point, **settings)
+        drivers.die_at(point, batch, "shared", at, **settings)
     told = drivers.driver.run("shared", at, **settings)
     assert any("nobody" in reason for reason in told["rejected"]), told
     assert_each_as_alone(at, changed=True)
@@ -118,7 +88,7 @@ def test_kill_9_with_rows_carried_over(drivers: Drivers, at: Place, control: boo
         send(at, end=FILES - 1)
     at.arrive(FILES - 1)
     for batch, point in ((1, "results"), (2, "reading"), (2, "results")):
-        die_at(drivers, at, batch, point, deadline="1 us", **settings)
+        drivers.die_at(point, batch, "shared", at, deadline="1 us", **settings)
     drivers.driver.run("shared", at, deadline="1 us", **settings)
     if not control:
         some = sum(n for (query, *_), n in at.found().items() if query == "wide")
@@ -126,7 +96,7 @@ def test_kill_9_with_rows_carried_over(drivers: Drivers, at: Place, control: boo
     if control:
         send(at, FILES - 1)
     at.arrive()
-    die_at(drivers, at, 3, "results", **settings)
+    drivers.die_at("results", 3, "shared", at, **settings)
     drivers.driver.run("shared", at, **settings)
     assert_each_as_alone(at, changed=control)
 

@@ -27,11 +27,6 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     started.stop()
 
 
-@pytest.fixture
-def at(tmp_path: Path) -> Place:
-    return Place(tmp_path).write()
-
-
 # --- What a restart finds --------------------------------------------------------------------------------
 
 

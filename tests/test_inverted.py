@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 import oracle
 import windrow as wr
+from flows import CUTS, Flow, arrivals, flows
 from likenesses import LISTS, alike, likenesses, random_list
 from oracle import SECOND, Term
-from queries import CUTS, Case, Flow, arrivals, examples, flows, pair, play, tiny
+from queries import Case, examples, play, tiny
+from terms import pair
 from windrow.engine.ages import FOREVER, Ages
 from windrow.engine.probe import Look
 from windrow.errors import QueryError

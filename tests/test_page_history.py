@@ -57,6 +57,24 @@ def test_a_point_tells_what_the_metrics_of_its_batch_tell(told):
         assert point.memory == join["window_rows"] and point.room == 1400
 
 
+def test_rows_left_out_are_no_more_than_came_where_rows_are_copied(told):
+    """Each row in four partitions, each of which shed three of its four copies and dropped the last."""
+    batch = copy.deepcopy(told[3])
+    join = batch["joins"]["sensors"]
+    rows = sum(part["rows_in"] for part in join["partitions"])
+    for part in join["partitions"]:
+        part["rows_copied"] = 3 * part["rows_in"]
+    join |= {"rows_shed": 3 * rows, "rows_dropped": rows, "rows_late": 0, "rows_null_time": 0}
+    history = History("sensors")
+    for number in (0, 1):
+        history.add(later(batch, number, 4.0 * number))
+    shown = history.look()["joins"]["sensors"]
+    assert shown["latest"]["left_out"] == rows and shown["total"]["left_out"] == 2 * rows
+    join |= {"rows_shed": 0, "rows_dropped": rows, "rows_late": 7}
+    history.add(later(batch, 2, 8.0))
+    assert history.joins["sensors"].latest.left_out == 7 + round(rows / 4)
+
+
 def test_a_long_run_is_kept_whole_in_bounded_room(told):
     history, count = History("sensors"), 5 * MOST_POINTS + 3
     for number in range(count):

@@ -211,9 +211,11 @@ def test_a_run_that_fails_ends_with_a_sentence_and_code_1(auctions, tmp_path):
     ran = run(auctions, "--set", failing, *elsewhere)
     assert ran.exit_code == 1, ran.output
     assert ran.output.strip().splitlines()[-1].endswith("no luck today")
-    batch = run(auctions, "--set", failing, "--set", "run.trigger=batch", *elsewhere)
+    batch = run(auctions, "--set", failing, "--set", "run.trigger=batch", "--trace", *elsewhere)
     assert batch.exit_code == 1, batch.output
-    assert batch.output.strip().endswith("no luck today")
+    sentence, *report = batch.output.strip().splitlines()
+    assert sentence.endswith("no luck today") and "SQLSTATE" not in sentence
+    assert any("SQLSTATE" in line for line in report), batch.output
 
 
 def test_the_live_view_shows_what_happens(auctions, tmp_path):

@@ -170,7 +170,7 @@ def test_killed_and_terminated_in_mid_run_every_result_comes_exactly_once(spark,
 def start(file: Path, directory: Path) -> subprocess.Popen:
     """`windrow run` in a process group of its own, Java and Python workers included."""
     return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, str(file), "--master", "local[2]"],
+        [sys.executable, "-c", COMMAND, "run", str(file), "--master", "local[2]"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

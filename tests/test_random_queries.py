@@ -17,8 +17,10 @@ from hypothesis import assume, given
 
 import oracle
 import windrow as wr
+from flows import CUTS
 from oracle import SECOND
-from queries import CUTS, Case, cases, equality, examples, play
+from queries import Case, cases, examples, play
+from terms import equality
 
 
 def check(case: Case) -> None:
@@ -65,13 +67,7 @@ def in_windows(windows: Mapping[str, int]) -> str:
 def duckdb_answer(case: Case) -> Counter[tuple]:
     """The same question as plain SQL: the time condition on every pair of streams, spelled out."""
     aliases = list(case.windows)
-    conditions = [
-        f"epoch_us({j}.ts) - epoch_us({i}.ts) <= {case.windows[i]}"
-        for i in aliases
-        for j in aliases
-        if i != j
-    ]
-    where = " and ".join([case.sql, *conditions])
+    where = f"{case.sql} and {in_windows(case.windows)}"
     with duckdb.connect() as connection:
         for alias in aliases:
             connection.register(f"stream_{alias}", case.tables[alias])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -296,12 +297,27 @@ def test_a_call_that_is_late_is_not_cut_the_finer_for_it() -> None:
         ),
         ({"deadline": "1 s", "shed": wr.Harvesting(basic="1 ms")}, "into 20,000 parts"),
         ({"deadline": "1 s", "memory": "9 rows", "shed": "cluster"}, "leave the deadline out"),
+        ({"shed": "harvest"}, "'harvest' gives up work to meet a deadline; give deadline="),
+        ({"shed": "drop", "memory": "9 rows"}, "'drop' gives up work to meet a deadline"),
+        ({"shed": wr.Harvesting(boost=2)}, "'harvest' gives up work to meet a deadline"),
+        ({"shed": (wr.Dropping(),)}, "'drop' gives up work to meet a deadline"),
+        ({"shed": "age", "deadline": "1 s"}, "'age' gives up rows to stay inside a memory limit, and only"),
+        ({"shed": wr.Age(), "deadline": "1 s"}, "or leave shed out"),
         ({"deadline": "1 s", "algorithm": "naive"}, "algorithm must be 'eager'"),
     ],
 )
 def test_deadlines_that_make_no_sense(options: dict[str, Any], message: str) -> None:
     with pytest.raises(QueryError, match=message):
         epsilon(**options)
+
+
+@pytest.mark.parametrize("limit", [{}, {"memory": "9 rows"}, {"deadline": "1 s"}])
+@pytest.mark.parametrize("shed", ["auto", wr.Auto(), ("age", "drop")])
+def test_a_pair_of_policies_and_auto_serve_whichever_limits_there_are(
+    limit: dict[str, Any], shed: Any
+) -> None:
+    query = epsilon(shed=shed, **limit)
+    assert replace(query, memory=None, deadline=None).shed == query.shed
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from hypothesis import given
 
 import windrow as wr
 from oracle import SECOND, ids
-from queries import TWIN_PAIRS, TWIN_TEXTS, Case, cases, equality, examples, play, tiny
+from queries import TWIN_PAIRS, TWIN_TEXTS, Case, cases, examples, play, tiny
+from terms import equality
 
 
 def query(a: str, b: str, on: str = "a.k = b.k", **options) -> wr.Query:

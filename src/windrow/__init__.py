@@ -9,14 +9,16 @@ from windrow.engine.explanation import Explanation
 from windrow.engine.operator import Operator
 from windrow.engine.shared.operator import SharedOperator
 from windrow.errors import DataError, QueryError, StateError, WindrowError
+from windrow.model.access import Access
 from windrow.model.deadline import Deadline
 from windrow.model.importance import Greedy, Importance, Lookup, Size
+from windrow.model.interval import Interval
 from windrow.model.learned import Age, Auto, Frequency
 from windrow.model.limit import MemoryLimit
 from windrow.model.measurements import Measurements, Quality, StreamMeasurements
 from windrow.model.plan import Plan
 from windrow.model.policies import Fifo, Random, UntilExpiry
-from windrow.model.query import Access, Function, Interval, Query, Stream, Window
+from windrow.model.query import Function, Query, Stream, Window
 from windrow.model.samples import Cluster, PpsCluster, Sample, Uniform
 from windrow.model.sharing import Subscription
 from windrow.model.time_policies import Dropping, Harvesting

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import windrow
-from windrow.commands import CODES, AsJson, Commands, output, print_json
+from windrow.commands import CODES, NOT_FINE, AsJson, Commands, output, print_json
 from windrow.lab.cli import app as lab
 from windrow.page.cli import report_command
 from windrow.pipeline.cli import run_command
@@ -28,7 +28,6 @@ app.command("run")(run_command)
 app.command("sql")(sql_command)
 app.command("explain")(explain_command)
 app.command("report")(report_command)
-app.command("explain")(explain_command)
 app.add_typer(lab, name="lab")
 app.add_typer(state, name="state")
 app.add_typer(queries, name="queries")
@@ -87,7 +86,7 @@ def demo(
     if as_json:
         print_json(summary)
     if not summary["exact"]:
-        raise typer.Exit(1)
+        raise typer.Exit(NOT_FINE)
 
 
 def _benchmarks(incomplete: str) -> list[str]:

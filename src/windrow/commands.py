@@ -49,9 +49,11 @@ def code_of(error: WindrowError) -> int:
 
 
 def tell(error: WindrowError) -> None:
-    """As a sentence, on standard error."""
+    """As a sentence, on standard error, with the notes it was given below."""
     kind = "" if type(error).__name__ == "RunError" else f"{type(error).__name__}: "
     typer.echo(f"{kind}{error}", err=True)
+    for note in getattr(error, "__notes__", ()):
+        typer.echo(note, err=True)
 
 
 def output(as_json: bool) -> Console:

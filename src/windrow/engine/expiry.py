@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from windrow.engine.frontier import horizons
 from windrow.engine.join import Join
-from windrow.model.query import Interval
+from windrow.model.interval import Interval
 
 
 class Expiry:

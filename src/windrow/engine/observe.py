@@ -13,8 +13,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from windrow.engine.bounds import holds
+from windrow.model.access import Access
 from windrow.model.predicate import Atom, Band, Equality, Predicate, Residual, Word
-from windrow.model.query import Access, Query
+from windrow.model.query import Query
 from windrow.planning.equivalence import Class
 from windrow.planning.statistics import JoinStatistics, StreamStatistics
 

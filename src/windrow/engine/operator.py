@@ -30,11 +30,12 @@ from windrow.engine.timekeeper import TimeKeeper
 from windrow.engine.waiting import Waiting, tell_of_room
 from windrow.errors import DataError, QueryError, StateError, unknown
 from windrow.kernels.notice import announce_compilation
+from windrow.model.interval import Interval
 from windrow.model.knowledge import Knowledge
 from windrow.model.limit import MemoryLimit
 from windrow.model.measurements import Measurements
 from windrow.model.plan import Plan
-from windrow.model.query import Interval, Query
+from windrow.model.query import Query
 from windrow.planning.allocation import RecallCurve
 
 Array = np.ndarray

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from windrow.engine.rows import Rows
+from windrow.model.interval import Interval
 from windrow.model.limit import MemoryLimit
-from windrow.model.query import Interval
 from windrow.window.window import Window
 
 Array = np.ndarray

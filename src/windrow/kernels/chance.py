@@ -11,29 +11,19 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-_MIX1 = np.uint64(0xFF51AFD7ED558CCD)
-_MIX2 = np.uint64(0xC4CEB9FE1A85EC53)
+from windrow.kernels.mixing import avalanche
+
 _STEP = np.uint64(0x9E3779B97F4A7C15)
-_ONE, _R11, _R33 = np.uint64(1), np.uint64(11), np.uint64(33)
+_ONE, _R11 = np.uint64(1), np.uint64(11)
 _UNIT = 2.0**-53
 _FAR = 2.0**53
 _FEW = 64
 
 
 @njit(cache=True, inline="always")
-def _mix(h: np.uint64) -> np.uint64:
-    h ^= h >> _R33
-    h *= _MIX1
-    h ^= h >> _R33
-    h *= _MIX2
-    h ^= h >> _R33
-    return h
-
-
-@njit(cache=True, inline="always")
 def _uniform(identity: np.uint64, draw: int) -> float:
     """In (0, 1), both ends excluded."""
-    h = _mix(identity + _STEP * np.uint64(draw + 16))
+    h = avalanche(identity + _STEP * np.uint64(draw + 16))
     return (float(h >> _R11) + 0.5) * _UNIT
 
 
@@ -47,9 +37,9 @@ def _geometric(u: float, p: float, fails: float) -> float:
 
 @njit(cache=True, inline="always")
 def _identity(key: int, number: float, time: int, word: int) -> np.uint64:
-    h = _mix(np.uint64(key) + _STEP * np.uint64(np.int64(number)))
-    h = _mix(h ^ np.uint64(time))
-    return _mix(h + _STEP * np.uint64(word))
+    h = avalanche(np.uint64(key) + _STEP * np.uint64(np.int64(number)))
+    h = avalanche(h ^ np.uint64(time))
+    return avalanche(h + _STEP * np.uint64(word))
 
 
 @njit(cache=True)
@@ -181,7 +171,7 @@ def follow(
             if thin[r] < 1.0 or (beyond and extra[r] > 1.0):
                 clusters[k] = np.int64(who >> _ONE)
             elif weight > 1.0:
-                clusters[k] = np.int64(_mix(who + _STEP * np.uint64(num[r])) >> _ONE)
+                clusters[k] = np.int64(avalanche(who + _STEP * np.uint64(num[r])) >> _ONE)
             nexts[r] = num[r] + _geometric(_uniform(who, np.int64(num[r])), p, fails)
         if nexts[r] > bound[r] and extra[r] == 0.0:
             nexts[r] = 0.0

@@ -14,11 +14,11 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from windrow.kernels.mixing import avalanche
+
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _P3 = np.uint64(0x165667B19E3779F9)
-_MIX1 = np.uint64(0xFF51AFD7ED558CCD)
-_MIX2 = np.uint64(0xC4CEB9FE1A85EC53)
 _R31 = np.uint64(31)
 _R33 = np.uint64(33)
 _R8 = np.uint64(8)
@@ -31,16 +31,6 @@ def _absorb(h: np.uint64, word: np.uint64) -> np.uint64:
     h ^= word * _P2
     h = (h << _R31) | (h >> _R33)
     return h * _P1 + _P3
-
-
-@njit(cache=True, inline="always")
-def _avalanche(h: np.uint64) -> np.uint64:
-    h ^= h >> _R33
-    h *= _MIX1
-    h ^= h >> _R33
-    h *= _MIX2
-    h ^= h >> _R33
-    return h
 
 
 def _load(bits: int) -> Any:
@@ -82,7 +72,7 @@ def _hash_range(data: np.ndarray, start: int, stop: int) -> np.uint64:
             tail = np.uint64(data[start]) | (np.uint64(data[start + length // 2]) << _R8)
             tail |= np.uint64(data[stop - 1]) << _R16
         h = _absorb(h, tail)
-    return _avalanche(h)
+    return avalanche(h)
 
 
 @njit(cache=True, nogil=True)
@@ -111,5 +101,5 @@ def combine(h: np.ndarray, other: np.ndarray) -> np.ndarray:
     out = np.empty(len(h), np.int64)
     for i in range(len(h)):
         state = _absorb(_absorb(_P3, np.uint64(h[i])), np.uint64(other[i]))
-        out[i] = np.int64(_avalanche(state))
+        out[i] = np.int64(avalanche(state))
     return out

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from windrow.kernels.probing import lower
+
 _DIGIT = 11
 _BUCKETS = 1 << _DIGIT
 _MOST_MOVES = 4096
@@ -17,47 +19,32 @@ def count_before(keys: Any, until: Any, before: Any, seqs: Any, starts: Any, out
     """Rows of each result's key that came before `until`: those known `before`, and those of this quantum,
     whose `seqs` ascend within the key's part `starts[key] .. starts[key + 1]`."""
     for r in range(len(out)):
-        lo, hi = starts[keys[r]], starts[keys[r] + 1]
-        begin = lo
-        while lo < hi:
-            mid = (lo + hi) >> 1
-            if seqs[mid] < until[r]:
-                lo = mid + 1
-            else:
-                hi = mid
-        out[r] = before[keys[r]] + lo - begin
+        begin, end = starts[keys[r]], starts[keys[r] + 1]
+        out[r] = before[keys[r]] + lower(seqs, begin, end, until[r]) - begin
 
 
 @njit(cache=True, nogil=True)
 def rank_among(distances: Any, sizes: Any, out: Any) -> None:
     """For each distance the first of the ascending `sizes` that is no less; len(sizes) if there is none."""
     for r in range(len(distances)):
-        lo, hi = 0, len(sizes)
-        while lo < hi:
-            mid = (lo + hi) >> 1
-            if sizes[mid] < distances[r]:
-                lo = mid + 1
-            else:
-                hi = mid
-        out[r] = lo
+        out[r] = lower(sizes, 0, len(sizes), distances[r])
+
+
+@njit(cache=True, nogil=True)
+def _takes(ranks: Any, wanted: Any, r: int, o: int) -> bool:
+    """Whether output `o` takes result `r`: its rank is at most the output's on every stream."""
+    s = 0
+    while s < wanted.shape[1] and ranks[s, r] <= wanted[o, s]:
+        s += 1
+    return bool(s == wanted.shape[1])
 
 
 @njit(cache=True, nogil=True)
 def count_taken(ranks: Any, wanted: Any, counts: Any) -> None:
-    """How many results each output takes: those whose rank is at most the output's on every stream.
-
-    `ranks[s, r]` of results, `wanted[o, s]` of outputs. Outputs that stand in a chain (each contains the one
-    before) are found by their first; the inner loop then never fails after it has held once.
-    """
-    outputs, streams = wanted.shape
+    """How many results each output takes. `ranks[s, r]` of results, `wanted[o, s]` of outputs."""
     for r in range(ranks.shape[1]):
-        for o in range(outputs):
-            held = True
-            for s in range(streams):
-                if ranks[s, r] > wanted[o, s]:
-                    held = False
-                    break
-            if held:
+        for o in range(len(wanted)):
+            if _takes(ranks, wanted, r, o):
                 counts[o] += 1
 
 
@@ -65,15 +52,9 @@ def count_taken(ranks: Any, wanted: Any, counts: Any) -> None:
 def take(ranks: Any, wanted: Any, starts: Any, out: Any) -> None:
     """The results of each output, in order, output after output; `starts[o]` is where output o begins and is
     moved on to where it ends."""
-    outputs, streams = wanted.shape
     for r in range(ranks.shape[1]):
-        for o in range(outputs):
-            held = True
-            for s in range(streams):
-                if ranks[s, r] > wanted[o, s]:
-                    held = False
-                    break
-            if held:
+        for o in range(len(wanted)):
+            if _takes(ranks, wanted, r, o):
                 out[starts[o]] = r
                 starts[o] += 1
 

@@ -37,6 +37,16 @@ def lower_near(values: Any, lo: int, hi: int, value: Any, guess: int) -> int:
     return lower(values, max(at - step, lo), at, value)
 
 
+@njit(cache=True, inline="always")
+def _in_time(ts: Any, first: int, end: int, since: Any, until: Any, ordered: bool, a: int, b: int) -> Any:
+    """The positions that may lie within the time bounds: just those, in a window ordered by time; a and b are
+    those of the probe before."""
+    if not ordered:
+        return first, end
+    start = lower_near(ts, first, end, since, a)
+    return start, max(start, lower_near(ts, first, end, until + 1, b))
+
+
 @njit(cache=True, nogil=True)
 def _any_in_range(values: Any, low: Any, high: Any) -> bool:
     """Counted in an accumulator of the data's own width, over a slice of its own, so that it vectorises."""
@@ -70,9 +80,7 @@ def probe_scan(
     for i in range(state[0], len(low)):
         least, most = low[i], high[i]
         since, until = oldest[i], latest[i]
-        if ordered:
-            a = lower_near(ts, first, end, since, a)
-            b = max(a, lower_near(ts, first, end, until + 1, b))
+        a, b = _in_time(ts, first, end, since, until, ordered, a, b)
         begin = a
         if resume < 0:
             compared += b - a
@@ -121,9 +129,7 @@ def probe_all(
     a, b = first, end
     for i in range(state[0], len(oldest)):
         since, until = oldest[i], latest[i]
-        if ordered:
-            a = lower_near(ts, first, end, since, a)
-            b = max(a, lower_near(ts, first, end, until + 1, b))
+        a, b = _in_time(ts, first, end, since, until, ordered, a, b)
         begin = a
         if resume < 0:
             compared += b - a

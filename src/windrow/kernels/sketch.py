@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-_MIX1 = np.uint64(0xFF51AFD7ED558CCD)
-_MIX2 = np.uint64(0xC4CEB9FE1A85EC53)
+from windrow.kernels.mixing import avalanche
+
 _STEP = np.uint64(0x9E3779B97F4A7C15)
-_R33 = np.uint64(33)
 _R32 = np.uint64(32)
 _ODD = np.uint64(1)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -22,13 +21,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 
 @njit(cache=True, inline="always")
 def _mix(key: np.int64) -> np.uint64:
-    h = np.uint64(key) + _STEP
-    h ^= h >> _R33
-    h *= _MIX1
-    h ^= h >> _R33
-    h *= _MIX2
-    h ^= h >> _R33
-    return h
+    return avalanche(np.uint64(key) + _STEP)
 
 
 @njit(cache=True, inline="always")

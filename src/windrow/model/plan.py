@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windrow.model.access import Access
 from windrow.model.harvest import Harvest
 from windrow.model.predicate import Atom, Likeness, Residual, Word
-from windrow.model.query import Access
 from windrow.model.units import short_number
 
 

@@ -14,7 +14,9 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from windrow.errors import QueryError, unknown
+from windrow.model.access import Access
 from windrow.model.deadline import Deadline
+from windrow.model.interval import Interval
 from windrow.model.limit import MemoryLimit
 from windrow.model.policy import Policy
 from windrow.model.shed import parse_shed
@@ -23,7 +25,6 @@ from windrow.model.units import format_duration, parse_duration, parse_rows
 
 MIN_STREAMS = 2
 MAX_STREAMS = 8
-PATHS = ("hash", "sorted", "inverted", "scan")
 ORDERS = ("heuristic", "low-selectivity", "exhaustive")
 ALGORITHMS = ("eager", "naive", "general")
 
@@ -56,67 +57,6 @@ class Window:
         if self.is_time:
             return format_duration(self.size)
         return f"{self.size} {self.kind}"
-
-
-@dataclass(frozen=True)
-class Access:
-    """How a window is searched: one of `PATHS`; `hash` with so many buckets, or as many as needed."""
-
-    path: str
-    buckets: int | None = None
-
-    @classmethod
-    def parse(cls, value: str | Access | None, where: str) -> Access | None:
-        """Accepts one of `PATHS`, or "hash(30)", or an Access; None leaves it to the planner."""
-        if value is None or isinstance(value, Access):
-            access = value
-        else:
-            name, _, rest = value.replace(" ", "").partition("(")
-            if rest and (name != "hash" or not rest.rstrip(")").isdigit()):
-                raise QueryError(f"{where}: expected 'hash(number of buckets)', got {value!r}")
-            access = cls(name, int(rest.rstrip(")")) if rest else None)
-        if access is None:
-            return None
-        if access.path not in PATHS:
-            raise QueryError(f"{where}: {unknown('access path', access.path, PATHS)}")
-        if access.buckets is not None and (access.path != "hash" or access.buckets < 1):
-            raise QueryError(
-                f"{where}: buckets must be a positive number for a hash path, got {access.buckets}"
-            )
-        return access
-
-    def __str__(self) -> str:
-        return f"{self.path}({self.buckets})" if self.buckets else self.path
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A pace: every so many rows, or every so much event time. Eager is every row."""
-
-    rows: int | None = None
-    time: int | None = None
-    """Microseconds."""
-
-    @classmethod
-    def parse(cls, value: str | Interval | None, where: str) -> Interval | None:
-        """Accepts "eager", "every 100 rows", "every 5 seconds" (the word "every" may be left out)."""
-        if value is None or isinstance(value, Interval):
-            return value
-        text = value.strip().removeprefix("every ").strip()
-        if text == "eager":
-            return cls(rows=1)
-        if (rows := parse_rows(text)) is not None and not rows[1]:
-            interval = cls(rows=rows[0])
-        else:
-            interval = cls(time=parse_duration(text, where))
-        if (interval.rows or interval.time or 0) <= 0:
-            raise QueryError(f"{where}: interval must be positive, got {value!r}")
-        return interval
-
-    def __str__(self) -> str:
-        if self.rows == 1:
-            return "eager"
-        return f"every {self.rows} rows" if self.rows else f"every {format_duration(self.time or 0)}"
 
 
 @dataclass(frozen=True)
@@ -188,7 +128,8 @@ class Query:
         "50000 rows/s"; None for no limit.
     shed
         What to give up under a limit: the name of a policy such as "age" or "harvest", a policy such as
-        `Age(buckets=40)`, or one for memory and one for time: ("age", "harvest").
+        `Age(buckets=40)`, or one for memory and one for time: ("age", "harvest"). One for time alone needs
+        a deadline; one for memory alone, where there is a deadline, a memory limit too.
     evaluate
         How much is processed at once: "eager", "every 100 rows", "every 5 seconds". It changes cost, never
         the answer; a call of `process` always finishes the rows it was given.
@@ -241,7 +182,7 @@ class Query:
                 raise QueryError(f"{name}: must not be negative, got {value}")
         put(self, "memory", MemoryLimit.parse(self.memory, "memory"))
         put(self, "deadline", Deadline.parse(self.deadline, "deadline"))
-        put(self, "shed", parse_shed(self.shed))
+        put(self, "shed", parse_shed(self.shed, self.limit, self.time_limit))
         self._check_limits()
         self._check_deadline()
         put(self, "evaluate", Interval.parse(self.evaluate, "evaluate"))

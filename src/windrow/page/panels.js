@@ -334,7 +334,7 @@ const Panels = (() => {
       beside: latest.allowed === null ? `batch ${latest.batch}` : `of ${format(latest.allowed, "s")}; batch ${format(latest.seconds, "s")}`,
       part: late, mood: late !== null && late > 1.2 ? "warn" : null,
     });
-    const lost = total.late + total.untimed + total.shed + total.dropped;
+    const lost = total.left_out;
     told.push({ name: "Rows left out", value: format(lost), beside: rows ? `${format(lost / rows, "%")} of those that came` : "" });
     const waiting = latest.waiting + backlogs(latest);
     if (waiting || latest.behind) told.push({ name: "Backlog", value: format(waiting + (latest.behind || 0)), beside: "rows wait" });

@@ -42,6 +42,9 @@ class Point:
         What Spark took, what the slowest partition took, and what that may take.
     rows
         By stream.
+    shed, dropped, copied
+        Copies count each: of a row that went to several partitions, each may shed or drop its own. `copied`
+        are those beyond the first.
     memory, room
         What windows hold of the limit and the limit itself, in bytes or rows.
     found, true, variance, unit
@@ -75,6 +78,7 @@ class Point:
     queries: Mapping[str, QueryPoint]
     batches: int = 1
     unit: float = 0.0
+    copied: int = 0
 
     @classmethod
     def read(
@@ -113,7 +117,16 @@ class Point:
             unit=max((p.get("results_unit", 0.0) for p in parts), default=0.0),
             skew=join["skew"],
             queries=_queries(parts),
+            copied=sum(p["rows_copied"] for p in parts),
         )
+
+    @property
+    def left_out(self) -> int:
+        """Rows that were left out, for whatever reason. Of a row in several partitions each copy that was
+        shed or dropped is that part of it, so these are never more rows than came."""
+        rows = sum(self.rows.values())
+        copies = 1 + self.copied / rows if rows else 1.0
+        return self.late + self.untimed + round((self.shed + self.dropped) / copies)
 
     @property
     def recall(self) -> tuple[float, float, float] | None:
@@ -129,7 +142,7 @@ class Point:
             throttle = (self.throttle * before + later.throttle * after) / (before + after)
         summed = (
             "span", "results", "late", "untimed", "shed", "dropped", "results_late", "found", "true",
-            "variance", "batches",
+            "variance", "batches", "copied",
         )  # fmt: skip
         largest = ("seconds", "busy", "window_rows", "memory", "skew", "limited", "unit")
         return replace(
@@ -152,6 +165,7 @@ class Point:
             "at": round(self.at),
             "rows": dict(self.rows),
             "in": {alias: short(n / max(self.span, 1e-3)) for alias, n in self.rows.items()},
+            "left_out": self.left_out,
             "out": short(self.results / max(self.span, 1e-3)),
             "recall": None if recall is None else [short(r) for r in recall],
             "queries": {

@@ -44,8 +44,11 @@ FAMILIES = {
     "results_total": ("counter", "Results of the join."),
     "rows_late_total": ("counter", "Rows left out because they came too late."),
     "rows_without_time_total": ("counter", "Rows left out because they have no event time."),
-    "rows_shed_total": ("counter", "Rows that left their window before they expired, for lack of memory."),
-    "rows_dropped_total": ("counter", "Rows that were never let in, for lack of time."),
+    "rows_shed_total": (
+        "counter",
+        "Rows that left a window before they expired, for memory; each copy.",
+    ),
+    "rows_dropped_total": ("counter", "Rows that were never let in, for lack of time; each copy."),
     "results_late_total": ("counter", "Results that came too late for the aggregation."),
     "rows_waiting": ("gauge", "Rows held back until their place is certain or there is time for them."),
     "offsets_behind": ("gauge", "Rows the source still holds, in its partition that is furthest back."),

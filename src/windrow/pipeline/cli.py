@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from windrow.commands import WRONG, print_json
+from windrow.commands import print_json
 from windrow.errors import QueryError, WindrowError
 from windrow.page.address import LOOPBACK, Address
 
 if TYPE_CHECKING:
     from windrow.pipeline.description import Pipeline
 
-FAILED = 1
 UiOption = Annotated[
     int | None,
     typer.Option(
@@ -87,21 +86,20 @@ def run_command(
     """
     from windrow.pipeline.read import read_pipeline
 
+    if as_json and not check:
+        raise QueryError("--json: goes with --check; of a run, --metrics FILE writes each batch as JSON")
+    pipeline = read_pipeline(file, changes or ())
+    chosen = metrics_place(metrics or (Path(pipeline.run.metrics) if pipeline.run.metrics else None))
+    page = None if ui is None else Address(ui, ui_host)
+    if page is not None and not pipeline.streaming:
+        raise QueryError("--ui: a page is for streams; this pipeline's trigger is 'batch'")
     try:
-        if as_json and not check:
-            raise QueryError("--json: goes with --check; of a run, --metrics FILE writes each batch as JSON")
-        pipeline = read_pipeline(file, changes or ())
-        chosen = metrics_place(metrics or (Path(pipeline.run.metrics) if pipeline.run.metrics else None))
-        page = None if ui is None else Address(ui, ui_host)
-        if page is not None and not pipeline.streaming:
-            raise QueryError("--ui: a page is for streams; this pipeline's trigger is 'batch'")
         _run(pipeline, master, check, chosen, per_partition, quiet, max_batches, page, as_json)
     except WindrowError as error:
-        kind = "" if type(error).__name__ == "RunError" else f"{type(error).__name__}: "
-        typer.echo(f"{kind}{error}", err=True)
-        if trace and (report := getattr(error, "report", None) or _cause(error)):
-            typer.echo(report, err=True)
-        raise typer.Exit(WRONG if isinstance(error, QueryError) else FAILED) from None
+        report = getattr(error, "report", None) or str(error.__cause__ or "")
+        if trace and report:
+            error.add_note(report)
+        raise
 
 
 def _run(
@@ -147,7 +145,3 @@ def metrics_place(given: Path | None) -> Path | None:
     from windrow.page.report import metrics_file
 
     return metrics_file(given)
-
-
-def _cause(error: BaseException) -> str:
-    return str(error.__cause__ or "")

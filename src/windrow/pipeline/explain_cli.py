@@ -113,8 +113,7 @@ def _explain(
     console: Console,
 ) -> list[Explanation]:
     from windrow.pipeline.read import read_pipeline
-    from windrow.pipeline.sql_cli import _parameter, _text
-    from windrow.statements.read import parse_script
+    from windrow.pipeline.sql_cli import folder_of, parameter_values, read_script
 
     is_pipeline = Path(file).suffix == ".toml"
     pipeline = read_pipeline(Path(file), changes) if is_pipeline else None
@@ -122,8 +121,8 @@ def _explain(
         raise QueryError("--set: is for pipelines; SQL has WITH (...) and --parameter")
     if pipeline is not None and (parameters or partitions):
         raise QueryError("--parameter and --partitions are for SQL; a pipeline takes --set")
-    values = dict(_parameter(given) for given in parameters)
-    parsed = None if is_pipeline else parse_script(_text(file), "stdin" if file == "-" else file)
+    values = parameter_values(parameters)
+    parsed = None if is_pipeline else read_script(file)
     if parsed is not None:
         parsed.check_selects()
 
@@ -138,8 +137,7 @@ def _explain(
             subjects = of_pipeline(pipeline, session)
         else:
             assert parsed is not None
-            base = Path.cwd() if file == "-" else Path(file).resolve().parent
-            subjects = of_statements(relative_to(parsed, base), session, values, partitions)
+            subjects = of_statements(relative_to(parsed, folder_of(file)), session, values, partitions)
         check_names(subjects, rates)
         return [each.explained(each.by_alias(rates), distinct, sample, progress) for each in subjects]
 

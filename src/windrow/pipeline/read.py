@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from windrow.errors import QueryError, unknown
-from windrow.model.policies import POLICIES
+from windrow.model.access import Access
 from windrow.model.policy import Policy
-from windrow.model.query import Access, Query, Stream, Window
-from windrow.model.time_policies import TIME_POLICIES, TimePolicy
+from windrow.model.query import Query, Stream, Window
+from windrow.model.shed import SHED
+from windrow.model.time_policies import TimePolicy
 from windrow.pipeline.description import STATIC, Aggregation, Pipeline, Run, Sink, Source, Trigger
 from windrow.pipeline.section import Section
 
@@ -207,12 +208,11 @@ def _policy(join: Section) -> Any:
 
 def _one_policy(given: Mapping[str, Any]) -> Policy | TimePolicy:
     name = str(given.get("policy", ""))
-    known: dict[str, type[Policy] | type[TimePolicy]] = {**POLICIES, **TIME_POLICIES}
-    if name not in known:
-        raise QueryError(f"shed: {unknown('policy', name, known)}")
-    taken = [field.name for field in fields(known[name])]
+    if name not in SHED:
+        raise QueryError(f"shed: {unknown('policy', name, SHED)}")
+    taken = [field.name for field in fields(SHED[name])]
     table = Section("join.shed", given, ["policy", *taken])
-    return known[name](**{key: table.any(key) for key in given if key != "policy"})
+    return SHED[name](**{key: table.any(key) for key in given if key != "policy"})
 
 
 def _partitions(join: Section) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from windrow.commands import WRONG, print_json
-from windrow.errors import QueryError, WindrowError
+from windrow.commands import print_json
+from windrow.errors import QueryError
 from windrow.page.address import LOOPBACK, Address
-from windrow.pipeline.cli import FAILED, UiHostOption, UiOption, metrics_place
+from windrow.pipeline.cli import UiHostOption, UiOption, metrics_place
 
 if TYPE_CHECKING:
     from windrow.statements.read import Parsed
@@ -106,22 +107,26 @@ def sql_command(
 
       windrow sql hot.sql --stream --out results --checkpoint state --trigger "available now"
     """
+    page = None if ui is None else Address(ui, ui_host)
+    places = (_place(out), format, _place(checkpoint), trigger)
+    wanted = Wanted(check, stream, *places, limit, json, metrics_place(metrics), page)
+    values = parameter_values(parameters or ())
+    parsed = read_script(file)
+    if not check:
+        parsed.check_selects()
+    _run(parsed, folder_of(file), wanted, values, partitions, master)
+
+
+def read_script(file: str) -> Parsed:
+    """The statements of a file; - for standard input."""
     from windrow.statements.read import parse_script
 
-    try:
-        page = None if ui is None else Address(ui, ui_host)
-        places = (_place(out), format, _place(checkpoint), trigger)
-        wanted = Wanted(check, stream, *places, limit, json, metrics_place(metrics), page)
-        values = dict(_parameter(given) for given in parameters or ())
-        parsed = parse_script(_text(file), "stdin" if file == "-" else file)
-        if not check:
-            parsed.check_selects()
-        base = Path.cwd() if file == "-" else Path(file).resolve().parent
-        _run(parsed, base, wanted, values, partitions, master)
-    except WindrowError as error:
-        kind = "" if type(error).__name__ == "RunError" else f"{type(error).__name__}: "
-        typer.echo(f"{kind}{error}", err=True)
-        raise typer.Exit(WRONG if isinstance(error, QueryError) else FAILED) from None
+    return parse_script(_text(file), "stdin" if file == "-" else file)
+
+
+def folder_of(file: str) -> Path:
+    """What relative paths in the statements are relative to."""
+    return Path.cwd() if file == "-" else Path(file).resolve().parent
 
 
 def _text(file: str) -> str:
@@ -138,6 +143,11 @@ def _text(file: str) -> str:
 def _place(path: str | None) -> str | None:
     """A local path from here, wherever Spark runs; URLs as they are."""
     return path if path is None or "://" in path else str(Path(path).resolve())
+
+
+def parameter_values(given: Iterable[str]) -> dict[str, str | int | float]:
+    """What `--parameter NAME=VALUE` says, with numbers as numbers."""
+    return dict(_parameter(each) for each in given)
 
 
 def _parameter(given: str) -> tuple[str, str | int | float]:

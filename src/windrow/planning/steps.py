@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from windrow.model.access import Access
 from windrow.model.plan import Condition, Driver, Match, Step, own_word
 from windrow.model.predicate import Band, Comparison, Equality, Likeness, Predicate
-from windrow.model.query import Access
 from windrow.planning.equivalence import Class
 
 

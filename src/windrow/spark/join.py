@@ -20,10 +20,12 @@ from pyspark.sql.types import StructType
 
 from windrow.engine.join import Join
 from windrow.errors import QueryError, unknown
+from windrow.model.access import Access
 from windrow.model.deadline import Deadline
+from windrow.model.interval import Interval
 from windrow.model.limit import MemoryLimit
 from windrow.model.policy import Policy
-from windrow.model.query import Access, Function, Interval, Query, Stream, Window
+from windrow.model.query import Function, Query, Stream, Window
 from windrow.model.time_policies import TimePolicy
 from windrow.spark.arrivals import CONTENT, COPY, ROUTE, STREAM_BITS
 from windrow.spark.frames import (

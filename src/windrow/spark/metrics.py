@@ -34,8 +34,9 @@ def routed_name(join: str) -> str:
 
 @dataclass(frozen=True)
 class StreamMetrics:
-    """Of one stream, in one partition and batch. A row that went to several partitions counts once, except
-    in `rows_filtered` and `window_rows`, which count what is there."""
+    """Of one stream, in one partition and batch. A row that went to several partitions counts once, in the
+    first; except in `rows_filtered`, `rows_shed`, `rows_dropped` and `window_rows`, where each of its copies
+    counts: each partition keeps or gives up its own."""
 
     rows_in: int
     rows_copied: int

@@ -13,9 +13,9 @@ from typing import Any
 from sqlglot import exp
 
 from windrow.errors import QueryError, unknown
-from windrow.model.policies import POLICIES
 from windrow.model.policy import Policy
-from windrow.model.time_policies import TIME_POLICIES, TimePolicy
+from windrow.model.shed import SHED
+from windrow.model.time_policies import TimePolicy
 from windrow.statements.nodes import Option
 from windrow.statements.place import Span, Text, span_of
 
@@ -113,12 +113,11 @@ def _value(node: exp.Expr) -> Any:
     raise QueryError(f"expected a text, a number, TRUE, FALSE or a policy, got {node.sql()}")
 
 
-def _policy(node: exp.Anonymous) -> Any:
-    policies: dict[str, Any] = {**POLICIES, **TIME_POLICIES}
+def _policy(node: exp.Anonymous) -> Policy | TimePolicy:
     name = node.name.lower().replace("_", "-")
-    if name not in policies:
-        raise QueryError(unknown("policy", node.name, policies))
-    settings = [f.name for f in fields(policies[name])]
+    if name not in SHED:
+        raise QueryError(unknown("policy", node.name, SHED))
+    settings = [f.name for f in fields(SHED[name])]
     given: dict[str, Any] = {}
     for part in node.expressions:
         if not isinstance(part, exp.EQ) or not isinstance(part.this, exp.Column):
@@ -126,4 +125,4 @@ def _policy(node: exp.Anonymous) -> Any:
         if part.this.name not in settings:
             raise QueryError(f"{name}: {unknown('setting', part.this.name, settings)}")
         given[part.this.name] = _value(part.expression)
-    return policies[name](**given)
+    return SHED[name](**given)

@@ -15,14 +15,13 @@ from matplotlib.figure import Figure
 
 from windrow.lab.averages import average
 from windrow.lab.experiment import Claim, Experiment, Row, Size
+from windrow.lab.experiments.memory_sample_fig8 import LINES, PACE
 from windrow.lab.memory_samples import VALUES, WINDOW, Averaged
 
 SKEW, MEMORY = 2.0, 0.1
 SPAN = {"full": 4000.0, "quick": 2000.0}
 SEEDS = {"full": 8, "quick": 4}
 SPREADS = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0)
-PACE = "every 120 rows"
-LINES = {"UNIFORM": "o-", "UNIFORM, unbiased": "o:", "EQ-CLUSTER": "v-", "PPS-CLUSTER": "s-"}
 
 
 def parameters(size: Size) -> Mapping[str, Any]:
