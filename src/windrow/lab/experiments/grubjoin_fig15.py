@@ -15,8 +15,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 from matplotlib.figure import Figure
 
+from windrow.engine.operator import Operator
 from windrow.lab import grubjoin
 from windrow.lab.averages import average
 from windrow.lab.experiment import Claim, Experiment, Row, Size
@@ -26,7 +28,7 @@ RATES = {"full": (125.0, 150.0, 200.0), "quick": (200.0,)}
 BUFFERS = {"full": (0.1, 0.5, 1.0, 1.5, 2.0), "quick": (0.1, 1.0, 2.0)}
 """Seconds of input."""
 SEEDS = {"full": 8, "quick": 2}
-FILLED, SECONDS, TICK = 20.0, 40.0, 0.5
+FILLED, SECONDS, TICK, INTERVAL = 20.0, 40.0, 0.5, 5.0
 AMPLE = 100 * CAPACITY
 JUDGED, FASTER = 1.0, 1.65
 """Machines: of the claim, and of the variant."""
@@ -40,7 +42,7 @@ def parameters(size: Size) -> Mapping[str, Any]:
         "a variant at 200 rows/s, times as fast": FASTER,
         "rates": RATES[size],
         "buffers, seconds": BUFFERS[size],
-        "adaptation interval": "5 s",
+        "adaptation interval": f"{INTERVAL:g} s",
         "seeds": SEEDS[size],
         "measured": (FILLED, SECONDS),
     }
@@ -57,10 +59,26 @@ def run(task: tuple[float, float, float, int]) -> list[Row]:
     query = epsilon_join(3, TICK, shed=policy, seed=seed)
     tables = Process.steady(rate, LAGGING, seconds=SECONDS).tables(seed)
     speed = faster * CAPACITY
-    ran = run_in_ticks(query, tables, SECONDS, TICK, lambda k: AMPLE if k * TICK < FILLED else speed)
-    came = rate / SCALE * 3 * (SECONDS - FILLED)
+    dropped: list[int] = []
+    """Up to the end of each tick."""
+
+    def count(tick: int, operator: Operator, output: pa.Table) -> None:
+        dropped.append(operator.measure().rows_dropped)
+
+    ran = run_in_ticks(query, tables, SECONDS, TICK, lambda k: AMPLE if k * TICK < FILLED else speed, count)
+    came = rate / SCALE * 3
+    adapted = round((FILLED + INTERVAL) / TICK)
     point = {"faster": faster, "rate": rate, "buffer": seconds, "seed": seed}
-    return [point | {"dropped": ran.measured.rows_dropped / came, "output": ran.rate(FILLED)}]
+    return [
+        point
+        | {
+            "dropped": dropped[-1] / came / (SECONDS - FILLED),
+            "dropped before it adapts": dropped[adapted - 1] / came / INTERVAL,
+            "dropped after": (dropped[-1] - dropped[adapted - 1]) / came / (SECONDS - FILLED - INTERVAL),
+            "held after": float(ran.held[adapted:].mean()),
+            "output": ran.rate(FILLED),
+        }
+    ]
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:
