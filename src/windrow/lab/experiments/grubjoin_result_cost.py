@@ -79,7 +79,7 @@ def plot(rows: Sequence[Row], figure: Figure) -> None:
                 continue
             gains = [100 * (output[streams, policy, c] / output[streams, "drop", c] - 1) for c in costs]
             axes.plot(range(len(costs)), gains, "o-", label=policy)
-        axes.axhline(PAPER[streams], color="grey", lw=1, label="the paper, at its highest rate")
+        axes.axhline(PAPER[streams], color="grey", lw=1, label="the paper, at most")
         axes.set_xticks(range(len(costs)), [f"{c:g}" for c in costs])
         axes.set(xlabel="a result costs, in comparisons", title=streams, ylim=(0, None))
     figure.axes[0].set_ylabel("gain over RandomDrop, %")
