@@ -90,8 +90,9 @@ def plot(rows: Sequence[Row], figure: Figure) -> None:
                 axes.plot(counts, gains, style, marker="o", **told)
         rates = "the paper's rates" if scale == 1 else f"1/{scale:g} of the rates"
         axes.axhline(PAPER, color="grey", lw=1)
-        axes.set(title=f"{rates}, kappa {kappa:g}", xlabel="streams", xticks=counts, ylim=(0, None))
+        axes.set(title=f"{rates}, kappa {kappa:g}", xlabel="streams", xticks=counts)
     figure.axes[0].set_ylabel("gain over RandomDrop, %")
+    figure.axes[0].set_ylim(0, None)
     figure.axes[0].legend(fontsize=7)
 
 

@@ -81,8 +81,9 @@ def plot(rows: Sequence[Row], figure: Figure) -> None:
             axes.plot(range(len(costs)), gains, "o-", label=policy)
         axes.axhline(PAPER[streams], color="grey", lw=1, label="the paper, at most")
         axes.set_xticks(range(len(costs)), [f"{c:g}" for c in costs])
-        axes.set(xlabel="a result costs, in comparisons", title=streams, ylim=(0, None))
+        axes.set(xlabel="a result costs, in comparisons", title=streams)
     figure.axes[0].set_ylabel("gain over RandomDrop, %")
+    figure.axes[0].set_ylim(0, None)
     figure.axes[0].legend(fontsize=8)
 
 
