@@ -81,8 +81,8 @@ def assess(rows: Sequence[Row]) -> list[Claim]:
         claims.append(
             Claim(
                 "B6",
-                f"{name}: never below the better of the single-resource schemes (up to {SLACK:.0%} less is taken "
-                "for chance)",
+                f"{name}: never below the better of the single-resource schemes (up to {SLACK:.0%} less is "
+                "taken for chance)",
                 {scheme: f"{each:.2f}" for scheme, each in found.items()},
                 found[OURS] >= (1 - SLACK) * others,
             )
