@@ -59,8 +59,11 @@ def test_virtual_clock():
     assert VirtualClock(capacity=1_150).seconds(work) == 1.0
     assert VirtualClock(capacity=1_000, insertion=0, expiry=2).seconds(work) == pytest.approx(1.1)
     assert VirtualClock(capacity=1_150).rate(100, work) == 100
+    assert VirtualClock(capacity=1_000, result=3).seconds(Work(comparisons=400, results=200)) == 1.0
     with pytest.raises(WindrowError, match="capacity must be positive"):
         VirtualClock(capacity=0)
+    with pytest.raises(WindrowError, match="must not be negative"):
+        VirtualClock(result=-1)
 
 
 def test_expiry_touches_every_bucket_each_pass_and_every_row_once():

@@ -16,11 +16,12 @@ from windrow.errors import WindrowError
 
 @dataclass(frozen=True)
 class Work:
-    """What was done: rows compared, rows inserted, rows or buckets touched to let old rows go."""
+    """What was done: rows compared, inserted, rows or buckets touched to let old rows go, results built."""
 
     comparisons: float
     insertions: float = 0
     expiries: float = 0
+    results: float = 0
 
 
 @dataclass(frozen=True)
@@ -33,22 +34,29 @@ class VirtualClock:
         Comparisons per second. The default is about what the machine of MultiJoin's Table 8 did.
     insertion, expiry
         What one such access costs, in comparisons.
+    result
+        What building one costs, in comparisons; nothing, as in the cost models of MultiJoin and GrubJoin.
     """
 
     capacity: float = 2_000_000
     insertion: float = 1.0
     expiry: float = 1.0
+    result: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.capacity > 0:
             raise WindrowError(f"virtual clock: capacity must be positive, got {self.capacity}")
-        if self.insertion < 0 or self.expiry < 0:
+        if min(self.insertion, self.expiry, self.result) < 0:
             raise WindrowError(f"virtual clock: costs must not be negative, got {self}")
 
     def seconds(self, work: Work) -> float:
         """Time the work takes."""
+        return self.comparisons(work) / self.capacity
+
+    def comparisons(self, work: Work) -> float:
+        """All of the work, in comparisons that take as long."""
         accesses = work.comparisons + self.insertion * work.insertions + self.expiry * work.expiries
-        return accesses / self.capacity
+        return accesses + self.result * work.results
 
     def rate(self, rows: int, work: Work) -> float:
         """The fastest input, in rows per second, that this work allows (MultiJoin s. 6.1: x / t)."""
@@ -81,5 +89,12 @@ class WorkClock:
     def __call__(self) -> float:
         if self.operator is None:
             return 0.0
+        return self.machine.seconds(self.work)
+
+    @property
+    def work(self) -> Work:
+        """Of the operator so far; results are counted where they cost something."""
+        assert self.operator is not None
         comparisons, rows = self.operator.work
-        return self.machine.seconds(Work(comparisons, rows))
+        results = self.operator.measure().results if self.machine.result else 0
+        return Work(comparisons, rows, results=results)

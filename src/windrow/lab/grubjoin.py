@@ -120,7 +120,7 @@ class Ran:
     held
         Rows in the windows after each tick.
     work
-        Comparisons of each tick.
+        Comparisons of each tick, and what its results cost if they do.
     measured
         At the end.
     """
@@ -190,14 +190,16 @@ def epsilon_run(
     capacity: float = CAPACITY,
     seed: int = 0,
     tick: float = 1.0,
+    result: float = 0.0,
     **options: Any,
 ) -> Ran:
-    """The epsilon join of these streams; without a policy exact, in whatever time that takes."""
+    """The epsilon join of these streams; without a policy exact, in whatever time that takes. Building a
+    result takes as long as `result` comparisons."""
     if policy is not None:
         options["shed"] = policy
     deadline, epsilon = None if policy is None else tick, EPSILON * process.scale
     query = epsilon_join(len(process.lags), deadline, epsilon, seed=seed, **options)
-    return run_in_ticks(query, process.tables(seed), process.seconds, tick, capacity)
+    return run_in_ticks(query, process.tables(seed), process.seconds, tick, capacity, result=result)
 
 
 def run_in_ticks(
@@ -207,14 +209,16 @@ def run_in_ticks(
     tick: float,
     capacity: float | Callable[[int], float],
     on_tick: Callable[[int, Operator, pa.Table], None] = lambda tick, operator, output: None,
+    result: float = 0.0,
 ) -> Ran:
     """Hands rows to an operator tick by tick, on a machine of so many comparisons per second, by tick where
     that changes.
 
-    Taking rows in is free, as in the paper's cost model.
+    Taking rows in is free, as in the paper's cost model; and so is building results, unless it is said to
+    take as long as so many comparisons.
     """
     speed = capacity if callable(capacity) else lambda tick: capacity
-    clock = WorkClock(VirtualClock(speed(0), insertion=0.0))
+    clock = WorkClock(VirtualClock(speed(0), insertion=0.0, result=result))
     schemas = {alias: table.schema for alias, table in tables.items()}
     clock.operator = operator = Operator(query, schemas, clock=clock)
     ticks = round(seconds / tick)
@@ -224,15 +228,15 @@ def run_in_ticks(
         for alias, table in tables.items()
     }
     results, throttles, held, work = np.zeros((4, ticks))
-    before = 0
+    before = 0.0
     for k in range(ticks):
-        clock.machine = VirtualClock(speed(k), insertion=0.0)
+        clock.machine = VirtualClock(speed(k), insertion=0.0, result=result)
         spans = {alias: (int(at[k]), int(at[k + 1])) for alias, at in cuts.items()}
         output = operator.process({a: tables[a].slice(i, j - i) for a, (i, j) in spans.items()})
         measured = operator.measure()
-        compared = operator.work[0]
+        done = clock.machine.comparisons(clock.work)
         results[k], throttles[k], held[k] = output.num_rows, measured.throttle, measured.window_rows
-        work[k], before = compared - before, compared
+        work[k], before = done - before, done
         on_tick(k, operator, output)
     return Ran(tick, results, throttles, held, work, operator.measure())
 

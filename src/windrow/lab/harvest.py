@@ -52,6 +52,39 @@ def random_problem(
     )
 
 
+def first_hops(model: HarvestModel) -> float:
+    """The part of the full cost that first hops have: rows that arrive, compared with a window each."""
+    _, work, _ = model.tables
+    directions = np.arange(len(model))
+    return float(model.rates @ work[directions, 0, model.counts[:, 0]] / model.full[0])
+
+
+def greedy_opening_wide(model: HarvestModel, z: float) -> float:
+    """Output per second of BestDeltaOutputPerDeltaCost for three streams if it opens a direction with as much
+    of the second window as pays best, where the paper's opens it with one basic window of each."""
+    _, work, fan = model.tables
+    rates, n = model.rates[:, None, None], model.scores.shape[2]
+    costs = rates * (work[:, 0, :, None] + fan[:, 0, :, None] * work[:, 1, None, :])
+    outputs = rates * fan[:, 0, :, None] * fan[:, 1, None, :]
+    at, left = [(0, 0)] * 3, model.budget(z)
+    while True:
+        best, gain = None, 0.0
+        for i, (first, second) in enumerate(at):
+            further = [(1, b) for b in range(1, n + 1)] if first == 0 else [(first + 1, second)]
+            for to in [*further, (first, second + 1)] if first else further:
+                if max(to) > n:
+                    continue
+                cost = costs[i][to] - costs[i][at[i]]
+                found = outputs[i][to] - outputs[i][at[i]]
+                if cost <= left and found > gain * cost:
+                    best, gain = (i, to), found / cost
+        if best is None:
+            return float(sum(outputs[i][place] for i, place in enumerate(at)))
+        i, to = best
+        left -= costs[i][to] - costs[i][at[i]]
+        at[i] = to
+
+
 def realised(truth: HarvestModel, harvest: Harvest) -> tuple[float, float]:
     """Cost and output per second of a harvest of whole basic windows by nested loops, where scores are those
     of `truth` and not those it was chosen by."""

@@ -1,0 +1,50 @@
+"""GrubJoin's lab: results that cost time, and what tells why greedy misses the best harvest."""
+
+from statistics import fmean
+
+import numpy as np
+import pytest
+
+from windrow.lab.grubjoin import CAPACITY, LAGGING, OURS, Process, epsilon_run
+from windrow.lab.harvest import first_hops, greedy_opening_wide, random_problem
+from windrow.model.harvest import BasicWindows
+from windrow.planning.harvest_model import HarvestModel
+from windrow.planning.harvest_solve import METHODS
+
+
+def test_results_that_cost_time_leave_less_for_looking():
+    process = Process.steady(150.0, LAGGING, seconds=24.0)
+    free, dear = (epsilon_run(process, OURS, CAPACITY / 4, result=cost) for cost in (0.0, 100.0))
+    assert dear.results.sum() < 0.8 * free.results.sum()
+    assert dear.throttle() < free.throttle()
+    for ran in (free, dear):
+        assert 0.8 < ran.load(CAPACITY / 4) < 1.1, "work and deadline reckon with the same cost"
+    assert dear.work.sum() == dear.measured.comparisons + 100 * dear.measured.results
+    assert free.work.sum() == free.measured.comparisons
+
+
+def test_first_hops_by_hand():
+    """Each row is compared with 100, finds 2 and compares these with 100 more: a third is first hops."""
+    windows = BasicWindows.equal((10.0,) * 3, 5)
+    orders, flat = ((1, 2), (0, 2), (0, 1)), np.ones((3, 2, 5))
+    model = HarvestModel(windows, np.full(3, 10.0), np.full(3, 100.0), orders, np.full((3, 2), 0.02), flat)
+    assert first_hops(model) == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("z", [0.05, 0.3, 1.0])
+def test_greedy_opening_wide_stays_below_the_best(flat, z):
+    for seed in range(5):
+        model = random_problem(seed, top=0.001, flat=flat)
+        best = model.at(METHODS["exhaustive"](model, z))[1]
+        assert 0 < greedy_opening_wide(model, z) <= best * (1 + 1e-9)
+    if z == 1.0:
+        assert greedy_opening_wide(model, z) == pytest.approx(model.full[1])
+
+
+def test_opening_wide_is_what_greedy_lacks_where_matches_are_rare_and_close():
+    models = [random_problem(seed, top=0.001) for seed in range(40)]
+    best = [model.at(METHODS["exhaustive"](model, 0.2))[1] for model in models]
+    narrow = fmean(m.at(METHODS["greedy"](m, 0.2))[1] / b for m, b in zip(models, best, strict=True))
+    wide = fmean(greedy_opening_wide(m, 0.2) / b for m, b in zip(models, best, strict=True))
+    assert narrow < 0.97 and wide > 0.98
