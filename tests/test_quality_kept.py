@@ -141,3 +141,17 @@ def test_a_restored_operator_keeps_the_memory_it_was_given_last() -> None:
         restored = wr.Operator.restore(two(memory=memory), operator.snapshot())
         restored.process({"a": later, "b": later})
         assert most - 10 < restored.measure().window_rows <= most
+
+
+def test_a_uniform_sample_of_rows_that_had_to_go_tells_how_unsure_it_is() -> None:
+    """Where most rows go whatever they may bring, results come or stay away with their rows, in clumps."""
+    inside = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        calls = [{a: rows([5.0] * 80, k=rng.integers(0, 50, 80)) for a in "ab"} for _ in range(8)]
+        exact = wr.Operator(two())
+        sampled = wr.Operator(two(memory="60 rows", shed="uniform", seed=seed))
+        true, found = (sum(op.process(call).num_rows for call in calls) for op in (exact, sampled))
+        _, low, high = told(sampled)
+        inside += low <= found / true <= high
+    assert inside >= 10
