@@ -36,7 +36,8 @@ def told(operator: wr.Operator) -> tuple[float, float, float]:
 
 
 def test_to_have_found_nothing_is_not_to_have_lost_nothing_for_lack_of_memory() -> None:
-    operator, count = wr.Operator(two(memory="20 rows", shed="fifo")), 500
+    schemas, count = dict.fromkeys("ab", rows([], k=np.empty(0, np.int64)).schema), 500
+    operator = wr.Operator(two(memory="20 rows", shed="fifo"), schemas)
     operator.process({"a": rows(np.arange(count) / 10, k=np.arange(count))})
     found = operator.process({"b": rows(50 + np.arange(count) / 100, k=np.arange(count))})
     assert found.num_rows == 0
@@ -141,3 +142,33 @@ def test_a_restored_operator_keeps_the_memory_it_was_given_last() -> None:
         restored = wr.Operator.restore(two(memory=memory), operator.snapshot())
         restored.process({"a": later, "b": later})
         assert most - 10 < restored.measure().window_rows <= most
+
+
+def test_a_uniform_sample_of_rows_that_had_to_go_tells_how_unsure_it_is() -> None:
+    """Where most rows go whatever they may bring, results come or stay away with their rows, in clumps."""
+    inside = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        calls = [{a: rows([5.0] * 80, k=rng.integers(0, 50, 80)) for a in "ab"} for _ in range(8)]
+        exact = wr.Operator(two())
+        sampled = wr.Operator(two(memory="60 rows", shed="uniform", seed=seed))
+        true, found = (sum(op.process(call).num_rows for call in calls) for op in (exact, sampled))
+        _, low, high = told(sampled)
+        inside += low <= found / true <= high
+    assert inside >= 10
+
+
+@pytest.mark.parametrize("policy", ["fifo", "random", "auto"])
+def test_rows_that_were_pushed_out_take_no_memory_from_others(policy: str) -> None:
+    """Twenty keys of each stream, of which one row each can join: forty rows are all there is to hold."""
+    streams = {alias: wr.Stream("ts", "1 rows per key") for alias in "ab"}
+    exact = wr.Operator(wr.Query(streams, "a.k = b.k"))
+    limited = wr.Operator(wr.Query(streams, "a.k = b.k", memory="60 rows", shed=policy))
+    rng = np.random.default_rng(0)
+    for call in range(10):
+        times = call + np.arange(100) / 100
+        tables = {alias: rows(times, k=np.minimum(rng.zipf(1.3, 100), 20)) for alias in "ab"}
+        assert limited.process(tables).num_rows == exact.process(tables).num_rows
+    measured = limited.measure()
+    assert (measured.recall, measured.recall_low, measured.rows_shed) == (1.0, 1.0, 0)
+    assert sum(s.rows_expired for s in measured.streams.values()) + measured.window_rows == 2000

@@ -41,6 +41,8 @@ class CountedWindow:
         self.size = size
         self.keys = keys
         self.total = 0
+        self.early = 0
+        """Rows that were pushed out and let go for lack of memory, before `expire` could tell of them."""
         self._out, self._rank, self._key = at + 1, at + 2, at + 3
 
     def admit(self, window: Window, seq: Array, keys: Array | None) -> tuple[Array, Array, Array]:
@@ -87,6 +89,11 @@ class CountedWindow:
         out[who], rank[who], key[who] = pushed_out(numbers, ranks), ranks, numbers
         return out, rank, key
 
+    def pushed_out(self, window: Window) -> Array | None:
+        """Mask of the rows that join no more once this quantum is evaluated; None if there are none."""
+        mask: Array = window.column(self._out)[window.first : window.end] < NEVER
+        return mask if mask.any() else None
+
     def forget(self, window: Window) -> None:
         """Lets go of keys of which no row is held, when they are many: whatever comes later pushes out rows
         that are held, and counts from any number on. Without a memory limit every key has rows."""
@@ -101,13 +108,14 @@ class CountedWindow:
         """Lets go of rows that were pushed out before `seq`; returns how many."""
         alive = window.column(self._out)[window.first : window.end] > seq
         gone = len(alive) - int(alive.sum())
+        before, self.early = self.early, 0
         if self.keys is None:
             window.drop_front(gone)
-            return gone
+            return before + gone
         if 2 * gone > len(alive) and gone > 64:
             window.keep(alive)
-            return gone
-        return 0
+            return before + gone
+        return before
 
 
 def in_windows(

@@ -212,6 +212,21 @@ class Join:
         if self.shedder:
             self.shedder.settle(self)
 
+    def of_no_use(self, stream: int, spent: Array | None) -> Array | None:
+        """Mask of the rows that are `spent` or that later rows have pushed out; None: none."""
+        counted = self.counted[stream]
+        dead = None if counted is None else counted.pushed_out(self.windows[stream])
+        return spent if dead is None else dead if spent is None else spent | dead
+
+    def let_go(self, stream: int, leaving: Array, tight: bool) -> int:
+        """Lets go of rows for lack of memory; returns how many, without those that were pushed out."""
+        dead, counted = self.of_no_use(stream, None), self.counted[stream]
+        self.windows[stream].keep(~leaving, tight)
+        if dead is not None and counted is not None:
+            counted.early += (early := int(np.count_nonzero(leaving & dead)))
+            return int(np.count_nonzero(leaving)) - early
+        return int(np.count_nonzero(leaving))
+
     def forget_keys(self) -> None:
         """Between calls: of rows that are read and not taken in yet, keys have their numbers already."""
         for window, counted in zip(self.windows, self.counted, strict=True):

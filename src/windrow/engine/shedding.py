@@ -127,11 +127,14 @@ class Shedder:
 
     def settle(self, join: Join) -> None:
         """A quantum was evaluated: the policy learns, and what does not fit goes."""
-        if self._idle and max(self._excess(join)) <= 0:
+        over = max(self._excess(join)) > 0
+        if self._idle and not over:
             return
         views = [self._view(join, s) for s in range(len(join.windows))]
         self.ranking.settle(views, Room(float(self.limit.size), self._costs(join)))
         spent: list[Array | None] = [self.ranking.spent(view) for view in views]
+        if over:
+            spent = [join.of_no_use(stream, mask) for stream, mask in enumerate(spent)]
         for _ in range(_TRIES):
             if not self._make_room(join, spent):
                 break
@@ -276,12 +279,9 @@ class Shedder:
             out |= leaving
 
     def _drop(self, join: Join, stream: int, leaving: Array) -> None:
-        window = join.windows[stream]
-        before = len(window)
-        window.keep(~leaving, self.limit.kind == "bytes")
-        self.shed[stream] += before - len(window)
+        self.shed[stream] += join.let_go(stream, leaving, self.limit.kind == "bytes")
         self._needs = None
-        self._starts[stream] = window.end
+        self._starts[stream] = join.windows[stream].end
         self._views.pop(stream, None)
 
     def _watching(self, views: Sequence[View], costs: Sequence[float]) -> list[Watched]:

@@ -142,7 +142,7 @@ def _capture_stream(op: Operator, stream: int) -> tuple[dict[str, Any], list[pa.
             parts.append(pa.record_batch({str(k): window.column(k)[live] for k in extra}))
             described["places"] = 1
         if counted is not None:
-            described["total"] = counted.total
+            described["total"], described["early"] = counted.total, counted.early
             if counted.keys is not None:
                 parts.append(counted.keys.to_batch())
                 described["keys"] = 1
@@ -182,7 +182,7 @@ def _revive_waiting(op: Operator, stream: int, batch: pa.RecordBatch) -> None:
 def _revive_window(join: Join, stream: int, described: dict[str, Any], kept: _Kept) -> None:
     window, counted = join.windows[stream], join.counted[stream]
     if counted is not None:
-        counted.total = described["total"]
+        counted.total, counted.early = described["total"], described["early"]
         if counted.keys is not None and kept.keys is not None:
             counted.keys.load(kept.keys)
     time = list(join.query.streams.values())[stream].time

@@ -4,7 +4,8 @@ What full work would take for a row is learned from what the part of it took tha
 the throttle fraction is set to what lets the rows left take the time left; so a burst within a call is met as
 soon as the first of its rows have been timed, and a fraction that was wrong for a few rows does no harm to
 the next call. With an interval it is instead adapted every so much event time, from rows consumed against
-rows that came, as in GrubJoin; then a call can run out of time, and what is left over waits or is dropped.
+rows that came, as in GrubJoin; then a call can run out of time, and what is left over waits or is dropped, or
+without a buffer is taken in late and not counted as consumed.
 """
 
 from __future__ import annotations

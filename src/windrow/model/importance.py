@@ -173,7 +173,7 @@ class Importance(Policy):
         _check_worth(self, self.by, self.combine)
         for name in ("maturity", "unproductive"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
+            if value is not None and type(value) is not int:  # True is one otherwise
                 object.__setattr__(self, name, parse_duration(value, f"shed importance: {name}"))
             if value is not None and getattr(self, name) < 0:
                 raise QueryError(f"shed importance: {name} must not be negative, got {value!r}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from math import isfinite
+from math import inf
 from numbers import Integral, Real
 from typing import Any
 
@@ -69,4 +69,4 @@ def check_aliases(where: str, given: Mapping[str, object] | None, aliases: Seque
 
 
 def is_amount(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value) and value >= 0
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 <= float(value) < inf
