@@ -48,7 +48,7 @@ def _in_time(ts: Any, first: int, end: int, since: Any, until: Any, ordered: boo
 
 
 @njit(cache=True, nogil=True)
-def _any_in_range(values: Any, low: Any, high: Any) -> bool:
+def _any_in_range(values: Any, low: Any, high: Any) -> Any:
     """Counted in an accumulator of the data's own width, over a slice of its own, so that it vectorises."""
     count = np.int64(0)
     for k in range(len(values)):
@@ -73,7 +73,7 @@ def probe_scan(
 ) -> Any:
     """Nested loops: rows whose value lies in a range."""
     room = len(out_row) - _PART
-    found = 0
+    found: Any = 0
     compared = 0
     resume = state[1]
     a, b = first, end
