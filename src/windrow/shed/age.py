@@ -30,6 +30,7 @@ TINY = 1e-9
 
 class AgeRanking(Ranking):
     per_byte = True
+    even = True
 
     def __init__(self, policy: Age, context: Context) -> None:
         self._policy = policy

@@ -58,6 +58,8 @@ class Ranking(ABC):
     quanta without a lesson."""
     per_byte: bool = False
     """Whether ranks are values of rows, so that larger rows must be worth more to stay."""
+    even: bool = False
+    """Whether what it learns holds only if rows of all keys are alike among those that are held."""
     samples: bool = False
     """Whether results come as a sample, with weights."""
 

@@ -45,9 +45,10 @@ from windrow.shed.ranking import Ranking, Room, Selection
 from windrow.shed.view import Found, View
 
 Array = np.ndarray
-NUM, NEXT, BOUND, CHANCE, EXTRA, THIN = "num", "next", "bound", "chance", "extra", "thin"
+NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN = "num", "next", "bound", "chance", "extra", "thin", "seen"
 """Notes: results so far; number of the next chosen one, 0 for none; how many are followed; the chance the
-next one is chosen with; 1 / rho for monitored rows, else 0; the chance to have stayed."""
+next one is chosen with; 1 / rho for monitored rows, else 0; the chance to have stayed; the weights of its
+chosen results, summed."""
 MONITORED, STAYING, ROUNDED = -1, -2, -3
 """Numbers of draws."""
 LEAST = 1e-9
@@ -73,7 +74,7 @@ class Followed:
 
 class UniformRanking(Ranking):
     samples = True
-    notes = (ROW, NUM, NEXT, BOUND, CHANCE, EXTRA, THIN)
+    notes = (ROW, NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN)
 
     def __init__(self, policy: Uniform, context: Context) -> None:
         self._policy = policy
@@ -111,12 +112,12 @@ class UniformRanking(Ranking):
             if self._model.learns:
                 stored = found.rows[s][which]
                 self._learn(view, stored, other.ts[found.rows[1 - s][which]])
-            notes = (view.notes[name] for name in (NUM, NEXT, BOUND, CHANCE, EXTRA, THIN))
+            notes = (view.notes[name] for name in (NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN))
             who = self._identities.parts(view)
-            follow(which, found.rows[s], *who, self._p, *notes, weight, cluster)
+            self._tally.vary(*follow(which, found.rows[s], *who, self._p, *notes, weight, cluster))
         chosen = weight > 0
         weight, cluster = weight[chosen], cluster[chosen]
-        self._tally.add(weight, float((weight * (weight - 1)).sum()))
+        self._tally.add(weight)
         return Selection(chosen, weight, cluster)
 
     def settle(self, views: Sequence[View], room: Room) -> None:
