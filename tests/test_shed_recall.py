@@ -1,7 +1,6 @@
 """The interval of the recall: as wide as what was seen of the lost results allows."""
 
 import math
-from datetime import timedelta
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ import pytest
 import windrow as wr
 from windrow.kernels import haunting
 from windrow.lab.clumped_streams import bursts, skewed
+from windrow.model.learned import Auto
 from windrow.shed.missed import missed_interval
 from windrow.shed.recall import Account, recall_interval
 
@@ -104,12 +104,12 @@ def test_the_estimate_has_no_bias(streams, shed):
 def test_counts_over_a_restart_are_the_same():
     """Ghosts, their keys and what hung on them go on as if nothing had happened."""
     trace = bursts(3, 30, 1, 20, 8)
-    query = trace.query(0.4 * trace.whole, "auto", 3, "every 50 rows")
+    query = trace.query(0.4 * trace.whole, Auto(monitor=0.3), 3, "every 50 rows")
     whole, first = wr.Operator(query), wr.Operator(query)
     cut = trace.tables["a"]["ts"][trace.tables["a"].num_rows // 2].as_py()
     halves: list[dict] = [{}, {}]
     for alias, rows in trace.tables.items():
-        early = sum(ts <= cut + timedelta(0) for ts in rows["ts"].to_pylist())
+        early = sum(ts <= cut for ts in rows["ts"].to_pylist())
         halves[0][alias], halves[1][alias] = rows[:early], rows[early:]
     for half in halves:
         whole.process(half)

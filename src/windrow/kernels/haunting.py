@@ -9,6 +9,7 @@ from numba import njit
 
 _MIX1 = np.uint64(0xFF51AFD7ED558CCD)
 _MIX2 = np.uint64(0xC4CEB9FE1A85EC53)
+_STEP = np.uint64(0x9E3779B97F4A7C15)
 _R11, _R33 = np.uint64(11), np.uint64(33)
 
 
@@ -17,7 +18,7 @@ def places(words: Any, seed: int) -> Any:
     """The place in [0, 1) that each key has on the circle."""
     out = np.empty(len(words))
     for k in range(len(words)):
-        h = np.uint64(words[k]) ^ np.uint64(seed)
+        h = np.uint64(words[k]) + _STEP * np.uint64(seed + 1)
         h ^= h >> _R33
         h *= _MIX1
         h ^= h >> _R33

@@ -115,6 +115,9 @@ class Choices:
         """The unit of each new ghost, that of its key as long as its visit lasts or one of its own; and which
         units are new."""
         with_key = keys != NOBODY
+        if not with_key.any():
+            alone = self._take(len(keys))
+            return alone, alone
         names, of = np.unique(keys[with_key], return_inverse=True)
         order = np.argsort(self._key)
         known = self._key[order]

@@ -199,7 +199,8 @@ class Monitor:
             return rows
         alone, span, place = self._draw(view, rows)
         chosen = np.flatnonzero(self._choices.inside(place, span) & (rng.random(len(rows)) < alone))
-        while len(chosen) > max(1.0, cap - self.count):
+        # What is too much is seen to by `adjust`, for all ghosts alike; here only that it does not get far.
+        while len(chosen) > max(1.0, 2 * cap - self.count):
             self._change(0.5)
             alone = alone / 2
             chosen = chosen[rng.random(len(chosen)) < 0.5]
