@@ -42,19 +42,20 @@ def bursts(
     rng = np.random.default_rng(seed)
     aliases = "abcdefgh"[:streams]
     tables = {}
+    # So many visits, of which one brings four rows to each stream on average.
     count = int(rate * span / 4)
-    """Visits: a mean one brings four rows to each stream."""
     begins = rng.uniform(-window, span, count)
     share = rng.pareto(skew, count) + 0.2
     stays = visits * window * rng.uniform(0.5, 1.5, count)
     for number, alias in enumerate(aliases):
         ts = arrivals(rate, span, rng)
         keys = -(np.arange(len(ts)) * streams + number) - 1
-        for row in np.flatnonzero(rng.random(len(ts)) >= noise):
-            here = np.flatnonzero((begins <= ts[row]) & (ts[row] < begins + stays))
-            if len(here):
-                weight = share[here] / share[here].sum()
-                keys[row] = here[np.searchsorted(np.cumsum(weight), rng.random())]
+        rows = np.flatnonzero(rng.random(len(ts)) >= noise)
+        at = ts[rows, np.newaxis]
+        upto = np.cumsum(np.where((begins <= at) & (at < begins + stays), share, 0.0), axis=1)
+        drawn = (upto < rng.random((len(rows), 1)) * upto[:, -1:]).sum(axis=1)
+        there = upto[:, -1] > 0
+        keys[rows[there]] = drawn[there]
         tables[alias] = table(ts, k=keys)
     return Trace(tables, dict.fromkeys(aliases, window), on=_equal(aliases), counted=counted)
 

@@ -29,8 +29,8 @@ CASES = (
     "3 streams, skewed, rows",
 )
 NAMES = ("fifo", "random", "age", "frequency", "importance", "auto", "uniform", "cluster")
-QUICK = ("random", "auto", "cluster")
-"""Policies of the quick size."""
+QUICK = ("auto", "cluster"), ("2 streams, bursts", "3 streams, bursts")
+"""Policies and cases of the quick size."""
 
 
 def parameters(size: Size) -> Mapping[str, Any]:
@@ -54,9 +54,10 @@ def tasks(size: Size) -> Sequence[tuple[Size, int]]:
 def run(task: tuple[Size, int]) -> list[Row]:
     size, seed = task
     rows = []
-    for case in CASES:
+    names, cases = (NAMES, CASES) if size == "full" else QUICK
+    for case in cases:
         trace = _trace(case, seed)
-        for name in NAMES if size == "full" else QUICK:
+        for name in names:
             if name == "uniform" and case.startswith("3"):
                 continue
             by = {alias: f"abs({alias}.k) % 10 + 1" for alias in trace.tables}
@@ -75,11 +76,15 @@ def _trace(case: str, seed: int) -> Trace:
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:
-    return coverage(rows, CASES)
+    return coverage(rows, _cases(rows))
 
 
 def plot(rows: Sequence[Row], figure: Figure) -> None:
-    draw(rows, figure, CASES, 2)
+    draw(rows, figure, _cases(rows), 2)
+
+
+def _cases(rows: Sequence[Row]) -> list[str]:
+    return list(dict.fromkeys(row["case"] for row in rows))
 
 
 EXPERIMENT = Experiment(
