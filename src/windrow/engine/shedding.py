@@ -347,7 +347,7 @@ class Shedder:
 
     def _fairness(self, join: Join) -> float:
         views = [self._view(join, s) for s in range(len(join.windows))]
-        ghosts = [np.count_nonzero(view.notes[GHOST]) if self.monitor else 0 for view in views]
+        ghosts = [int((view.notes[GHOST] > 0).sum()) if self.monitor else 0 for view in views]
         held = [len(view) - count for view, count in zip(views, ghosts, strict=True)]
         return self.fairness.index(held, [view.span / 1e6 for view in views])
 

@@ -126,8 +126,9 @@ class Choices:
         old[old] = known[at[old]] == names[old]
         units = np.empty(len(names), np.int64)
         units[old] = order[at[old]]
-        fresh = self._take(np.count_nonzero(~with_key) + np.count_nonzero(~old))
-        alone, units[~old] = np.split(fresh, [np.count_nonzero(~with_key)])
+        single = len(keys) - len(of)
+        fresh = self._take(single + len(names) - int(old.sum()))
+        alone, units[~old] = fresh[:single], fresh[single:]
         self._key[units] = names
         np.maximum.at(self._until, units[of], until[with_key])
         found = np.empty(len(keys), np.int64)
