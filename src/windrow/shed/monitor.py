@@ -110,18 +110,18 @@ class Monitor:
 
     def unit(self, account: Account) -> float:
         """What one choice more could have told: the most that was seen to hang on one, and as far as all that
-        was seen does, half of what the rows given up could be expected to bring, or what a ghost stands for
-        that is like any row."""
+        was seen does, a third of what the rows given up could be expected to bring, or what a ghost stands
+        for that is like any row."""
         if not self.watching:
             return 0.0
         together = len(self._words) > self._depths
         largest = account.unit(1 / self.least, together)
         missed = float(account.missed[0])
         # The more of what was seen hangs on one choice, the less it tells of what was not seen.
-        share = min(1.0, largest / missed) if missed > 0 else 1.0
+        share = min(1.0, largest / missed) ** 0.5 if missed > 0 else 1.0
         each = account.found / account.count if account.count else 1.0
         usual = account.found / max(self.rows, 1) / self.least
-        return largest + share * max(usual, self._expected * each / 2)
+        return largest + share * max(usual, self._expected * each / 3)
 
     @property
     def least(self) -> float:
