@@ -103,12 +103,7 @@ def test_kill_9_of_the_driver_under_both_limits(drivers: Drivers, tmp_path: Path
     options = {"memory": "60 rows", "deadline": "1 hour"}
     drivers.driver.run("pairs", undisturbed, **options)
     for batch, point in ((1, "mark"), (2, "results"), (3, "manifest")):
-        drivers.faults.plant(point, "pause", batch)
-        drivers.driver.order("pairs", killed, **options)
-        drivers.prepare()
-        drivers.faults.wait()
-        drivers.driver.kill()
-        drivers.faults.clear()
+        drivers.die_at(point, batch, "pairs", killed, **options)
     drivers.driver.run("pairs", killed, **options)
     assert not killed.found() - killed.expected()
     assert 0.7 * undisturbed.found().total() < killed.found().total() < killed.expected().total()

@@ -8,6 +8,7 @@ which every look takes a second, so that rows are carried over under every sched
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -38,9 +39,7 @@ def tasks(size: Size) -> Sequence[tuple[str, str, int]]:
 
 def run(task: tuple[str, str, int]) -> list[Row]:
     mix, schedule, calls = task
-    queries = {f"q{k}": _query(w) for k, w in enumerate(MIXES[mix])}
-    data = [_call(n) for n in range(calls)]
-    alone = {name: _ids(wr.SharedOperator({name: q}), data, name) for name, q in queries.items()}
+    queries, data, alone = _alone(mix, calls)
     now = [0.0]
 
     def clock() -> float:
@@ -71,6 +70,15 @@ def run(task: tuple[str, str, int]) -> list[Row]:
         }
         for name in queries
     ]
+
+
+@lru_cache(maxsize=1)
+def _alone(mix: str, calls: int) -> tuple[dict[str, wr.Query], list[dict[str, pa.Table]], dict[str, list]]:
+    """The queries of a mix, what they are fed, and what each gets alone: the same for every schedule."""
+    queries = {f"q{k}": _query(w) for k, w in enumerate(MIXES[mix])}
+    data = [_call(n) for n in range(calls)]
+    alone = {name: _ids(wr.SharedOperator({name: q}), data, name) for name, q in queries.items()}
+    return queries, data, alone
 
 
 def _query(window: float) -> wr.Query:
