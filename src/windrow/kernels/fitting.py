@@ -1,4 +1,5 @@
-"""Rates by step of a score and part of the window, fitted to counts: two factors and what they leave out.
+"""What was found beside what was foretold, by step of a score and part of the window: two factors and what
+they leave out.
 
 The tables are small, a thousand cells, and are fitted every few quanta: numpy would spend its time on calls.
 """
@@ -35,23 +36,24 @@ def _ratio(found: Any, expected: Any, known: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def fit(found: Any, spent: Any) -> Any:
-    """Results per second by part, factors by step, and factors by step and part; there are some results."""
+def fit(found: Any, foretold: Any) -> Any:
+    """How much more than was foretold was found: by part, factors on that by step, and by step and part;
+    there are some results."""
     steps, parts = found.shape
     results = found.sum()
-    mean, by_part, by_step = results / spent.sum(), np.ones(parts), np.ones(steps)
+    mean, by_part, by_step = results / foretold.sum(), np.ones(parts), np.ones(steps)
     found_by_part, found_by_step = found.sum(axis=0), found.sum(axis=1)
     for _ in range(ROUNDS if steps > 1 else 1):
         expected = np.zeros(parts)
         for step in range(steps):
-            expected += mean * by_step[step] * spent[step]
+            expected += mean * by_step[step] * foretold[step]
         by_part = _ratio(found_by_part, expected, 1)
         if steps > 1:
             expected = np.zeros(steps)
             for step in range(steps):
-                expected[step] = mean * (spent[step] * by_part).sum()
+                expected[step] = mean * (foretold[step] * by_part).sum()
             by_step = _ratio(found_by_step, expected, 1)
-    whole = spent * by_part * by_step.reshape(steps, 1)
+    whole = foretold * by_part * by_step.reshape(steps, 1)
     mean = results / whole.sum()
     both = np.ones(found.shape)
     if steps > 1:

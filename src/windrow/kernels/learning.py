@@ -3,7 +3,8 @@ window.
 
 A score stands on a scale by its logarithm, drawn straight between powers of two: that is what the bits of a
 float are, read as a number. `middle` is the score in the middle of the scale, which goes `reach` steps to
-either side; both are given as bits. Without scores (reach 0) there is one step, and they are not looked at.
+either side; both are given as bits. A score of 0 stands at the beginning, alone. Without scores (reach 0)
+there is one step, and they are not looked at.
 Times are in microseconds, `span` and `seconds` in seconds; every row counts as `each`.
 """
 
@@ -25,9 +26,11 @@ def _place(score: np.int64, middle: np.int64, reach: int) -> float:
     """On the scale of steps, between them too; at its beginning before there is a middle."""
     if middle == 0:
         return 0.0
+    if score == 0:
+        return 0.0
     place, top = float((score - middle) * _DOUBLING + reach), 2.0 * reach
     # Not min and max, which look for NaN first.
-    place = place if place > 0.0 else 0.0
+    place = place if place > 1.0 else 1.0
     return place if place < top else top
 
 
@@ -140,8 +143,9 @@ def priority(
         inside = at < last
         part = np.int32(at if inside else last - 1.0)
         place = float(scores[row] - middle) * _DOUBLING + reach if known else 0.0
-        place = place if place > 0.0 else 0.0
+        place = place if place > 1.0 else 1.0
         place = place if place < top else top
+        place = place if known and scores[row] != 0 else 0.0
         half = np.int32(2.0 * place)
         # Unsigned: numba need not look whether an index is negative.
         cell, at_half = np.uint32(((half + 1) >> 1) * parts + part), np.uint32(half)

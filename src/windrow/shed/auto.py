@@ -24,8 +24,8 @@ from windrow.planning.age import AgeCurve
 from windrow.shed.calibration import Calibration
 from windrow.shed.context import Context
 from windrow.shed.forecast import Known
-from windrow.shed.frequency import KeyRates
 from windrow.shed.ranking import Room
+from windrow.shed.recurrence import Recurrence
 from windrow.shed.view import LESSON, Found, View
 from windrow.shed.worth import IMPORTANCE, ValuedRanking
 
@@ -41,7 +41,7 @@ class AutoRanking(ValuedRanking):
 
     def __init__(self, policy: Auto, context: Context) -> None:
         super().__init__(policy.name, check_by(policy.by, "shed auto: by"), "min", context)
-        self._keys = KeyRates(context, policy.width, policy.half_life)
+        self._keys = Recurrence(context, policy.width, policy.half_life)
         self._scored, self._valued = self._keys.known, policy.by is not None
         self.skips = not self._valued
         self.notes = (*((SCORE,) if self._scored else ()), *((IMPORTANCE,) if self._valued else ()))
@@ -56,7 +56,7 @@ class AutoRanking(ValuedRanking):
     def arrive(self, view: View, rng: np.random.Generator) -> None:
         super().arrive(view, rng)
         if view.lesson:
-            scores = self._score(view, slice(view.fresh, len(view), view.lesson))
+            scores = self._score(view, slice(view.fresh, len(view), view.lesson), counted=False)
             if self._noted[view.stream] and view.lesson == 1:
                 view.notes[SCORE][view.fresh :] = scores
             self._learned[view.stream].came(scores, view.lesson)
@@ -86,9 +86,8 @@ class AutoRanking(ValuedRanking):
                 scores = self._scores(view)[rows] if every == 1 else self._score(view, rows)
                 ts, seconds = view.ts[rows], min(view.passed, passed)
                 learned.lived(scores, ts, now, seconds, passed, view.span / 1e6, view.sparse)
-            for view in views if self._scored else ():
-                self._keys.arrive(view, every)
-            self._keys.settle(self._until, views[0].passed)
+            if self._scored:
+                self._keys.settle(views, self._until, views[0].passed, every)
         if every == 1 and self._scored:
             self._turn = (self._turn + 1) % TURNS
             for view in views:
@@ -97,7 +96,7 @@ class AutoRanking(ValuedRanking):
             self._noted = [False] * len(views)
 
     def rank(self, view: View, rng: np.random.Generator) -> Array:
-        rank = self._learned[view.stream].priority(self._scores(view), view.ts, view.now)
+        rank = self._fit(view.stream).priority(self._scores(view), view.ts, view.now)
         return rank * self.importance(view) if self._valued else rank
 
     def change(self, at: int, by: object) -> None:
@@ -107,9 +106,15 @@ class AutoRanking(ValuedRanking):
             )
         super().change(at, by)
 
-    def _score(self, view: View, rows: Array | slice) -> Array:
+    def _fit(self, stream: int) -> Calibration:
+        learned = self._learned[stream]
+        if self._scored and learned.due:
+            learned.foretell(self._keys.lone(stream, learned.ages))
+        return learned
+
+    def _score(self, view: View, rows: Array | slice, counted: bool = True) -> Array:
         """Of some rows."""
-        return self._keys.rates(view, rows) if self._scored else np.zeros(len(view.ts[rows]))
+        return self._keys.rates(view, rows, counted) if self._scored else np.zeros(len(view.ts[rows]))
 
     def _rescore(self, view: View) -> None:
         """What was counted in this quantum comes into the scores: of all rows, or in a large window of one in
@@ -138,7 +143,7 @@ class AutoRanking(ValuedRanking):
     def known(self, views: Sequence[View], room: Room) -> list[Known] | None:
         return [
             Known(learned.curve(), learned.rate, cost, *learned.groups())
-            for learned, cost in zip(self._learned, room.costs, strict=True)
+            for learned, cost in zip(map(self._fit, range(len(views))), room.costs, strict=True)
         ]
 
     def curves(self) -> Sequence[AgeCurve]:

@@ -1,0 +1,214 @@
+"""How soon keys come again: the rate of a key on a stream, from when it came lately on it and on others.
+
+A key's rate on stream j is taken to be a sum of what its rows of late foretell (a Hawkes process),
+
+    rate_j(v)  =  base_j  +  sum over streams s and half-lives h of  w_jsh x_sh(v)
+
+with x_sh(v) the rows of s with value v, each counting half after h. A key that comes evenly is foretold by
+the slowest counts, which is PROB; one in the news by the fastest; one that follows from stream to stream by
+those of the other stream. Which it is the weights learn from all rows that arrive, kept or not: each arrival
+is shared out among what foretold it, and a weight is its part of the arrivals over the time its counts stood
+(expectation maximisation; the likelihood has one maximum). They begin with a few arrivals' worth of a prior.
+
+With more streams and several equalities rates are put together as in `frequency.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.kernels import recurring
+from windrow.shed.context import Context
+from windrow.shed.sketch import ROWS, SMALLEST_UNIT
+from windrow.shed.view import View
+
+Array = np.ndarray
+FASTER = (1 / 4, 1 / 16)
+"""Half-lives besides the policy's, in windows."""
+PRIOR, CROSS = 3.0, 0.25
+"""Arrivals that weights begin with, if they were foretold by the stream itself, by all half-lives alike; and
+the part of them that each other stream would have foretold as well."""
+SOME = 256
+"""Rows of a quantum that are enough to learn weights from."""
+_NONE = np.empty(0)
+
+
+class Traces:
+    """Of the streams that share a key: what its rows left behind, and what that foretells."""
+
+    def __init__(self, streams: Sequence[int], width: int) -> None:
+        self.streams = list(streams)
+        count = len(streams) * (1 + len(FASTER))
+        self._cells = np.zeros((ROWS, width, count))
+        self._totals = np.zeros(count)
+        self._units = np.ones(count)
+        self._came = np.zeros((len(streams), count + 1))
+        """By stream: arrivals that each trace foretold, and last those that none did. Faded."""
+        self._stood = np.zeros((len(streams), count + 1))
+        """Counts times the seconds they stood, all keys together; last the keys. Faded alike."""
+        self._keys = 0.0
+        """Different ones of late."""
+        self._half_lives = np.ones(1 + len(FASTER))
+
+    def meet(self, stream: int, words: Array, each: float) -> None:
+        """Rows of the stream arrive, and stand for so many each; they are not counted yet."""
+        j = self.streams.index(stream)
+        weights = self.weights(stream)
+        known = (self._cells, self._totals / self._units, self._units)
+        scales = len(self._half_lives)
+        self._keys += recurring.learn(
+            *known, words.view(np.int64), weights[:-1], weights[-1], scales, each, self._came[j]
+        )
+
+    def go(self, seconds: float, counted: float, span: float, half_life: float) -> None:
+        """Time passes, of which the last `counted` seconds count."""
+        self._half_lives = span * np.array([half_life, *FASTER])
+        self._stood += np.append(self._totals, self._keys) * counted
+        fade = 0.5 ** (seconds / self._half_lives)
+        self._came *= fade[0]
+        self._stood *= fade[0]
+        self._keys *= fade[0]
+        fade = np.tile(fade, len(self.streams))
+        self._totals *= fade
+        self._units *= fade
+        for trace in np.flatnonzero(self._units < SMALLEST_UNIT):
+            self._cells[:, :, trace] *= self._units[trace]
+            self._units[trace] = 1.0
+
+    def add(self, stream: int, words: Array, each: float) -> None:
+        """Counts rows of the stream, which stand for so many each."""
+        scales = len(self._half_lives)
+        first = self.streams.index(stream) * scales
+        own = slice(first, first + scales)
+        recurring.add(self._cells, words.view(np.int64), first, each / self._units[own])
+        self._totals[own] += each * len(words)
+
+    def weights(self, stream: int) -> Array:
+        """What a count of each trace foretells of the stream, in rows per second; and last, the base."""
+        j, scales = self.streams.index(stream), len(self._half_lives)
+        first = np.full(len(self._totals), CROSS * PRIOR / scales)
+        first[j * scales : (j + 1) * scales] = PRIOR / scales
+        # One row more for each count and half-life / ln 2: as many as came.
+        stood = PRIOR * np.tile(self._half_lives, len(self.streams)) / np.log(2)
+        base = PRIOR, PRIOR * self._half_lives[0]
+        found = (self._came[j] + np.append(first, base[0])) / (self._stood[j] + np.append(stood, base[1]))
+        return np.asarray(found)
+
+    def rate(self, stream: int, words: Array, ages: Array, times: float, out: Array) -> None:
+        """Multiplies `out` by `times` the rate of these keys on the stream; by 0 if a key has but one row.
+        `ages` are those of the rows, where they were counted."""
+        weights, scales = self.weights(stream), len(self._half_lives)
+        known = (self._cells, self._totals / self._units, self._units)
+        told = (weights[:-1], weights[-1], scales, ages, self._half_lives[0])
+        recurring.rate(*known, words.view(np.int64), *told, times, out)
+
+    def lone(self, stream: int, own: int, ages: Array) -> Array:
+        """The rate on the stream of a key that came just once, on stream `own` and so many seconds ago."""
+        weights, scales = self.weights(stream), len(self._half_lives)
+        first = self.streams.index(own) * scales
+        left = 0.5 ** (ages[:, np.newaxis] / self._half_lives)
+        return np.asarray(weights[-1] + left @ weights[first : first + scales])
+
+    def save(self) -> tuple[dict[str, Any], pa.RecordBatch]:
+        plain = {
+            "totals": self._totals.tolist(),
+            "units": self._units.tolist(),
+            "came": self._came.tolist(),
+            "stood": self._stood.tolist(),
+            "keys": self._keys,
+            "half_lives": self._half_lives.tolist(),
+        }
+        return plain, pa.record_batch({"cells": self._cells.ravel()})
+
+    def load(self, plain: dict[str, Any], part: pa.RecordBatch) -> None:
+        self._cells = part.column(0).to_numpy().reshape(self._cells.shape).copy()
+        self._totals, self._units = np.array(plain["totals"]), np.array(plain["units"])
+        self._came, self._stood = np.array(plain["came"]), np.array(plain["stood"])
+        self._keys, self._half_lives = plain["keys"], np.array(plain["half_lives"])
+
+
+class Recurrence:
+    """Of all equalities of a query."""
+
+    def __init__(self, context: Context, width: int, half_life: float) -> None:
+        classes = [members for members in context.classes if len({w.stream for w in members}) > 1]
+        self._at = [
+            {c: words.index(w) for c, members in enumerate(classes) for w in members[::-1] if w in words}
+            for words in context.words
+        ]
+        """Per stream: class to the number of a word; words of one class are equal in any row of a result."""
+        self._traces = [Traces(sorted({w.stream for w in members}), width) for members in classes]
+        self._half_life = half_life
+        self._until: int | None = None
+        self._spans = [0.0] * len(context.words)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is anything to go by."""
+        return bool(self._traces)
+
+    def settle(self, views: Sequence[View], now: int, counted: float, every: int) -> None:
+        """A quantum's rows have come, and event time to `now`; rows of its last `counted` seconds count, one
+        in `every` of them for all. What they bring is learned before any of them is counted."""
+        for view in views:
+            self._spans[view.stream] = view.span / 1e6
+        seconds = 0.0 if self._until is None else max(0, now - self._until) / 1e6
+        self._until = now if self._until is None else max(now, self._until)
+        for view in views:
+            step = max(every, (len(view) - view.fresh) // SOME)
+            for c, word in self._at[view.stream].items():
+                self._traces[c].meet(view.stream, view.words[word][view.fresh :: step], step)
+        for traces in self._traces:
+            span = max(self._spans)
+            if span > 0:
+                traces.go(seconds, min(counted, seconds), span, self._half_life)
+        for view in views:
+            for c, word in self._at[view.stream].items():
+                self._traces[c].add(view.stream, view.words[word][view.fresh :: every], every)
+
+    def rates(self, view: View, rows: Array | slice = slice(None), counted: bool = True) -> Array:
+        """Results per second that each row of the view (or some of them) can expect, going by its keys; 0 of
+        rows that are the only ones of a key. `counted`: whether these rows were, at the end of a quantum."""
+        ages = view.ages(rows) if counted else _NONE
+        found = np.ones(len(view.ts[rows]))
+        for c, word in self._at[view.stream].items():
+            words, traces = view.words[word][rows], self._traces[c]
+            others = [s for s in traces.streams if s != view.stream]
+            if len(others) == 1:
+                traces.rate(others[0], words, ages, 1.0, found)
+                continue
+            coming = np.ones((len(others), len(found)))
+            for stream, out in zip(others, coming, strict=True):
+                traces.rate(stream, words, ages, 1.0, out)
+            found *= self._together(others, coming)
+        return found
+
+    def lone(self, stream: int, ages: Array) -> Array:
+        """As `rates`, for rows of these ages in seconds that are the only ones of their keys."""
+        found = np.ones(len(ages))
+        for c in self._at[stream]:
+            traces = self._traces[c]
+            others = [s for s in traces.streams if s != stream]
+            found *= self._together(others, np.stack([traces.lone(s, stream, ages) for s in others]))
+        return found
+
+    def _together(self, streams: Sequence[int], coming: Array) -> Array:
+        """Results per second with rows that come at these rates on each of the streams, where a result takes
+        one of each: any may come last, and meets those of the others in their windows."""
+        held = coming * np.array([[self._spans[s]] for s in streams])
+        each = [coming[j] * np.prod(np.delete(held, j, axis=0), axis=0) for j in range(len(streams))]
+        return np.asarray(sum(each))
+
+    def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
+        saved = [traces.save() for traces in self._traces]
+        plain = {"traces": [p for p, _ in saved], "until": self._until, "spans": self._spans}
+        return plain, [part for _, part in saved]
+
+    def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
+        for traces, saved, part in zip(self._traces, plain["traces"], parts, strict=True):
+            traces.load(saved, part)
+        self._until, self._spans = plain["until"], list(plain["spans"])
