@@ -1,7 +1,7 @@
 """Keys that come again: counts at several half-lives and on several streams, side by side in one sketch.
 
-As in `sketch.py` a key has one cell in each of four rows, and what others add on average is taken off; here a
-cell holds a count for every *trace*, a stream and a half-life, so that a key's traces are found with one look.
+As in `sketch.py` a key has one cell in each of four rows, and what others add on average is taken off; here
+a cell holds a count for every *trace*, a stream and a half-life, so that one look finds all of a key's.
 Counts are in units of their own that grow as what was counted fades. A key's expected rate is a sum over its
 traces, each with a weight, and a base that all keys have.
 """
@@ -72,40 +72,99 @@ def rate(
             at[row] = _cell(mixed, row, width)
         found, seen = base, 0.0
         for trace in range(traces):
+            slowest = trace % scales == 0
+            if not slowest and weights[trace] == 0.0:
+                continue
             count = _count(cells, at, trace, totals[trace], others) * units[trace]
             found += weights[trace] * count
-            if trace % scales == 0:
+            if slowest:
                 seen += count
-        if len(ages):
+        if len(ages) and seen < 1.0 + LONE:  # exp takes long
             seen -= np.exp(fade * ages[k])
         out[k] = out[k] * times * found if seen >= LONE else 0.0
 
 
 @njit(cache=True, nogil=True)
-def learn(
-    cells: Any, totals: Any, units: Any, keys: Any, weights: Any, base: float, scales: int, each: float, out: Any
-) -> float:
-    """Shares out each of these arrivals among what foretold it, the traces and last the base, in proportion
-    to what each foretold (the E-step for a sum of Poisson rates); returns how many keys the rows stand for,
-    each row being a part of its key's."""
+def look(cells: Any, totals: Any, units: Any, keys: Any, scales: int, out: Any) -> float:
+    """The traces of each key as a row of `out`; returns how many keys the rows stand for, each row being a
+    part of its key's."""
     width, traces = cells.shape[1], cells.shape[2]
     others = 1.0 / (width - 1)
     at = np.empty(4, np.int64)
-    part = np.empty(traces)
     distinct = 0.0
     for k in range(len(keys)):
         mixed = _mix(keys[k])
         for row in range(4):
             at[row] = _cell(mixed, row, width)
-        whole, seen = base, 1.0
+        seen = 1.0
         for trace in range(traces):
-            count = _count(cells, at, trace, totals[trace], others) * units[trace]
-            part[trace] = weights[trace] * count
-            whole += part[trace]
+            out[k, trace] = _count(cells, at, trace, totals[trace], others) * units[trace]
             if trace % scales == 0:
-                seen += count
-        distinct += each / seen
-        for trace in range(traces):
-            out[trace] += each * part[trace] / whole
-        out[traces] += each * base / whole
+                seen += out[k, trace]
+        distinct += 1.0 / seen
     return distinct
+
+
+@njit(cache=True, nogil=True)
+def share(met: Any, each: Any, prior: Any, stood: Any, rounds: int, parts: Any) -> None:
+    """Shares out the arrivals that met these traces among what foretold them, the traces and last the base:
+    expectation maximisation for a sum of Poisson rates, from the parts of before.
+
+    Arrivals stand for `each` of them. A rate is, for each of the `parts` of all of them, what it foretold
+    with the prior's over what `stood`.
+    """
+    rows, traces = met.shape
+    came = each.sum()
+    weights, found = np.empty(traces + 1), np.empty(traces + 1)
+    for _ in range(rounds):
+        for trace in range(traces + 1):
+            weights[trace] = (came * parts[trace] + prior[trace]) / stood[trace]
+            found[trace] = 0.0
+        for row in range(rows):
+            whole = weights[traces]
+            for trace in range(traces):
+                whole += weights[trace] * met[row, trace]
+            for trace in range(traces):
+                found[trace] += each[row] * weights[trace] * met[row, trace] / whole
+            found[traces] += each[row] * weights[traces] / whole
+        for trace in range(traces + 1):
+            parts[trace] = found[trace] / came
+
+
+@njit(cache=True, nogil=True)
+def needed(met: Any, each: Any, weights: Any, parts: Any, out: Any) -> None:
+    """By how much each weight is to be multiplied so that traces which tell nothing are left out: one after
+    the other, as long as the likelihood of the arrivals, with the others in its place, falls by less than a
+    free number does by chance (BIC: half the logarithm of the arrivals). The base, the last, stays."""
+    rows, traces = met.shape
+    out[:] = 1.0
+    whole = np.empty(rows)
+    for row in range(rows):
+        whole[row] = weights[traces]
+        for trace in range(traces):
+            whole[row] += weights[trace] * met[row, trace]
+    left, usual = 1.0, each.sum() / rows
+    allowed = 0.5 * np.log(max(rows, 2))
+    while True:
+        least, loss = -1, allowed
+        for trace in range(traces):
+            part = parts[trace] / left
+            if out[trace] == 0.0 or part >= 1.0:
+                continue
+            lost = rows * np.log1p(-part)
+            for row in range(rows):
+                told = weights[trace] * met[row, trace] / whole[row]
+                if told > 0.0:
+                    lost -= each[row] / usual * np.log1p(-min(told, 1.0 - 1e-12))
+                if lost > loss:
+                    break
+            if lost < loss:
+                least, loss = trace, lost
+        if least < 0:
+            break
+        out[least] = 0.0
+        left -= parts[least]
+        for row in range(rows):
+            whole[row] -= weights[least] * met[row, least]
+    for trace in range(traces + 1):
+        out[trace] /= max(left, 1e-9)

@@ -1,11 +1,12 @@
 """AUTO: the results a row is expected to bring per second of being kept, from its age and its key together.
 
-How often a row's key came on the other streams so far is its score, as in PROB; the rows of the quantum under
-way do not count, so that what a row finds is never part of what foretells it. Results per second are learned
-by score and age (calibration.py), and rows rank by the fastest rate at which they can still bring results, as
-in AGE; where results differ in importance, times the row's own. Where ages do not matter this is PROB, where
-keys do not matter AGE, and where some keys follow the one and some the other it tells them apart, without
-being told. Without an equality only ages count.
+A row's score is the rate at which rows of its key are expected on the other streams, from when they came
+lately on any stream (recurrence.py); the rows of the quantum under way do not count, so that what a row finds
+is never part of what foretells it. What rows of a score and age really find is learned on top of that
+(calibration.py), and rows rank by the fastest rate at which they can still bring results, as in AGE; where
+results differ in importance, times the row's own. Where keys come evenly this is PROB, where they do not
+matter AGE; it follows keys that are in the news on one stream or on all, and where some keys do the one and
+some the other it tells them apart, without being told. Without an equality only ages count.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from windrow.shed.worth import IMPORTANCE, ValuedRanking
 
 Array = np.ndarray
 SCORE = "score"
-"""Note: rows per second of the other streams with the row's key, as of the end of a quantum lately."""
+"""Note: results per second that are foretold of the row by its keys, as of the end of a quantum lately."""
 LARGE, TURNS = 4 * LESSON, 8
 """In windows of more rows than that, one row in so many is scored anew each quantum."""
 

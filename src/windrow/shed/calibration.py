@@ -8,7 +8,7 @@ of them teach (as deaths are counted against those at risk).
 A score is a rate, what is foretold of a row by its keys; of rows that have none, step 0, it is foretold by
 their age. The rate of a step and part is
 
-    foretold  x  mean  x  (what this part finds more)  x  (what this step finds more)  x  (what the two leave out)
+    foretold  x  mean  x  (how much more this part finds)  x  (this step)  x  (what the two leave out)
 
 each factor drawn towards 1 by as much as chance explains (empirical Bayes): what was foretold holds until
 rows are seen to find something else.

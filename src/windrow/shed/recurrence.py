@@ -8,13 +8,15 @@ with x_sh(v) the rows of s with value v, each counting half after h. A key that 
 the slowest counts, which is PROB; one in the news by the fastest; one that follows from stream to stream by
 those of the other stream. Which it is the weights learn from all rows that arrive, kept or not: each arrival
 is shared out among what foretold it, and a weight is its part of the arrivals over the time its counts stood
-(expectation maximisation; the likelihood has one maximum). They begin with a few arrivals' worth of a prior.
+(expectation maximisation; the likelihood has one maximum). They begin with a few arrivals' worth of a prior,
+and counts that tell no more than the others do are left out, for they would add their noise.
 
 With more streams and several equalities rates are put together as in `frequency.py`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,8 +34,10 @@ FASTER = (1 / 4, 1 / 16)
 PRIOR, CROSS = 3.0, 0.25
 """Arrivals that weights begin with, if they were foretold by the stream itself, by all half-lives alike; and
 the part of them that each other stream would have foretold as well."""
-SOME = 256
-"""Rows of a quantum that are enough to learn weights from."""
+MET, SOME = 1024, 64
+"""Arrivals that weights are learned from, and how many of a quantum."""
+ROUNDS, REFIT = 10, 8
+"""Of expectation maximisation, each time that one in so many arrivals is new."""
 _NONE = np.empty(0)
 
 
@@ -46,38 +50,75 @@ class Traces:
         self._cells = np.zeros((ROWS, width, count))
         self._totals = np.zeros(count)
         self._units = np.ones(count)
-        self._came = np.zeros((len(streams), count + 1))
-        """By stream: arrivals that each trace foretold, and last those that none did. Faded."""
-        self._stood = np.zeros((len(streams), count + 1))
-        """Counts times the seconds they stood, all keys together; last the keys. Faded alike."""
         self._keys = 0.0
         """Different ones of late."""
+        self._met = np.zeros((len(streams), MET, 2 * count + 2))
+        """By stream, some arrivals, the newest in place of the oldest: the traces they met; counts times the
+        seconds they stood since the arrival before, all keys together, and last the keys; and how many an
+        arrival stands for."""
+        self._meetings = [0] * len(streams)
+        self._standing = np.zeros((len(streams), count + 1))
+        """By stream: counts times seconds since its last arrival."""
+        self._parts = np.full((len(streams), count + 1), 1 / (count + 1))
+        """By stream: the part of the arrivals that each trace foretold, and last that none did."""
+        self._weights = np.zeros(self._parts.shape)
+        self._needed = np.ones(self._parts.shape)
+        """By stream: factors on the weights, 0 where the others tell as much."""
+        self._learned = [0] * len(streams)
+        """Meetings that weights were learned from."""
         self._half_lives = np.ones(1 + len(FASTER))
 
     def meet(self, stream: int, words: Array, each: float) -> None:
         """Rows of the stream arrive, and stand for so many each; they are not counted yet."""
-        j = self.streams.index(stream)
-        weights = self.weights(stream)
+        if not len(words):
+            return
+        j, count = self.streams.index(stream), len(self._totals)
+        met = np.zeros((len(words), 2 * count + 2))
         known = (self._cells, self._totals / self._units, self._units)
-        scales = len(self._half_lives)
-        self._keys += recurring.learn(
-            *known, words.view(np.int64), weights[:-1], weights[-1], scales, each, self._came[j]
-        )
+        self._keys += each * recurring.look(*known, words.view(np.int64), len(self._half_lives), met)
+        met[0, count:-1], met[:, -1] = self._standing[j], each
+        self._met[j, (self._meetings[j] + np.arange(len(met))) % MET] = met
+        self._meetings[j] += len(met)
+        self._standing[j] = 0.0
 
-    def go(self, seconds: float, counted: float, span: float, half_life: float) -> None:
-        """Time passes, of which the last `counted` seconds count."""
+    def wanted(self, stream: int, seconds: float) -> int:
+        """How many arrivals to meet of a quantum that took so long: those that are remembered go back as far
+        as the slowest half-life."""
+        if self._meetings[self.streams.index(stream)] < MET:
+            return SOME
+        return min(SOME, math.ceil(MET * seconds / self._half_lives[0]))
+
+    def stand(self, seconds: float) -> None:
+        """Counts stand for so long before the next arrivals."""
+        self._standing += np.append(self._totals, self._keys) * seconds
+
+    def go(self, seconds: float, span: float, half_life: float) -> None:
+        """Time passes."""
         self._half_lives = span * np.array([half_life, *FASTER])
-        self._stood += np.append(self._totals, self._keys) * counted
         fade = 0.5 ** (seconds / self._half_lives)
-        self._came *= fade[0]
-        self._stood *= fade[0]
         self._keys *= fade[0]
+        for j, meetings in enumerate(self._meetings):
+            if meetings > self._learned[j] + min(self._learned[j], MET) // REFIT:
+                self._learn(j)
         fade = np.tile(fade, len(self.streams))
         self._totals *= fade
         self._units *= fade
         for trace in np.flatnonzero(self._units < SMALLEST_UNIT):
             self._cells[:, :, trace] *= self._units[trace]
             self._units[trace] = 1.0
+
+    def _learn(self, j: int) -> None:
+        count = len(self._totals)
+        met = self._met[j, : min(self._meetings[j], MET)]
+        each, parts = np.ascontiguousarray(met[:, -1]), self._parts[j]
+        prior, stood = self._prior(j)
+        stood += met[:, count:-1].sum(axis=0)
+        known = (np.ascontiguousarray(met[:, :count]), each)
+        recurring.share(*known, prior, stood, ROUNDS, parts)
+        self._weights[j] = (each.sum() * parts + prior) / stood
+        recurring.needed(*known, self._weights[j], parts, self._needed[j])
+        self._weights[j] *= self._needed[j]
+        self._learned[j] = self._meetings[j]
 
     def add(self, stream: int, words: Array, each: float) -> None:
         """Counts rows of the stream, which stand for so many each."""
@@ -89,14 +130,22 @@ class Traces:
 
     def weights(self, stream: int) -> Array:
         """What a count of each trace foretells of the stream, in rows per second; and last, the base."""
-        j, scales = self.streams.index(stream), len(self._half_lives)
-        first = np.full(len(self._totals), CROSS * PRIOR / scales)
-        first[j * scales : (j + 1) * scales] = PRIOR / scales
-        # One row more for each count and half-life / ln 2: as many as came.
-        stood = PRIOR * np.tile(self._half_lives, len(self.streams)) / np.log(2)
-        base = PRIOR, PRIOR * self._half_lives[0]
-        found = (self._came[j] + np.append(first, base[0])) / (self._stood[j] + np.append(stood, base[1]))
-        return np.asarray(found)
+        j = self.streams.index(stream)
+        if not self._learned[j]:
+            prior, stood = self._prior(j)
+            self._weights[j] = prior / stood
+        return self._weights[j]
+
+    def _prior(self, j: int) -> tuple[Array, Array]:
+        """Arrivals that weights begin with, and what stood for them."""
+        scales = len(self._half_lives)
+        prior = np.full(len(self._totals) + 1, CROSS * PRIOR / scales)
+        prior[j * scales : (j + 1) * scales] = PRIOR / scales
+        prior[-1] = PRIOR
+        # A count stands for its half-life / ln 2: with one arrival in that time as many come as came. A key
+        # comes by itself once in the slowest half-life.
+        counts = np.tile(self._half_lives, len(self.streams)) / np.log(2)
+        return prior, PRIOR * np.append(counts, self._half_lives[0])
 
     def rate(self, stream: int, words: Array, ages: Array, times: float, out: Array) -> None:
         """Multiplies `out` by `times` the rate of these keys on the stream; by 0 if a key has but one row.
@@ -113,22 +162,34 @@ class Traces:
         left = 0.5 ** (ages[:, np.newaxis] / self._half_lives)
         return np.asarray(weights[-1] + left @ weights[first : first + scales])
 
-    def save(self) -> tuple[dict[str, Any], pa.RecordBatch]:
+    def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
         plain = {
             "totals": self._totals.tolist(),
             "units": self._units.tolist(),
-            "came": self._came.tolist(),
-            "stood": self._stood.tolist(),
+            "standing": self._standing.tolist(),
+            "weights": self._weights.tolist(),
             "keys": self._keys,
+            "meetings": self._meetings,
+            "parts": self._parts.tolist(),
+            "needed": self._needed.tolist(),
+            "learned": self._learned,
             "half_lives": self._half_lives.tolist(),
         }
-        return plain, pa.record_batch({"cells": self._cells.ravel()})
+        return plain, [
+            pa.record_batch({"cells": self._cells.ravel()}),
+            pa.record_batch({"met": self._met.ravel()}),
+        ]
 
-    def load(self, plain: dict[str, Any], part: pa.RecordBatch) -> None:
-        self._cells = part.column(0).to_numpy().reshape(self._cells.shape).copy()
+    def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
+        self._cells, self._met = (
+            part.column(0).to_numpy().reshape(shape).copy()
+            for part, shape in zip(parts, (self._cells.shape, self._met.shape), strict=True)
+        )
         self._totals, self._units = np.array(plain["totals"]), np.array(plain["units"])
-        self._came, self._stood = np.array(plain["came"]), np.array(plain["stood"])
+        self._standing, self._weights = np.array(plain["standing"]), np.array(plain["weights"])
         self._keys, self._half_lives = plain["keys"], np.array(plain["half_lives"])
+        self._meetings, self._parts = list(plain["meetings"]), np.array(plain["parts"])
+        self._learned, self._needed = list(plain["learned"]), np.array(plain["needed"])
 
 
 class Recurrence:
@@ -158,14 +219,16 @@ class Recurrence:
             self._spans[view.stream] = view.span / 1e6
         seconds = 0.0 if self._until is None else max(0, now - self._until) / 1e6
         self._until = now if self._until is None else max(now, self._until)
-        for view in views:
-            step = max(every, (len(view) - view.fresh) // SOME)
-            for c, word in self._at[view.stream].items():
-                self._traces[c].meet(view.stream, view.words[word][view.fresh :: step], step)
         for traces in self._traces:
-            span = max(self._spans)
-            if span > 0:
-                traces.go(seconds, min(counted, seconds), span, self._half_life)
+            traces.stand(min(counted, seconds))
+        for view in views:
+            for c, word in self._at[view.stream].items():
+                wanted = self._traces[c].wanted(view.stream, seconds)
+                step = max(every, -(-(len(view) - view.fresh) // max(wanted, 1)))
+                self._traces[c].meet(view.stream, view.words[word][view.fresh :: step], step)
+        span = max(self._spans)
+        for traces in self._traces if span > 0 else ():
+            traces.go(seconds, span, self._half_life)
         for view in views:
             for c, word in self._at[view.stream].items():
                 self._traces[c].add(view.stream, view.words[word][view.fresh :: every], every)
@@ -206,9 +269,9 @@ class Recurrence:
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
         saved = [traces.save() for traces in self._traces]
         plain = {"traces": [p for p, _ in saved], "until": self._until, "spans": self._spans}
-        return plain, [part for _, part in saved]
+        return plain, [part for _, parts in saved for part in parts]
 
     def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
-        for traces, saved, part in zip(self._traces, plain["traces"], parts, strict=True):
-            traces.load(saved, part)
+        for k, (traces, saved) in enumerate(zip(self._traces, plain["traces"], strict=True)):
+            traces.load(saved, parts[2 * k : 2 * k + 2])
         self._until, self._spans = plain["until"], list(plain["spans"])
