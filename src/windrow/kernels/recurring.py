@@ -51,6 +51,7 @@ def rate(
     weights: Any,
     base: float,
     scales: int,
+    own: int,
     ages: Any,
     half_life: float,
     times: float,
@@ -59,8 +60,9 @@ def rate(
     """Multiplies `out` by `times` the rate at which each row's key is expected to come: `base` and `weights`
     times its traces; by 0 if the row is the only one of its key.
 
-    There are `scales` traces a stream, the slowest first, with this half-life. That of the row's own stream
-    counts the row itself: as much as is left of it at its age (seconds; none: it was not counted yet).
+    There are `scales` traces a stream, the slowest first, with this half-life. Those from `own` on are of the
+    stream that is foretold, those of others count 1 at most. The row's own stream counts the row itself: as
+    much as is left of it at its age (seconds; none: it was not counted yet).
     """
     width, traces = cells.shape[1], cells.shape[2]
     others = 1.0 / (width - 1)
@@ -76,33 +78,53 @@ def rate(
             if not slowest and weights[trace] == 0.0:
                 continue
             count = _count(cells, at, trace, totals[trace], others) * units[trace]
-            found += weights[trace] * count
             if slowest:
                 seen += count
+            if count > 1.0 and not own <= trace < own + scales:
+                count = 1.0
+            found += weights[trace] * count
         if len(ages) and seen < 1.0 + LONE:  # exp takes long
             seen -= np.exp(fade * ages[k])
         out[k] = out[k] * times * found if seen >= LONE else 0.0
 
 
 @njit(cache=True, nogil=True)
-def look(cells: Any, totals: Any, units: Any, keys: Any, scales: int, out: Any) -> float:
-    """The traces of each key as a row of `out`; returns how many keys the rows stand for, each row being a
-    part of its key's."""
+def look(cells: Any, totals: Any, units: Any, keys: Any, scales: int, own: int, out: Any) -> None:
+    """The traces of each key, as the beginning of a row of `out`; as in `rate`, those of other streams than
+    the keys' own count 1 at most."""
     width, traces = cells.shape[1], cells.shape[2]
     others = 1.0 / (width - 1)
     at = np.empty(4, np.int64)
-    distinct = 0.0
     for k in range(len(keys)):
         mixed = _mix(keys[k])
         for row in range(4):
             at[row] = _cell(mixed, row, width)
-        seen = 1.0
         for trace in range(traces):
-            out[k, trace] = _count(cells, at, trace, totals[trace], others) * units[trace]
+            count = _count(cells, at, trace, totals[trace], others) * units[trace]
+            if count > 1.0 and not own <= trace < own + scales:
+                count = 1.0
+            out[k, trace] = count
+
+
+@njit(cache=True, nogil=True)
+def sums(cells: Any, totals: Any, units: Any, scales: int, out: Any) -> None:
+    """Over all keys, of counts of 1 at most, by trace, and last the number of keys that came lately: from one
+    row of the sketch, with what is hidden where keys share a cell (linear counting)."""
+    width, traces = cells.shape[1], cells.shape[2]
+    out[:] = 0.0
+    for cell in range(width):
+        seen = 0.0
+        for trace in range(traces):
+            count = cells[0, cell, trace] * units[trace]
+            out[trace] += min(count, 1.0)
             if trace % scales == 0:
-                seen += out[k, trace]
-        distinct += 1.0 / seen
-    return distinct
+                seen += count
+        if seen >= LONE:
+            out[traces] += 1.0
+    for trace in range(traces + 1):
+        out[trace] = width * np.log(width / max(width - out[trace], 1.0))
+    for trace in range(traces):
+        out[trace] = min(out[trace], totals[trace] * units[trace])
 
 
 @njit(cache=True, nogil=True)

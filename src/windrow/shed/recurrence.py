@@ -2,14 +2,17 @@
 
 A key's rate on stream j is taken to be a sum of what its rows of late foretell (a Hawkes process),
 
-    rate_j(v)  =  base_j  +  sum over streams s and half-lives h of  w_jsh x_sh(v)
+    rate_j(v)  =  base_j  +  sum over half-lives h of  w_jjh x_jh(v)
+                          +  sum over other streams s and h of  w_jsh min(1, x_sh(v))
 
-with x_sh(v) the rows of s with value v, each counting half after h. A key that comes evenly is foretold by
-the slowest counts, which is PROB; one in the news by the fastest; one that follows from stream to stream by
-those of the other stream. Which it is the weights learn from all rows that arrive, kept or not: each arrival
-is shared out among what foretold it, and a weight is its part of the arrivals over the time its counts stood
-(expectation maximisation; the likelihood has one maximum). They begin with a few arrivals' worth of a prior,
-and counts that tell no more than the others do are left out, for they would add their noise.
+with x_sh(v) the rows of s with value v, each counting half after h: how often it came on the stream itself,
+and how long ago on others, for that a key is frequent there tells little of how frequent it is here. A key
+that comes evenly is foretold by its slowest counts, which is PROB; one in the news by the fastest; one that
+follows from stream to stream by those of the other stream. Which it is the weights learn from all rows that
+arrive, kept or not: each arrival is shared out among what foretold it, and a weight is its part of the
+arrivals over the time its counts stood (expectation maximisation; the likelihood has one maximum). They begin
+with a few arrivals' worth of a prior, and counts that tell no more than the others do are left out, for they
+would add their noise.
 
 With more streams and several equalities rates are put together as in `frequency.py`.
 """
@@ -50,8 +53,8 @@ class Traces:
         self._cells = np.zeros((ROWS, width, count))
         self._totals = np.zeros(count)
         self._units = np.ones(count)
-        self._keys = 0.0
-        """Different ones of late."""
+        self._sums = np.zeros(count + 1)
+        """Over all keys, of counts of 1 at most; last the keys that came lately."""
         self._met = np.zeros((len(streams), MET, 2 * count + 2))
         """By stream, some arrivals, the newest in place of the oldest: the traces they met; counts times the
         seconds they stood since the arrival before, all keys together, and last the keys; and how many an
@@ -75,7 +78,8 @@ class Traces:
         j, count = self.streams.index(stream), len(self._totals)
         met = np.zeros((len(words), 2 * count + 2))
         known = (self._cells, self._totals / self._units, self._units)
-        self._keys += each * recurring.look(*known, words.view(np.int64), len(self._half_lives), met)
+        scales = len(self._half_lives)
+        recurring.look(*known, words.view(np.int64), scales, j * scales, met)
         met[0, count:-1], met[:, -1] = self._standing[j], each
         self._met[j, (self._meetings[j] + np.arange(len(met))) % MET] = met
         self._meetings[j] += len(met)
@@ -90,13 +94,16 @@ class Traces:
 
     def stand(self, seconds: float) -> None:
         """Counts stand for so long before the next arrivals."""
-        self._standing += np.append(self._totals, self._keys) * seconds
+        self._standing += self._sums * seconds
+        scales = len(self._half_lives)
+        for j, own in enumerate(self._standing):
+            mine = slice(j * scales, (j + 1) * scales)
+            own[mine] += (self._totals - self._sums[:-1])[mine] * seconds
 
     def go(self, seconds: float, span: float, half_life: float) -> None:
         """Time passes."""
         self._half_lives = span * np.array([half_life, *FASTER])
         fade = 0.5 ** (seconds / self._half_lives)
-        self._keys *= fade[0]
         for j, meetings in enumerate(self._meetings):
             if meetings > self._learned[j] + min(self._learned[j], MET) // REFIT:
                 self._learn(j)
@@ -119,6 +126,8 @@ class Traces:
         recurring.needed(*known, self._weights[j], parts, self._needed[j])
         self._weights[j] *= self._needed[j]
         self._learned[j] = self._meetings[j]
+        known = (self._cells, self._totals / self._units, self._units)
+        recurring.sums(*known, len(self._half_lives), self._sums)
 
     def add(self, stream: int, words: Array, each: float) -> None:
         """Counts rows of the stream, which stand for so many each."""
@@ -152,7 +161,8 @@ class Traces:
         `ages` are those of the rows, where they were counted."""
         weights, scales = self.weights(stream), len(self._half_lives)
         known = (self._cells, self._totals / self._units, self._units)
-        told = (weights[:-1], weights[-1], scales, ages, self._half_lives[0])
+        own = self.streams.index(stream) * scales
+        told = (weights[:-1], weights[-1], scales, own, ages, self._half_lives[0])
         recurring.rate(*known, words.view(np.int64), *told, times, out)
 
     def lone(self, stream: int, own: int, ages: Array) -> Array:
@@ -168,7 +178,7 @@ class Traces:
             "units": self._units.tolist(),
             "standing": self._standing.tolist(),
             "weights": self._weights.tolist(),
-            "keys": self._keys,
+            "sums": self._sums.tolist(),
             "meetings": self._meetings,
             "parts": self._parts.tolist(),
             "needed": self._needed.tolist(),
@@ -187,7 +197,7 @@ class Traces:
         )
         self._totals, self._units = np.array(plain["totals"]), np.array(plain["units"])
         self._standing, self._weights = np.array(plain["standing"]), np.array(plain["weights"])
-        self._keys, self._half_lives = plain["keys"], np.array(plain["half_lives"])
+        self._sums, self._half_lives = np.array(plain["sums"]), np.array(plain["half_lives"])
         self._meetings, self._parts = list(plain["meetings"]), np.array(plain["parts"])
         self._learned, self._needed = list(plain["learned"]), np.array(plain["needed"])
 
