@@ -131,8 +131,10 @@ def priority(
     out: Any,
 ) -> None:
     """The rank of each row: by step and part it goes from `start` on by `slope` as the part passes, times
-    what half a step's place on the scale adds, from `factor` on by `rise`. Of rows that are worth the same
-    the oldest stay: so all ages are seen, and their worth is learned. 0 beyond the window."""
+    what half a step's place on the scale adds, from `factor` on by `rise`. 0 beyond the window.
+
+    Of rows that are worth the same the oldest stay if they have no score: so all ages are seen, and their
+    worth is learned. Of others the youngest do, who have longest if their key turns out to be worth more."""
     parts = start.shape[1]
     per_microsecond, last, top = parts / (1e6 * span), float(parts), 2.0 * reach
     starts, slopes = start.ravel(), slope.ravel()
@@ -150,5 +152,5 @@ def priority(
         # Unsigned: numba need not look whether an index is negative.
         cell, at_half = np.uint32(((half + 1) >> 1) * parts + part), np.uint32(half)
         rank = starts[cell] + (at - part) * slopes[cell]
-        rank *= (factor[at_half] + rise[at_half] * place) * (1.0 + 1e-9 * at)
+        rank *= (factor[at_half] + rise[at_half] * place) * (1.0 + (1e-9 if place == 0.0 else -1e-9) * at)
         out[row] = rank if inside else 0.0

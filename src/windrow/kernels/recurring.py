@@ -166,7 +166,7 @@ def needed(met: Any, each: Any, weights: Any, parts: Any, out: Any) -> None:
         for trace in range(traces):
             whole[row] += weights[trace] * met[row, trace]
     left, usual = 1.0, each.sum() / rows
-    allowed = 0.5 * np.log(max(rows, 2))
+    allowed = np.log(max(rows, 2))
     while True:
         least, loss = -1, allowed
         for trace in range(traces):

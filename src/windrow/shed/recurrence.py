@@ -70,6 +70,8 @@ class Traces:
         self._learned = [0] * len(streams)
         """Meetings that weights were learned from."""
         self._half_lives = np.ones(1 + len(FASTER))
+        self._seconds = 0.0
+        """Since the beginning."""
 
     def meet(self, stream: int, words: Array, each: float) -> None:
         """Rows of the stream arrive, and stand for so many each; they are not counted yet."""
@@ -80,6 +82,7 @@ class Traces:
         known = (self._cells, self._totals / self._units, self._units)
         scales = len(self._half_lives)
         recurring.look(*known, words.view(np.int64), scales, j * scales, met)
+        met[:, j * scales : (j + 1) * scales] *= self._fill
         met[0, count:-1], met[:, -1] = self._standing[j], each
         self._met[j, (self._meetings[j] + np.arange(len(met))) % MET] = met
         self._meetings[j] += len(met)
@@ -98,11 +101,12 @@ class Traces:
         scales = len(self._half_lives)
         for j, own in enumerate(self._standing):
             mine = slice(j * scales, (j + 1) * scales)
-            own[mine] += (self._totals - self._sums[:-1])[mine] * seconds
+            own[mine] += (self._totals[mine] * self._fill - self._sums[:-1][mine]) * seconds
 
     def go(self, seconds: float, span: float, half_life: float) -> None:
         """Time passes."""
         self._half_lives = span * np.array([half_life, *FASTER])
+        self._seconds += seconds
         fade = 0.5 ** (seconds / self._half_lives)
         for j, meetings in enumerate(self._meetings):
             if meetings > self._learned[j] + min(self._learned[j], MET) // REFIT:
@@ -143,7 +147,14 @@ class Traces:
         if not self._learned[j]:
             prior, stood = self._prior(j)
             self._weights[j] = prior / stood
-        return self._weights[j]
+        scales, weights = len(self._half_lives), self._weights[j].copy()
+        weights[j * scales : (j + 1) * scales] *= self._fill
+        return weights
+
+    @property
+    def _fill(self) -> Array:
+        """By how much more counts of each half-life would be if rows had come as they do for ever."""
+        return 1 / np.maximum(1 - 0.5 ** (self._seconds / self._half_lives), 1e-3)
 
     def _prior(self, j: int) -> tuple[Array, Array]:
         """Arrivals that weights begin with, and what stood for them."""
@@ -178,6 +189,7 @@ class Traces:
             "units": self._units.tolist(),
             "standing": self._standing.tolist(),
             "weights": self._weights.tolist(),
+            "seconds": self._seconds,
             "sums": self._sums.tolist(),
             "meetings": self._meetings,
             "parts": self._parts.tolist(),
@@ -199,6 +211,7 @@ class Traces:
         self._standing, self._weights = np.array(plain["standing"]), np.array(plain["weights"])
         self._sums, self._half_lives = np.array(plain["sums"]), np.array(plain["half_lives"])
         self._meetings, self._parts = list(plain["meetings"]), np.array(plain["parts"])
+        self._seconds = plain["seconds"]
         self._learned, self._needed = list(plain["learned"]), np.array(plain["needed"])
 
 
