@@ -14,6 +14,8 @@ from numba import njit
 PRIOR = 1.0
 """Results at ratio 1 that every count begins with."""
 ROUNDS = 6
+FINE, STEEP = 8, 1
+"""Powers of the score that are tried: so many to 1, and up to which."""
 
 
 @njit(cache=True, nogil=True)
@@ -36,6 +38,32 @@ def _ratio(found: Any, expected: Any, known: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
+def _trend(found: Any, expected: Any) -> Any:
+    """found / expected by step, as a power of the score: the likeliest, with a prior at 0. Single steps have
+    too little to go by, and a ratio that goes up and down with them would turn the order of scores around.
+    Step 0, without a score, is by itself."""
+    steps = len(found)
+    out, best = np.ones(steps), -np.inf
+    out[0] = (found[0] + PRIOR) / (expected[0] + PRIOR)
+    results = found[1:].sum()
+    if results <= 0 or expected[1:].sum() <= 0:
+        return out
+    for k in range(-FINE * STEEP, FINE * STEEP + 1):
+        power = k / FINE
+        wanted = told = 0.0
+        for step in range(1, steps):
+            wanted += expected[step] * 2.0 ** (power * (step - steps // 2))
+            told += found[step] * power * (step - steps // 2)
+        level = (results + PRIOR) / (wanted + PRIOR)
+        likelihood = told * np.log(2.0) + results * np.log(level) - level * wanted - 2.0 * power**2
+        if likelihood > best:
+            best = likelihood
+            for step in range(1, steps):
+                out[step] = level * 2.0 ** (power * (step - steps // 2))
+    return out
+
+
+@njit(cache=True, nogil=True)
 def fit(found: Any, foretold: Any) -> Any:
     """How much more than was foretold was found: by part, factors on that by step, and by step and part;
     there are some results."""
@@ -52,7 +80,7 @@ def fit(found: Any, foretold: Any) -> Any:
             expected = np.zeros(steps)
             for step in range(steps):
                 expected[step] = mean * (foretold[step] * by_part).sum()
-            by_step = _ratio(found_by_step, expected, 1)
+            by_step = _trend(found_by_step, expected)
     whole = foretold * by_part * by_step.reshape(steps, 1)
     mean = results / whole.sum()
     both = np.ones(found.shape)

@@ -11,7 +11,8 @@ their age. The rate of a step and part is
     foretold  x  mean  x  (how much more this part finds)  x  (this step)  x  (what the two leave out)
 
 each factor drawn towards 1 by as much as chance explains (empirical Bayes): what was foretold holds until
-rows are seen to find something else.
+rows are seen to find something else. That of the steps is a power of the score, so that the order of scores
+stays; with a power of -1 they tell nothing.
 """
 
 from __future__ import annotations
@@ -267,9 +268,6 @@ def fit(found: Array, spent: Array, foretold: Array) -> Rates:
         by_part, by_step, both = np.ones(parts), np.ones(steps), np.ones(found.shape)
     else:
         by_part, by_step, both = fitting.fit(found, foretold * spent)
-        seen = np.flatnonzero(spent[1:].sum(axis=1) > 0) + 1
-        if len(seen):
-            by_step[1:] = np.interp(np.arange(1, steps), seen, by_step[seen])
     mean = foretold.mean(axis=1)
     by_step, both = by_step * mean, both * foretold / mean[:, np.newaxis]
     level = (spent.sum(axis=1) @ by_step) / spent.sum() if spent.sum() > 0 else by_step.mean()
