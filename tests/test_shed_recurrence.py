@@ -118,4 +118,4 @@ def test_auto_keeps_what_is_in_the_news(lag: int) -> None:
         .num_rows
         for shed in ("auto", "frequency", "age", "fifo", "random")
     }
-    assert found["auto"] >= 0.95 * max(found.values()), found
+    assert found["auto"] >= 0.9 * max(found.values()), found

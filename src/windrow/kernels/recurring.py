@@ -22,13 +22,14 @@ LONE = 0.25
 @njit(cache=True, nogil=True)
 def add(cells: Any, keys: Any, first: int, amounts: Any) -> None:
     """Counts each key once in the traces from `first` on, by as much as `amounts` say."""
-    depth, width = cells.shape[0], cells.shape[1]
+    depth, width, traces = cells.shape
+    flat, scales = cells.ravel(), len(amounts)
     for k in range(len(keys)):
         mixed = _mix(keys[k])
         for row in range(depth):
-            cell = _cell(mixed, row, width)
-            for m in range(len(amounts)):
-                cells[row, cell, first + m] += amounts[m]
+            at = np.uint64((row * width + _cell(mixed, row, width)) * traces + first)
+            for m in range(scales):
+                flat[at + np.uint64(m)] += amounts[m]
 
 
 @njit(cache=True, inline="always")
@@ -65,24 +66,32 @@ def rate(
     much as is left of it at its age (seconds; none: it was not counted yet).
     """
     width, traces = cells.shape[1], cells.shape[2]
-    others = 1.0 / (width - 1)
-    at = np.empty(4, np.int64)
-    fade = -np.log(2.0) / half_life
+    others, fade = 1.0 / (width - 1), -np.log(2.0) / half_life
+    flat, row = cells.ravel(), np.uint64(width * traces)
+    # What tells something, and what tells whether a row is the only one.
+    told, scale, most, counts = np.empty(traces, np.uint64), np.empty(traces), np.empty(traces), 0
+    for trace in range(traces):
+        if weights[trace] != 0.0 or trace % scales == 0:
+            told[counts], scale[counts] = trace, weights[trace]
+            most[counts] = np.inf if own <= trace < own + scales else 1.0
+            counts += 1
     for k in range(len(keys)):
         mixed = _mix(keys[k])
-        for row in range(4):
-            at[row] = _cell(mixed, row, width)
+        # Unsigned: numba need not look whether an index is negative.
+        a = np.uint64(_cell(mixed, 0, width) * traces)
+        b = row + np.uint64(_cell(mixed, 1, width) * traces)
+        c = row + row + np.uint64(_cell(mixed, 2, width) * traces)
+        d = row + row + row + np.uint64(_cell(mixed, 3, width) * traces)
         found, seen = base, 0.0
-        for trace in range(traces):
-            slowest = trace % scales == 0
-            if not slowest and weights[trace] == 0.0:
-                continue
-            count = _count(cells, at, trace, totals[trace], others) * units[trace]
-            if slowest:
-                seen += count
-            if count > 1.0 and not own <= trace < own + scales:
-                count = 1.0
-            found += weights[trace] * count
+        for n in range(counts):
+            trace = told[n]
+            p, q, r, s = flat[a + trace], flat[b + trace], flat[c + trace], flat[d + trace]
+            low, high = min(min(p, q), min(r, s)), max(max(p, q), max(r, s))
+            middle = 0.5 * (p + q + r + s - low - high)
+            middle -= (totals[trace] - middle) * others
+            count = max(0.0, min(low, middle)) * units[trace]
+            seen += count if trace % np.uint64(scales) == 0 else 0.0
+            found += scale[n] * min(count, most[n])
         if len(ages) and seen < 1.0 + LONE:  # exp takes long
             seen -= np.exp(fade * ages[k])
         out[k] = out[k] * times * found if seen >= LONE else 0.0

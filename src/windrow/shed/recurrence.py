@@ -50,7 +50,8 @@ class Traces:
     def __init__(self, streams: Sequence[int], width: int) -> None:
         self.streams = list(streams)
         count = len(streams) * (1 + len(FASTER))
-        self._cells = np.zeros((ROWS, width, count))
+        self._cells = np.zeros((ROWS, width, count), np.float32)
+        # Half as wide, a key's traces are mostly in one line of the cache. Beyond 16 million a count stands still.
         self._totals = np.zeros(count)
         self._units = np.ones(count)
         self._sums = np.zeros(count + 1)
