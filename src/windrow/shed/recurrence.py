@@ -51,7 +51,7 @@ class Traces:
         self.streams = list(streams)
         count = len(streams) * (1 + len(FASTER))
         self._cells = np.zeros((ROWS, width, count), np.float32)
-        # Half as wide, a key's traces are mostly in one line of the cache. Beyond 16 million a count stands still.
+        # Half as wide, a key's traces are mostly in one line of the cache; a count ends at 16 million.
         self._totals = np.zeros(count)
         self._units = np.ones(count)
         self._sums = np.zeros(count + 1)
