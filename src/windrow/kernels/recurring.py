@@ -165,8 +165,9 @@ def share(met: Any, each: Any, prior: Any, stood: Any, rounds: int, parts: Any) 
 @njit(cache=True, nogil=True)
 def needed(met: Any, each: Any, weights: Any, parts: Any, out: Any) -> None:
     """By how much each weight is to be multiplied so that traces which tell nothing are left out: one after
-    the other, as long as the likelihood of the arrivals, with the others in its place, falls by less than a
-    free number does by chance (BIC: half the logarithm of the arrivals). The base, the last, stays."""
+    the other, as long as the logarithm of the arrivals' likelihood, with the others in its place, falls by
+    less than that of their number: twice what BIC asks for, since many are tried and often. The base, the
+    last, stays."""
     rows, traces = met.shape
     out[:] = 1.0
     whole = np.empty(rows)
