@@ -1,4 +1,5 @@
-"""Rates by step of a score and part of the window, fitted to counts: two factors and what they leave out.
+"""What was found beside what was foretold, by step of a score and part of the window: two factors and what
+they leave out.
 
 The tables are small, a thousand cells, and are fitted every few quanta: numpy would spend its time on calls.
 """
@@ -13,6 +14,8 @@ from numba import njit
 PRIOR = 1.0
 """Results at ratio 1 that every count begins with."""
 ROUNDS = 6
+FINE, STEEP = 8, 1
+"""Powers of the score that are tried: so many to 1, and up to which."""
 
 
 @njit(cache=True, nogil=True)
@@ -35,23 +38,50 @@ def _ratio(found: Any, expected: Any, known: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def fit(found: Any, spent: Any) -> Any:
-    """Results per second by part, factors by step, and factors by step and part; there are some results."""
+def _trend(found: Any, expected: Any) -> Any:
+    """found / expected by step, as a power of the score: the likeliest, with a prior at 0. Single steps have
+    too little to go by, and a ratio that goes up and down with them would turn the order of scores around.
+    Step 0, without a score, is by itself."""
+    steps = len(found)
+    out, best = np.ones(steps), -np.inf
+    out[0] = (found[0] + PRIOR) / (expected[0] + PRIOR)
+    results = found[1:].sum()
+    if results <= 0 or expected[1:].sum() <= 0:
+        return out
+    for k in range(-FINE * STEEP, FINE * STEEP + 1):
+        power = k / FINE
+        wanted = told = 0.0
+        for step in range(1, steps):
+            wanted += expected[step] * 2.0 ** (power * (step - steps // 2))
+            told += found[step] * power * (step - steps // 2)
+        level = (results + PRIOR) / (wanted + PRIOR)
+        likelihood = told * np.log(2.0) + results * np.log(level) - level * wanted - 2.0 * power**2
+        if likelihood > best:
+            best = likelihood
+            for step in range(1, steps):
+                out[step] = level * 2.0 ** (power * (step - steps // 2))
+    return out
+
+
+@njit(cache=True, nogil=True)
+def fit(found: Any, foretold: Any) -> Any:
+    """How much more than was foretold was found: by part, factors on that by step, and by step and part;
+    there are some results."""
     steps, parts = found.shape
     results = found.sum()
-    mean, by_part, by_step = results / spent.sum(), np.ones(parts), np.ones(steps)
+    mean, by_part, by_step = results / foretold.sum(), np.ones(parts), np.ones(steps)
     found_by_part, found_by_step = found.sum(axis=0), found.sum(axis=1)
     for _ in range(ROUNDS if steps > 1 else 1):
         expected = np.zeros(parts)
         for step in range(steps):
-            expected += mean * by_step[step] * spent[step]
+            expected += mean * by_step[step] * foretold[step]
         by_part = _ratio(found_by_part, expected, 1)
         if steps > 1:
             expected = np.zeros(steps)
             for step in range(steps):
-                expected[step] = mean * (spent[step] * by_part).sum()
-            by_step = _ratio(found_by_step, expected, 1)
-    whole = spent * by_part * by_step.reshape(steps, 1)
+                expected[step] = mean * (foretold[step] * by_part).sum()
+            by_step = _trend(found_by_step, expected)
+    whole = foretold * by_part * by_step.reshape(steps, 1)
     mean = results / whole.sum()
     both = np.ones(found.shape)
     if steps > 1:

@@ -3,7 +3,8 @@ window.
 
 A score stands on a scale by its logarithm, drawn straight between powers of two: that is what the bits of a
 float are, read as a number. `middle` is the score in the middle of the scale, which goes `reach` steps to
-either side; both are given as bits. Without scores (reach 0) there is one step, and they are not looked at.
+either side; both are given as bits. A score of 0 stands at the beginning, alone. Without scores (reach 0)
+there is one step, and they are not looked at.
 Times are in microseconds, `span` and `seconds` in seconds; every row counts as `each`.
 """
 
@@ -25,9 +26,11 @@ def _place(score: np.int64, middle: np.int64, reach: int) -> float:
     """On the scale of steps, between them too; at its beginning before there is a middle."""
     if middle == 0:
         return 0.0
+    if score == 0:
+        return 0.0
     place, top = float((score - middle) * _DOUBLING + reach), 2.0 * reach
     # Not min and max, which look for NaN first.
-    place = place if place > 0.0 else 0.0
+    place = place if place > 1.0 else 1.0
     return place if place < top else top
 
 
@@ -128,8 +131,10 @@ def priority(
     out: Any,
 ) -> None:
     """The rank of each row: by step and part it goes from `start` on by `slope` as the part passes, times
-    what half a step's place on the scale adds, from `factor` on by `rise`. Of rows that are worth the same
-    the oldest stay: so all ages are seen, and their worth is learned. 0 beyond the window."""
+    what half a step's place on the scale adds, from `factor` on by `rise`. 0 beyond the window.
+
+    Of rows that are worth the same the oldest stay if they have no score: so all ages are seen, and their
+    worth is learned. Of others the youngest do, who have longest if their key turns out to be worth more."""
     parts = start.shape[1]
     per_microsecond, last, top = parts / (1e6 * span), float(parts), 2.0 * reach
     starts, slopes = start.ravel(), slope.ravel()
@@ -140,11 +145,12 @@ def priority(
         inside = at < last
         part = np.int32(at if inside else last - 1.0)
         place = float(scores[row] - middle) * _DOUBLING + reach if known else 0.0
-        place = place if place > 0.0 else 0.0
+        place = place if place > 1.0 else 1.0
         place = place if place < top else top
+        place = place if known and scores[row] != 0 else 0.0
         half = np.int32(2.0 * place)
         # Unsigned: numba need not look whether an index is negative.
         cell, at_half = np.uint32(((half + 1) >> 1) * parts + part), np.uint32(half)
         rank = starts[cell] + (at - part) * slopes[cell]
-        rank *= (factor[at_half] + rise[at_half] * place) * (1.0 + 1e-9 * at)
+        rank *= (factor[at_half] + rise[at_half] * place) * (1.0 + (1e-9 if place == 0.0 else -1e-9) * at)
         out[row] = rank if inside else 0.0

@@ -1,11 +1,12 @@
 """AUTO: the results a row is expected to bring per second of being kept, from its age and its key together.
 
-How often a row's key came on the other streams so far is its score, as in PROB; the rows of the quantum under
-way do not count, so that what a row finds is never part of what foretells it. Results per second are learned
-by score and age (calibration.py), and rows rank by the fastest rate at which they can still bring results, as
-in AGE; where results differ in importance, times the row's own. Where ages do not matter this is PROB, where
-keys do not matter AGE, and where some keys follow the one and some the other it tells them apart, without
-being told. Without an equality only ages count.
+A row's score is the rate at which rows of its key are expected on the other streams, from when they came
+lately on any stream (recurrence.py); the rows of the quantum under way do not count, so that what a row finds
+is never part of what foretells it. What rows of a score and age really find is learned on top of that
+(calibration.py), and rows rank by the fastest rate at which they can still bring results, as in AGE; where
+results differ in importance, times the row's own. Where keys come evenly this is PROB, where they do not
+matter AGE; it follows keys that are in the news on one stream or on all, and where some keys do the one and
+some the other it tells them apart, without being told. Without an equality only ages count.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from windrow.planning.age import AgeCurve
 from windrow.shed.calibration import Calibration
 from windrow.shed.context import Context
 from windrow.shed.forecast import Known
-from windrow.shed.frequency import KeyRates
 from windrow.shed.ranking import Room
+from windrow.shed.recurrence import Recurrence
 from windrow.shed.view import LESSON, Found, View
 from windrow.shed.worth import IMPORTANCE, ValuedRanking
 
 Array = np.ndarray
 SCORE = "score"
-"""Note: rows per second of the other streams with the row's key, as of the end of a quantum lately."""
-LARGE, TURNS = 4 * LESSON, 8
+"""Note: results per second that are foretold of the row by its keys, as of the end of a quantum lately."""
+LARGE, TURNS = LESSON, 8
 """In windows of more rows than that, one row in so many is scored anew each quantum."""
 
 
@@ -42,7 +43,7 @@ class AutoRanking(ValuedRanking):
 
     def __init__(self, policy: Auto, context: Context) -> None:
         super().__init__(policy.name, check_by(policy.by, "shed auto: by"), "min", context)
-        self._keys = KeyRates(context, policy.width, policy.half_life)
+        self._keys = Recurrence(context, policy.width, policy.half_life)
         self._scored, self._valued = self._keys.known, policy.by is not None
         self.skips = not self._valued
         self.notes = (*((SCORE,) if self._scored else ()), *((IMPORTANCE,) if self._valued else ()))
@@ -57,7 +58,7 @@ class AutoRanking(ValuedRanking):
     def arrive(self, view: View, rng: np.random.Generator) -> None:
         super().arrive(view, rng)
         if view.lesson:
-            scores = self._score(view, slice(view.fresh, len(view), view.lesson))
+            scores = self._score(view, slice(view.fresh, len(view), view.lesson), counted=False)
             if self._noted[view.stream] and view.lesson == 1:
                 view.notes[SCORE][view.fresh :] = scores
             self._learned[view.stream].came(scores, view.lesson)
@@ -87,9 +88,8 @@ class AutoRanking(ValuedRanking):
                 scores = self._scores(view)[rows] if every == 1 else self._score(view, rows)
                 ts, seconds = view.ts[rows], min(view.passed, passed)
                 learned.lived(scores, ts, now, seconds, passed, view.span / 1e6, view.sparse)
-            for view in views if self._scored else ():
-                self._keys.arrive(view, every)
-            self._keys.settle(self._until, views[0].passed)
+            if self._scored:
+                self._keys.settle(views, self._until, views[0].passed, every)
         if every == 1 and self._scored:
             self._turn = (self._turn + 1) % TURNS
             for view in views:
@@ -98,7 +98,7 @@ class AutoRanking(ValuedRanking):
             self._noted = [False] * len(views)
 
     def rank(self, view: View, rng: np.random.Generator) -> Array:
-        rank = self._learned[view.stream].priority(self._scores(view), view.ts, view.now)
+        rank = self._fit(view.stream).priority(self._scores(view), view.ts, view.now)
         return rank * self.importance(view) if self._valued else rank
 
     def change(self, at: int, by: object) -> None:
@@ -108,9 +108,15 @@ class AutoRanking(ValuedRanking):
             )
         super().change(at, by)
 
-    def _score(self, view: View, rows: Array | slice) -> Array:
+    def _fit(self, stream: int) -> Calibration:
+        learned = self._learned[stream]
+        if self._scored and learned.due:
+            learned.foretell(self._keys.lone(stream, learned.ages))
+        return learned
+
+    def _score(self, view: View, rows: Array | slice, counted: bool = True) -> Array:
         """Of some rows."""
-        return self._keys.rates(view, rows) if self._scored else np.zeros(len(view.ts[rows]))
+        return self._keys.rates(view, rows, counted) if self._scored else np.zeros(len(view.ts[rows]))
 
     def _rescore(self, view: View) -> None:
         """What was counted in this quantum comes into the scores: of all rows, or in a large window of one in
@@ -142,7 +148,7 @@ class AutoRanking(ValuedRanking):
     def known(self, views: Sequence[View], room: Room) -> list[Known] | None:
         return [
             Known(learned.curve(), learned.rate, cost, *learned.groups())
-            for learned, cost in zip(self._learned, room.costs, strict=True)
+            for learned, cost in zip(map(self._fit, range(len(views))), room.costs, strict=True)
         ]
 
     def curves(self) -> Sequence[AgeCurve]:

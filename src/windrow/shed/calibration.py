@@ -5,12 +5,14 @@ results found there and the time rows spent there are counted. Which rows are he
 alone, so rows of one step and part are alike whether the policy kept them or they are only watched, and all
 of them teach (as deaths are counted against those at risk).
 
-The rate of a step and part is
+A score is a rate, what is foretold of a row by its keys; of rows that have none, step 0, it is foretold by
+their age. The rate of a step and part is
 
-    mean  x  (how much more this part finds)  x  (how much more this step finds)  x  (what the two leave out)
+    foretold  x  mean  x  (how much more this part finds)  x  (this step)  x  (what the two leave out)
 
-each factor drawn towards 1 by as much as chance explains (empirical Bayes). Where ages do not matter the
-first is 1, where the score tells nothing the second, where both act separately the third.
+each factor drawn towards 1 by as much as chance explains (empirical Bayes): what was foretold holds until
+rows are seen to find something else. That of the steps is a power of the score, so that the order of scores
+stays; with a power of -1 they tell nothing.
 """
 
 from __future__ import annotations
@@ -89,6 +91,8 @@ class Calibration:
         self._spent = np.zeros(self._found.shape)
         self._middle = 0.0
         self._span = 1.0
+        self._lone = np.ones(buckets)
+        """What is foretold of rows without a score, by part."""
         self._came = np.zeros(len(self._found))
         self._passed = 0.0
         """Windows, faded: what `_came` is counted over."""
@@ -164,7 +168,8 @@ class Calibration:
             self._middle *= 2.0**moved
             self._fitted = None
             steps = len(self._found)
-            step = np.clip(np.arange(steps) - moved, 0, steps - 1).astype(np.int64)
+            step = np.clip(np.arange(steps) - moved, 1, steps - 1).astype(np.int64)
+            step[0] = 0
             for counted in (self._found, self._spent, self._came):
                 before = counted.copy()
                 counted[:] = 0.0
@@ -172,11 +177,35 @@ class Calibration:
 
     # -- what it tells ------------------------------------------------------------------------------
 
+    @property
+    def due(self) -> bool:
+        """Whether rates are to be fitted anew: `foretell` first."""
+        return self._fitted is None
+
+    @property
+    def ages(self) -> Array:
+        """The middle of each part of the window, in seconds."""
+        parts = self._found.shape[1]
+        return (np.arange(parts) + 0.5) * self._span / parts
+
+    def foretell(self, lone: Array) -> None:
+        """What is foretold of rows without a score at these `ages`."""
+        self._lone = lone
+
     def rates(self) -> Rates:
         if self._fitted is None:
-            self._fitted = fit(self._found, self._spent)
+            self._fitted = self._fit()
             self._fresh = self._aged = 0.0
         return self._fitted
+
+    def _fit(self) -> Rates:
+        steps = len(self._found)
+        foretold = np.broadcast_to(self._lone, self._found.shape)
+        if steps > 1:
+            scores = (self._middle or 1.0) * 2.0 ** (np.arange(steps) - self._reach)
+            foretold = np.repeat(scores[:, np.newaxis], self._found.shape[1], axis=1)
+            foretold[0] = self._lone
+        return fit(self._found, self._spent, foretold)
 
     def groups(self) -> tuple[Array, Array, Array]:
         """By step: how much more than others its rows find, and the part of the arriving rows in it; and the
@@ -199,7 +228,7 @@ class Calibration:
 
     def look(self) -> AgeCurve:
         """As `curve`, but what is fitted anew for it is forgotten again."""
-        return self._curve(self._fitted or fit(self._found, self._spent))
+        return self._curve(self._fitted or self._fit())
 
     def _curve(self, rates: Rates) -> AgeCurve:
         width = self._span / self._found.shape[1]
@@ -212,6 +241,7 @@ class Calibration:
         plain = {
             "middle": self._middle,
             "span": self._span,
+            "lone": self._lone.tolist(),
             "came": self._came.tolist(),
             "passed": self._passed,
             "since": [self._fresh, self._aged],
@@ -226,7 +256,7 @@ class Calibration:
 
     def load(self, plain: dict[str, Any], part: pa.RecordBatch) -> None:
         self._middle, self._span = plain["middle"], plain["span"]
-        self._came = np.array(plain["came"])
+        self._came, self._lone = np.array(plain["came"]), np.array(plain["lone"])
         self._passed = plain["passed"]
         self._fresh, self._aged = plain["since"]
         cells = (part.column(k).to_numpy().reshape(self._found.shape).copy() for k in range(3))
@@ -235,14 +265,14 @@ class Calibration:
         self._fitted = None if fitted is None else Rates(np.array(fitted[0]), np.array(fitted[1]), both)
 
 
-def fit(found: Array, spent: Array) -> Rates:
-    """The rates behind these counts."""
+def fit(found: Array, spent: Array, foretold: Array) -> Rates:
+    """The rates behind these counts, where such rates were foretold."""
     steps, parts = found.shape
-    results, time = found.sum(), spent.sum()
-    if results <= 0 or time <= 0:
-        return Rates(np.full(parts, 1e-9), np.ones(steps), np.ones(found.shape))
-    by_part, by_step, both = fitting.fit(found, spent)
-    if steps > 1:
-        seen = np.flatnonzero(spent.sum(axis=1) > 0)
-        by_step = np.interp(np.arange(steps), seen, by_step[seen])
-    return Rates(by_part, by_step, both)
+    if found.sum() <= 0 or (foretold * spent).sum() <= 0:
+        by_part, by_step, both = np.ones(parts), np.ones(steps), np.ones(found.shape)
+    else:
+        by_part, by_step, both = fitting.fit(found, foretold * spent)
+    mean = foretold.mean(axis=1)
+    by_step, both = by_step * mean, both * foretold / mean[:, np.newaxis]
+    level = (spent.sum(axis=1) @ by_step) / spent.sum() if spent.sum() > 0 else by_step.mean()
+    return Rates(by_part * level, by_step / level, both)

@@ -1,0 +1,121 @@
+"""What keys' rows of late foretell: the weights learned, against streams whose cause is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import windrow as wr
+from windrow.shed.recurrence import FASTER, Traces
+
+SPAN, SECONDS = 20.0, 600
+SCALES = 1 + len(FASTER)
+Keys = Callable[[np.random.Generator, int], tuple[int, int]]
+
+
+def evenly(rng: np.random.Generator, at: int) -> tuple[int, int]:
+    """Some keys come more often than others, always."""
+    return int(30 * rng.random() ** 3), int(30 * rng.random() ** 3)
+
+
+def in_the_news(rng: np.random.Generator, at: int) -> tuple[int, int]:
+    """A key comes for five seconds on a stream, for other five on the other, and never again."""
+    return at // 5, 10_000 + at // 5
+
+
+def following(rng: np.random.Generator, at: int) -> tuple[int, int]:
+    """Every key comes on the first stream, and a second later on the second."""
+    return at, at - 1
+
+
+def learned(keys: Keys) -> Traces:
+    """Of two streams of a row a second."""
+    rng, traces = np.random.default_rng(3), Traces((0, 1), 4096)
+    for at in range(SECONDS):
+        words = [np.array([key]) for key in keys(rng, at)]
+        traces.stand(1.0)
+        for stream in (0, 1):
+            traces.meet(stream, words[stream], 1.0)
+        traces.go(1.0, SPAN, 4.0)
+        for stream in (0, 1):
+            traces.add(stream, words[stream], 1.0)
+    return traces
+
+
+def foretold(traces: Traces, stream: int) -> np.ndarray:
+    """The part of a stream's arrivals by what foretold them: the traces of the one stream and the other, the
+    slowest first; and those that nothing did."""
+    return traces._parts[stream] * traces._needed[stream]
+
+
+@pytest.mark.parametrize(
+    ("keys", "stream", "cause"),
+    [
+        (evenly, 0, [0, SCALES, 2 * SCALES]),
+        (evenly, 1, [0, SCALES, 2 * SCALES]),
+        (in_the_news, 0, [1, 2]),
+        (following, 0, [2 * SCALES]),
+        (following, 1, [1, 2]),
+    ],
+)
+def test_arrivals_are_put_down_to_their_cause(keys: Keys, stream: int, cause: list[int]) -> None:
+    parts = foretold(learned(keys), stream)
+    assert parts.sum() == pytest.approx(1.0)
+    assert parts[cause].sum() > 0.75, parts
+
+
+def test_rates_of_keys_that_come_evenly_are_their_frequencies() -> None:
+    traces = learned(evenly)
+    found = np.ones(30)
+    traces.rate(1, np.arange(30), np.empty(0), 1.0, found)
+    true = np.diff((np.arange(31) / 30) ** (1 / 3))
+    assert found.sum() == pytest.approx(1.0, abs=0.2)
+    assert np.corrcoef(found, true)[0, 1] > 0.95
+
+
+def test_a_row_that_is_the_only_one_of_its_key_has_no_rate() -> None:
+    traces = learned(following)
+    words = np.array([SECONDS - 1, SECONDS - 2, 99_999])
+    found = np.ones(3)
+    traces.rate(1, words, np.array([0.0, 1.0, 0.0]), 1.0, found)
+    assert found[0] == 0 and found[1] > 0 and found[2] == 0  # of the second both streams know
+    ages = np.array([0.0, SPAN])
+    soon, late = traces.lone(1, 0, ages)
+    assert soon > 10 * late
+    assert soon > 0.1
+
+
+def test_learned_weights_outlive_a_restart() -> None:
+    traces = learned(in_the_news)
+    again = Traces((0, 1), 4096)
+    again.load(*traces.save())
+    for stream in (0, 1):
+        np.testing.assert_array_equal(again.weights(stream), traces.weights(stream))
+        found = [np.ones(2), np.ones(2)]
+        for each, out in zip((traces, again), found, strict=True):
+            each.rate(stream, np.array([SECONDS // 5 - 1, 10_000]), np.empty(0), 1.0, out)
+        np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("lag", [0, 12])
+def test_auto_keeps_what_is_in_the_news(lag: int) -> None:
+    """Keys come for a few seconds, and `lag` seconds later on the other stream: of so many keys frequency
+    knows nothing, and the age at which rows find something is not the same for all."""
+    rng = np.random.default_rng(5)
+    ts = pa.array(np.arange(400) * 1_000_000, pa.timestamp("us"))
+    story = np.arange(400) // 6
+    noise = rng.integers(1000, 2000, 400)
+    a = np.where(rng.random(400) < 0.6, story, noise)
+    b = np.where(rng.random(400) < 0.6, np.roll(story, lag), noise[::-1])
+    tables = {"a": pa.table({"ts": ts, "k": a}), "b": pa.table({"ts": ts, "k": b})}
+    streams = {alias: wr.Stream("ts", "25 s") for alias in "ab"}
+    found = {
+        shed: wr.Operator(wr.Query(streams, "a.k = b.k", memory="16 rows", shed=shed, evaluate="eager"))
+        .process(tables)
+        .num_rows
+        for shed in ("auto", "frequency", "age", "fifo", "random")
+    }
+    assert found["auto"] >= 0.9 * max(found.values()), found
