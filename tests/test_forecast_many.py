@@ -98,7 +98,7 @@ def test_what_is_explained_of_three_streams_comes_true(
     for part in (0.15, 0.3, 0.6):
         limit = int(part * whole)
         recall = found_later(wr.Query(streams, on, memory=f"{limit} rows", shed=policy), tables) / exact
-        assert curve.at(limit) == pytest.approx(recall, abs=0.08), f"{limit} rows"
+        assert curve.at(limit) == pytest.approx(recall, abs=0.1), f"{limit} rows"
 
 
 def test_of_two_streams_whole_results_tell_what_curves_do() -> None:
