@@ -116,7 +116,7 @@ class Shedder:
         if self.monitor:
             self.monitor.found(found, worth)
         if self._needs is not None and self._lesson:
-            self._needs.add(found, ranking.scores)
+            self._needs.add(found)
         return chosen
 
     def weights(self, join: Join, partials: Partials) -> Array:
@@ -360,7 +360,7 @@ class Shedder:
         known = self.ranking.known(views, Room(float(self.limit.size), self._costs(join)))
         if known is not None and rates is not None:
             known = [replace(k, rate=rate) for k, rate in zip(known, rates, strict=True)]
-        return None if known is None else outlook(known, self._needs, bool(self.ranking.responds))
+        return None if known is None else outlook(known, self.ranking, self._needs, views)
 
     # -- over a restart -----------------------------------------------------------------------------
 

@@ -29,13 +29,12 @@ import numpy as np
 from windrow.kernels.fitting import steepest
 from windrow.planning.allocation import RecallCurve, Unit
 from windrow.shed.forecast import Known
-from windrow.shed.needs import Needs
 
 Array = np.ndarray
 LEVELS = 32
 """Amounts of memory for which it is worked out."""
 ROUNDS = 12
-PRIOR = 4.0
+PRIOR = 32.0
 """So many results are taken to say, of each cell, what all of its stream say."""
 
 
@@ -44,12 +43,19 @@ class JointForecast:
     """
     Parameters
     ----------
+    ages, scores
+        Of the rows of a sample of results, by result and stream; ages in seconds, NaN of the row that
+        completed the result (`Needs`).
+    weights
+        How many results each stands for.
     responds
         Whether the policy learns from what it finds, so that rows whose partners are gone are worth less.
     """
 
     streams: Sequence[Known]
-    needs: Needs
+    ages: Array
+    scores: Array
+    weights: Array
     responds: bool
 
     def curve(self, unit: Unit) -> RecallCurve:
@@ -108,7 +114,7 @@ class JointForecast:
         for s, (known, (_, parts), own) in enumerate(
             zip(self.streams, self._shapes, self._parts, strict=True)
         ):
-            ages, scores = self.needs.ages[:, s], self.needs.scores[:, s]
+            ages, scores = self.ages[:, s], self.scores[:, s]
             group = np.searchsorted(known.edges, scores)
             part = np.clip(np.nan_to_num(ages) / known.curve.width, 0, parts - 1).astype(np.int64)
             found.append(np.where(np.isnan(ages), len(self._sizes), own.start + group * parts + part))
@@ -145,7 +151,7 @@ class JointForecast:
     def _met(self, kept: Array) -> Array:
         """The part of the results of each cell's rows whose other rows are kept."""
         present = np.append(kept, 1.0)[self._cells]
-        weights, count = self.needs.weights, len(kept) + 1
+        weights, count = self.weights, len(kept) + 1
         met = np.empty(count)
         for s, own in enumerate(self._parts):
             cells = self._cells[:, s]
@@ -160,4 +166,4 @@ class JointForecast:
 
     def _recall(self, kept: Array) -> float:
         found = np.append(kept, 1.0)[self._cells].prod(axis=1)
-        return float((self.needs.weights * found).sum() / max(self.needs.weights.sum(), 1e-300))
+        return float((self.weights * found).sum() / max(self.weights.sum(), 1e-300))

@@ -9,7 +9,8 @@ that lost two rows are next to never seen, and what is left would look as if not
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,38 +29,48 @@ class Needs:
     def __init__(self, streams: int) -> None:
         self.ages = np.empty((0, streams))
         """Seconds, by result and stream; NaN of the row that completed the result."""
-        self.scores = np.empty((0, streams))
-        """What their policy tells rows apart by."""
         self.weights = np.empty(0)
         """How many results each stands for."""
+        self._words: list[list[Array]] = [[] for _ in range(streams)]
+        """Per stream, the predicate's words of the rows."""
 
     def __len__(self) -> int:
         return len(self.weights)
 
-    def add(self, found: Found, score: Callable[[View, Array], Array]) -> None:
+    def add(self, found: Found) -> None:
         """Remembers some results of a probe."""
         which = np.arange(len(found) // SOME // 2, len(found), max(1, len(found) // SOME))
-        ages, scores = [], []
-        for view, rows, stored in zip(found.views, found.rows, found.stored, strict=True):
+        ages = []
+        for s, (view, rows, stored) in enumerate(zip(found.views, found.rows, found.stored, strict=True)):
             own = rows[which]
             ages.append(np.where(stored[which], (found.newest[which] - view.ts[own]) / 1e6, np.nan))
-            scores.append(score(view, own))
-        each = np.full(len(which), len(found) / len(which))
-        self.ages = np.concatenate([self.ages, np.stack(ages, axis=1)])[-ROOM:]
-        self.scores = np.concatenate([self.scores, np.stack(scores, axis=1)])[-ROOM:]
-        self.weights = np.concatenate([self.weights, each])[-ROOM:]
+            before = self._words[s] or [words[:0] for words in view.words]
+            self._words[s] = [_lately(b, words[own]) for b, words in zip(before, view.words, strict=True)]
+        self.ages = _lately(self.ages, np.stack(ages, axis=1))
+        self.weights = _lately(self.weights, np.full(len(which), len(found) / len(which)))
+
+    def scores(self, views: Sequence[View], score: Callable[[View, Array], Array]) -> Array:
+        """By result and stream, what a policy tells rows apart by, as it sees them now."""
+        rows = np.arange(len(self))
+        seen = [replace(v, ts=rows, words=words) for v, words in zip(views, self._words, strict=True)]
+        return np.stack([score(view, rows) for view in seen], axis=1)
 
     def save(self) -> pa.RecordBatch:
         columns: dict[str, Any] = {"weight": self.weights}
-        for stream in range(self.ages.shape[1]):
-            columns[f"age {stream}"] = np.ascontiguousarray(self.ages[:, stream])
-            columns[f"score {stream}"] = np.ascontiguousarray(self.scores[:, stream])
+        for s, words in enumerate(self._words):
+            columns[f"age {s}"] = np.ascontiguousarray(self.ages[:, s])
+            columns |= {f"word {s} {k}": each for k, each in enumerate(words)}
         return pa.record_batch(columns)
 
     def load(self, part: pa.RecordBatch) -> None:
-        streams = range(self.ages.shape[1])
-        self.weights = part.column("weight").to_numpy().copy()
-        self.ages, self.scores = (
-            np.stack([part.column(f"{name} {s}").to_numpy() for s in streams], axis=1)
-            for name in ("age", "score")
-        )
+        named = {name: part.column(name).to_numpy().copy() for name in part.schema.names}
+        streams = range(len(self._words))
+        self.weights = named["weight"]
+        self.ages = np.stack([named[f"age {s}"] for s in streams], axis=1)
+        self._words = [
+            [each for name, each in named.items() if name.startswith(f"word {s} ")] for s in streams
+        ]
+
+
+def _lately(before: Array, new: Array) -> Array:
+    return np.concatenate([before, new])[-ROOM:]

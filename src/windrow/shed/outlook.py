@@ -9,6 +9,8 @@ from windrow.planning.allocation import RecallCurve, Unit
 from windrow.shed.forecast import AddedForecast, Known
 from windrow.shed.joint_forecast import JointForecast
 from windrow.shed.needs import Needs
+from windrow.shed.ranking import Ranking
+from windrow.shed.view import View
 
 ENOUGH = 256
 """Results that must be known whole before they are gone by."""
@@ -24,8 +26,14 @@ class Outlook(Protocol):
         ...
 
 
-def outlook(streams: Sequence[Known], needs: Needs | None = None, responds: bool = True) -> Outlook:
+def outlook(
+    streams: Sequence[Known],
+    ranking: Ranking | None = None,
+    needs: Needs | None = None,
+    views: Sequence[View] = (),
+) -> Outlook:
     """From what is known of each stream and, of three and more, of results as a whole."""
-    if needs is None or len(needs) < ENOUGH:
+    if ranking is None or needs is None or len(needs) < ENOUGH:
         return AddedForecast(streams)
-    return JointForecast(streams, needs, responds)
+    scores = needs.scores(views, ranking.scores)
+    return JointForecast(streams, needs.ages, scores, needs.weights, bool(ranking.responds))
