@@ -39,7 +39,7 @@ def test_to_have_found_nothing_is_not_to_have_lost_nothing_for_lack_of_memory() 
     schemas, count = dict.fromkeys("ab", rows([], k=np.empty(0, np.int64)).schema), 500
     operator = wr.Operator(two(memory="20 rows", shed="fifo"), schemas)
     operator.process({"a": rows(np.arange(count) / 10, k=np.arange(count))})
-    found = operator.process({"b": rows(50 + np.arange(9) / 100, k=np.arange(9))})
+    found = operator.process({"b": rows(50 + np.arange(count) / 100, k=np.arange(count))})
     assert found.num_rows == 0
     assert math.isnan(told(operator)[0]) and told(operator)[1:] == (0.0, 1.0)
 

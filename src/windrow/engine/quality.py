@@ -9,7 +9,7 @@ from windrow.engine.dropper import Dropper
 from windrow.engine.harvester import Harvester
 from windrow.model.measurements import Quality
 from windrow.shed.missed import missed_interval
-from windrow.shed.recall import recall_interval
+from windrow.shed.monitor import recall_interval
 
 if TYPE_CHECKING:
     from windrow.engine.join import Join
@@ -50,8 +50,7 @@ def _harvested(known: Quality, harvester: Harvester, conserved: bool) -> Quality
     if missed.unit == 0.0:
         return known
     lost = known.true - known.found
-    unit = max(known.unit, missed.unit)
-    low, high = missed_interval(lost + missed.count, known.variance + missed.variance, unit)
+    low, high = missed_interval(lost + missed.count, known.variance + missed.variance, missed.unit)
     found, true = known.found, known.true + missed.count
     return replace(
         known,
@@ -60,7 +59,7 @@ def _harvested(known: Quality, harvester: Harvester, conserved: bool) -> Quality
         high=found / (found + low) if found + low else 1.0,
         true=true,
         variance=known.variance + missed.variance,
-        unit=unit,
+        unit=missed.unit,
     )
 
 
@@ -72,6 +71,5 @@ def _dropped(known: Quality, dropper: Dropper, lost: bool) -> Quality:
     factor = dropper.true / dropper.found
     true = known.true * factor
     spread = known.variance * factor**2 + dropper.variance * (known.true / dropper.found) ** 2
-    unit = known.unit * factor
-    recall, low, high = recall_interval(known.found, true, spread, unit=unit)
-    return replace(known, recall=recall, low=low, high=high, true=true, variance=spread, unit=unit)
+    recall, low, high = recall_interval(known.found, true, spread)
+    return replace(known, recall=recall, low=low, high=high, true=true, variance=spread)

@@ -22,7 +22,7 @@ from windrow.model.policy import Policy
 from windrow.shed.coming import Coming
 from windrow.shed.context import Context
 from windrow.shed.fairness import Fairness
-from windrow.shed.monitor import GHOST, Ghosts, Monitor
+from windrow.shed.monitor import WATCH, Monitor, Watched
 from windrow.shed.needs import Needs
 from windrow.shed.outlook import Outlook, outlook
 from windrow.shed.ranking import Ranking, Room, Selection
@@ -51,8 +51,8 @@ class Shedder:
         self._whole = limit
         self.ranking: Ranking = make_ranking(policy, context)
         watches = policy.monitor > 0 and not self.ranking.samples
-        self.monitor = Monitor(context, self.ranking.even) if watches else None
-        self.notes = (*((GHOST,) if self.monitor else ()), *self.ranking.notes)
+        self.monitor = Monitor(len(context.schemas)) if watches else None
+        self.notes = (*((WATCH,) if self.monitor else ()), *self.ranking.notes)
         self.fairness = Fairness(len(context.schemas))
         self.shed = [0] * len(context.schemas)
         """Rows evicted so far, per stream."""
@@ -91,13 +91,11 @@ class Shedder:
         fresh = join.windows[stream].end - start
         self.fairness.came(stream, fresh)
         self._coming.add(stream, fresh)
-        if self.monitor:
-            self.monitor.rows += fresh
         if self._idle:
             return
         view = self._view(join, stream)
         if self.monitor:
-            self.monitor.arrive(view)
+            self.monitor.arrive(view, self._rng)
         self.ranking.arrive(view, self._rng)
         self._views.clear()
 
@@ -123,7 +121,7 @@ class Shedder:
         """How many results each stands for, on account of rows that were let go."""
         if self.monitor is None:
             return np.ones(len(partials))
-        slots = {s: self._view(join, s).notes[GHOST] for s in partials.rows}
+        slots = {s: self._view(join, s).notes[WATCH] for s in partials.rows}
         rows = [(slots[s], positions - join.windows[s].first) for s, positions in partials.rows.items()]
         return self.monitor.stands_for(rows)
 
@@ -187,7 +185,7 @@ class Shedder:
         return view
 
     def _look(self, join: Join, stream: int) -> View:
-        window = join.windows[stream]
+        window, monitor = join.windows[stream], self.monitor
         ts = window.ts[window.first : window.end]
         live = slice(window.first, window.end)
         first = window.columns - len(self.notes)
@@ -197,6 +195,7 @@ class Shedder:
             ts=ts,
             words=[window.column(k)[live] for k in range(len(join.words[stream]))],
             notes=notes,
+            weights=lambda: monitor.weights(notes[WATCH], ts) if monitor else np.zeros(len(ts)),
             fresh=self._starts[stream] - window.first,
             span=window.span if window.span is not None else int(max(1, np.ptp(ts))) if len(ts) else 1,
             now=self._now,
@@ -265,16 +264,16 @@ class Shedder:
     ) -> None:
         """Adds to the masks of rows that go the lowest ranks, until so much of the limit's unit is free."""
         views = [self._view(join, s) for s in range(len(join.windows))]
-        ghosts, cap = self._haunting(views, costs)
+        watched = self._watching(views, costs)
         evicted = [np.zeros(len(view), bool) for view in views]
-        for leaving, seen in zip(evicted, ghosts, strict=True):
+        for leaving, seen in zip(evicted, watched, strict=True):
             leaving[seen.leaving] = True
         together = len(wanted) == 1
         for group in [range(len(views))] if together else [[s] for s in range(len(views))]:
             needed = wanted[0] if together else wanted[group[0]]
-            needed -= sum(costs[s] * len(ghosts[s].leaving) for s in group)
+            needed -= sum(costs[s] * len(watched[s].leaving) for s in group)
             if needed > 0:
-                self._give_up([views[s] for s in group], costs, needed, ghosts, cap, gone, evicted)
+                self._give_up([views[s] for s in group], costs, needed, watched, gone, evicted)
         self.ranking.thinned(views, evicted)
         for leaving, out in zip(evicted, gone, strict=True):
             out |= leaving
@@ -285,42 +284,44 @@ class Shedder:
         self._starts[stream] = join.windows[stream].end
         self._views.pop(stream, None)
 
-    def _haunting(self, views: Sequence[View], costs: Sequence[float]) -> tuple[list[Ghosts], float]:
-        """Sees to the number of ghosts; returns those of each view, and how many there may be."""
+    def _watching(self, views: Sequence[View], costs: Sequence[float]) -> list[Watched]:
+        """Sees to the number of watched rows; returns those of each view."""
         if self.monitor is None:
-            none = np.empty(0, np.int64)
-            return [Ghosts(none, none, none) for _ in views], 0.0
-        rows = sum(map(len, views))
-        cost = sum(c * len(v) for c, v in zip(costs, views, strict=True)) / max(rows, 1)
-        cap = self.policy.monitor * self.limit.size / max(cost, 1e-9)
-        return self.monitor.adjust(views, cap, self._rng), cap
+            none, nobody = np.empty(0, np.int64), np.empty(0, bool)
+            return [Watched(none, none, nobody, none) for _ in views]
+        held = sum(c * len(v) for c, v in zip(costs, views, strict=True))
+        cap = self.policy.monitor * self.limit.size / max(held / max(sum(map(len, views)), 1), 1e-9)
+        if not self.monitor.watching:
+            self.monitor.begin(views, cap, self._rng)
+        return self.monitor.adjust(views, cap, self._rng)
 
     def _give_up(
         self,
         views: Sequence[View],
         costs: Sequence[float],
         needed: float,
-        ghosts: Sequence[Ghosts],
-        cap: float,
+        watched: Sequence[Watched],
         gone: Sequence[Array],
         evicted: Sequence[Array],
     ) -> None:
         """Adds to the masks `evicted` the rows of a group of streams that rank lowest and together free what
-        is needed. A few of them stay, as ghosts; ghosts and rows that are `gone` are none of them."""
+        is needed. Watched rows among them stay, as ghosts; rows that are `gone` are none of them."""
         ends = np.cumsum([0, *map(len, views)]).tolist()
         rank, frees, low = np.empty(ends[-1]), np.empty(ends[-1]), np.empty(ends[-1], bool)
         for view, begin, end in zip(views, ends[:-1], ends[1:], strict=True):
-            seen, cost, own = ghosts[view.stream], costs[view.stream], rank[begin:end]
+            seen, cost, own = watched[view.stream], costs[view.stream], rank[begin:end]
             own[:] = self.ranking.rank(view, self._rng)
             if self.ranking.per_byte and len(views) > 1 and self.limit.kind == "bytes":
                 own /= cost
-            exempt(gone[view.stream], seen.rows, seen.leaving, cost, own, frees[begin:end])
+            out = (gone[view.stream], seen.rows, seen.ghost, seen.leaving)
+            exempt(*out, cost, own, frees[begin:end])
         lowest(rank, frees, needed, low)
         for view, begin, end in zip(views, ends[:-1], ends[1:], strict=True):
-            mine = low[begin:end]
+            seen, mine = watched[view.stream], low[begin:end]
             self.fairness.give_up(view.stream, *lifetimes(mine, view.ts, view.now))
             if self.monitor:
-                mine[self.monitor.choose(view, np.flatnonzero(mine), cap, self._rng)] = False
+                self.monitor.haunt(seen.slots[mine[seen.rows]])
+                mine[seen.rows] = False
             evicted[view.stream] |= mine
 
     # -- what it tells ------------------------------------------------------------------------------
@@ -331,8 +332,8 @@ class Shedder:
             known = Quality(float("nan"), 0.0, 1.0) if lost else Quality(1.0, 1.0, 1.0)
         else:
             sums = self.monitor.results
-            told = (sums.found, sums.true, float(sums.variance[0]), self.monitor.unit(sums))
-            known = Quality(*self.monitor.recall(), self.monitor.count, *told)
+            variance = float(sums.variance.sum())
+            known = Quality(*self.monitor.recall(), self.monitor.count, sums.found, sums.true, variance)
             if self.monitor.worth is not None:
                 recall, low, high = self.monitor.recall(worth=True)
                 known = replace(known, importance_recall=recall, importance_low=low, importance_high=high)
@@ -340,7 +341,7 @@ class Shedder:
 
     def _fairness(self, join: Join) -> float:
         views = [self._view(join, s) for s in range(len(join.windows))]
-        ghosts = [int((view.notes[GHOST] > 0).sum()) if self.monitor else 0 for view in views]
+        ghosts = [self.monitor.ghosts(view.notes[WATCH]) if self.monitor else 0 for view in views]
         held = [len(view) - count for view, count in zip(views, ghosts, strict=True)]
         return self.fairness.index(held, [view.span / 1e6 for view in views])
 
@@ -377,9 +378,8 @@ class Shedder:
             "needs": self._needs is not None,
         }
         if self.monitor:
-            plain["monitor"], ghosts = self.monitor.save()
-            plain["ghosts"] = len(ghosts)
-            parts = [*ghosts, *parts]
+            plain["monitor"], slots = self.monitor.save()
+            parts = [slots, *parts]
         if self._needs is not None:
             parts = [self._needs.save(), *parts]
         return plain, parts
@@ -395,6 +395,5 @@ class Shedder:
         if self._needs is not None:
             self._needs.load(parts.pop(0))
         if self.monitor:
-            self.monitor.load(plain["monitor"], parts[: plain["ghosts"]])
-            parts = parts[plain["ghosts"] :]
+            self.monitor.load(plain["monitor"], parts.pop(0))
         self.ranking.load(plain["ranking"], parts)

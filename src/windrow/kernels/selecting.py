@@ -106,15 +106,16 @@ def lowest(rank: Any, frees: Any, needed: float, out: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def exempt(gone: Any, ghosts: Any, leaving: Any, cost: float, rank: Any, frees: Any) -> None:
-    """Before `lowest`: rows that go in any case, and ghosts, get an infinite rank and are out of it. Ghosts
-    free nothing, all others a row's cost. `gone` is a mask over the rows."""
+def exempt(gone: Any, watched: Any, ghost: Any, leaving: Any, cost: float, rank: Any, frees: Any) -> None:
+    """Before `lowest`: rows that go in any case, and ghosts, get an infinite rank and are out of it. Watched
+    rows free nothing, all others a row's cost. `gone` is a mask over the rows, `ghost` over the `watched`."""
     frees[:] = cost
     for row in range(len(rank)):
         rank[row] = np.inf if gone[row] else rank[row]
-    for k in range(len(ghosts)):
-        frees[ghosts[k]] = 0.0
-        rank[ghosts[k]] = np.inf
+    for k in range(len(watched)):
+        frees[watched[k]] = 0.0
+        if ghost[k]:
+            rank[watched[k]] = np.inf
     for k in range(len(leaving)):
         rank[leaving[k]] = np.inf
 

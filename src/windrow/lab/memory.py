@@ -41,15 +41,12 @@ class Trace:
         The predicate.
     probing
         Streams whose rows find others but are never found themselves, and so need no memory.
-    counted
-        Windows hold a number of rows: as many as come in their seconds on average.
     """
 
     tables: Mapping[str, pa.Table]
     windows: Mapping[str, float]
     on: str = "a.k = b.k"
     probing: tuple[str, ...] = ()
-    counted: bool = False
 
     @property
     def stored(self) -> tuple[str, ...]:
@@ -104,11 +101,7 @@ class Trace:
 
     @property
     def streams(self) -> dict[str, wr.Stream]:
-        return {alias: wr.Stream("ts", self._window(alias)) for alias in self.windows}
-
-    def _window(self, alias: str) -> str | timedelta:
-        span = self.windows[alias]
-        return f"{round(self.rates[alias] * span)} rows" if self.counted else timedelta(seconds=span)
+        return {alias: wr.Stream("ts", timedelta(seconds=span)) for alias, span in self.windows.items()}
 
     def _run(self, query: wr.Query) -> Found:
         operator = wr.Operator(query)

@@ -31,7 +31,6 @@ TINY = 1e-9
 class AgeRanking(Ranking):
     per_byte = True
     responds = True
-    even = True
 
     def __init__(self, policy: Age, context: Context) -> None:
         self._policy = policy

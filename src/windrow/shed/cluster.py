@@ -96,9 +96,11 @@ class ClusterRanking(Ranking):
         chosen = weight > 0
         # A row adds (1 - pi) y^2 in all, y being the weights of its results; of several rows of a result
         # first-order terms only are counted.
-        for s, (view, rows) in enumerate(zip(views, found.rows, strict=True)):
-            self._tally.vary(*spread(last, s, rows, weight, view.notes[WEIGHT], view.notes[SEEN]))
-        self._tally.add(weight[chosen])
+        variance = sum(
+            spread(last, s, rows, weight, view.notes[WEIGHT], view.notes[SEEN])
+            for s, (view, rows) in enumerate(zip(views, found.rows, strict=True))
+        )
+        self._tally.add(weight[chosen], float(variance))
         return Selection(chosen, weight[chosen], cluster[chosen])
 
     def settle(self, views: Sequence[View], room: Room) -> None:

@@ -59,14 +59,6 @@ class KeyRates:
         for c, word in self._first_words(view.stream):
             self._sketches[c, view.stream].add(view.words[word][view.fresh :: every], every)
 
-    def begin(self, views: Sequence[View], seconds: float) -> None:
-        """Counts all rows there are, which came in so many seconds."""
-        for view in views:
-            self._spans[view.stream] = view.span / 1e6
-            for c, word in self._first_words(view.stream):
-                self._sketches[c, view.stream].add(view.words[word])
-        self._passed.seconds, self._until = seconds, views[0].now
-
     def settle(self, now: int, counted: float | None = None) -> None:
         """Event time has come to `now`; rows of the last `counted` seconds were counted (None: of all)."""
         longest = max(self._spans)
@@ -94,24 +86,6 @@ class KeyRates:
                 for j, rate in enumerate(coming)
             )
         return found
-
-    def sure(self, span: float) -> float:
-        """Rates are of so much time at least: 1 if it is a twentieth of `span`, less if less."""
-        return min(1.0, 20 * self._passed.seconds / max(span, 1e-9))
-
-    def held(self, c: int, words: Array) -> Array:
-        """How many rows with each of these words of a class whole windows hold, of all streams together."""
-        found, seconds = np.zeros(len(words)), max(self._passed.seconds, 1e-6)
-        for s in self._streams[c]:
-            found += self._sketches[c, s].estimate(words) * (self._spans[s] / seconds)
-        return found
-
-    def widest(self) -> dict[int, tuple[int, int]]:
-        """The class that most streams have a part in; by stream its number, and that of the stream's word."""
-        if not self._streams:
-            return {}
-        c = max(range(len(self._streams)), key=lambda c: len(self._streams[c]))
-        return {s: (c, dict(self._first_words(s))[c]) for s in self._streams[c]}
 
     def rows_per_second(self, stream: int) -> float:
         """Of a stream that is compared by an equality; 0 of others."""

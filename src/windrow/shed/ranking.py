@@ -61,8 +61,6 @@ class Ranking(ABC):
     responds: bool | None = None
     """Whether it learns from results that are found, so that a row whose partners are gone ranks lower; None
     if it has no model of what rows find."""
-    even: bool = False
-    """Whether what it learns holds only if rows of all keys are alike among those that are held."""
     samples: bool = False
     """Whether results come as a sample, with weights."""
 

@@ -55,7 +55,7 @@ def run(task: tuple[Size, int]) -> list[Row]:
         for name, policy in _policies(case, trace).items():
             if size == "full" or name in QUICK:
                 common = {"case": case, "policy": name, "seed": seed}
-                rows += [common | each for each in told(trace, policy, seed)]
+                rows += [common | told for told in _told(trace, policy, seed)]
     return rows
 
 
@@ -78,31 +78,26 @@ def _policies(case: str, trace: Trace) -> dict[str, Policy]:
     return {name: POLICIES[name]() for name in names if name not in given} | given
 
 
-def told(trace: Trace, policy: Policy, seed: int) -> list[Row]:
+def _told(trace: Trace, policy: Policy, seed: int) -> list[Row]:
     """The recall of one run, and what was told of it."""
     found = trace.under(MEMORY * trace.whole, policy, seed, PACE).measured
     true = found.results / trace.exact.measured.results
-    rows: list[Row] = [{"of": "results", "true": true, "told": found.recall}]
-    rows[0] |= {"low": found.recall_low, "high": found.recall_high}
+    told = [{"of": "results", "true": true, "told": found.recall}]
+    told[0] |= {"low": found.recall_low, "high": found.recall_high}
     quality = found.quality
     if quality.importance_recall is not None and getattr(policy, "by", None) is not None:
         whole = trace.under(4 * trace.whole, policy, seed, PACE).measured.quality.importance
         assert whole and quality.importance is not None
         worth = {"of": "importance", "true": quality.importance / whole, "told": quality.importance_recall}
-        rows.append(worth | {"low": quality.importance_low, "high": quality.importance_high})
-    return rows
+        told.append(worth | {"low": quality.importance_low, "high": quality.importance_high})
+    return told
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:
-    return coverage(rows, CASES)
-
-
-def coverage(rows: Sequence[Row], cases: Sequence[str]) -> list[Claim]:
-    """Of each case: how often the truth lay inside, for each kind of shedding."""
     runs = len({row["seed"] for row in rows})
     least = enough(runs)
     claims = []
-    for case in cases:
+    for case in CASES:
         inside = {
             name: sum(bool(row["low"] <= row["true"] <= row["high"]) for row in mine)
             for name, mine in _by_kind(rows, case).items()
@@ -128,13 +123,7 @@ def enough(runs: int) -> int:
 
 
 def plot(rows: Sequence[Row], figure: Figure) -> None:
-    draw(rows, figure, CASES)
-
-
-def draw(rows: Sequence[Row], figure: Figure, cases: Sequence[str], lines: int = 1) -> None:
-    """The mean interval, the mean true recall and the coverage of each case and kind of shedding."""
-    grid = figure.subplots(lines, len(cases) // lines, sharex=True, squeeze=False)
-    for axes, case in zip(grid.ravel(), cases, strict=True):
+    for axes, case in zip(figure.subplots(1, len(CASES), sharex=True), CASES, strict=True):
         kinds = _by_kind(rows, case)
         for place, mine in enumerate(kinds.values()):
             low, true, high = np.transpose([[row["low"], row["true"], row["high"]] for row in mine])
