@@ -50,7 +50,8 @@ def _harvested(known: Quality, harvester: Harvester, conserved: bool) -> Quality
     if missed.unit == 0.0:
         return known
     lost = known.true - known.found
-    low, high = missed_interval(lost + missed.count, known.variance + missed.variance, missed.unit)
+    unit = max(known.unit, missed.unit)
+    low, high = missed_interval(lost + missed.count, known.variance + missed.variance, unit)
     found, true = known.found, known.true + missed.count
     return replace(
         known,
@@ -59,7 +60,7 @@ def _harvested(known: Quality, harvester: Harvester, conserved: bool) -> Quality
         high=found / (found + low) if found + low else 1.0,
         true=true,
         variance=known.variance + missed.variance,
-        unit=missed.unit,
+        unit=unit,
     )
 
 
@@ -71,5 +72,6 @@ def _dropped(known: Quality, dropper: Dropper, lost: bool) -> Quality:
     factor = dropper.true / dropper.found
     true = known.true * factor
     spread = known.variance * factor**2 + dropper.variance * (known.true / dropper.found) ** 2
-    recall, low, high = recall_interval(known.found, true, spread)
-    return replace(known, recall=recall, low=low, high=high, true=true, variance=spread)
+    unit = known.unit * factor
+    recall, low, high = recall_interval(known.found, true, spread, unit=unit)
+    return replace(known, recall=recall, low=low, high=high, true=true, variance=spread, unit=unit)

@@ -332,8 +332,8 @@ class Shedder:
             known = Quality(float("nan"), 0.0, 1.0) if lost else Quality(1.0, 1.0, 1.0)
         else:
             sums = self.monitor.results
-            variance = float(sums.variance.sum())
-            known = Quality(*self.monitor.recall(), self.monitor.count, sums.found, sums.true, variance)
+            told = (sums.found, sums.true, float(sums.variance.sum()), self.monitor.unit)
+            known = Quality(*self.monitor.recall(), self.monitor.count, *told)
             if self.monitor.worth is not None:
                 recall, low, high = self.monitor.recall(worth=True)
                 known = replace(known, importance_recall=recall, importance_low=low, importance_high=high)

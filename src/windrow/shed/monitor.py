@@ -105,16 +105,24 @@ class Account:
         self.missed, self.variance, self.largest = map(np.array, by_depth)
         self.seen = seen
 
-    def recall(self, weight: float) -> tuple[float, float, float]:
-        """Estimate, low and high; `weight` is what a new ghost stands for."""
-        below = above = 0.0
+    def sizes(self, weight: float) -> list[float]:
+        """By depth, up to the first of which nothing was seen: the most that may hang on one ghost. `weight`
+        is what a new one stands for."""
+        found = []
         size = (weight - 1) * (self.found / self.count if self.found else 1.0)
         for missed, variance, largest in zip(self.missed, self.variance, self.largest, strict=True):
-            low, high = missed_interval(missed, variance, largest if missed > 0 else size)
-            below, above = below + (missed - low) ** 2, above + (high - missed) ** 2
+            found.append(float(largest if missed > 0 else size))
             if missed == 0:
                 break
             size = (weight - 1) * variance / missed
+        return found
+
+    def recall(self, weight: float) -> tuple[float, float, float]:
+        """Estimate, low and high; `weight` is what a new ghost stands for."""
+        below = above = 0.0
+        for missed, variance, size in zip(self.missed, self.variance, self.sizes(weight), strict=False):
+            low, high = missed_interval(missed, variance, size)
+            below, above = below + (missed - low) ** 2, above + (high - missed) ** 2
         lost = max(0.0, self.true - self.found)
         return recall_between(self.found, lost, lost - below**0.5, lost + above**0.5)
 
@@ -139,7 +147,17 @@ class Monitor:
     def recall(self, worth: bool = False) -> tuple[float, float, float]:
         """Estimate, low and high, of the results or of their worth."""
         account = self.worth if worth and self.worth else self.results
-        return account.recall(1 / self.chance if self.watching else 1.0)
+        return account.recall(self._stands_for)
+
+    @property
+    def unit(self) -> float:
+        """The most results that may hang on one ghost, for whoever adds up the sums of several joins."""
+        return max(self.results.sizes(self._stands_for))
+
+    @property
+    def _stands_for(self) -> float:
+        """Rows, a new ghost."""
+        return 1 / self.chance if self.watching else 1.0
 
     @property
     def count(self) -> int:

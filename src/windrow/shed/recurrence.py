@@ -131,8 +131,8 @@ class Traces:
         recurring.needed(*known, self._weights[j], parts, self._needed[j])
         self._weights[j] *= self._needed[j]
         self._learned[j] = self._meetings[j]
-        known = (self._cells, self._totals / self._units, self._units)
-        recurring.sums(*known, len(self._half_lives), self._sums)
+        counts = (self._cells, self._totals / self._units, self._units)
+        recurring.sums(*counts, len(self._half_lives), self._sums)
 
     def add(self, stream: int, words: Array, each: float) -> None:
         """Counts rows of the stream, which stand for so many each."""

@@ -87,8 +87,14 @@ class Account:
             memory_room=None if self.limit is None else self.limit.size,
             seconds_allowed=self.allowed,
             learned=self.learned,
-            results_unit=now.unit if after.throttle < 1 or now.unit != then.unit else 0.0,
+            results_unit=now.unit if self._may_miss else 0.0,
         )
+
+    @property
+    def _may_miss(self) -> bool:
+        """Whether anything can have been lost in this batch that was not seen to be."""
+        then, now = self.before, self.after
+        return self.limit is not None or now.throttle < 1 or now.quality.unit != then.quality.unit
 
 
 def between(
