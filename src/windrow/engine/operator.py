@@ -21,7 +21,7 @@ from windrow.engine.expiry import Expiry
 from windrow.engine.frontier import Frontier, horizons
 from windrow.engine.join import Arrivals, Join
 from windrow.engine.knowing import knowledge
-from windrow.engine.quanta import Cutter, cut, pace_under_limit
+from windrow.engine.quanta import Cutter, cut, pace_under_limit, rows_worth_a_quantum
 from windrow.engine.rows import as_batch, check_time_column, plain_schema, same_schema, timed
 from windrow.engine.snapshot import pack, unpack
 from windrow.engine.state import capture, revive
@@ -376,17 +376,11 @@ class Operator:
         if pace is None and self._join is not None and self._join.shedder is not None:
             pace = pace_under_limit(self._join.shedder.limit, self._join.windows, [a.rows for a in arrivals])
         if self.query.counts_rows:
-            pace = pace or Interval(rows=self._rows_worth_a_quantum())
+            pace = pace or Interval(rows=rows_worth_a_quantum(self.query))
             if pace.rows:
                 # Rows of one time have their order too.
                 return cut([a.seq for a in arrivals if a.seq is not None], pace, None)
         return cut([a.rows.ts for a in arrivals], pace, self._shortest())
-
-    def _rows_worth_a_quantum(self) -> int:
-        """Rows of a window that were pushed out within the quantum still cost a look; so quanta should not
-        be much longer than the shortest window counted in rows."""
-        sizes = [s.window.size for s in self.query.streams.values() if s.window.kind == "rows"]
-        return min(max(256, min(sizes)), 65_536) if sizes else 16_384
 
     def _shortest(self) -> int | None:
         spans = [s.window.size for s in self.query.streams.values() if s.window.is_time]

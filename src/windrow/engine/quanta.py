@@ -15,6 +15,7 @@ import numpy as np
 from windrow.engine.rows import Rows
 from windrow.model.interval import Interval
 from windrow.model.limit import MemoryLimit
+from windrow.model.query import Query
 from windrow.window.window import Window
 
 Array = np.ndarray
@@ -71,6 +72,13 @@ def pace_under_limit(limit: MemoryLimit, windows: Sequence[Window], arrived: Seq
     most = max(1, fit // QUANTA_PER_LIMIT)
     # All of a size: a small rest would cost as much as a whole quantum.
     return Interval(rows=max(1, -(-rows // max(1, -(-rows // most)))))
+
+
+def rows_worth_a_quantum(query: Query) -> int:
+    """Where windows are counted: rows of one that were pushed out within the quantum still cost a look; so
+    quanta should not be much longer than the shortest window counted in rows."""
+    sizes = [s.window.size for s in query.streams.values() if s.window.kind == "rows"]
+    return min(max(256, min(sizes)), 65_536) if sizes else 16_384
 
 
 def _by_time(times: Sequence[Array], length: int, least_rows: int) -> Iterator[list[int]]:
