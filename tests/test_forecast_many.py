@@ -79,11 +79,11 @@ EQUAL, NEAR = "a.k = b.k and b.k = c.k", "abs(a.x - b.x) < 0.5 and abs(b.x - c.x
     [
         ("auto", EQUAL, lambda: keyed(0.5)),
         ("frequency", EQUAL, lambda: keyed(0.5)),
-        ("auto", EQUAL, lambda: keyed(0.5, alike=False)),
+        ("frequency", EQUAL, lambda: keyed(0.5, alike=False)),
         ("auto", NEAR, lambda: lagging(0, 2, 4)),
         ("age", NEAR, lambda: lagging(3, 0, 1)),
     ],
-    ids=["keys", "keys by frequency", "unlike keys", "lags", "lags by age"],
+    ids=["keys", "keys by frequency", "unlike keys by frequency", "lags", "lags by age"],
 )
 def test_what_is_explained_of_three_streams_comes_true(
     policy: str, on: str, data: Callable[[], Tables]

@@ -44,6 +44,7 @@ def test_one_pass_is_the_formula(decay: float, maturity: float) -> None:
 
 def test_importance_is_checked() -> None:
     values = np.array([1.0, np.nan, 0.0, np.nan])
-    assert priority.check_importance(values) == (2, -1) and values.tolist() == [1.0, 0.0, 0.0, 0.0]
-    assert priority.check_importance(np.array([1.0, np.inf, -1.0])) == (0, 1)
-    assert priority.check_importance(np.array([1.0, -2.0])) == (0, 1)
+    assert priority.check_importance(values, 0) == (2, -1) and values.tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert priority.check_importance(np.array([1.0, np.inf, -1.0]), 0) == (0, 1)
+    assert priority.check_importance(np.array([1.0, -2.0]), 0) == (0, 1)
+    assert priority.check_importance(np.array([np.nan, np.nan, np.nan]), 2) == (1, -1)
