@@ -23,7 +23,7 @@ from windrow.lab.grubjoin import CAPACITY, DEVIATIONS, OURS, Process, epsilon_jo
 RATE, SLOW = 200.0, 20.0
 LAGS, CHANGED = (0.0, 5.0, 15.0), (15.0, 5.0, 0.0)
 CHANGE = {"full": 60.0, "quick": 30.0}
-SECONDS = {"full": 150.0, "quick": 90.0}
+SECONDS = {"full": 150.0, "quick": 120.0}
 SERIES = {"with shredding": 0.1, "without shredding": 0.0, "from the beginning": 0.1}
 SEEDS = {"full": 2, "quick": 1}
 SETTLED = 30.0
