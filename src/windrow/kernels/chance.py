@@ -141,9 +141,10 @@ def follow(
     chance: Any,
     extra: Any,
     thin: Any,
+    seen: Any,
     weights: Any,
     clusters: Any,
-) -> None:
+) -> tuple[float, float]:
     """Counts the results of stored rows and chooses among them (Memory, Fig. 4).
 
     `rows` are the stored rows of all results, `which` the results to follow, in the order in which they came.
@@ -151,9 +152,15 @@ def follow(
     many are followed, `chance` the chance its next one is chosen with. Rows with `extra` > 0 are followed
     beyond their bound, and stand for so many there; rows stand for 1 / `thin` of those that had to go.
 
-    Writes weight and cluster of the chosen results. Invariant: nexts[r] is 0 or above num[r].
+    Writes weight and cluster of the chosen results, and adds the weights to what was `seen` of their rows.
+    Returns what they add to the variance of the sum of weights, and the most that hangs on one row. A result
+    of weight w adds w (w - 1), drawn by itself; but what hangs on a row that stands for e rows, y in all,
+    is there or not as a whole, and adds (1 - 1/e) y^2.
+
+    Invariant: nexts[r] is 0 or above num[r].
     """
     fails = np.log1p(-min(p, 1.0))
+    variance, largest = 0.0, 0.0
     for k in which:
         r = rows[k]
         num[r] += 1.0
@@ -164,6 +171,11 @@ def follow(
         if beyond:
             weight *= extra[r]
         weights[k] = weight
+        stands = extra[r] / thin[r] if beyond else 1.0 / thin[r]
+        before, seen[r] = seen[r], seen[r] + weight
+        whole = 1.0 - 1.0 / stands
+        variance += whole * (seen[r] * seen[r] - before * before) + (1.0 - whole) * weight * (weight - 1.0)
+        largest = max(largest, whole * seen[r], weight - 1.0)
         chance[r] = p
         nexts[r] = num[r] + 1.0
         if p < 1.0 or weight > 1.0:
@@ -175,6 +187,7 @@ def follow(
             nexts[r] = num[r] + _geometric(_uniform(who, np.int64(num[r])), p, fails)
         if nexts[r] > bound[r] and extra[r] == 0.0:
             nexts[r] = 0.0
+    return variance, largest
 
 
 @njit(cache=True, nogil=True)
@@ -221,16 +234,18 @@ def weigh(
 
 
 @njit(cache=True, nogil=True)
-def spread(last: Any, stream: int, rows: Any, weights: Any, stands: Any, seen: Any) -> float:
+def spread(last: Any, stream: int, rows: Any, weights: Any, stands: Any, seen: Any) -> tuple[float, float]:
     """What results of these weights add to the variance of their sum, on account of their rows of `stream`,
     where stored: a row that `stands` for w rows and has `seen` y adds (1 - 1/w) y^2 in all. It may occur
-    often; results of weight 1 or less are certain, or not there."""
-    total = 0.0
+    often; results of weight 1 or less are certain, or not there. And the most that hangs on one row."""
+    total, largest = 0.0, 0.0
     for k in range(len(rows)):
         if last[k] == stream or weights[k] <= 1.0:
             continue
         row = rows[k]
         before = seen[row]
         seen[row] = before + weights[k]
-        total += (1.0 - 1.0 / stands[row]) * (seen[row] * seen[row] - before * before)
-    return total
+        chance = 1.0 - 1.0 / stands[row]
+        total += chance * (seen[row] * seen[row] - before * before)
+        largest = max(largest, chance * seen[row])
+    return total, largest

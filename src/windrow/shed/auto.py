@@ -33,7 +33,7 @@ from windrow.shed.worth import IMPORTANCE, ValuedRanking
 Array = np.ndarray
 SCORE = "score"
 """Note: results per second that are foretold of the row by its keys, as of the end of a quantum lately."""
-LARGE, TURNS = LESSON, 8
+LARGE, TURNS = LESSON, 16
 """In windows of more rows than that, one row in so many is scored anew each quantum."""
 
 

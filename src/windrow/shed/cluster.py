@@ -96,11 +96,9 @@ class ClusterRanking(Ranking):
         chosen = weight > 0
         # A row adds (1 - pi) y^2 in all, y being the weights of its results; of several rows of a result
         # first-order terms only are counted.
-        variance = sum(
-            spread(last, s, rows, weight, view.notes[WEIGHT], view.notes[SEEN])
-            for s, (view, rows) in enumerate(zip(views, found.rows, strict=True))
-        )
-        self._tally.add(weight[chosen], float(variance))
+        for s, (view, rows) in enumerate(zip(views, found.rows, strict=True)):
+            self._tally.vary(*spread(last, s, rows, weight, view.notes[WEIGHT], view.notes[SEEN]))
+        self._tally.add(weight[chosen])
         return Selection(chosen, weight[chosen], cluster[chosen])
 
     def settle(self, views: Sequence[View], room: Room) -> None:

@@ -159,22 +159,28 @@ class Tally:
     """An estimate of the number of all results, without bias."""
     variance: float = 0.0
     """Of that estimate."""
+    largest: float = 0.0
+    """The most of it that hangs on one row."""
 
-    def add(self, weights: Array, variance: float) -> None:
+    def add(self, weights: Array) -> None:
         self.sampled += len(weights)
         self.weights += float(weights.sum())
+
+    def vary(self, variance: float, largest: float) -> None:
         self.variance += variance
+        self.largest = max(self.largest, largest)
 
     def judge(self, known: Quality, sampling: float) -> Quality:
-        recall, low, high = recall_interval(self.sampled, self.weights, self.variance)
-        known = replace(known, found=self.sampled, true=self.weights, variance=self.variance)
-        return replace(known, recall=recall, low=low, high=high, sampling=sampling)
+        sums = (self.sampled, self.weights, self.variance)
+        recall, low, high = recall_interval(*sums, unit=self.largest)
+        known = replace(known, recall=recall, low=low, high=high, sampling=sampling)
+        return replace(known, found=sums[0], true=sums[1], variance=sums[2], unit=self.largest)
 
     def save(self) -> list[float]:
-        return [self.sampled, self.weights, self.variance]
+        return [self.sampled, self.weights, self.variance, self.largest]
 
     def load(self, plain: Sequence[float]) -> None:
-        self.sampled, self.weights, self.variance = plain
+        self.sampled, self.weights, self.variance, self.largest = plain
 
 
 def limits(

@@ -39,7 +39,7 @@ PRIOR, CROSS = 3.0, 0.25
 the part of them that each other stream would have foretold as well."""
 MET, SOME = 1024, 64
 """Arrivals that weights are learned from, and how many of a quantum."""
-ROUNDS, REFIT = 10, 8
+ROUNDS, REFIT = 10, 4
 """Of expectation maximisation, each time that one in so many arrivals is new."""
 _NONE = np.empty(0)
 

@@ -45,11 +45,10 @@ from windrow.shed.ranking import Ranking, Room, Selection
 from windrow.shed.view import Found, View
 
 Array = np.ndarray
-NUM, NEXT, BOUND, CHANCE, EXTRA, THIN = "num", "next", "bound", "chance", "extra", "thin"
-SEEN = "seen"
+NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN = "num", "next", "bound", "chance", "extra", "thin", "seen"
 """Notes: results so far; number of the next chosen one, 0 for none; how many are followed; the chance the
-next one is chosen with; 1 / rho for monitored rows, else 0; the chance to have stayed; and the weights of
-chosen results that hung on the row's being there."""
+next one is chosen with; 1 / rho for monitored rows, else 0; the chance to have stayed; the weights of its
+chosen results, summed."""
 MONITORED, STAYING, ROUNDED = -1, -2, -3
 """Numbers of draws."""
 LEAST = 1e-9
@@ -105,7 +104,6 @@ class UniformRanking(Ranking):
         last = last_to_arrive(views, found)
         weight = np.zeros(len(found))
         cluster = np.full(len(found), -1, np.int64)
-        variance = 0.0
         for s, view in enumerate(views):
             other = views[1 - s]
             which = in_turn(last, s, found.rows[1 - s], other.fresh, len(other))
@@ -114,14 +112,13 @@ class UniformRanking(Ranking):
             if self._model.learns:
                 stored = found.rows[s][which]
                 self._learn(view, stored, other.ts[found.rows[1 - s][which]])
-            notes = (view.notes[name] for name in (NUM, NEXT, BOUND, CHANCE, EXTRA, THIN))
+            notes = (view.notes[name] for name in (NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN))
             who = self._identities.parts(view)
-            follow(which, found.rows[s], *who, self._p, *notes, weight, cluster)
-            which = which[weight[which] > 0]
-            variance += self._spread(view, found.rows[s][which], weight[which])
+            self._tally.vary(*follow(which, found.rows[s], *who, self._p, *notes, weight, cluster))
         chosen = weight > 0
-        self._tally.add(weight[chosen], variance)
-        return Selection(chosen, weight[chosen], cluster[chosen])
+        weight, cluster = weight[chosen], cluster[chosen]
+        self._tally.add(weight)
+        return Selection(chosen, weight, cluster)
 
     def settle(self, views: Sequence[View], room: Room) -> None:
         self._need.settle(views[0].now)
@@ -149,23 +146,6 @@ class UniformRanking(Ranking):
         return self._tally.judge(known, self._p)
 
     # -- inside -------------------------------------------------------------------------------------
-
-    def _spread(self, view: View, rows: Array, weight: Array) -> float:
-        """What chosen results of these rows add to the variance of their sum, in two stages: the row had to
-        be there, with a chance q, and of its results each was chosen with p. So a result adds (1 - p) q w^2,
-        and a row (1 - q) y^2, y being the weights of all its results that hung on it."""
-        there = np.minimum(1.0, 1 / (weight * self._p))
-        hangs = there < 1 - LEAST
-        if hangs.any():
-            mine, at = np.unique(rows[hangs], return_inverse=True)
-            sums = np.bincount(at, weight[hangs])
-            chance = np.bincount(at, weight[hangs] * there[hangs]) / sums
-            before = view.notes[SEEN][mine]
-            view.notes[SEEN][mine] = after = before + sums
-            stage = float(((1 - chance) * (after**2 - before**2)).sum())
-        else:
-            stage = 0.0
-        return stage + float(((1 - self._p) * there * weight**2).sum())
 
     def _learn(self, view: View, stored: Array, times: Array) -> None:
         weights = self._standing(view, stored)
