@@ -19,7 +19,7 @@ from windrow.planning.harvest_model import HarvestModel
 
 Array = np.ndarray
 
-STEPS = 5000
+STEPS = 2000
 """Choices looked at in the search of the gap."""
 
 
