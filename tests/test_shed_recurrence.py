@@ -70,7 +70,7 @@ def test_arrivals_are_put_down_to_their_cause(keys: Keys, stream: int, cause: li
 def test_rates_of_keys_that_come_evenly_are_their_frequencies() -> None:
     traces = learned(evenly)
     found = np.ones(30)
-    traces.rate(1, np.arange(30), np.empty(0), 1.0, found)
+    traces.rate(1, np.arange(30), np.empty(0), found)
     true = np.diff((np.arange(31) / 30) ** (1 / 3))
     assert found.sum() == pytest.approx(1.0, abs=0.2)
     assert np.corrcoef(found, true)[0, 1] > 0.95
@@ -80,7 +80,7 @@ def test_a_row_that_is_the_only_one_of_its_key_has_no_rate() -> None:
     traces = learned(following)
     words = np.array([SECONDS - 1, SECONDS - 2, 99_999])
     found = np.ones(3)
-    traces.rate(1, words, np.array([0.0, 1.0, 0.0]), 1.0, found)
+    traces.rate(1, words, np.array([0.0, 1.0, 0.0]), found)
     assert found[0] == 0 and found[1] > 0 and found[2] == 0  # of the second both streams know
     ages = np.array([0.0, SPAN])
     soon, late = traces.lone(1, 0, ages)
@@ -96,7 +96,7 @@ def test_learned_weights_outlive_a_restart() -> None:
         np.testing.assert_array_equal(again.weights(stream), traces.weights(stream))
         found = [np.ones(2), np.ones(2)]
         for each, out in zip((traces, again), found, strict=True):
-            each.rate(stream, np.array([SECONDS // 5 - 1, 10_000]), np.empty(0), 1.0, out)
+            each.rate(stream, np.array([SECONDS // 5 - 1, 10_000]), np.empty(0), out)
         np.testing.assert_array_equal(*found)
 
 

@@ -21,6 +21,7 @@ from windrow.model.harvest import BasicWindows, Harvest
 from windrow.model.query import Query
 from windrow.planning.harvest_model import HarvestModel
 from windrow.planning.random_drop import drop_rates
+from windrow.shed.view import Notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ CHANCE, STOOD_FOR = "chance", "stood for"
 
 
 class Dropper:
-    notes: tuple[str, ...] = (CHANCE, STOOD_FOR)
+    notes: Notes = ((CHANCE, np.float64), (STOOD_FOR, np.float64))
     harvest: Harvest | None = None
     """All that is let in is looked at."""
 
@@ -108,7 +109,7 @@ class Dropper:
 
     def _note(self, join: Join, stream: int, name: str) -> Array:
         window = join.windows[stream]
-        return window.column(window.columns - len(join.notes) + join.notes.index(name))
+        return window.column(window.columns - len(join.notes) + [note for note, _ in join.notes].index(name))
 
     def _count(self, join: Join, partials: Partials) -> None:
         chances = {s: self._note(join, s, CHANCE)[rows] for s, rows in partials.rows.items()}

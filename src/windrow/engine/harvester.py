@@ -25,6 +25,7 @@ from windrow.planning.harvest_model import HarvestModel
 from windrow.planning.harvest_solve import solve
 from windrow.planning.lags import KINDS, Lags
 from windrow.shed.missed import Draw, Missed
+from windrow.shed.view import Notes
 from windrow.window.window import Window
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ _KINDS = {"per stream": "stream", "pairwise": "pair"}
 
 
 class Harvester:
-    notes: tuple[str, ...] = ()
+    notes: Notes = ()
 
     def __init__(self, policy: Harvesting, query: Query) -> None:
         self.policy = policy

@@ -29,6 +29,7 @@ from windrow.model.predicate import Word
 from windrow.model.query import Function, Query
 from windrow.planning.equivalence import equality_classes
 from windrow.shed.context import Context
+from windrow.shed.view import Notes
 from windrow.window.window import Window
 
 Array = np.ndarray
@@ -49,6 +50,10 @@ class Arrivals:
     def slice(self, start: int, end: int) -> Arrivals:
         parts = (None if a is None else a[start:end] for a in (self.useful, self.keys, self.seq))
         return Arrivals(self.rows.slice(start, end), *parts)
+
+
+_NOTHING = np.zeros(1)
+"""What notes are to begin with."""
 
 
 class Join:
@@ -109,7 +114,7 @@ class Join:
             extra = 1 if described.is_time else len(EXTRA_COLUMNS)
         return Window(
             self.schemas[stream],
-            [*dtypes, *[np.dtype(np.int64)] * extra, *[np.dtype(np.float64)] * len(self.notes)],
+            [*dtypes, *[np.dtype(np.int64)] * extra, *(np.dtype(kind) for _, kind in self.notes)],
             described.size if described.is_time else None,
             [partial(self.readers[stream].sets, word) for word in self.sets[stream]],
         )
@@ -127,7 +132,7 @@ class Join:
         return [w for members in self.classes for w in members if w.stream == stream]
 
     @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self) -> Notes:
         """Columns that policies keep with each row, after all others."""
         return (*(self.saver.notes if self.saver else ()), *(self.shedder.notes if self.shedder else ()))
 
@@ -282,7 +287,7 @@ class Join:
         if arrived.useful is not None and not arrived.useful.all():
             places = [column[arrived.useful] for column in places]
             rows = rows.where(arrived.useful)
-        notes = [np.zeros(len(rows.ts))] * len(self.notes)
+        notes = [_NOTHING] * len(self.notes)
         return self.windows[stream].append(rows.ts, (*rows.words, *places, *notes), rows.payload)
 
     def _in_windows(self, partials: Partials) -> Array:

@@ -16,6 +16,7 @@ from windrow.model.harvest import Harvest
 from windrow.model.query import Query
 from windrow.model.time_policies import Harvesting
 from windrow.planning.harvest_model import HarvestModel
+from windrow.shed.view import Notes
 
 if TYPE_CHECKING:
     from windrow.engine.join import Join
@@ -26,7 +27,7 @@ class Saver(Protocol):
 
     flows: Flows
     harvest: Harvest | None
-    notes: tuple[str, ...]
+    notes: Notes
     """Columns it keeps with each row."""
 
     @property

@@ -27,7 +27,7 @@ from windrow.shed.needs import Needs
 from windrow.shed.outlook import Outlook, outlook
 from windrow.shed.ranking import Ranking, Room, Selection
 from windrow.shed.registry import make_ranking
-from windrow.shed.view import LESSON, Found, View
+from windrow.shed.view import LESSON, Found, Notes, View
 
 if TYPE_CHECKING:
     from windrow.engine.join import Join
@@ -52,7 +52,7 @@ class Shedder:
         self.ranking: Ranking = make_ranking(policy, context)
         watches = policy.monitor > 0 and not self.ranking.samples
         self.monitor = Monitor(len(context.schemas)) if watches else None
-        self.notes = (*((WATCH,) if self.monitor else ()), *self.ranking.notes)
+        self.notes: Notes = (*(((WATCH, np.int32),) if self.monitor else ()), *self.ranking.notes)
         self.fairness = Fairness(len(context.schemas))
         self.shed = [0] * len(context.schemas)
         """Rows evicted so far, per stream."""
@@ -189,7 +189,7 @@ class Shedder:
         ts = window.ts[window.first : window.end]
         live = slice(window.first, window.end)
         first = window.columns - len(self.notes)
-        notes = {name: window.column(first + k)[live] for k, name in enumerate(self.notes)}
+        notes = {name: window.column(first + k)[live] for k, (name, _) in enumerate(self.notes)}
         return View(
             stream=stream,
             ts=ts,

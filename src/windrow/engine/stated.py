@@ -150,7 +150,8 @@ def _row_bytes(join: Join, stream: int) -> float:
     """A row in its window: payload, time, words and index."""
     payload = sum(_width(field.type) for field in join.schemas[stream])
     sets = SET_BYTES * len(join.sets[stream])
-    return payload + 8 * (1 + len(join.words[stream]) + len(join.notes)) + INDEX_BYTES + sets
+    notes = sum(np.dtype(kind).itemsize for _, kind in join.notes)
+    return payload + 8 * (1 + len(join.words[stream])) + notes + INDEX_BYTES + sets
 
 
 def _width(kind: pa.DataType) -> float:

@@ -2,9 +2,9 @@
 window.
 
 A score stands on a scale by its logarithm, drawn straight between powers of two: that is what the bits of a
-float are, read as a number. `middle` is the score in the middle of the scale, which goes `reach` steps to
-either side; both are given as bits. A score of 0 stands at the beginning, alone. Without scores (reach 0)
-there is one step, and they are not looked at.
+float (of 32) are, read as a number. `middle` is the score in the middle of the scale, which goes `reach`
+steps to either side; both are given as bits. A score of 0 stands at the beginning, alone. Without scores
+(reach 0) there is one step, and they are not looked at.
 Times are in microseconds, `span` and `seconds` in seconds; every row counts as `each`.
 """
 
@@ -15,18 +15,16 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-_DOUBLING = 2.0**-52
+_DOUBLING = 2.0**-23
 """Of the bits of a float."""
 _SOME = 256
 """Scores that are enough to know a middling one."""
 
 
 @njit(cache=True, inline="always")
-def _place(score: np.int64, middle: np.int64, reach: int) -> float:
+def _place(score: np.int32, middle: int, reach: int) -> float:
     """On the scale of steps, between them too; at its beginning before there is a middle."""
-    if middle == 0:
-        return 0.0
-    if score == 0:
+    if middle == 0 or score == 0:
         return 0.0
     place, top = float((score - middle) * _DOUBLING + reach), 2.0 * reach
     # Not min and max, which look for NaN first.
@@ -35,7 +33,7 @@ def _place(score: np.int64, middle: np.int64, reach: int) -> float:
 
 
 @njit(cache=True, inline="always")
-def _step(scores: Any, row: int, middle: np.int64, reach: int) -> int:
+def _step(scores: Any, row: int, middle: int, reach: int) -> int:
     if reach == 0:
         return 0
     return int(_place(scores[row], middle, reach) + 0.5)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from windrow.kernels.sketch import _cell, _mix
+from windrow.kernels.sketch import cell_of, count_of, mixed_key
 
 LONE = 0.25
 """Other rows of a key, lately on any stream, below which a row counts as the only one."""
@@ -23,27 +23,16 @@ LONE = 0.25
 def add(cells: Any, keys: Any, first: int, amounts: Any) -> None:
     """Counts each key once in the traces from `first` on, by as much as `amounts` say."""
     depth, width, traces = cells.shape
-    flat, scales = cells.ravel(), len(amounts)
+    flat, narrow = cells.ravel(), amounts.astype(cells.dtype)
     for k in range(len(keys)):
-        mixed = _mix(keys[k])
+        mixed = mixed_key(keys[k])
         for row in range(depth):
-            at = np.uint64((row * width + _cell(mixed, row, width)) * traces + first)
-            for m in range(scales):
-                flat[at + np.uint64(m)] += amounts[m]
+            at = np.uint64((row * width + cell_of(mixed, row, width)) * traces + first)
+            for m in range(len(narrow)):
+                flat[at + np.uint64(m)] += narrow[m]
 
 
-@njit(cache=True, inline="always")
-def _count(cells: Any, at: Any, trace: int, total: float, others: float) -> float:
-    """Of a key with these cells; `others` is one over the number of cells that others fall into."""
-    a, b = cells[0, at[0], trace], cells[1, at[1], trace]
-    c, d = cells[2, at[2], trace], cells[3, at[3], trace]
-    low, high = min(min(a, b), min(c, d)), max(max(a, b), max(c, d))
-    middle = 0.5 * (a + b + c + d - low - high)
-    middle -= (total - middle) * others
-    return max(0.0, min(low, middle))
-
-
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
 def rate(
     cells: Any,
     totals: Any,
@@ -55,46 +44,41 @@ def rate(
     own: int,
     ages: Any,
     half_life: float,
-    times: float,
     out: Any,
 ) -> None:
-    """Multiplies `out` by `times` the rate at which each row's key is expected to come: `base` and `weights`
-    times its traces; by 0 if the row is the only one of its key.
+    """Multiplies `out` by the rate at which each row's key is expected to come: `base` and `weights` times
+    its traces; by 0 if the row is the only one of its key.
 
     There are `scales` traces a stream, the slowest first, with this half-life. Those from `own` on are of the
     stream that is foretold, those of others count 1 at most. The row's own stream counts the row itself: as
     much as is left of it at its age (seconds; none: it was not counted yet).
     """
     width, traces = cells.shape[1], cells.shape[2]
-    others, fade = 1.0 / (width - 1), -np.log(2.0) / half_life
     flat, row = cells.ravel(), np.uint64(width * traces)
-    # What tells something, and what tells whether a row is the only one.
-    told, scale, most, counts = np.empty(traces, np.uint64), np.empty(traces), np.empty(traces), 0
+    # As narrow as the cells: so twice as many are looked at side by side.
+    kept, others = np.float32(1.0 + 1.0 / (width - 1)), (totals / (width - 1)).astype(np.float32)
+    told, tells_lone = (weights * units).astype(np.float32), np.zeros(traces, np.float32)
+    most, fade = np.empty(traces, np.float32), -np.log(2.0) / half_life
     for trace in range(traces):
-        if weights[trace] != 0.0 or trace % scales == 0:
-            told[counts], scale[counts] = trace, weights[trace]
-            most[counts] = np.inf if own <= trace < own + scales else 1.0
-            counts += 1
+        most[trace] = np.inf if own <= trace < own + scales else 1.0 / units[trace]
+        tells_lone[trace] = units[trace] if trace % scales == 0 else 0.0
     for k in range(len(keys)):
-        mixed = _mix(keys[k])
+        mixed = mixed_key(keys[k])
         # Unsigned: numba need not look whether an index is negative.
-        a = np.uint64(_cell(mixed, 0, width) * traces)
-        b = row + np.uint64(_cell(mixed, 1, width) * traces)
-        c = row + row + np.uint64(_cell(mixed, 2, width) * traces)
-        d = row + row + row + np.uint64(_cell(mixed, 3, width) * traces)
-        found, seen = base, 0.0
-        for n in range(counts):
-            trace = told[n]
-            p, q, r, s = flat[a + trace], flat[b + trace], flat[c + trace], flat[d + trace]
-            low, high = min(min(p, q), min(r, s)), max(max(p, q), max(r, s))
-            middle = 0.5 * (p + q + r + s - low - high)
-            middle -= (totals[trace] - middle) * others
-            count = max(0.0, min(low, middle)) * units[trace]
-            seen += count if trace % np.uint64(scales) == 0 else 0.0
-            found += scale[n] * min(count, most[n])
+        a = np.uint64(cell_of(mixed, 0, width) * traces)
+        b = row + np.uint64(cell_of(mixed, 1, width) * traces)
+        c = row + row + np.uint64(cell_of(mixed, 2, width) * traces)
+        d = row + row + row + np.uint64(cell_of(mixed, 3, width) * traces)
+        found, seen = np.float32(base), np.float32(0.0)
+        for trace in range(traces):
+            t = np.uint64(trace)
+            count = count_of(flat[a + t], flat[b + t], flat[c + t], flat[d + t], kept, others[t])
+            seen += tells_lone[t] * count
+            found += told[t] * (count if count < most[t] else most[t])
+        alone = LONE
         if len(ages) and seen < 1.0 + LONE:  # exp takes long
-            seen -= np.exp(fade * ages[k])
-        out[k] = out[k] * times * found if seen >= LONE else 0.0
+            alone += np.exp(fade * ages[k])
+        out[k] = out[k] * found if seen >= alone else 0.0
 
 
 @njit(cache=True, nogil=True)
@@ -102,17 +86,14 @@ def look(cells: Any, totals: Any, units: Any, keys: Any, scales: int, own: int, 
     """The traces of each key, as the beginning of a row of `out`; as in `rate`, those of other streams than
     the keys' own count 1 at most."""
     width, traces = cells.shape[1], cells.shape[2]
-    others = 1.0 / (width - 1)
-    at = np.empty(4, np.int64)
+    kept = 1.0 + 1.0 / (width - 1)
     for k in range(len(keys)):
-        mixed = _mix(keys[k])
-        for row in range(4):
-            at[row] = _cell(mixed, row, width)
-        for trace in range(traces):
-            count = _count(cells, at, trace, totals[trace], others) * units[trace]
-            if count > 1.0 and not own <= trace < own + scales:
-                count = 1.0
-            out[k, trace] = count
+        mixed = mixed_key(keys[k])
+        a, b = cells[0, cell_of(mixed, 0, width)], cells[1, cell_of(mixed, 1, width)]
+        c, d = cells[2, cell_of(mixed, 2, width)], cells[3, cell_of(mixed, 3, width)]
+        for t in range(traces):
+            count = count_of(a[t], b[t], c[t], d[t], kept, totals[t] / (width - 1)) * units[t]
+            out[k, t] = count if own <= t < own + scales else min(count, 1.0)
 
 
 @njit(cache=True, nogil=True)

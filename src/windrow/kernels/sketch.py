@@ -17,15 +17,17 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 _R32 = np.uint64(32)
 _ODD = np.uint64(1)
 _LOW = np.uint64(0xFFFFFFFF)
+_HALF, _NOTHING = np.float32(0.5), np.float32(0.0)
+"""Narrow, so that counts stay as narrow as cells are."""
 
 
 @njit(cache=True, inline="always")
-def _mix(key: np.int64) -> np.uint64:
+def mixed_key(key: np.int64) -> np.uint64:
     return avalanche(np.uint64(key) + _STEP)
 
 
 @njit(cache=True, inline="always")
-def _cell(mixed: np.uint64, row: int, width: int) -> int:
+def cell_of(mixed: np.uint64, row: int, width: int) -> int:
     """One half of the mixed key, moved on by the other row by row, as a fraction of the width: a
     multiplication, since a division takes much longer."""
     h = ((mixed >> _R32) + np.uint64(row) * (mixed | _ODD)) & _LOW
@@ -37,25 +39,40 @@ def add(cells: Any, keys: Any, amount: float) -> None:
     """Counts each key once, as `amount`."""
     depth, width = cells.shape
     for k in range(len(keys)):
-        mixed = _mix(keys[k])
+        mixed = mixed_key(keys[k])
         for row in range(depth):
-            cells[row, _cell(mixed, row, width)] += amount
+            cells[row, cell_of(mixed, row, width)] += amount
+
+
+@njit(cache=True, inline="always")
+def count_of(a: Any, b: Any, c: Any, d: Any, kept: float, others: float) -> Any:
+    """Of a key with these four cells: the middle of them less the share of others, but never more than the
+    least of them nor less than 0. The share is (total - count) / (width - 1) with `total` what all keys add
+    up to; so `kept` is 1 + 1 / (width - 1), and `others` total / (width - 1). To take it off keeps the order
+    of the cells."""
+    # Not min and max, which look for NaN first.
+    low, up = (a, b) if a < b else (b, a)
+    lower, upper = (c, d) if c < d else (d, c)
+    least = low if low < lower else lower
+    middle = (lower if low < lower else low) + (up if up < upper else upper)
+    count = _HALF * kept * middle - others
+    count = count if count < least else least
+    return count if count > _NOTHING else _NOTHING
 
 
 @njit(cache=True)
 def estimate(cells: Any, total: float, keys: Any, times: float, out: Any) -> None:
-    """Multiplies `out` by `times` the count of each key. That is the middle of its four cells less the
-    share of others, but never more than the least of them nor less than 0. `total` is what all add up to."""
+    """Multiplies `out` by `times` the count of each key. `total` is what all add up to."""
     width = cells.shape[1]
+    kept, others = 1.0 + 1.0 / (width - 1), total / (width - 1)
     for k in range(len(keys)):
-        least, most, together = np.inf, -np.inf, 0.0
-        mixed = _mix(keys[k])
-        for row in range(4):
-            count = cells[row, _cell(mixed, row, width)]
-            least = min(least, count)
-            most = max(most, count)
-            together += count
-        # Taking off the others' share, (total - count) / (width - 1), keeps the order of the cells.
-        middle = (together - least - most) / 2
-        middle -= (total - middle) / (width - 1)
-        out[k] *= times * max(0.0, min(least, middle))
+        mixed = mixed_key(keys[k])
+        count = count_of(
+            cells[0, cell_of(mixed, 0, width)],
+            cells[1, cell_of(mixed, 1, width)],
+            cells[2, cell_of(mixed, 2, width)],
+            cells[3, cell_of(mixed, 3, width)],
+            kept,
+            others,
+        )
+        out[k] *= times * count

@@ -41,3 +41,12 @@ def standing(alive: Any, first: int) -> Any:
         out[kept] = first + row
         kept += alive[row]
     return out[:kept]
+
+
+@njit(cache=True, nogil=True)
+def standing_in(column: Any, positions: Any) -> Any:
+    """The rows at `positions`; in less time than numpy takes."""
+    out = np.empty(len(positions), column.dtype)
+    for k in range(len(positions)):
+        out[k] = column[positions[k]]
+    return out

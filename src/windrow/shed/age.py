@@ -42,7 +42,7 @@ class AgeRanking(Ranking):
         self._until: int | None = None
         self._next_plan = -(1 << 62)
         self.learns = policy.curves is None
-        self.notes = (RETENTION,) if policy.method == "envelope" else ()
+        self.notes = ((RETENTION, np.float64),) if policy.method == "envelope" else ()
         self.skips = not self.notes
 
     def arrive(self, view: View, rng: np.random.Generator) -> None:

@@ -27,7 +27,7 @@ from windrow.shed.context import Context
 from windrow.shed.forecast import Known
 from windrow.shed.ranking import Room
 from windrow.shed.recurrence import Recurrence
-from windrow.shed.view import LESSON, Found, View
+from windrow.shed.view import LESSON, SOME, Found, View
 from windrow.shed.worth import IMPORTANCE, ValuedRanking
 
 Array = np.ndarray
@@ -46,7 +46,8 @@ class AutoRanking(ValuedRanking):
         self._keys = Recurrence(context, policy.width, policy.half_life)
         self._scored, self._valued = self._keys.known, policy.by is not None
         self.skips = not self._valued
-        self.notes = (*((SCORE,) if self._scored else ()), *((IMPORTANCE,) if self._valued else ()))
+        score, importance = (SCORE, np.float32), (IMPORTANCE, np.float64)
+        self.notes = (*((score,) if self._scored else ()), *((importance,) if self._valued else ()))
         self._learned = [Calibration(policy.buckets, policy.half_life, self._scored) for _ in context.words]
         self._noted = [False] * len(context.words)
         """Per stream, whether the notes hold scores of all rows."""
@@ -61,7 +62,8 @@ class AutoRanking(ValuedRanking):
             scores = self._score(view, slice(view.fresh, len(view), view.lesson), counted=False)
             if self._noted[view.stream] and view.lesson == 1:
                 view.notes[SCORE][view.fresh :] = scores
-            self._learned[view.stream].came(scores, view.lesson)
+            some = max(1, len(scores) // SOME)
+            self._learned[view.stream].came(scores[::some], view.lesson * some)
 
     def found(self, views: Sequence[View], found: Found) -> Array | None:
         every = views[0].lesson
@@ -116,7 +118,9 @@ class AutoRanking(ValuedRanking):
 
     def _score(self, view: View, rows: Array | slice, counted: bool = True) -> Array:
         """Of some rows."""
-        return self._keys.rates(view, rows, counted) if self._scored else np.zeros(len(view.ts[rows]))
+        if not self._scored:
+            return np.zeros(len(view.ts[rows]), np.float32)
+        return self._keys.rates(view, rows, counted)
 
     def _rescore(self, view: View) -> None:
         """What was counted in this quantum comes into the scores: of all rows, or in a large window of one in
@@ -131,7 +135,7 @@ class AutoRanking(ValuedRanking):
     def _scores(self, view: View) -> Array:
         """Of all rows, as noted."""
         if not self._scored:
-            return np.zeros(len(view))
+            return np.zeros(len(view), np.float32)
         if not self._noted[view.stream]:
             view.notes[SCORE][:] = self._keys.rates(view)
             self._noted[view.stream] = True

@@ -106,15 +106,14 @@ class Calibration:
 
     def came(self, scores: Array, each: float = 1.0) -> None:
         """Rows of these scores arrived, and stand for so many each."""
-        learning.count_rows(scores.view(np.int64), *self._scale, each, self._came)
+        learning.count_rows(_bits(scores), *self._scale, each, self._came)
 
     def found(
         self, rows: Array, scores: Array, ts: Array, times: Array, stored: Array, each: float = 1.0
     ) -> None:
         """These rows of those with `scores` and times `ts` found a result each at `times`, where `stored`."""
-        scores = scores.view(np.int64)
         scale = (*self._scale, self._span, each)
-        self._fresh += learning.count_results(rows, times, stored, ts, scores, *scale, self._found)
+        self._fresh += learning.count_results(rows, times, stored, ts, _bits(scores), *scale, self._found)
 
     def lived(
         self,
@@ -132,8 +131,7 @@ class Calibration:
         self._fade(passed, seconds)
         self._follow(scores)
         weights = np.broadcast_to(float(each), len(ts))
-        scores = scores.view(np.int64)
-        learning.spend_time(ts, scores, weights, now, seconds, *self._scale, span, self._spent)
+        learning.spend_time(ts, _bits(scores), weights, now, seconds, *self._scale, span, self._spent)
         self._aged += passed
         if self._fresh * REFIT >= self._found.sum() or self._aged * REFITS >= span:
             self._fitted = None
@@ -146,7 +144,7 @@ class Calibration:
     @property
     def _scale(self) -> tuple[int, int]:
         """As kernels take it: the bits of the score in its middle, and the steps on either side."""
-        return int(np.float64(self._middle).view(np.int64)), self._reach
+        return int(np.float32(self._middle).view(np.int32)), self._reach
 
     def _fade(self, passed: float, seconds: float) -> None:
         by = 0.5 ** (passed / max(self._span, 1e-9) / self._half_life)
@@ -211,15 +209,15 @@ class Calibration:
         """By step: how much more than others its rows find, and the part of the arriving rows in it; and the
         scores that lie between the steps."""
         middle, reach = self._scale
-        between = middle + ((np.arange(2 * reach) + 0.5 - reach) * 2.0**52).astype(np.int64)
-        edges = np.maximum(between, 0).view(np.float64)
+        between = middle + ((np.arange(2 * reach) + 0.5 - reach) * 2.0**23).astype(np.int32)
+        edges = np.maximum(between, 0).view(np.float32)
         return self.rates().by_step, self._came / max(float(self._came.sum()), 1e-300), edges
 
     def priority(self, scores: Array, ts: Array, now: int) -> Array:
         """The fastest rate at which rows can still bring results, on the curve of their step."""
         rates, out = self.rates(), np.empty(len(ts))
         scale = (*self._scale, self._span, *rates.priorities, *rates.between)
-        learning.priority(ts, scores.view(np.int64), now, *scale, out)
+        learning.priority(ts, _bits(scores), now, *scale, out)
         return out
 
     def curve(self) -> AgeCurve:
@@ -263,6 +261,11 @@ class Calibration:
         self._found, self._spent, both = cells
         fitted = plain["fitted"]
         self._fitted = None if fitted is None else Rates(np.array(fitted[0]), np.array(fitted[1]), both)
+
+
+def _bits(scores: Array) -> Array:
+    """As kernels take them."""
+    return scores.astype(np.float32, copy=False).view(np.int32)
 
 
 def fit(found: Array, spent: Array, foretold: Array) -> Rates:

@@ -65,7 +65,9 @@ class ClusterRanking(Ranking):
         self._aliases = context.query.aliases
         self._sizes = sizes
         streams = len(self._aliases)
-        self.notes = (ROW, WEIGHT, SEEN) if sizes is None else (ROW, WEIGHT, SEEN, SIZE)
+        self.notes = ((ROW, np.float64), (WEIGHT, np.float64), (SEEN, np.float32))
+        if sizes is not None:
+            self.notes += ((SIZE, np.float32),)
         self._identities = Identities(streams)
         self._need = Need(context)
         self._recent = Recent(streams)

@@ -21,7 +21,7 @@ from windrow.shed.importance_expression import ImportanceFunction
 from windrow.shed.ranking import Ranking, Room
 from windrow.shed.schedule import Schedule
 from windrow.shed.turnover import Turnover
-from windrow.shed.view import Found, View
+from windrow.shed.view import Found, Notes, View
 from windrow.shed.worth import IMPORTANCE, ValuedRanking
 
 Array = np.ndarray
@@ -44,7 +44,7 @@ importance with one match in that time."""
 
 class SizeRanking(Ranking):
     learns = True
-    notes = (MATCHES,)
+    notes: Notes = ((MATCHES, np.int32),)
 
     def found(self, views: Sequence[View], found: Found) -> None:
         for view, rows in zip(views, found.rows, strict=True):
@@ -70,7 +70,8 @@ class ImportanceRanking(ValuedRanking):
         self._policy = policy
         self._schedule = Schedule(policy.recompute, policy.k, policy.tolerance, len(context.schemas))
         self._keeps_priorities = policy.recompute != "successive"
-        self.notes = (IMPORTANCE, MATCHES, MATCHED, *([PRIORITY] if self._keeps_priorities else []))
+        kept = (IMPORTANCE, MATCHES, MATCHED, *([PRIORITY] if self._keeps_priorities else []))
+        self.notes = tuple((name, np.float64) for name in kept)
         self._initial = (
             None
             if isinstance(policy.initial, int | float)

@@ -23,7 +23,7 @@ from windrow.errors import QueryError
 from windrow.model.measurements import Quality
 from windrow.planning.age import AgeCurve
 from windrow.shed.forecast import Known
-from windrow.shed.view import Found, View
+from windrow.shed.view import Found, Notes, View
 
 Array = np.ndarray
 
@@ -49,8 +49,8 @@ class Room:
 
 
 class Ranking(ABC):
-    notes: tuple[str, ...] = ()
-    """Names of the columns it keeps with each row (float64, 0 to begin with)."""
+    notes: Notes = ()
+    """The columns it keeps with each row, which are 0 to begin with."""
     learns: bool = False
     """Whether it wants to be told of results."""
     skips: bool = False

@@ -80,9 +80,8 @@ class Traces:
             return
         j, count = self.streams.index(stream), len(self._totals)
         met = np.zeros((len(words), 2 * count + 2))
-        known = (self._cells, self._totals / self._units, self._units)
         scales = len(self._half_lives)
-        recurring.look(*known, words.view(np.int64), scales, j * scales, met)
+        recurring.look(*self._counts, words.view(np.int64), scales, j * scales, met)
         met[:, j * scales : (j + 1) * scales] *= self._fill
         met[0, count:-1], met[:, -1] = self._standing[j], each
         self._met[j, (self._meetings[j] + np.arange(len(met))) % MET] = met
@@ -131,8 +130,7 @@ class Traces:
         recurring.needed(*known, self._weights[j], parts, self._needed[j])
         self._weights[j] *= self._needed[j]
         self._learned[j] = self._meetings[j]
-        counts = (self._cells, self._totals / self._units, self._units)
-        recurring.sums(*counts, len(self._half_lives), self._sums)
+        recurring.sums(*self._counts, len(self._half_lives), self._sums)
 
     def add(self, stream: int, words: Array, each: float) -> None:
         """Counts rows of the stream, which stand for so many each."""
@@ -153,6 +151,11 @@ class Traces:
         return weights
 
     @property
+    def _counts(self) -> tuple[Array, Array, Array]:
+        """As kernels take them: the cells, what all keys add up to by trace, and its unit."""
+        return self._cells, self._totals / self._units, self._units
+
+    @property
     def _fill(self) -> Array:
         """By how much more counts of each half-life would be if rows had come as they do for ever."""
         return 1 / np.maximum(1 - 0.5 ** (self._seconds / self._half_lives), 1e-3)
@@ -168,14 +171,13 @@ class Traces:
         counts = np.tile(self._half_lives, len(self.streams)) / np.log(2)
         return prior, PRIOR * np.append(counts, self._half_lives[0])
 
-    def rate(self, stream: int, words: Array, ages: Array, times: float, out: Array) -> None:
-        """Multiplies `out` by `times` the rate of these keys on the stream; by 0 if a key has but one row.
+    def rate(self, stream: int, words: Array, ages: Array, out: Array) -> None:
+        """Multiplies `out` by the rate of these keys on the stream; by 0 if a key has but one row.
         `ages` are those of the rows, where they were counted."""
         weights, scales = self.weights(stream), len(self._half_lives)
-        known = (self._cells, self._totals / self._units, self._units)
         own = self.streams.index(stream) * scales
         told = (weights[:-1], weights[-1], scales, own, ages, self._half_lives[0])
-        recurring.rate(*known, words.view(np.int64), *told, times, out)
+        recurring.rate(*self._counts, words.view(np.int64), *told, out)
 
     def lone(self, stream: int, own: int, ages: Array) -> Array:
         """The rate on the stream of a key that came just once, on stream `own` and so many seconds ago."""
@@ -261,16 +263,16 @@ class Recurrence:
         """Results per second that each row of the view (or some of them) can expect, going by its keys; 0 of
         rows that are the only ones of a key. `counted`: whether these rows were, at the end of a quantum."""
         ages = view.ages(rows) if counted else _NONE
-        found = np.ones(len(view.ts[rows]))
+        found = np.ones(len(view.ts[rows]), np.float32)
         for c, word in self._at[view.stream].items():
             words, traces = view.words[word][rows], self._traces[c]
             others = [s for s in traces.streams if s != view.stream]
             if len(others) == 1:
-                traces.rate(others[0], words, ages, 1.0, found)
+                traces.rate(others[0], words, ages, found)
                 continue
             coming = np.ones((len(others), len(found)))
             for stream, out in zip(others, coming, strict=True):
-                traces.rate(stream, words, ages, 1.0, out)
+                traces.rate(stream, words, ages, out)
             found *= self._together(others, coming)
         return found
 

@@ -42,7 +42,7 @@ from windrow.shed.drawing import (
 from windrow.shed.expectation import Expectation, expectation
 from windrow.shed.need import Need
 from windrow.shed.ranking import Ranking, Room, Selection
-from windrow.shed.view import Found, View
+from windrow.shed.view import Found, Notes, View
 
 Array = np.ndarray
 NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN = "num", "next", "bound", "chance", "extra", "thin", "seen"
@@ -74,7 +74,10 @@ class Followed:
 
 class UniformRanking(Ranking):
     samples = True
-    notes = (ROW, NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN)
+    notes: Notes = (
+        *((name, np.float64) for name in (ROW, NUM, NEXT, CHANCE)),
+        *((name, np.float32) for name in (BOUND, EXTRA, THIN, SEEN)),
+    )
 
     def __init__(self, policy: Uniform, context: Context) -> None:
         self._policy = policy

@@ -10,8 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 Array = np.ndarray
+Notes = tuple[tuple[str, type[np.generic]], ...]
+"""Columns that are kept with each row, and the type of their numbers."""
 LESSON = 4096
 """Rows that are enough to learn from at a time."""
+SOME = 1024
+"""Rows that are enough where they are many and much the same from quantum to quantum."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ class View:
     @property
     def sparse(self) -> int:
         """One row in so many of those held is enough to learn how long rows are held."""
-        return max(1, len(self) // LESSON)
+        return 1 if len(self) <= LESSON else len(self) // SOME
 
     @property
     def watched(self) -> Array:

@@ -19,7 +19,7 @@ from windrow.model.measurements import Quality
 from windrow.shed.context import Context
 from windrow.shed.importance_expression import ImportanceFunction, combined
 from windrow.shed.ranking import Ranking, Room
-from windrow.shed.view import Found, View
+from windrow.shed.view import Found, Notes, View
 
 Array = np.ndarray
 IMPORTANCE = "importance"
@@ -36,7 +36,7 @@ class _Version:
 
 class ValuedRanking(Ranking):
     learns = True
-    notes: tuple[str, ...] = (IMPORTANCE,)
+    notes: Notes = ((IMPORTANCE, np.float64),)
 
     def __init__(self, name: str, by: By, combine: str, context: Context) -> None:
         self.total = 0.0

@@ -38,7 +38,7 @@ class Window:
     schema
         Of the payload.
     dtypes
-        Of the words, then of any further columns; int64 or float64.
+        Of the words (int64 or float64), then of any further columns.
     span
         Window length in microseconds; None for windows counted in rows.
     sets
@@ -246,7 +246,7 @@ class Window:
         segments = self._thinned(positions)
         for k, column in enumerate(self._columns):
             if tight:
-                self._columns[k] = column[positions]
+                self._columns[k] = sliding.standing_in(column, positions)
             else:
                 sliding.move_down(column, positions)
         self._moved, self.first, self.end = self._moved + self.end, 0, len(positions)
