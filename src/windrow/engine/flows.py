@@ -14,7 +14,6 @@ import numpy as np
 from windrow.model.harvest import BasicWindows
 from windrow.planning.harvest_model import Charges, HarvestModel
 from windrow.planning.selectivity import Selectivities
-from windrow.window.window import Window
 
 if TYPE_CHECKING:
     from windrow.engine.join import Join
@@ -47,7 +46,7 @@ class Flows:
         fade = 1.0
         if self._now is not None and now > self._now:
             seconds = (now - self._now) / SECOND
-            longest = max(w.span or covered(w) for w in join.windows) / SECOND
+            longest = max(w.covers for w in join.windows) / SECOND
             fade = 0.5 ** (seconds / longest / self._half_life)
             self._came *= fade
             self._seconds = self._seconds * fade + seconds
@@ -106,12 +105,6 @@ class Flows:
         self.selectivities = Selectivities.from_plain(saved["selectivities"])
         self.quanta, self._came = saved["quanta"], np.array(saved["came"])
         self._seconds, self._now = saved["seconds"], saved["now"]
-
-
-def covered(window: Window) -> int:
-    """Microseconds that the rows of a window counted in rows cover."""
-    held = window.ts[window.first : window.end]
-    return max(1, int(held.max() - held.min())) if len(held) > 1 else SECOND
 
 
 def rows_held(join: Join) -> Array:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from windrow.engine.ages import FOREVER, Ages
-from windrow.engine.flows import SECOND, Flows, covered, orders_of, rows_held
+from windrow.engine.flows import SECOND, Flows, orders_of, rows_held
 from windrow.engine.probe import Look, Probe
 from windrow.model.harvest import BasicWindows, Harvest
 from windrow.model.plan import Plan
@@ -202,7 +202,7 @@ class Harvester:
         """How long windows are, in seconds. Of those counted in rows: as long as their rows were coming."""
         if self._basic is not None and self.lags is not None:
             return
-        spans = [window.span or covered(window) for window in join.windows]
+        spans = [window.covers for window in join.windows]
         basic = self.policy.basic_of(spans)
         sizes = [span / SECOND for span in spans]
         self._basic = BasicWindows(tuple(sizes), tuple(min(basic / SECOND, size) for size in sizes))
@@ -216,7 +216,7 @@ class Harvester:
         if self._basic is None:
             return
         for window, size in zip(join.windows, self._basic.sizes, strict=True):
-            if window.span is None and not 1 / CHANGED < covered(window) / SECOND / size < CHANGED:
+            if window.span is None and not 1 / CHANGED < window.covers / SECOND / size < CHANGED:
                 self._basic = self.lags = self.harvest = None
                 return
 

@@ -97,7 +97,6 @@ class Shedder:
         if self.monitor:
             self.monitor.arrive(view, self._rng)
         self.ranking.arrive(view, self._rng)
-        self._views.clear()
 
     def found(self, join: Join, partials: Partials) -> Selection | None:
         """Results were found; tells which of them are given out, if not all."""
@@ -197,7 +196,7 @@ class Shedder:
             notes=notes,
             weights=lambda: monitor.weights(notes[WATCH], ts) if monitor else np.zeros(len(ts)),
             fresh=self._starts[stream] - window.first,
-            span=window.span if window.span is not None else int(max(1, np.ptp(ts))) if len(ts) else 1,
+            span=window.covers,
             now=self._now,
             passed=max(0, self._now - self._before) / 1e6,
             lesson=self._lesson,

@@ -19,6 +19,7 @@ _DOUBLING = 2.0**-23
 """Of the bits of a float."""
 _SOME = 256
 """Scores that are enough to know a middling one."""
+_BLOCK = 512
 
 
 @njit(cache=True, inline="always")
@@ -137,18 +138,27 @@ def priority(
     per_microsecond, last, top = parts / (1e6 * span), float(parts), 2.0 * reach
     starts, slopes = start.ravel(), slope.ravel()
     known = reach > 0 and middle != 0
-    for row in range(len(ts)):
-        at = float(now - ts[row]) * per_microsecond
-        at = at if at > 0.0 else 0.0
-        inside = at < last
-        part = np.int32(at if inside else last - 1.0)
-        place = float(scores[row] - middle) * _DOUBLING + reach if known else 0.0
-        place = place if place > 1.0 else 1.0
-        place = place if place < top else top
-        place = place if known and scores[row] != 0 else 0.0
-        half = np.int32(2.0 * place)
-        # Unsigned: numba need not look whether an index is negative.
-        cell, at_half = np.uint32(((half + 1) >> 1) * parts + part), np.uint32(half)
-        rank = starts[cell] + (at - part) * slopes[cell]
-        rank *= (factor[at_half] + rise[at_half] * place) * (1.0 + (1e-9 if place == 0.0 else -1e-9) * at)
-        out[row] = rank if inside else 0.0
+    cells, halves = np.empty(_BLOCK, np.uint32), np.empty(_BLOCK, np.uint32)
+    within, places, times = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
+    # First where all rows of a block are looked up, without branches, so that several are computed side by
+    # side; the look-ups themselves come one by one.
+    for begin in range(0, len(ts), _BLOCK):
+        rows = min(_BLOCK, len(ts) - begin)
+        for k in range(rows):
+            at = float(now - ts[begin + k]) * per_microsecond
+            at = at if at > 0.0 else 0.0
+            inside = at < last
+            part = np.int32(at if inside else last - 1.0)
+            score = scores[begin + k]
+            place = float(score - middle) * _DOUBLING + reach
+            place = place if place > 1.0 else 1.0
+            place = place if place < top else top
+            place = place if known and score != 0 else 0.0
+            half = np.int32(2.0 * place)
+            cells[k], halves[k] = ((half + 1) >> 1) * np.int32(parts) + part, half
+            within[k], places[k] = at - part, place
+            tie = 1.0 + (1e-9 if place == 0.0 else -1e-9) * at
+            times[k] = tie if inside else 0.0
+        for k in range(rows):
+            rank = starts[cells[k]] + within[k] * slopes[cells[k]]
+            out[begin + k] = rank * (factor[halves[k]] + rise[halves[k]] * places[k]) * times[k]

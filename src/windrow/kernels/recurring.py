@@ -136,11 +136,12 @@ def share(met: Any, each: Any, prior: Any, stood: Any, rounds: int, parts: Any) 
             whole = weights[traces]
             for trace in range(traces):
                 whole += weights[trace] * met[row, trace]
+            of_one = each[row] / whole
             for trace in range(traces):
-                found[trace] += each[row] * weights[trace] * met[row, trace] / whole
-            found[traces] += each[row] * weights[traces] / whole
+                found[trace] += of_one * met[row, trace]
+            found[traces] += of_one
         for trace in range(traces + 1):
-            parts[trace] = found[trace] / came
+            parts[trace] = weights[trace] * found[trace] / came
 
 
 @njit(cache=True, nogil=True)

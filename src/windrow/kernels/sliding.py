@@ -36,9 +36,9 @@ def span_of(ts: Any, positions: Any) -> Any:
 @njit(cache=True, nogil=True)
 def standing(alive: Any, first: int) -> Any:
     """The positions, from `first` on, of rows that are `alive`."""
-    out, kept = np.empty(len(alive) + 1, np.int64), 0
+    out, kept = np.empty(len(alive) + 1, np.int32), 0
     for row in range(len(alive)):
-        out[kept] = first + row
+        out[kept] = np.int32(first + row)
         kept += alive[row]
     return out[:kept]
 

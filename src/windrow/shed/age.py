@@ -69,7 +69,7 @@ class AgeRanking(Ranking):
             self._until = now if self._until is None else max(now, self._until)
             for learned, view in zip(self._learned, views, strict=True):
                 some = view.ts[:: view.sparse]
-                weights = np.broadcast_to(float(view.sparse), len(some))
+                weights = np.full(len(some), float(view.sparse))
                 learned.lived(some, weights, now, min(view.passed, passed), passed, view.span / 1e6)
         self._curves = [self._curve(view) for view in views]
         if self.notes and now >= self._next_plan:

@@ -130,7 +130,7 @@ class Calibration:
         self._span = span
         self._fade(passed, seconds)
         self._follow(scores)
-        weights = np.broadcast_to(float(each), len(ts))
+        weights = np.full(len(ts), float(each))
         learning.spend_time(ts, _bits(scores), weights, now, seconds, *self._scale, span, self._spent)
         self._aged += passed
         if self._fresh * REFIT >= self._found.sum() or self._aged * REFITS >= span:

@@ -73,6 +73,8 @@ class Traces:
         self._half_lives = np.ones(1 + len(FASTER))
         self._seconds = 0.0
         """Since the beginning."""
+        self._fill = np.full(1 + len(FASTER), 1e3)
+        """By how much more counts of each half-life would be if rows had come as they do for ever."""
 
     def meet(self, stream: int, words: Array, each: float) -> None:
         """Rows of the stream arrive, and stand for so many each; they are not counted yet."""
@@ -107,6 +109,7 @@ class Traces:
         """Time passes."""
         self._half_lives = span * np.array([half_life, *FASTER])
         self._seconds += seconds
+        self._fill = 1 / np.maximum(1 - 0.5 ** (self._seconds / self._half_lives), 1e-3)
         fade = 0.5 ** (seconds / self._half_lives)
         for j, meetings in enumerate(self._meetings):
             if meetings > self._learned[j] + min(self._learned[j], MET) // REFIT:
@@ -155,11 +158,6 @@ class Traces:
         """As kernels take them: the cells, what all keys add up to by trace, and its unit."""
         return self._cells, self._totals / self._units, self._units
 
-    @property
-    def _fill(self) -> Array:
-        """By how much more counts of each half-life would be if rows had come as they do for ever."""
-        return 1 / np.maximum(1 - 0.5 ** (self._seconds / self._half_lives), 1e-3)
-
     def _prior(self, j: int) -> tuple[Array, Array]:
         """Arrivals that weights begin with, and what stood for them."""
         scales = len(self._half_lives)
@@ -199,6 +197,7 @@ class Traces:
             "needed": self._needed.tolist(),
             "learned": self._learned,
             "half_lives": self._half_lives.tolist(),
+            "fill": self._fill.tolist(),
         }
         return plain, [
             pa.record_batch({"cells": self._cells.ravel()}),
@@ -214,7 +213,7 @@ class Traces:
         self._standing, self._weights = np.array(plain["standing"]), np.array(plain["weights"])
         self._sums, self._half_lives = np.array(plain["sums"]), np.array(plain["half_lives"])
         self._meetings, self._parts = list(plain["meetings"]), np.array(plain["parts"])
-        self._seconds = plain["seconds"]
+        self._seconds, self._fill = plain["seconds"], np.array(plain["fill"])
         self._learned, self._needed = list(plain["learned"]), np.array(plain["needed"])
 
 

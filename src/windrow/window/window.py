@@ -26,7 +26,7 @@ Index = TypeVar("Index", int, Array)
 SEGMENTS_PER_WINDOW = 8
 _SLACK = 1.5
 _SMALLEST = 64
-_ENDLESS = 1 << 62
+_ENDLESS, _SECOND = 1 << 62, 1_000_000
 _LARGEST = 1 << 30
 """Bytes of segments that are made one: Arrow counts a column's text in 31 bits."""
 
@@ -89,6 +89,16 @@ class Window:
     def time_span(self) -> int:
         """The window length as kernels take it: without end for windows counted in rows."""
         return _ENDLESS if self.span is None else self.span
+
+    @property
+    def covers(self) -> int:
+        """The window length in microseconds; where it is counted in rows, what they cover at present."""
+        if self.span is not None:
+            return self.span
+        if len(self) < 2:
+            return _SECOND
+        held = self.ts[self.first : self.end]
+        return max(1, int(held[-1] - held[0] if self.ordered else np.ptp(held)))
 
     @property
     def ordered(self) -> bool:
