@@ -116,7 +116,7 @@ def test_a_deleted_partition_is_no_empty_one(tmp_path: Path) -> None:
     assert len(verify(str(tmp_path)).damage) == 1
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1}', '{"format": 1, "other": 2}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2}', '{"format": 2, "other": 2}'])
 def test_a_damaged_description_is_noticed(tmp_path: Path, text: str) -> None:
     started(tmp_path)
     file = tmp_path / "query" / "join" / "join.json"
@@ -129,8 +129,8 @@ def test_a_damaged_description_is_noticed(tmp_path: Path, text: str) -> None:
 def test_another_format_is_refused(tmp_path: Path) -> None:
     started(tmp_path)
     file = tmp_path / "query" / "join" / "join.json"
-    file.write_text(file.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(wr.StateError, match="has format 2, this version of Windrow reads format 1"):
+    file.write_text(file.read_text().replace('"format": 2', '"format": 1'))
+    with pytest.raises(wr.StateError, match="has format 1, this version of Windrow reads format 2"):
         _go_on(tmp_path)
 
 

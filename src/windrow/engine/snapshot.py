@@ -13,7 +13,7 @@ import pyarrow as pa
 from windrow.engine.state import State
 from windrow.errors import StateError
 
-MAGIC = b"WINDROW1"
+MAGIC = b"WINDROW2"
 _DIGEST = 16
 
 

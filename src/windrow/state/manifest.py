@@ -17,7 +17,7 @@ from typing import Any
 from windrow.errors import StateError
 from windrow.state.parts import Part, damaged
 
-FORMAT = 1
+FORMAT = 2
 _OPENING = re.compile(rb'\{"crc32": "([0-9a-f]{8})",\n"manifest": ')
 _CLOSING = b"}\n"
 _NAME = re.compile(r"batch-(\d+)\.json")
