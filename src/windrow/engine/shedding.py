@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 _TRIES = 4
+LESSONS = 0.25
+"""The part of the quanta that is learned from where windows are large."""
 
 
 class Shedder:
@@ -62,7 +64,7 @@ class Shedder:
         self._starts = [0] * len(context.schemas)
         self._now = 0
         self._before = 0
-        self._lesson = 1
+        self._lesson, self._learning = 1, True
         self._rng = np.random.default_rng(0)
         self._views: dict[int, tuple[Array, int, int, View]] = {}
         self._coming = Coming(len(context.schemas))
@@ -81,7 +83,7 @@ class Shedder:
         self._rng = np.random.default_rng((self._seed, self._quanta))
         self._before = first if self._quanta == 1 else self._now
         self._now = now
-        self._lesson = self._teach(join, rows)
+        self._lesson, self._learning = self._teach(join, rows)
         self._starts = [window.end for window in join.windows]
         self._views.clear()
 
@@ -159,17 +161,22 @@ class Shedder:
         watching = self.monitor is not None and self.monitor.watching
         return not self._lesson and self.ranking.skips and not watching
 
-    def _teach(self, join: Join, rows: int) -> int:
-        """Learn from every so-many-th row of this quantum; 0: from none.
+    def _teach(self, join: Join, rows: int) -> tuple[int, bool]:
+        """Learn from every so-many-th row of this quantum, 0: from none; and whether to learn of the streams
+        as a whole.
 
-        From all while memory is more than half full. Else some thousand rows for each window are enough, from
-        quanta taken at random.
+        Windows of some thousand rows teach all there is. In larger ones, while memory is less than half full,
+        some thousand rows for each window are enough, from quanta taken at random; later every row matters,
+        but not every quantum tells something new of all.
         """
         held = sum(map(len, join.windows))
-        if rows == 0 or held <= 2 * LESSON or max(self._filled(join)) > 0.5:
-            return 1
+        if rows == 0 or held <= 2 * LESSON:
+            return 1, True
+        if max(self._filled(join)) > 0.5:
+            return 1, self._rng.random() < LESSONS
         chance = 2 * LESSON * rows / (held * min(rows, LESSON))
-        return max(1, rows // LESSON) if self._rng.random() < chance else 0
+        lesson = max(1, rows // LESSON) if self._rng.random() < chance else 0
+        return lesson, lesson > 0
 
     # -- inside -------------------------------------------------------------------------------------
 
@@ -200,6 +207,7 @@ class Shedder:
             now=self._now,
             passed=max(0, self._now - self._before) / 1e6,
             lesson=self._lesson,
+            learns=self._learning,
             payload=lambda names, start: window.gather_from(window.first + start, names),
         )
 

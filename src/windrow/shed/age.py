@@ -47,7 +47,7 @@ class AgeRanking(Ranking):
 
     def arrive(self, view: View, rng: np.random.Generator) -> None:
         count = len(view) - view.fresh
-        if view.lesson:
+        if view.learns:
             self._learned[view.stream].came(count)
         if self.notes:
             view.notes[RETENTION][view.fresh :] = self._deal(view.stream, count)
@@ -56,7 +56,7 @@ class AgeRanking(Ranking):
         """Counts the results of stored rows by the age at which they came. Which rows are held depends on
         their age alone, so at any age those the policy kept are like those it would not have kept."""
         every = views[0].lesson
-        if not every:
+        if not views[0].learns:
             return
         some = found if every == 1 else Found([rows[::every] for rows in found.rows], views)
         for learned, view, rows, stored in zip(self._learned, views, some.rows, some.stored, strict=True):
@@ -64,7 +64,7 @@ class AgeRanking(Ranking):
 
     def settle(self, views: Sequence[View], room: Room) -> None:
         now = views[0].now
-        if views[0].lesson:
+        if views[0].learns:
             passed = views[0].passed if self._until is None else max(0, now - self._until) / 1e6
             self._until = now if self._until is None else max(now, self._until)
             for learned, view in zip(self._learned, views, strict=True):

@@ -62,15 +62,14 @@ class AutoRanking(ValuedRanking):
             scores = self._score(view, slice(view.fresh, len(view), view.lesson), counted=False)
             if self._noted[view.stream] and view.lesson == 1:
                 view.notes[SCORE][view.fresh :] = scores
-            some = max(1, len(scores) // SOME)
-            self._learned[view.stream].came(scores[::some], view.lesson * some)
+            if view.learns:
+                some = max(1, len(scores) // SOME)
+                self._learned[view.stream].came(scores[::some], view.lesson * some)
 
     def found(self, views: Sequence[View], found: Found) -> Array | None:
         every = views[0].lesson
-        some = (
-            found if every == 1 else Found([rows[::every] for rows in found.rows], views) if every else None
-        )
-        if some is not None:
+        if views[0].learns:
+            some = found if every == 1 else Found([rows[::every] for rows in found.rows], views)
             for learned, view, rows, stored in zip(self._learned, views, some.rows, some.stored, strict=True):
                 if every == 1:
                     learned.found(rows, self._scores(view), view.ts, some.newest, stored)
@@ -82,7 +81,7 @@ class AutoRanking(ValuedRanking):
     def settle(self, views: Sequence[View], room: Room) -> None:
         super().settle(views, room)
         now, every = views[0].now, views[0].lesson
-        if every:
+        if views[0].learns:
             passed = views[0].passed if self._until is None else max(0, now - self._until) / 1e6
             self._until = now if self._until is None else max(now, self._until)
             for learned, view in zip(self._learned, views, strict=True):
@@ -90,8 +89,8 @@ class AutoRanking(ValuedRanking):
                 scores = self._scores(view)[rows] if every == 1 else self._score(view, rows)
                 ts, seconds = view.ts[rows], min(view.passed, passed)
                 learned.lived(scores, ts, now, seconds, passed, view.span / 1e6, view.sparse)
-            if self._scored:
-                self._keys.settle(views, self._until, views[0].passed, every)
+        if every and self._scored:
+            self._keys.settle(views, now, views[0].passed, every)
         if every == 1 and self._scored:
             self._turn = (self._turn + 1) % TURNS
             for view in views:

@@ -91,8 +91,8 @@ class Traces:
         self._standing[j] = 0.0
 
     def wanted(self, stream: int, seconds: float) -> int:
-        """How many arrivals to meet of a quantum that took so long: those that are remembered go back as far
-        as the slowest half-life."""
+        """How many arrivals to meet when none were for so long: those that are remembered go back as far as
+        the slowest half-life."""
         if self._meetings[self.streams.index(stream)] < MET:
             return SOME
         return min(SOME, math.ceil(MET * seconds / self._half_lives[0]))
@@ -230,6 +230,8 @@ class Recurrence:
         self._traces = [Traces(sorted({w.stream for w in members}), width) for members in classes]
         self._half_life = half_life
         self._until: int | None = None
+        self._unmet = 0.0
+        """Seconds since rows were last met."""
         self._spans = [0.0] * len(context.words)
 
     @property
@@ -239,24 +241,30 @@ class Recurrence:
 
     def settle(self, views: Sequence[View], now: int, counted: float, every: int) -> None:
         """A quantum's rows have come, and event time to `now`; rows of its last `counted` seconds count, one
-        in `every` of them for all. What they bring is learned before any of them is counted."""
+        in `every` of them for all. If the views say so, what they bring is learned before any is counted."""
         for view in views:
             self._spans[view.stream] = view.span / 1e6
         seconds = 0.0 if self._until is None else max(0, now - self._until) / 1e6
         self._until = now if self._until is None else max(now, self._until)
-        for traces in self._traces:
-            traces.stand(min(counted, seconds))
-        for view in views:
-            for c, word in self._at[view.stream].items():
-                wanted = self._traces[c].wanted(view.stream, seconds)
-                step = max(every, -(-(len(view) - view.fresh) // max(wanted, 1)))
-                self._traces[c].meet(view.stream, view.words[word][view.fresh :: step], step)
+        if views[0].learns:
+            self._meet(views, min(counted, seconds), self._unmet + seconds, every)
+        self._unmet = 0.0 if views[0].learns else self._unmet + seconds
         span = max(self._spans)
         for traces in self._traces if span > 0 else ():
             traces.go(seconds, span, self._half_life)
         for view in views:
             for c, word in self._at[view.stream].items():
                 self._traces[c].add(view.stream, view.words[word][view.fresh :: every], every)
+
+    def _meet(self, views: Sequence[View], counted: float, since: float, every: int) -> None:
+        """Rows of the last `counted` seconds; none were met `since` so long."""
+        for traces in self._traces:
+            traces.stand(counted)
+        for view in views:
+            for c, word in self._at[view.stream].items():
+                wanted = self._traces[c].wanted(view.stream, since)
+                step = max(every, -(-(len(view) - view.fresh) // max(wanted, 1)))
+                self._traces[c].meet(view.stream, view.words[word][view.fresh :: step], step)
 
     def rates(self, view: View, rows: Array | slice = slice(None), counted: bool = True) -> Array:
         """Results per second that each row of the view (or some of them) can expect, going by its keys; 0 of
@@ -293,10 +301,11 @@ class Recurrence:
 
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
         saved = [traces.save() for traces in self._traces]
-        plain = {"traces": [p for p, _ in saved], "until": self._until, "spans": self._spans}
+        plain: dict[str, Any] = {"traces": [p for p, _ in saved], "spans": self._spans}
+        plain |= {"until": self._until, "unmet": self._unmet}
         return plain, [part for _, parts in saved for part in parts]
 
     def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
         for k, (traces, saved) in enumerate(zip(self._traces, plain["traces"], strict=True)):
             traces.load(saved, parts[2 * k : 2 * k + 2])
-        self._until, self._spans = plain["until"], list(plain["spans"])
+        self._until, self._spans, self._unmet = plain["until"], list(plain["spans"]), plain["unmet"]

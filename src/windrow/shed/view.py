@@ -41,6 +41,9 @@ class View:
     lesson: int
     """What is learned of a stream as a whole is learned from every so-many-th row; 0: not in this quantum.
     While memory is far from full some of the rows will do."""
+    learns: bool
+    """Whether policies learn of the streams as a whole in this quantum: what rows find, and for how long they
+    are held. Where windows are large, some quanta are enough."""
     payload: Callable[[Sequence[str], int], list[pa.Array]]
     """Columns by name, of the rows from a place on."""
 

@@ -57,7 +57,7 @@ class Segment:
     @cached_property
     def nbytes(self) -> int:
         runs, sets = (sum(index.nbytes for index in each) for each in (self.runs.values(), self.sets))
-        return int(self.payload.nbytes) + runs + sets
+        return int(self.payload.get_total_buffer_size()) + runs + sets
 
 
 def owned(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -62,8 +62,8 @@ class Window:
         self.end = 0
         self._moved = 0
         self._disordered_until = 0
-        self._weighed: int | None = None
-        """Bytes, once asked for, until anything changes."""
+        self._weighed: tuple[int, int] | None = None
+        """Bytes, in all and without room for more, once asked for, until anything changes."""
         self._columns: list[Array] = [np.empty(_SMALLEST, d) for d in (np.dtype(np.int64), *dtypes)]
 
     # -- what is in it ------------------------------------------------------------------------------
@@ -107,17 +107,21 @@ class Window:
 
     @property
     def nbytes(self) -> int:
-        if self._weighed is None:
-            parts = (self._columns, self.indexes.values(), self.segments)
-            self._weighed = sum(int(part.nbytes) for each in parts for part in each)
-        return self._weighed
+        return self._weight[0]
 
     @property
     def nbytes_shrunk(self) -> int:
         """What it would take without room for more rows."""
-        spare = len(self.ts) - len(self)
-        per_row = sum(c.itemsize for c in self._columns) + sum(i.row_bytes for i in self.indexes.values())
-        return self.nbytes - spare * per_row
+        return self._weight[1]
+
+    @property
+    def _weight(self) -> tuple[int, int]:
+        if self._weighed is None:
+            parts = (self._columns, self.indexes.values(), self.segments)
+            whole = sum(int(part.nbytes) for each in parts for part in each)
+            per_row = sum(c.itemsize for c in self._columns) + sum(i.row_bytes for i in self.indexes.values())
+            self._weighed = whole, whole - (len(self.ts) - len(self)) * per_row
+        return self._weighed
 
     @property
     def nbytes_of_rows(self) -> int:
