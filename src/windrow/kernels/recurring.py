@@ -1,6 +1,6 @@
 """Keys that come again: counts at several half-lives and on several streams, side by side in one sketch.
 
-As in `sketch.py` a key has one cell in each of four rows, and what others add on average is taken off; here
+As in `sketch.py` a key has one cell in each of three rows, and what others add on average is taken off; here
 a cell holds a count for every *trace*, a stream and a half-life, so that one look finds all of a key's.
 Counts are in units of their own that grow as what was counted fades. A key's expected rate is a sum over its
 traces, each with a weight, and a base that all keys have.
@@ -68,11 +68,10 @@ def rate(
         a = np.uint64(cell_of(mixed, 0, width) * traces)
         b = row + np.uint64(cell_of(mixed, 1, width) * traces)
         c = row + row + np.uint64(cell_of(mixed, 2, width) * traces)
-        d = row + row + row + np.uint64(cell_of(mixed, 3, width) * traces)
         found, seen = np.float32(base), np.float32(0.0)
         for trace in range(traces):
             t = np.uint64(trace)
-            count = count_of(flat[a + t], flat[b + t], flat[c + t], flat[d + t], kept, others[t])
+            count = count_of(flat[a + t], flat[b + t], flat[c + t], kept, others[t])
             seen += tells_lone[t] * count
             found += told[t] * (count if count < most[t] else most[t])
         alone = LONE
@@ -90,9 +89,9 @@ def look(cells: Any, totals: Any, units: Any, keys: Any, scales: int, own: int, 
     for k in range(len(keys)):
         mixed = mixed_key(keys[k])
         a, b = cells[0, cell_of(mixed, 0, width)], cells[1, cell_of(mixed, 1, width)]
-        c, d = cells[2, cell_of(mixed, 2, width)], cells[3, cell_of(mixed, 3, width)]
+        c = cells[2, cell_of(mixed, 2, width)]
         for t in range(traces):
-            count = count_of(a[t], b[t], c[t], d[t], kept, totals[t] / (width - 1)) * units[t]
+            count = count_of(a[t], b[t], c[t], kept, totals[t] / (width - 1)) * units[t]
             out[k, t] = count if own <= t < own + scales else min(count, 1.0)
 
 

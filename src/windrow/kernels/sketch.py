@@ -1,4 +1,4 @@
-"""A count-min sketch: counters of keys in bounded memory, four rows of `width` cells.
+"""A count-min sketch: counters of keys in bounded memory, three rows of `width` cells.
 
 A key has one cell in each row; collisions only add. What other keys add to a cell is the same on average for
 all cells of a row, so it can be taken off again.
@@ -17,8 +17,8 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 _R32 = np.uint64(32)
 _ODD = np.uint64(1)
 _LOW = np.uint64(0xFFFFFFFF)
-_HALF, _NOTHING = np.float32(0.5), np.float32(0.0)
-"""Narrow, so that counts stay as narrow as cells are."""
+_NOTHING = np.float32(0.0)
+"""Narrow, so that a count stays as narrow as its cells are."""
 
 
 @njit(cache=True, inline="always")
@@ -45,17 +45,16 @@ def add(cells: Any, keys: Any, amount: float) -> None:
 
 
 @njit(cache=True, inline="always")
-def count_of(a: Any, b: Any, c: Any, d: Any, kept: float, others: float) -> Any:
-    """Of a key with these four cells: the middle of them less the share of others, but never more than the
+def count_of(a: Any, b: Any, c: Any, kept: float, others: float) -> Any:
+    """Of a key with these three cells: the middle of them less the share of others, but never more than the
     least of them nor less than 0. The share is (total - count) / (width - 1) with `total` what all keys add
     up to; so `kept` is 1 + 1 / (width - 1), and `others` total / (width - 1). To take it off keeps the order
     of the cells."""
     # Not min and max, which look for NaN first.
     low, up = (a, b) if a < b else (b, a)
-    lower, upper = (c, d) if c < d else (d, c)
-    least = low if low < lower else lower
-    middle = (lower if low < lower else low) + (up if up < upper else upper)
-    count = _HALF * kept * middle - others
+    least = low if low < c else c
+    middle = up if up < c else c
+    count = kept * (middle if middle > low else low) - others
     count = count if count < least else least
     return count if count > _NOTHING else _NOTHING
 
@@ -71,7 +70,6 @@ def estimate(cells: Any, total: float, keys: Any, times: float, out: Any) -> Non
             cells[0, cell_of(mixed, 0, width)],
             cells[1, cell_of(mixed, 1, width)],
             cells[2, cell_of(mixed, 2, width)],
-            cells[3, cell_of(mixed, 3, width)],
             kept,
             others,
         )

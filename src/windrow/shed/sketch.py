@@ -10,7 +10,7 @@ import pyarrow as pa
 from windrow.kernels import sketch
 
 Array = np.ndarray
-ROWS = 4
+ROWS = 3
 SMALLEST_UNIT = 1e-6
 
 
