@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.holdings import Holdings
 from windrow.errors import QueryError
 from windrow.kernels.selecting import exempt, lifetimes, lowest
 from windrow.model.limit import MemoryLimit
@@ -21,6 +22,7 @@ from windrow.model.measurements import Quality
 from windrow.model.policy import Policy
 from windrow.shed.coming import Coming
 from windrow.shed.context import Context
+from windrow.shed.drawing import limits
 from windrow.shed.fairness import Fairness
 from windrow.shed.monitor import WATCH, Monitor, Watched
 from windrow.shed.needs import Needs
@@ -59,7 +61,7 @@ class Shedder:
         self.shed = [0] * len(context.schemas)
         """Rows evicted so far, per stream."""
         self._seed = context.query.seed
-        self._aliases = context.query.aliases
+        self._groups = limits(policy.split, 1.0, context.query.aliases)
         self._quanta = 0
         self._starts = [0] * len(context.schemas)
         self._now = 0
@@ -128,11 +130,11 @@ class Shedder:
 
     def settle(self, join: Join) -> None:
         """A quantum was evaluated: the policy learns, and what does not fit goes."""
-        over = max(self._excess(join)) > 0
+        over = max(self._held(join).excess) > 0
         if self._idle and not over:
             return
         views = [self._view(join, s) for s in range(len(join.windows))]
-        self.ranking.settle(views, Room(float(self.limit.size), self._costs(join)))
+        self.ranking.settle(views, Room(float(self.limit.size), self._held(join).costs))
         spent: list[Array | None] = [self.ranking.spent(view) for view in views]
         if over:
             spent = [join.of_no_use(stream, mask) for stream, mask in enumerate(spent)]
@@ -172,7 +174,7 @@ class Shedder:
         held = sum(map(len, join.windows))
         if rows == 0 or held <= 2 * LESSON:
             return 1, True
-        if max(self._filled(join)) > 0.5:
+        if max(self._held(join).filled) > 0.5:
             return 1, self._rng.random() < LESSONS
         chance = 2 * LESSON * rows / (held * min(rows, LESSON))
         lesson = max(1, rows // LESSON) if self._rng.random() < chance else 0
@@ -211,54 +213,24 @@ class Shedder:
             payload=lambda names, start: window.gather_from(window.first + start, names),
         )
 
-    def _sizes(self, join: Join) -> list[float]:
-        """What each window holds, in the limit's unit."""
-        if self.limit.kind == "rows":
-            return [float(len(window)) for window in join.windows]
-        return [float(window.nbytes_shrunk) for window in join.windows]
-
-    def _costs(self, join: Join) -> list[float]:
-        """What a row of each stream takes of the limit."""
-        sizes = self._sizes(join)
-        return [size / max(len(w), 1) for size, w in zip(sizes, join.windows, strict=True)]
-
-    def _freed_by_a_row(self, join: Join) -> list[float]:
-        """What becomes free of the limit when a row of each stream goes."""
-        if self.limit.kind == "rows":
-            return [1.0] * len(join.windows)
-        return [window.nbytes_of_rows / max(len(window), 1) for window in join.windows]
-
-    def _excess(self, join: Join) -> list[float]:
-        """How much must go: in all, or per stream where each has its own share."""
-        return [size - limit for size, limit in self._held_of(join)]
-
-    def _filled(self, join: Join) -> list[float]:
-        """The part of the memory that is used; in all, or per stream where each has its own share."""
-        return [size / max(limit, 1e-9) for size, limit in self._held_of(join)]
-
-    def _held_of(self, join: Join) -> list[tuple[float, float]]:
-        """What is held and what may be; in all, or per stream where each has its own share."""
-        sizes, split = self._sizes(join), self.policy.split
-        if split == "together":
-            return [(sum(sizes), float(self.limit.size))]
-        shares = [1.0 if isinstance(split, str) else float(split[a]) for a in self._aliases]
-        limits = [self.limit.size * s / sum(shares) for s in shares]
-        return list(zip(sizes, limits, strict=True))
+    def _held(self, join: Join) -> Holdings:
+        return Holdings(join.windows, self.limit, self._groups)
 
     def _make_room(self, join: Join, spent: Sequence[Array | None]) -> bool:
         """Lets go of the rows that are `spent` (masks), whether there is room or not, and of the lowest ranks
         as far as they do not fit; returns whether any went."""
-        wanted = self._excess(join)
+        held = self._held(join)
+        wanted = held.excess
         if max(wanted) <= 0 and all(mask is None for mask in spent):
             return False
-        costs = self._freed_by_a_row(join)
+        costs = held.freed_by_a_row
         gone = [
             np.zeros(len(window), bool) if mask is None else mask.copy()
             for window, mask in zip(join.windows, spent, strict=True)
         ]
         freed = [cost * np.count_nonzero(mask) for cost, mask in zip(costs, gone, strict=True)]
-        together = len(wanted) == 1
-        wanted = [wanted[0] - sum(freed)] if together else [w - f for w, f in zip(wanted, freed, strict=True)]
+        groups = zip(wanted, self._groups, strict=True)
+        wanted = [much - sum(freed[s] for s in streams) for much, (streams, _) in groups]
         if max(wanted) > 0:
             self._evict(join, wanted, costs, gone)
         for stream, leaving in enumerate(gone):
@@ -269,18 +241,17 @@ class Shedder:
     def _evict(
         self, join: Join, wanted: Sequence[float], costs: Sequence[float], gone: Sequence[Array]
     ) -> None:
-        """Adds to the masks of rows that go the lowest ranks, until so much of the limit's unit is free."""
+        """Adds to the masks of rows that go the lowest ranks, until so much of the limit's unit is free in
+        each group of streams."""
         views = [self._view(join, s) for s in range(len(join.windows))]
         watched = self._watching(views, costs)
         evicted = [np.zeros(len(view), bool) for view in views]
         for leaving, seen in zip(evicted, watched, strict=True):
             leaving[seen.leaving] = True
-        together = len(wanted) == 1
-        for group in [range(len(views))] if together else [[s] for s in range(len(views))]:
-            needed = wanted[0] if together else wanted[group[0]]
-            needed -= sum(costs[s] * len(watched[s].leaving) for s in group)
+        for much, (streams, _) in zip(wanted, self._groups, strict=True):
+            needed = much - sum(costs[s] * len(watched[s].leaving) for s in streams)
             if needed > 0:
-                self._give_up([views[s] for s in group], costs, needed, watched, gone, evicted)
+                self._give_up([views[s] for s in streams], costs, needed, watched, gone, evicted)
         self.ranking.thinned(views, evicted)
         for leaving, out in zip(evicted, gone, strict=True):
             out |= leaving
@@ -354,7 +325,7 @@ class Shedder:
 
     def need(self, join: Join) -> float:
         """What whole windows would take, in the limit's unit."""
-        costs, held = self._costs(join), self._sizes(join)
+        costs, held = self._held(join).costs, self._held(join).sizes
         found = 0.0
         for stream, window in enumerate(join.windows):
             whole = self._coming.in_window(stream, (window.span or 0) / 1e6)
@@ -365,7 +336,7 @@ class Shedder:
         """What to expect of how much memory, from what has been learned so far; with rows of each stream
         coming as fast as they do, or at these rates."""
         views = [self._view(join, s) for s in range(len(join.windows))]
-        known = self.ranking.known(views, Room(float(self.limit.size), self._costs(join)))
+        known = self.ranking.known(views, Room(float(self.limit.size), self._held(join).costs))
         if known is not None and rates is not None:
             known = [replace(k, rate=rate) for k, rate in zip(known, rates, strict=True)]
         return None if known is None else outlook(known, self.ranking, self._needs, views)

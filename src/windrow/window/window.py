@@ -93,10 +93,8 @@ class Window:
     @property
     def covers(self) -> int:
         """The window length in microseconds; where it is counted in rows, what they cover at present."""
-        if self.span is not None:
-            return self.span
-        if len(self) < 2:
-            return _SECOND
+        if self.span is not None or len(self) < 2:
+            return self.span or _SECOND
         held = self.ts[self.first : self.end]
         return max(1, int(held[-1] - held[0] if self.ordered else np.ptp(held)))
 
