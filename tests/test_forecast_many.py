@@ -11,6 +11,7 @@ import pytest
 
 import windrow as wr
 from windrow.planning.age import AgeCurve
+from windrow.shed.calibration import Calibration
 from windrow.shed.forecast import AddedForecast, Known
 from windrow.shed.joint_forecast import JointForecast
 
@@ -131,3 +132,32 @@ def test_whole_results_are_remembered_over_a_restart() -> None:
     after = wr.Operator.restore(operator.query, operator.snapshot()).forecast()
     assert before is not None and after is not None
     assert after.recall == pytest.approx(before.recall)
+
+
+def test_whole_results_are_remembered_with_the_ages_of_their_rows() -> None:
+    tables = keyed(0.5)
+    streams = {alias: wr.Stream("ts", f"{SPAN} s") for alias in tables}
+    operator = wr.Operator(wr.Query(streams, EQUAL, memory="5000 rows"))
+    for begin in range(12):
+        operator.process(between(tables, begin, begin + 1))
+    restored = wr.Operator.restore(operator.query, operator.snapshot())
+    for each in (operator, restored):
+        join = each._join
+        assert join is not None and join.shedder is not None and join.shedder._needs is not None
+        views = [join.shedder._view(join, stream) for stream in range(3)]
+        needs = join.shedder._needs
+        ages = needs.scores(views, lambda view, rows: view.ages(rows))
+        assert np.all((ages >= 0) & (ages <= 12))
+        # A result is as old as its newest row, and the others were older than that by what is remembered.
+        newest = ages.min(axis=1, keepdims=True)
+        stored = ~np.isnan(needs.ages)
+        assert np.allclose((ages - newest)[stored], needs.ages[stored])
+
+
+def test_rows_without_a_score_are_a_group_of_their_own() -> None:
+    calibration = Calibration(4, 4.0, scored=True)
+    scores = np.array([0.0, 5e-324, 1e-9, 1.0, 1e9])
+    assert np.searchsorted(calibration.groups()[2], scores).tolist() == [0] * 5  # before there is a scale
+    calibration.lived(np.ones(64), np.zeros(64, np.int64), SECOND, 1.0, 1.0, 10.0)
+    group = np.searchsorted(calibration.groups()[2], scores)
+    assert group[0] == 0 and group[1:].tolist() == [1, 1, 12, 24]

@@ -31,6 +31,8 @@ class Needs:
         """Seconds, by result and stream; NaN of the row that completed the result."""
         self.weights = np.empty(0)
         """How many results each stands for."""
+        self._times = np.empty((0, streams), np.int64)
+        """Event times of the rows, by result and stream: policies ask how old rows are now."""
         self._words: list[list[Array]] = [[] for _ in range(streams)]
         """Per stream, the predicate's words of the rows."""
 
@@ -40,25 +42,29 @@ class Needs:
     def add(self, found: Found) -> None:
         """Remembers some results of a probe."""
         which = np.arange(len(found) // SOME // 2, len(found), max(1, len(found) // SOME))
-        ages = []
+        ages, times = [], []
         for s, (view, rows, stored) in enumerate(zip(found.views, found.rows, found.stored, strict=True)):
             own = rows[which]
-            ages.append(np.where(stored[which], (found.newest[which] - view.ts[own]) / 1e6, np.nan))
+            times.append(view.ts[own])
+            ages.append(np.where(stored[which], (found.newest[which] - times[s]) / 1e6, np.nan))
             before = self._words[s] or [words[:0] for words in view.words]
             self._words[s] = [_lately(b, words[own]) for b, words in zip(before, view.words, strict=True)]
         self.ages = _lately(self.ages, np.stack(ages, axis=1))
+        self._times = _lately(self._times, np.stack(times, axis=1))
         self.weights = _lately(self.weights, np.full(len(which), len(found) / len(which)))
 
     def scores(self, views: Sequence[View], score: Callable[[View, Array], Array]) -> Array:
         """By result and stream, what a policy tells rows apart by, as it sees them now."""
         rows = np.arange(len(self))
-        seen = [replace(v, ts=rows, words=words) for v, words in zip(views, self._words, strict=True)]
+        known = zip(views, self._times.T, self._words, strict=True)
+        seen = [replace(view, ts=times, words=words) for view, times, words in known]
         return np.stack([score(view, rows) for view in seen], axis=1)
 
     def save(self) -> pa.RecordBatch:
         columns: dict[str, Any] = {"weight": self.weights}
         for s, words in enumerate(self._words):
             columns[f"age {s}"] = np.ascontiguousarray(self.ages[:, s])
+            columns[f"time {s}"] = np.ascontiguousarray(self._times[:, s])
             columns |= {f"word {s} {k}": each for k, each in enumerate(words)}
         return pa.record_batch(columns)
 
@@ -67,6 +73,7 @@ class Needs:
         streams = range(len(self._words))
         self.weights = named["weight"]
         self.ages = np.stack([named[f"age {s}"] for s in streams], axis=1)
+        self._times = np.stack([named[f"time {s}"] for s in streams], axis=1)
         self._words = [
             [each for name, each in named.items() if name.startswith(f"word {s} ")] for s in streams
         ]
