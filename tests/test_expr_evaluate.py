@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -193,13 +194,13 @@ def duck() -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def same(ours: object, theirs: object) -> bool:
+def same(ours: Any, theirs: Any) -> bool:
     if isinstance(ours, float) or isinstance(theirs, float):
         return (
             ours is not None
             and theirs is not None
             and math.isclose(float(ours), float(theirs), rel_tol=1e-12, abs_tol=1e-12)
-        )  # type: ignore[arg-type]
+        )
     return ours == theirs
 
 

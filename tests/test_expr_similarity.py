@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -18,11 +20,11 @@ def run(name: str, left: pa.Array, right: pa.Array) -> list:
     return evaluate(parse(f"{name}(a.v, b.v)", ["a", "b"]), columns, len(left), {}).to_pylist()
 
 
-def random_lists(rng: random.Random, draw: object, rows: int = 300, longest: int = 50) -> list:
+def random_lists(rng: random.Random, draw: Callable[[], Any], rows: int = 300, longest: int = 50) -> list:
     return [
         None if rng.random() < 0.1 else [draw() for _ in range(rng.randint(0, rng.choice([3, longest])))]
         for _ in range(rows)
-    ]  # type: ignore[operator]
+    ]
 
 
 def overlap(x: list | None, y: list | None) -> int | None:
@@ -48,10 +50,12 @@ ELEMENTS = [
 
 @pytest.mark.parametrize(("draw", "kind"), ELEMENTS)
 @pytest.mark.parametrize("layout", [pa.list_, pa.large_list])
-def test_sets(draw: object, kind: pa.DataType, layout: object) -> None:
+def test_sets(
+    draw: Callable[[random.Random], Any], kind: pa.DataType, layout: Callable[[pa.DataType], pa.DataType]
+) -> None:
     rng = random.Random(3)
-    x, y = (random_lists(rng, lambda: draw(rng)) for _ in range(2))  # type: ignore[operator]
-    left, right = pa.array(x, layout(kind)), pa.array(y, pa.list_(kind))  # type: ignore[operator]
+    x, y = (random_lists(rng, lambda: draw(rng)) for _ in range(2))
+    left, right = pa.array(x, layout(kind)), pa.array(y, pa.list_(kind))
     for start in (0, 17):
         pairs = list(zip(x[start:], y[start:], strict=True))
         assert run("overlap", left.slice(start), right.slice(start)) == [overlap(p, q) for p, q in pairs]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 import random
+from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -159,8 +161,8 @@ def holds(atom: Atom, x: int | float, y: int | float) -> bool:
 
 
 def _random_columns(rng: random.Random, rows: int) -> dict[str, pa.Array]:
-    def column(draw: object, kind: pa.DataType) -> pa.Array:
-        return pa.array([None if rng.random() < 0.1 else draw() for _ in range(rows)], kind)  # type: ignore[operator]
+    def column(draw: Callable[[], Any], kind: pa.DataType) -> pa.Array:
+        return pa.array([None if rng.random() < 0.1 else draw() for _ in range(rows)], kind)
 
     moment = 1_700_000_000_000_000
     return {

@@ -11,6 +11,7 @@ import pytest
 
 import windrow as wr
 from windrow.planning.age import AgeCurve
+from windrow.shed.calibration import Calibration
 from windrow.shed.forecast import AddedForecast, Known
 from windrow.shed.joint_forecast import JointForecast
 
@@ -78,12 +79,13 @@ EQUAL, NEAR = "a.k = b.k and b.k = c.k", "abs(a.x - b.x) < 0.5 and abs(b.x - c.x
     ("policy", "on", "data"),
     [
         ("auto", EQUAL, lambda: keyed(0.5)),
+        ("auto", EQUAL, lambda: keyed(0.5, alike=False)),
         ("frequency", EQUAL, lambda: keyed(0.5)),
         ("frequency", EQUAL, lambda: keyed(0.5, alike=False)),
         ("auto", NEAR, lambda: lagging(0, 2, 4)),
         ("age", NEAR, lambda: lagging(3, 0, 1)),
     ],
-    ids=["keys", "keys by frequency", "unlike keys by frequency", "lags", "lags by age"],
+    ids=["keys", "unlike keys", "keys by frequency", "unlike keys by frequency", "lags", "lags by age"],
 )
 def test_what_is_explained_of_three_streams_comes_true(
     policy: str, on: str, data: Callable[[], Tables]
@@ -131,3 +133,12 @@ def test_whole_results_are_remembered_over_a_restart() -> None:
     after = wr.Operator.restore(operator.query, operator.snapshot()).forecast()
     assert before is not None and after is not None
     assert after.recall == pytest.approx(before.recall)
+
+
+def test_rows_without_a_score_are_a_group_of_their_own() -> None:
+    calibration = Calibration(4, 4.0, scored=True)
+    scores = np.array([0.0, 5e-324, 1e-9, 1.0, 1e9])
+    assert np.searchsorted(calibration.groups()[2], scores).tolist() == [0] * 5  # before there is a scale
+    calibration.lived(np.ones(64), np.zeros(64, np.int64), SECOND, 1.0, 1.0, 10.0)
+    group = np.searchsorted(calibration.groups()[2], scores)
+    assert group[0] == 0 and group[1:].tolist() == [1, 1, 12, 24]

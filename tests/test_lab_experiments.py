@@ -97,6 +97,14 @@ def test_run_writes_and_exits_with_success(tmp_path):
     ]
 
 
+def test_run_says_so_where_nothing_is_claimed(tmp_path, monkeypatch):
+    real = experiments.find("multijoin-table3")
+    monkeypatch.setattr(experiments, "find", lambda name: replace(real, claims=(), assess=lambda rows: []))
+    ran = CliRunner().invoke(app, ["run", "multijoin-table3", "--quick", "--out", str(tmp_path)])
+    assert ran.exit_code == 0, ran.output
+    assert "makes no claim" in ran.output and "measured" not in ran.output
+
+
 def test_run_exits_with_1_when_a_claim_is_missed(tmp_path, monkeypatch):
     real = experiments.find("multijoin-table3")
     claim = Claim("M1", "what is not so", 0, False)

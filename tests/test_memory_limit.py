@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -79,9 +80,9 @@ def calls(count: int, rows: int = 200, keys: int = 20, seed: int = 0) -> list[di
     return made
 
 
-def two(memory: str | None, shed: str | Policy = "fifo", **more: object) -> wr.Query:
+def two(memory: str | int | None, shed: str | Policy = "fifo", **more: Any) -> wr.Query:
     streams = {alias: wr.Stream("ts", "20 seconds") for alias in "ab"}
-    return wr.Query(streams, on="a.k = b.k", memory=memory, shed=shed, **more)  # type: ignore[arg-type]
+    return wr.Query(streams, on="a.k = b.k", memory=memory, shed=shed, **more)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -196,9 +197,9 @@ def test_memory_is_divided_as_asked() -> None:
         ({"memory": "9 rows", "shed": 3}, "expected one policy"),
     ],
 )
-def test_limits_that_make_no_sense(options: dict[str, object], message: str) -> None:
+def test_limits_that_make_no_sense(options: dict[str, Any], message: str) -> None:
     with pytest.raises(QueryError, match=message):
-        two(**options)  # type: ignore[arg-type]
+        two(**options)
 
 
 @pytest.mark.parametrize("policy", ["auto", "fifo", "uniform"])
@@ -223,9 +224,9 @@ def test_a_sample_needs_a_limit(name: str) -> None:
         ({"monitor": 0.9}, "from 0 to 0.5, got 0.9"),
     ],
 )
-def test_policies_that_make_no_sense(options: dict[str, object], message: str) -> None:
+def test_policies_that_make_no_sense(options: dict[str, Any], message: str) -> None:
     with pytest.raises(QueryError, match=message):
-        POLICIES["fifo"](**options)  # type: ignore[arg-type]
+        POLICIES["fifo"](**options)
 
 
 def test_shares_are_for_the_streams_there_are() -> None:

@@ -123,11 +123,15 @@ def test_settings_can_be_replaced(file, tmp_path, monkeypatch):
         ("[join]", "[join]\ncross = 1", "join: cross: expected true or false, got 1"),
         ("[join]", "[join]\nmemory = '1 fish'", "join: memory: expected '256 MiB'"),
         ("[join]", "[join]\nmemory = '1 MiB'\nshed = 'aeg'", "join: shed: .*Did you mean 'age'"),
-        ("[join]", "[join]\nmemory = '1 MiB'\nshed = {policy = 'age', bucket = 3}", "Did you mean 'buckets'"),
+        (
+            "[join]",
+            "[join]\nmemory = '1 MiB'\nshed = {policy = 'age', bucket = 3}",
+            "toml: join.shed: unknown .*'buckets'",
+        ),
         (
             "[join]",
             "[join]\nmemory = '1 MiB'\nshed = {policy = 'age', buckets = 0}",
-            "buckets must be a number",
+            "toml: join: shed age: buckets must be a number",
         ),
         ("[join]", "[join", "is not valid TOML: "),
     ],

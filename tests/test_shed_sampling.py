@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,10 +36,10 @@ def rows_of(seed: int, rows: int, keys: int, copies: int = 1, seconds: int = 60)
     )
 
 
-def query(aliases: str, **more: object) -> wr.Query:
+def query(aliases: str, **more: Any) -> wr.Query:
     streams = {alias: wr.Stream("ts", WITHIN) for alias in aliases}
     on = " and ".join(f"{a}.k = {b}.k" for a, b in pairwise(aliases))
-    return wr.Query(streams, on=on, **more)  # type: ignore[arg-type]
+    return wr.Query(streams, on=on, **more)
 
 
 def column(results: pa.Table, alias: str, name: str) -> np.ndarray:
@@ -145,7 +147,8 @@ def test_the_quantum_does_not_change_the_sample(aliases: str, policy: Policy) ->
     if policy.name == "uniform" and aliases == "abc":
         return
     if isinstance(policy, PpsCluster):
-        policy = PpsCluster(expected={a: policy.expected[a] for a in aliases})  # type: ignore[index]
+        assert policy.expected is not None
+        policy = PpsCluster(expected={a: policy.expected[a] for a in aliases})
     if isinstance(policy, Uniform) and policy.model is None:
         policy = Uniform(p=0.3, monitor=0, expected={a: dict.fromkeys(range(8), 4.0) for a in aliases})
     data = {alias: rows_of(k, 80, 8) for k, alias in enumerate(aliases)}
@@ -288,7 +291,7 @@ def test_weights_and_clusters_are_what_an_estimate_needs() -> None:
         (lambda: query("ab", shed="cluster"), "give memory="),
     ],
 )
-def test_wrong_settings_are_refused(wrong, told: str) -> None:
+def test_wrong_settings_are_refused(wrong: Callable[[], object], told: str) -> None:
     with pytest.raises(QueryError, match=told.replace("(", r"\(")):
         wrong()
 

@@ -58,7 +58,8 @@ def test_the_recall_of_importance_is_known() -> None:
     share = quality.importance / true
     assert share < 0.7
     assert quality.importance_recall == pytest.approx(share, rel=0.15)
-    assert quality.importance_low < quality.importance_recall < quality.importance_high  # type: ignore[operator]
+    assert quality.importance_low is not None and quality.importance_high is not None
+    assert quality.importance_low < quality.importance_recall < quality.importance_high
     assert quality.importance_recall > quality.recall
 
 

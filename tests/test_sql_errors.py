@@ -59,6 +59,8 @@ WRONG = [
     ("SELECT a.x FROM a, b WINDOW 1 s WITH (memory = 1, memory = 2)", "memory", "stands here twice"),
     ("SELECT a.x FROM a, b WINDOW 1 s WITH (shed = 'aeg')", "shed = 'aeg'", "Did you mean 'age'?"),
     ("SELECT a.x FROM a, b WINDOW 1 s WITH (shed = importnce(by = 1))", "importnce", "'importance'?"),
+    ("SELECT a.x FROM a, b WINDOW 1 s WITH (shed = age(buckets = 0))", "age", "6: shed age: buckets must be"),
+    ("SELECT a.x FROM a, b WINDOW 1 s WITH (shed = age(3))", "age", ": shed age: takes settings by name"),
     ("SELECT a.x FROM a, b WINDOW 1 s WITH (shed = importance(bye = 'b.x'))", "importance", "'by'?"),
     ("SELECT a.x FROM a, b WINDOW 1 s WITH (late = 7)", "7", "expected a duration"),
     ("SELECT a.x FROM a, b WINDOW 1 s WITH (cross = 'yes')", "'yes'", "expected TRUE or FALSE"),

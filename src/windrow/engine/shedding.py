@@ -117,7 +117,7 @@ class Shedder:
         if self.monitor:
             self.monitor.found(found, worth)
         if self._needs is not None and self._lesson:
-            self._needs.add(found)
+            self._needs.add(found, ranking.scores)
         return chosen
 
     def weights(self, join: Join, partials: Partials) -> Array:

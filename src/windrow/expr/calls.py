@@ -37,6 +37,7 @@ def call_builtin(name: str, operands: Sequence[Operand], functions: Mapping[str,
     try:
         return builtin.call(*operands)
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        # Which types a function takes Arrow knows best; its words name kernels, not what the query says.
         given = ", ".join(str(o) for o in operands)
         raise QueryError(f"on: {name.lower()} cannot be computed of {given}") from None
 
@@ -65,6 +66,7 @@ def _answer(name: str, function: Function, answer: object, length: int) -> pa.Ar
         array = answer if isinstance(answer, pa.Array) else pa.array(answer, function.returns)
         array = array if array.type.equals(function.returns) else array.cast(function.returns)
     except (pa.ArrowException, TypeError, ValueError) as error:
+        # An answer of another type than was promised is the function's fault: say whose.
         raise DataError(
             f"function '{name}' is to return {function.returns}, which its answer is not: {error}; "
             "state the type with wr.Function(call, returns=...)"

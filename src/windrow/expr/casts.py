@@ -28,8 +28,10 @@ def _arrow_cast(value: Value, kind: pa.DataType) -> Value:
     try:
         return pc.cast(value, kind)
     except pa.ArrowInvalid:
+        # A value of the batch cannot be cast, and Arrow refuses them all: only that one becomes null.
         return _cast_each(value, kind)
     except pa.ArrowNotImplementedError:
+        # No value of the type can: the query is wrong, which Arrow says in terms of its kernels.
         raise QueryError(f"on: cannot cast {value.type} to {kind}") from None
 
 
@@ -99,4 +101,5 @@ def _cast_one(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
     try:
         return pc.cast(value, kind)
     except pa.ArrowInvalid:
+        # As the module says: text that is no number, a number out of range.
         return pa.scalar(None, kind)

@@ -69,6 +69,7 @@ def compare(op: str, left: Operand, right: Operand) -> Value:
     try:
         return _COMPARE[op](x, y)
     except pa.ArrowNotImplementedError:
+        # Types that Arrow does not order, such as lists: told as the query names them, not by kernel.
         raise QueryError(f"on: cannot compare {left} with {right}") from None
 
 

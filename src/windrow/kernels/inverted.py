@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from windrow.kernels.probing import gallop, lower, upper
+from windrow.kernels.probing import lower, lower_near, upper
 
 _SHORT = 32
 
@@ -105,7 +105,7 @@ def _lists(wanted: Any, tokens: Any, starts: Any, postings: Any, a: int, b: int,
     count = 0
     at = 0
     for token in wanted:
-        at = gallop(tokens, at, token)
+        at = lower_near(tokens, at, len(tokens), token, at)
         if at == len(tokens):
             break
         if tokens[at] == token:

@@ -134,17 +134,20 @@ def upper(values: Any, lo: int, hi: int, value: Any) -> int:
     return lo
 
 
-@njit(cache=True)
-def gallop(values: Any, start: int, value: Any) -> int:
-    """First position from `start` on whose entry is >= value, in steps that double: cheap if it is near."""
-    size = len(values)
-    if start >= size or values[start] >= value:
-        return start
-    lo, step = start, 1
-    while lo + step < size and values[lo + step] < value:
-        lo += step
+@njit(cache=True, inline="always")
+def lower_near(values: Any, lo: int, hi: int, value: Any, guess: int) -> int:
+    """First position in lo..hi whose entry is >= value, in steps that double from a guess: cheap if near."""
+    at = min(max(guess, lo), hi)
+    step = 1
+    if at < hi and values[at] < value:
+        while at + step < hi and values[at + step] < value:
+            at += step
+            step <<= 1
+        return lower(values, at + 1, min(at + step, hi), value)
+    while at - step >= lo and values[at - step] >= value:
+        at -= step
         step <<= 1
-    return lower(values, lo + 1, min(lo + step, size), value)
+    return lower(values, max(at - step, lo), at, value)
 
 
 @njit(cache=True, nogil=True)
@@ -176,7 +179,7 @@ def probe_sorted(
     for j in range(state[0], len(order)):
         i = order[j]
         if k < 0:
-            begin = gallop(run_keys, begin, low[i])
+            begin = lower_near(run_keys, begin, size, low[i], begin)
             k = begin
         since = oldest[i]
         until = latest[i]

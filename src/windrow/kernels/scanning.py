@@ -15,26 +15,10 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from windrow.kernels.probing import lower
+from windrow.kernels.probing import lower_near
 
 _BLOCK = 256
 _PART = 32
-
-
-@njit(cache=True)
-def lower_near(values: Any, lo: int, hi: int, value: Any, guess: int) -> int:
-    """First position in lo..hi whose entry is >= value, in steps that double from a guess: cheap if near."""
-    at = min(max(guess, lo), hi)
-    step = 1
-    if at < hi and values[at] < value:
-        while at + step < hi and values[at + step] < value:
-            at += step
-            step <<= 1
-        return lower(values, at + 1, min(at + step, hi), value)
-    while at - step >= lo and values[at - step] >= value:
-        at -= step
-        step <<= 1
-    return lower(values, max(at - step, lo), at, value)
 
 
 @njit(cache=True, inline="always")

@@ -67,7 +67,7 @@ def run_all(
             bar = progress.add_task(experiment.name, total=len(experiment.tasks(size)))
             outcome = run_experiment(experiment, size, cores, _advancing(progress, bar))
         save(experiment, outcome, out)
-        console.print(claims_table(experiment, outcome))
+        console.print(claims_table(experiment, outcome) if outcome.claims else _no_claims(experiment))
         console.print(f"[dim]{out / experiment.name}.json, .png[/dim]\n")
         outcomes.append(outcome)
     return outcomes
@@ -93,6 +93,10 @@ def claims_table(experiment: Experiment, outcome: Outcome) -> Table:
         holds = "[green]yes[/green]" if claim.holds else "[red]no[/red]"
         table.add_row(claim.id, claim.says, shown(claim.measured), holds)
     return table
+
+
+def _no_claims(experiment: Experiment) -> str:
+    return f"{experiment.name}: {experiment.title}. It makes no claim: its figure is for you to judge."
 
 
 def shown(measured: object) -> str:

@@ -45,7 +45,8 @@ class Quality:
     variance: float = 0.0
     unit: float = 0.0
     """What one row more would stand for, had it been seen among those that tell what is missed: where nothing
-    missed was seen, something may be all the same. 0 if nothing was ever left out for lack of time."""
+    missed was seen, something may be all the same. 0 if nothing was ever left out, for lack of memory or of
+    time."""
     importance: float | None = None
     """Total importance of the results."""
     importance_recall: float | None = None

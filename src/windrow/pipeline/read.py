@@ -194,7 +194,7 @@ def _query(tables: Sequence[Section], join: Section) -> Query:
         )
     except QueryError as error:
         told = str(error)
-        raise QueryError(told if told.startswith("stream") else f"join: {told}") from None
+        raise QueryError(told if told.startswith(("stream", "join.")) else f"join: {told}") from None
 
 
 def _policy(join: Section) -> Any:

@@ -207,10 +207,15 @@ class Calibration:
 
     def groups(self) -> tuple[Array, Array, Array]:
         """By step: how much more than others its rows find, and the part of the arriving rows in it; and the
-        scores that lie between the steps."""
+        scores that lie between the steps: step 0 is of rows without a score, and of all before there is a
+        scale."""
         middle, reach = self._scale
         between = middle + ((np.arange(2 * reach) + 0.5 - reach) * 2.0**23).astype(np.int32)
         edges = np.maximum(between, 0).view(np.float32)
+        if middle == 0:
+            edges[:] = np.inf
+        else:
+            edges[:1] = 0.0
         return self.rates().by_step, self._came / max(float(self._came.sum()), 1e-300), edges
 
     def priority(self, scores: Array, ts: Array, now: int) -> Array:

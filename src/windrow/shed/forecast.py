@@ -11,7 +11,7 @@ these rows are taken as independent.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -36,6 +36,24 @@ class Known:
     """The part of the rows in each group."""
     edges: Array = field(default_factory=lambda: np.empty(0))
     """The scores between which the groups are, ascending: one less than groups."""
+
+    def ratio(self, scores: Array) -> Array:
+        """How much more than others rows of these scores find, told apart within groups too: from edge to
+        edge it is a power of the score. Rows of the first group, which may have no score, are alike."""
+        by_group = self.ratios[np.searchsorted(self.edges, scores)]
+        inner = self.edges > 0
+        if inner.sum() < 2:
+            return by_group
+        rise = np.log2(np.maximum(self.ratios, 1e-300))
+        at_edges = (rise[:-1] + rise[1:])[inner] / 2
+        between = np.interp(np.log2(np.maximum(scores, 1e-300)), np.log2(self.edges[inner]), at_edges)
+        return np.where(scores <= self.edges[0], by_group, 2.0**between)
+
+    def among(self, scores: Array) -> Known:
+        """As it is known, with finer groups, by `ratio`, and the parts of the rows in them as among rows of
+        these scores."""
+        ratios, shares, edges = groups(self.ratio(scores), np.ones(len(scores)))
+        return replace(self, ratios=ratios, shares=shares, edges=edges)
 
 
 @dataclass(frozen=True, eq=False)

@@ -151,6 +151,7 @@ def _bind_table(table: Lookup, alias: str, context: Context, where: str) -> _Tab
     try:
         keys = pa.array(list(table.values), kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        # Arrow tells which value it refused, not which table it was in and of what type the column is.
         raise QueryError(
             f"{where} of '{alias}': column '{name}' is {kind}, its values cannot be {list(table.values)}"
         ) from None

@@ -9,8 +9,7 @@ that lost two rows are next to never seen, and what is left would look as if not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,45 +30,38 @@ class Needs:
         """Seconds, by result and stream; NaN of the row that completed the result."""
         self.weights = np.empty(0)
         """How many results each stands for."""
-        self._words: list[list[Array]] = [[] for _ in range(streams)]
-        """Per stream, the predicate's words of the rows."""
+        self.scores = np.empty((0, streams))
+        """By result and stream, what the policy told rows apart by when the result was found: before it learned
+        of it, as it will be with results to come."""
 
     def __len__(self) -> int:
         return len(self.weights)
 
-    def add(self, found: Found) -> None:
-        """Remembers some results of a probe."""
+    def add(self, found: Found, score: Callable[[View, Array], Array]) -> None:
+        """Remembers some results of a probe, with what the policy tells their rows apart by."""
         which = np.arange(len(found) // SOME // 2, len(found), max(1, len(found) // SOME))
-        ages = []
-        for s, (view, rows, stored) in enumerate(zip(found.views, found.rows, found.stored, strict=True)):
+        ages, scores = [], []
+        for view, rows, stored in zip(found.views, found.rows, found.stored, strict=True):
             own = rows[which]
             ages.append(np.where(stored[which], (found.newest[which] - view.ts[own]) / 1e6, np.nan))
-            before = self._words[s] or [words[:0] for words in view.words]
-            self._words[s] = [_lately(b, words[own]) for b, words in zip(before, view.words, strict=True)]
+            scores.append(score(view, own))
         self.ages = _lately(self.ages, np.stack(ages, axis=1))
+        self.scores = _lately(self.scores, np.stack(scores, axis=1))
         self.weights = _lately(self.weights, np.full(len(which), len(found) / len(which)))
-
-    def scores(self, views: Sequence[View], score: Callable[[View, Array], Array]) -> Array:
-        """By result and stream, what a policy tells rows apart by, as it sees them now."""
-        rows = np.arange(len(self))
-        seen = [replace(v, ts=rows, words=words) for v, words in zip(views, self._words, strict=True)]
-        return np.stack([score(view, rows) for view in seen], axis=1)
 
     def save(self) -> pa.RecordBatch:
         columns: dict[str, Any] = {"weight": self.weights}
-        for s, words in enumerate(self._words):
+        for s in range(self.ages.shape[1]):
             columns[f"age {s}"] = np.ascontiguousarray(self.ages[:, s])
-            columns |= {f"word {s} {k}": each for k, each in enumerate(words)}
+            columns[f"score {s}"] = np.ascontiguousarray(self.scores[:, s])
         return pa.record_batch(columns)
 
     def load(self, part: pa.RecordBatch) -> None:
         named = {name: part.column(name).to_numpy().copy() for name in part.schema.names}
-        streams = range(len(self._words))
+        streams = range(self.ages.shape[1])
         self.weights = named["weight"]
         self.ages = np.stack([named[f"age {s}"] for s in streams], axis=1)
-        self._words = [
-            [each for name, each in named.items() if name.startswith(f"word {s} ")] for s in streams
-        ]
+        self.scores = np.stack([named[f"score {s}"] for s in streams], axis=1)
 
 
 def _lately(before: Array, new: Array) -> Array:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
+
 from windrow.planning.allocation import RecallCurve, Unit
 from windrow.shed.forecast import AddedForecast, Known
 from windrow.shed.joint_forecast import JointForecast
@@ -35,5 +37,7 @@ def outlook(
     """From what is known of each stream and, of three and more, of results as a whole."""
     if ranking is None or needs is None or len(needs) < ENOUGH:
         return AddedForecast(streams)
-    scores = needs.scores(views, ranking.scores)
-    return JointForecast(streams, needs.ages, scores, needs.weights, bool(ranking.responds))
+    held = [ranking.scores(view, np.arange(0, len(view), view.sparse)) for view in views]
+    scores = np.stack([known.ratio(own) for known, own in zip(streams, needs.scores.T, strict=True)], axis=1)
+    finer = [known.among(own) for known, own in zip(streams, held, strict=True)]
+    return JointForecast(finer, needs.ages, scores, needs.weights, bool(ranking.responds))

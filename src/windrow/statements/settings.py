@@ -76,7 +76,9 @@ def read_settings(text: Text, node: exp.Expr | None, known: tuple[str, ...] | No
         try:
             values[name] = _checked(name, _value(option.expression), known is not None)
         except QueryError as error:
-            raise text.at(f"{name}: {error}", option.expression) from None
+            told = str(error)  # a policy's own mistakes open with "shed age: "
+            told = told if told.startswith(f"{name} ") else f"{name}: {told}"
+            raise text.at(told, option.expression) from None
         spans[name] = span_of(option)
     return Settings(values, spans)
 
@@ -121,8 +123,8 @@ def _policy(node: exp.Anonymous) -> Policy | TimePolicy:
     given: dict[str, Any] = {}
     for part in node.expressions:
         if not isinstance(part, exp.EQ) or not isinstance(part.this, exp.Column):
-            raise QueryError(f"{name}(...) takes settings by name, such as {settings[-1]} = ...")
+            raise QueryError(f"shed {name}: takes settings by name, such as {settings[-1]} = ...")
         if part.this.name not in settings:
-            raise QueryError(f"{name}: {unknown('setting', part.this.name, settings)}")
+            raise QueryError(f"shed {name}: {unknown('setting', part.this.name, settings)}")
         given[part.this.name] = _value(part.expression)
     return SHED[name](**given)
