@@ -91,6 +91,26 @@ def test_negative_and_infinite_importance_is_refused(value: float) -> None:
         operator.process({"a": rows, "b": rows})
 
 
+@pytest.mark.parametrize("shed", [Greedy, Importance, wr.Auto])
+def test_a_state_is_used_with_another_importance(shed: type[Any]) -> None:
+    """All rows are judged anew by it, those held too; what was said while the query ran no longer counts."""
+    first, rest = feeds("ab", 200), feeds("ab", 20, seed=5, start=200)
+    described = query("ab", 60, shed(by={"a": "a.imp"}), within=400)
+    operator = wr.Operator(described)
+    operator.process(first)
+    operator.control({"at": 0, "importance": {"a": "a.imp * 3"}})
+    now = replace(described, shed=shed(by={"a": "a.imp + 1", "b": "b.imp"}))
+    restored = wr.Operator.restore(now, operator.snapshot())
+    restored.process(rest)
+    for stream, more in enumerate((1, 0)):
+        held = view(restored, stream)
+        (imp,) = held.payload(("imp",), 0)
+        assert held.ts.min() < 200 * SECOND < held.ts.max()
+        assert ranking(restored).importance(held).tolist() == [value + more for value in imp.to_pylist()]
+    with pytest.raises(wr.StateError, match="another query"):
+        wr.Operator.restore(replace(described, shed="auto"), operator.snapshot())
+
+
 # --- Wrong from the start --------------------------------------------------------------------------------
 
 SCHEMA = pa.schema({"ts": pa.timestamp("us"), "k": pa.int64(), "imp": pa.float64(), "text": pa.string()})

@@ -58,8 +58,11 @@ class Policy:
         return None
 
     def described(self) -> dict[str, Any]:
-        """As plain values: what must be the same for a stored state to be used again."""
+        """As plain values: what must be the same for a stored state to be used again. An importance may be
+        another one, for that is how a query goes on that met a row its expression was not made for."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
+        if values.get("by") is not None:
+            values["by"] = "given"
         plain = {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
         return {"policy": self.name, **{k: repr(v) for k, v in plain.items() if k != "monitor"}}
 

@@ -46,7 +46,8 @@ class Known:
             return by_group
         rise = np.log2(np.maximum(self.ratios, 1e-300))
         at_edges = (rise[:-1] + rise[1:])[inner] / 2
-        between = np.interp(np.log2(np.maximum(scores, 1e-300)), np.log2(self.edges[inner]), at_edges)
+        logs = np.log2(np.maximum(scores.astype(np.float64), 1e-300))
+        between = np.interp(logs, np.log2(self.edges[inner]), at_edges)
         return np.where(scores <= self.edges[0], by_group, 2.0**between)
 
     def among(self, scores: Array) -> Known:

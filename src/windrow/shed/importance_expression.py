@@ -99,7 +99,8 @@ class ImportanceFunction:
         if wrong >= 0:
             raise DataError(
                 f"stream '{term.alias}': importance must be a number from 0, got {values[wrong]:g} of "
-                f"{term.text}; bound it in the expression, for example greatest({term.text}, 0)"
+                f"{term.text}; bound it in the expression, for example greatest({term.text}, 0), and start "
+                "again: what is stored is used with another importance, too"
             )
         return values, missing
 

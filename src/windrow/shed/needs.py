@@ -31,8 +31,8 @@ class Needs:
         self.weights = np.empty(0)
         """How many results each stands for."""
         self.scores = np.empty((0, streams))
-        """By result and stream, what the policy told rows apart by when the result was found: before it learned
-        of it, as it will be with results to come."""
+        """By result and stream, what the policy told rows apart by when the result was found: before it
+        learned of it, as it will be with results to come."""
 
     def __len__(self) -> int:
         return len(self.weights)

@@ -46,6 +46,8 @@ class ValuedRanking(Ranking):
         self._where = f"shed {name}: by"
         self._combine = combine
         self._context = context
+        self._given = by_to_plain(by)
+        """The query's own function, which holds until it is changed."""
         self._versions = [_Version(None, by, ImportanceFunction(by, context, self._where))]
         self._judged_by = [0] * len(context.schemas)
         """Per stream, which version its rows were judged by."""
@@ -139,6 +141,7 @@ class ValuedRanking(Ranking):
         plain = {
             "total": self.total,
             "missing": self.missing,
+            "given": self._given,
             "versions": [[v.at, by_to_plain(v.by)] for v in self._versions],
             "judged_by": self._judged_by,
             "now": self._now,
@@ -148,6 +151,11 @@ class ValuedRanking(Ranking):
 
     def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
         self.total, self.missing, self._now = plain["total"], plain["missing"], plain["now"]
+        if self._given != plain["given"]:
+            # The query has another importance than it began with: it holds for all rows, whatever was said
+            # while the query ran.
+            self._judged_by = [-1] * len(self._judged_by)
+            return
         self._sum, self._count = plain["mean"]
         self._judged_by = list(plain["judged_by"])
         self._versions = []
