@@ -291,3 +291,13 @@ def test_a_column_of_nulls_only() -> None:
 def test_errors_are_one_family() -> None:
     for kind in (wr.QueryError, wr.DataError, wr.StateError):
         assert issubclass(kind, wr.WindrowError)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("late", None), ("evaluate", -1), ("expire", 3), ("order", -1), ("algorithm", 3), ("revise", "2")],
+)
+def test_options_of_the_wrong_type_are_refused_by_name(option: str, value: object) -> None:
+    options: dict[str, Any] = {option: value}
+    with pytest.raises(wr.QueryError, match=f"^{option}: "):
+        wr.Query({a: wr.Stream("ts", "1 s") for a in "ab"}, "a.k = b.k", **options)

@@ -26,13 +26,13 @@ class StateError(WindrowError):
     """A snapshot or state file is damaged or belongs to another query."""
 
 
-def unknown(kind: str, name: str, available: Iterable[str]) -> str:
+def unknown(kind: str, name: object, available: Iterable[str]) -> str:
     """The text for an unknown name, with the nearest known one.
 
     >>> unknown("access path", "hsh", ["hash", "scan"])
     "unknown access path 'hsh'. Did you mean 'hash'? Available: hash, scan"
     """
     options = sorted(available)
-    near = get_close_matches(name, options, n=1, cutoff=0.5)
+    near = get_close_matches(str(name), options, n=1, cutoff=0.5)
     hint = f" Did you mean '{near[0]}'?" if near else ""
     return f"unknown {kind} '{name}'.{hint} Available: {', '.join(options)}"

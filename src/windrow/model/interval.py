@@ -21,6 +21,10 @@ class Interval:
         """Accepts "eager", "every 100 rows", "every 5 seconds" (the word "every" may be left out)."""
         if value is None or isinstance(value, Interval):
             return value
+        if not isinstance(value, str):
+            raise QueryError(
+                f"{where}: expected 'eager', 'every 100 rows' or 'every 5 seconds', got {value!r}"
+            )
         text = value.strip().removeprefix("every ").strip()
         if text == "eager":
             return cls(rows=1)

@@ -176,6 +176,8 @@ class Query:
             raise QueryError(f"on: expected a SQL predicate such as 'a.id = b.id', got {self.on!r}")
         for name in ("late", "idle"):
             value = getattr(self, name)
+            if value is None and name == "late":
+                raise QueryError("late: expected a duration such as '5 seconds', got None")
             if value is not None and not isinstance(value, int):
                 put(self, name, parse_duration(value, name))
             if value is not None and getattr(self, name) < 0:
@@ -187,8 +189,8 @@ class Query:
         self._check_deadline()
         put(self, "evaluate", Interval.parse(self.evaluate, "evaluate"))
         put(self, "expire", Interval.parse(self.expire, "expire"))
-        if not self.revise > 1:
-            raise QueryError(f"revise: expected a factor above 1, such as 2.0, got {self.revise}")
+        if not isinstance(self.revise, int | float) or not self.revise > 1:
+            raise QueryError(f"revise: expected a factor above 1, such as 2.0, got {self.revise!r}")
         if self.algorithm not in ALGORITHMS:
             raise QueryError(f"algorithm: {unknown('algorithm', self.algorithm, ALGORITHMS)}")
         if not isinstance(self.seed, int) or self.seed < 0:
@@ -261,6 +263,8 @@ class Query:
                     "order: 'exhaustive' tries every order and is for up to 5 streams; use 'heuristic'"
                 )
             return self.order
+        if not isinstance(self.order, Mapping | list | tuple):
+            raise QueryError(f"order: expected {', '.join(ORDERS)} or aliases in order, got {self.order!r}")
         if not isinstance(self.order, Mapping):
             given = tuple(self.order)
             self._check_permutation(given, set(self.streams), "order")
