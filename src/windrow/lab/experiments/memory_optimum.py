@@ -27,7 +27,11 @@ from windrow.model.policies import POLICIES
 from windrow.model.policy import Policy
 
 MEMORY = 0.3
-SEEDS = {"full": 3, "quick": 1}
+SEEDS = {"full": 12, "quick": 1}
+"""On one workload two policies differ by two percent from seed to seed, so a few seeds do not tell which is
+ahead by less."""
+OPTIMA = 3
+"""Seeds for which the optimum is computed: it takes far longer than all policies."""
 ORDERS = ("DC", "IC", "UC")
 WORTH = "worth by key"
 WORKLOADS = {
@@ -51,6 +55,7 @@ def parameters(size: Size) -> Mapping[str, Any]:
         WORTH: "the same; a result is worth key % 10 + 1",
         "mixed": "3.2 rows/s each, windows of 250 s, 2000 s",
         "seeds": SEEDS[size],
+        "seeds with the optimum": min(OPTIMA, SEEDS[size]),
     }
 
 
@@ -82,7 +87,7 @@ def run(task: tuple[Size, str, int]) -> list[Row]:
             "greedy": Greedy(by=by),
         }
         names = names | told
-    best = _optimum(trace, round(limit), pace, workload == WORTH)
+    best = _optimum(trace, round(limit), pace, workload == WORTH) if seed < OPTIMA else None
     rows = []
     for name, policy in names.items():
         found = trace.under(limit, policy, seed, f"every {pace} rows")
@@ -92,7 +97,7 @@ def run(task: tuple[Size, str, int]) -> list[Row]:
                 "policy": name,
                 "seed": seed,
                 "recall": _worth(trace, found, since, workload) / _worth(trace, trace.exact, since, workload),
-                "fraction": _worth(trace, found, 0.0, workload) / best,
+                "fraction": None if best is None else _worth(trace, found, 0.0, workload) / best,
                 "within": WITHIN[size],
             }
         )
@@ -126,16 +131,10 @@ def _optimum(trace: Trace, limit: int, pace: int, worth: bool) -> float:
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:
-    averaged = average(rows, by=("workload", "policy"), of=("recall", "fraction"))
-    workloads = list(dict.fromkeys(row["workload"] for row in rows))
-    of = {
-        name: {w: {r["policy"]: r[name] for r in averaged if r["workload"] == w} for w in workloads}
-        for name in ("recall", "fraction")
-    }
-    fractions = of["fraction"]
+    recalls, fractions = _by_workload(rows, "recall"), _by_workload(rows, "fraction")
     behind = {
         w: 1 - found["auto"] / max(r for name, r in found.items() if name != "auto")
-        for w, found in of["recall"].items()
+        for w, found in recalls.items()
     }
     others = {w: gap for w, gap in behind.items() if w != "mixed"}
     return [
@@ -154,20 +153,29 @@ def assess(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "B3",
             "AUTO is ahead of all others on the mixed streams; recalls",
-            of["recall"]["mixed"],
+            recalls["mixed"],
             behind["mixed"] < 0,
         ),
     ]
 
 
+def _by_workload(rows: Sequence[Row], name: str) -> dict[str, dict[str, float]]:
+    """Averages by workload and policy, over the seeds that have it."""
+    known = average([r for r in rows if r[name] is not None], by=("workload", "policy"), of=(name,))
+    found: dict[str, dict[str, float]] = {}
+    for row in known:
+        found.setdefault(row["workload"], {})[row["policy"]] = row[name]
+    return found
+
+
 def plot(rows: Sequence[Row], figure: Figure) -> None:
-    averaged = average(rows, by=("workload", "policy"), of=("fraction",))
-    workloads = list(dict.fromkeys(row["workload"] for row in rows))
+    fractions = _by_workload(rows, "fraction")
+    workloads = list(fractions)
     policies = list(dict.fromkeys(row["policy"] for row in rows))
     axes = figure.subplots()
     width = 0.85 / len(policies)
     for number, policy in enumerate(policies):
-        mine = {row["workload"]: row["fraction"] for row in averaged if row["policy"] == policy}
+        mine = {w: found[policy] for w, found in fractions.items() if policy in found}
         places = [workloads.index(w) + (number - len(policies) / 2) * width for w in mine]
         axes.bar(places, list(mine.values()), width, label=policy)
     axes.set_xticks(range(len(workloads)), workloads)
