@@ -12,7 +12,7 @@ from page_runs import START, Run, limited
 from windrow.errors import DataError
 from windrow.page.history import MOST_LEARNED, MOST_POINTS, History
 from windrow.page.point import Point
-from windrow.shed.monitor import batch_recall
+from windrow.shed.recall import batch_recall
 from windrow.spark.metrics import QueryMetrics
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from windrow.shed.missed import missed_interval
-from windrow.shed.monitor import Account, Haunted, recall_interval
+from windrow.shed.recall import Account, Haunted, recall_interval
 
 
 @pytest.mark.parametrize("ghosts", [0.5, 3, 20, 300])

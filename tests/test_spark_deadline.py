@@ -12,7 +12,7 @@ import pytest
 import windrow as wr
 from oracle import ids
 from spark_tools import START, Stream, failing, frame, run, written
-from windrow.shed.monitor import recall_interval
+from windrow.shed.recall import recall_interval
 from windrow.spark.join import join
 from windrow.spark.metrics import metrics
 

@@ -11,7 +11,7 @@ import pytest
 
 import windrow as wr
 from spark_tools import START, Stream, failing, frame, in_process, rows, run, spark, written
-from windrow.shed.monitor import recall_interval
+from windrow.shed.recall import recall_interval
 from windrow.spark.join import join
 from windrow.spark.metrics import metrics
 from windrow.state.layout import Scope

@@ -9,7 +9,7 @@ from windrow.engine.dropper import Dropper
 from windrow.engine.harvester import Harvester
 from windrow.model.measurements import Quality
 from windrow.shed.missed import missed_interval
-from windrow.shed.monitor import recall_interval
+from windrow.shed.recall import recall_interval
 
 if TYPE_CHECKING:
     from windrow.engine.join import Join

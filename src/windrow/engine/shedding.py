@@ -193,7 +193,7 @@ class Shedder:
         return view
 
     def _look(self, join: Join, stream: int) -> View:
-        window, monitor = join.windows[stream], self.monitor
+        window = join.windows[stream]
         ts = window.ts[window.first : window.end]
         live = slice(window.first, window.end)
         first = window.columns - len(self.notes)
@@ -203,7 +203,6 @@ class Shedder:
             ts=ts,
             words=[window.column(k)[live] for k in range(len(join.words[stream]))],
             notes=notes,
-            weights=lambda: monitor.weights(notes[WATCH], ts) if monitor else np.zeros(len(ts)),
             fresh=self._starts[stream] - window.first,
             span=window.covers,
             now=self._now,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-from windrow.shed.monitor import batch_recall
+from windrow.shed.recall import batch_recall
 
 PER_PARTITION = ("seconds_input", "seconds_load", "seconds_process", "seconds_publish")
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from windrow.kernels.chance import came_last, identify, uniforms
 from windrow.model.measurements import Quality
-from windrow.shed.monitor import recall_interval
 from windrow.shed.ranking import Room
+from windrow.shed.recall import recall_interval
 from windrow.shed.view import Found, View
 
 Array = np.ndarray

@@ -27,14 +27,12 @@ import pyarrow as pa
 
 from windrow.kernels import haunting
 from windrow.kernels.selecting import marked
-from windrow.shed.missed import missed_interval
+from windrow.shed.recall import Account, Haunted
 from windrow.shed.view import Found, View
 
 Array = np.ndarray
 WATCH = "watch"
 """The note: 0, or a watched row's slot plus one."""
-ENOUGH = 4096
-_ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True)
@@ -47,84 +45,6 @@ class Watched:
     """Mask over them: here only because they are watched."""
     leaving: Array
     """Rows that were ghosts and are no longer watched, and so must go."""
-
-
-@dataclass(frozen=True)
-class Haunted:
-    """The ghosts among results."""
-
-    weights: Array
-    """What each result counts for."""
-    depth: Array
-    """How many ghosts each has."""
-    where: Sequence[tuple[Array, Array]]
-    """For streams with any: which results have a ghost of this stream, and its slot."""
-
-
-class Account:
-    """A sum over results: what was found of it, and what it would be without a limit.
-
-    Results are told apart by the number of their ghosts, their *depth*, for each depth has its own way of
-    being uncertain: of results that lost one row many ghosts are seen, of those that lost two a few pairs.
-    """
-
-    def __init__(self, slots: int = 0, depths: int = 1) -> None:
-        self.count = 0
-        """Results."""
-        self.found = 0.0
-        self.true = 0.0
-        self.missed = np.zeros(depths)
-        """By depth, from 1 on: the estimate, its variance, and the most that hung on one ghost."""
-        self.variance = np.zeros(depths)
-        self.largest = np.zeros(depths)
-        self.seen = np.zeros((depths, slots))
-        """By depth and slot: the part that the watched row took part in as a ghost."""
-
-    def add(self, value: float, count: int) -> None:
-        """So many results, worth this together, without a ghost."""
-        self.count += count
-        self.found += value
-        self.true += value
-
-    def haunted(self, values: Array, ghosts: Haunted, weight: Array) -> None:
-        """Results worth `values`, some of them with ghosts; and what each slot weighs."""
-        counted = values * ghosts.weights
-        found, true = haunting.add_up(values, counted, ghosts.depth, self.missed)
-        self.count, self.found, self.true = self.count + len(values), self.found + found, self.true + true
-        sums = (self.seen, self.variance, self.largest)
-        for which, slots in ghosts.where:
-            haunting.account(which, slots, ghosts.depth, counted, weight, *sums)
-
-    def sums(self) -> list[Any]:
-        """What `load` takes, besides what was seen."""
-        by_depth = (self.missed, self.variance, self.largest)
-        return [self.count, self.found, self.true, *(each.tolist() for each in by_depth)]
-
-    def load(self, sums: Sequence[Any], seen: Array) -> None:
-        self.count, self.found, self.true, *by_depth = sums
-        self.missed, self.variance, self.largest = map(np.array, by_depth)
-        self.seen = seen
-
-    def sizes(self, weight: float) -> list[float]:
-        """By depth, up to the first of which nothing was seen: the most that may hang on one ghost. `weight`
-        is what a new one stands for."""
-        found = []
-        size = (weight - 1) * (self.found / self.count if self.found else 1.0)
-        for missed, variance, largest in zip(self.missed, self.variance, self.largest, strict=True):
-            found.append(float(largest if missed > 0 else size))
-            if missed == 0:
-                break
-            size = (weight - 1) * variance / missed
-        return found
-
-    def recall(self, weight: float) -> tuple[float, float, float]:
-        """Estimate, low and high; `weight` is what a new ghost stands for."""
-        below = above = 0.0
-        for missed, variance, size in zip(self.missed, self.variance, self.sizes(weight), strict=False):
-            low, high = missed_interval(missed, variance, size)
-            below, above = below + (missed - low) ** 2, above + (high - missed) ** 2
-        lost = max(0.0, self.true - self.found)
-        return recall_between(self.found, lost, lost - below**0.5, lost + above**0.5)
 
 
 class Monitor:
@@ -233,23 +153,6 @@ class Monitor:
         """The policy gives up the watched rows of these slots."""
         self._ghost[slots] = True
 
-    def weights(self, column: Array, ts: Array) -> Array:
-        """How many rows each watched row stands for; 0 for the others. `column` is their note.
-
-        Until the limit is reached nothing goes before its time, and some thousand rows are enough to learn
-        from: those whose time has a hash with zeros in front.
-        """
-        if not self.watching:
-            bits = max(0, int(len(ts) // ENOUGH).bit_length())
-            if bits == 0:
-                return np.ones(len(ts))
-            hashes = (ts.view(np.uint64) * _ODD) >> np.uint64(64 - bits)
-            return np.where(hashes == 0, float(1 << bits), 0.0)
-        found = np.zeros(len(column))
-        rows = np.flatnonzero(column > 0)
-        found[rows] = self._weight[column[rows].astype(np.int64) - 1]
-        return found
-
     def ghosts(self, column: Array) -> int:
         """How many rows are here only because they are watched; `column` is the rows' note."""
         return int(self._ghost[column[marked(column)].astype(np.int64) - 1].sum())
@@ -333,33 +236,3 @@ def drawn(rows: int, chance: float, rng: np.random.Generator) -> Array:
         at = int(parts[-1][-1])
     places = np.concatenate(parts)
     return places[: np.searchsorted(places, rows)]
-
-
-def recall_interval(
-    found: float, true: float, variance: float, level: float = 0.95, unit: float = 0.0
-) -> tuple[float, float, float]:
-    """Estimate, low and high of found / true, where `true` was estimated with this variance from rows that
-    stand for up to `unit` results each."""
-    missed = max(0.0, true - found)
-    if found + missed == 0 and unit:
-        return float("nan"), 0.0, 1.0
-    step = max(unit, variance / missed if missed else 0.0)
-    return recall_between(found, missed, *missed_interval(missed, variance, step, level))
-
-
-def batch_recall(
-    found: float, true: float, variance: float, results: int, limited: bool, unit: float = 0.0
-) -> tuple[float, float, float]:
-    """Of a batch or several: as `recall_interval`; 1 where nothing can be lost, NaN where nothing tells."""
-    if true == 0 and results:
-        return (1.0, 1.0, 1.0) if not limited else (float("nan"), 0.0, 1.0)
-    return recall_interval(found, true, variance, unit=unit)
-
-
-def recall_between(found: float, missed: float, low: float, high: float) -> tuple[float, float, float]:
-    """Estimate, low and high of the recall; what was found is certain. Where nothing was found and something
-    may be missed, nothing is known."""
-    if found + missed == 0:
-        return (1.0, 1.0, 1.0) if high <= 0 else (float("nan"), 0.0, 1.0)
-    ends = found / (found + high), found / (found + max(low, 0.0))
-    return found / (found + missed), float(ends[0]), float(ends[1])

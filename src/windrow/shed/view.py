@@ -28,8 +28,6 @@ class View:
     """The predicate's words, in the order of `Join.words[stream]`."""
     notes: Mapping[str, Array]
     """What the policy keeps with each row; to be written as well."""
-    weights: Callable[[], Array]
-    """See `weight`."""
     fresh: int
     """Rows from here on came in this quantum."""
     span: int
@@ -50,21 +48,10 @@ class View:
     def __len__(self) -> int:
         return len(self.ts)
 
-    @cached_property
-    def weight(self) -> Array:
-        """How many rows each row stands for, of those that are kept until they expire so that what they join
-        with is known in full; 0 for all others."""
-        return self.weights()
-
     @property
     def sparse(self) -> int:
         """One row in so many of those held is enough to learn how long rows are held."""
         return 1 if len(self) <= LESSON else len(self) // SOME
-
-    @property
-    def watched(self) -> Array:
-        """Mask of the rows whose results are known in full."""
-        return self.weight > 0
 
     def ages(self, rows: Array | slice = slice(None)) -> Array:
         """Seconds since each row's event time."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQuery
 
-from windrow.shed.monitor import batch_recall
+from windrow.shed.recall import batch_recall
 
 COLUMN = "_windrow"
 """The helper column that carries the documents."""
