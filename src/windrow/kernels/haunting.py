@@ -9,13 +9,25 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def haunted(noted: Any, rows: Any, ghost: Any, weight: Any, weights: Any, depth: Any) -> Any:
+def haunted(
+    noted: Any, rows: Any, fresh: int, ghost: Any, weight: Any, weights: Any, depth: Any, met: Any, sums: Any
+) -> Any:
     """Which results have a ghost among these `rows`, and its slot; `noted` has a row's slot plus one, 0 for
-    none. Their `weights` are multiplied by the ghost's, and they are deeper by one."""
+    none. Their `weights` are multiplied by the ghost's, and they are deeper by one.
+
+    All results of watched rows are counted in `met`, by slot, but for those of rows from `fresh` on, which
+    nobody could have given up yet; their number, and that of all squares of such counts, are kept in `sums`.
+    """
     which, slots, found = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64), 0
     for k in range(len(rows)):
         slot = np.int64(noted[rows[k]]) - 1
-        if slot >= 0 and ghost[slot]:
+        if slot < 0:
+            continue
+        if rows[k] < fresh:
+            sums[0] += 1.0
+            sums[1] += 2.0 * met[slot] + 1.0
+            met[slot] += 1.0
+        if ghost[slot]:
             which[found], slots[found] = k, slot
             weights[k] *= weight[slot]
             depth[k] += 1

@@ -11,9 +11,9 @@ and its variance (Horvitz-Thompson, of rows drawn independently) by  sum over gh
 the part of the sum that the ghost takes part in. Two results that share two ghosts count twice in that, so it
 errs to the safe side. The interval follows from means and variances by the number of ghosts: `Account`.
 
-The number of watched rows is held between a quarter and the whole of what the policy's `monitor` allows: when
-there are more, each stays watched with chance 1/2 and counts double; when there are few, more of the new rows
-are watched.
+The number of ghosts is held near what the policy's `monitor` allows, and that of watched rows below twice as
+many: when there are more, each stays watched with chance 4/5 and counts 5/4 as much; when there are fewer,
+more of the new rows are watched. Watched rows that the policy keeps take nobody's place.
 """
 
 from __future__ import annotations
@@ -33,6 +33,12 @@ from windrow.shed.view import Found, View
 Array = np.ndarray
 WATCH = "watch"
 """The note: 0, or a watched row's slot plus one."""
+STAYS = 0.8
+"""The chance of each to stay watched when there are too many."""
+FEW = 0.7
+"""Below this part of what is allowed more rows are watched."""
+FOR_A_GHOST = 2.0
+"""Rows that may be watched for each ghost that is allowed."""
 
 
 @dataclass(frozen=True)
@@ -61,23 +67,38 @@ class Monitor:
         self._weight = np.ones(0)
         self._ghost = np.zeros(0, bool)
         self._free = np.empty(0, np.int64)
+        self._came = 0
+        """Rows since the number of watched ones was last seen to."""
+        self._met = np.zeros(0)
+        """By slot: results of the row in quanta after its own, which can be lost."""
+        self._clumps = np.zeros(2)
+        """Their sum over all rows ever watched, and the sum of their squares."""
 
     # -- what it tells ------------------------------------------------------------------------------
 
     def recall(self, worth: bool = False) -> tuple[float, float, float]:
         """Estimate, low and high, of the results or of their worth."""
         account = self.worth if worth and self.worth else self.results
-        return account.recall(self._stands_for)
+        return account.recall(self._stands_for, self.clump)
 
     @property
     def unit(self) -> float:
         """The most results that may hang on one ghost, for whoever adds up the sums of several joins."""
-        return max(self.results.sizes(self._stands_for))
+        return max(self.results.sizes(self._stands_for, self.clump))
+
+    @property
+    def clump(self) -> float:
+        """Results that hang on one row together, from the point of view of a result."""
+        met, squares = self._clumps
+        return max(1.0, squares / met) if met else 1.0
 
     @property
     def _stands_for(self) -> float:
-        """Rows, a new ghost."""
-        return 1 / self.chance if self.watching else 1.0
+        """Rows, a ghost; a new one, or one such as there have been lately."""
+        if not self.watching:
+            return 1.0
+        weights = self._weight[self._ghost]
+        return max(1 / self.chance, float((weights**2).sum() / max(weights.sum(), 1.0)))
 
     @property
     def count(self) -> int:
@@ -88,6 +109,7 @@ class Monitor:
 
     def arrive(self, view: View, rng: np.random.Generator) -> None:
         if self.watching:
+            self._came += len(view) - view.fresh
             fresh = view.notes[WATCH][view.fresh :]
             self._watch(fresh, drawn(len(fresh), self.chance, rng))
 
@@ -109,8 +131,8 @@ class Monitor:
         weights, depth = np.ones(len(found)), np.zeros(len(found), np.int64)
         where = []
         for view, rows in zip(found.views, found.rows, strict=True) if self.watching else ():
-            watch = (view.notes[WATCH], rows, self._ghost, self._weight)
-            which, slots = haunting.haunted(*watch, weights, depth)
+            watch = (view.notes[WATCH], rows, view.fresh, self._ghost, self._weight)
+            which, slots = haunting.haunted(*watch, weights, depth, self._met, self._clumps)
             if len(which):
                 where.append((which, slots))
         return Haunted(weights, depth, where)
@@ -128,25 +150,26 @@ class Monitor:
     def begin(self, views: Sequence[View], cap: float, rng: np.random.Generator) -> None:
         """The limit is reached for the first time: any row may be the one to watch."""
         rows = sum(map(len, views))
-        self.watching, self.chance = True, 1.0
-        while self.chance * rows > cap and self.chance > 1e-9:
-            self.chance /= 2
+        self.watching, self.chance = True, max(min(1.0, STAYS * cap / max(rows, 1)), 1e-9)
         for view in views:
             self._watch(view.notes[WATCH], drawn(len(view), self.chance, rng))
 
     def adjust(self, views: Sequence[View], cap: float, rng: np.random.Generator) -> list[Watched]:
-        """Holds the number of watched rows near `cap`; returns those of each view."""
+        """Holds the number of ghosts near `cap`; returns the watched rows of each view."""
         found = [self._watched(view) for view in views]
         # Slots of rows that have expired are free again.
         held = np.zeros(len(self._weight), bool)
         for watched in found:
             held[watched.slots] = True
         self._free = np.flatnonzero(~held)
-        while (count := sum(len(watched.rows) for watched in found)) > max(cap, 1):
-            self.chance = max(self.chance / 2, 1e-12)
-            found = [self._halved(view, watched, rng) for view, watched in zip(views, found, strict=True)]
-        if count < cap / 4:
-            self.chance = min(1.0, self.chance * 2)
+        while (taken := _taken(found)) > max(cap, 1):
+            self.chance = max(self.chance * STAYS, 1e-12)
+            found = [self._thinned(view, watched, rng) for view, watched in zip(views, found, strict=True)]
+        if taken < FEW * cap:
+            # New rows take their time to become ghosts: twice as many within a window are enough.
+            live = max(sum(map(len, views)), float(self._weight[held].sum()), 1.0)
+            self.chance = min(1.0, self.chance * 2.0 ** min(1.0, self._came / live))
+        self._came = 0
         return found
 
     def haunt(self, slots: Array) -> None:
@@ -168,12 +191,14 @@ class Monitor:
             size, more = len(self._weight), max(64, len(self._weight), len(rows))
             self._weight = np.concatenate([self._weight, np.ones(more)])
             self._ghost = np.concatenate([self._ghost, np.zeros(more, bool)])
+            self._met = np.concatenate([self._met, np.zeros(more)])
             for account in self._accounts:
                 account.seen = np.pad(account.seen, ((0, 0), (0, more)))
             self._free = np.concatenate([self._free, np.arange(size, size + more)])
         slots, self._free = self._free[: len(rows)], self._free[len(rows) :]
         self._weight[slots] = 1 / self.chance
         self._ghost[slots] = False
+        self._met[slots] = 0.0
         for account in self._accounts:
             account.seen[:, slots] = 0.0
         column[rows] = slots + 1
@@ -184,11 +209,11 @@ class Monitor:
         slots = column[rows].astype(np.int64) - 1
         return Watched(rows, slots, self._ghost[slots], np.empty(0, np.int64))
 
-    def _halved(self, view: View, watched: Watched, rng: np.random.Generator) -> Watched:
-        """Each stays watched with chance 1/2, and counts double."""
-        stays = rng.random(len(watched.rows)) < 0.5
+    def _thinned(self, view: View, watched: Watched, rng: np.random.Generator) -> Watched:
+        """Some stay watched, and count for the others, too."""
+        stays = rng.random(len(watched.rows)) < STAYS
         rows, slots, ghost = watched.rows[stays], watched.slots[stays], watched.ghost[stays]
-        self._weight[slots] *= 2
+        self._weight[slots] /= STAYS
         self._free = np.concatenate([self._free, watched.slots[~stays]])
         view.notes[WATCH][watched.rows[~stays]] = 0
         leaving = watched.rows[~stays & watched.ghost]
@@ -201,6 +226,8 @@ class Monitor:
             "chance": self.chance,
             "watching": self.watching,
             "accounts": [account.sums() for account in self._accounts],
+            "came": self._came,
+            "clumps": self._clumps.tolist(),
         }
         seen = {
             f"seen {k} {depth}": part
@@ -209,18 +236,27 @@ class Monitor:
         }
         free = np.zeros(len(self._weight), bool)
         free[self._free] = True
-        return plain, pa.record_batch({"weight": self._weight, "ghost": self._ghost, "free": free, **seen})
+        slots = {"weight": self._weight, "ghost": self._ghost, "free": free, "met": self._met}
+        return plain, pa.record_batch({**slots, **seen})
 
     def load(self, plain: dict[str, Any], slots: pa.RecordBatch) -> None:
         self.chance, self.watching = plain["chance"], plain["watching"]
         self._weight = slots.column("weight").to_numpy().copy()
         self._ghost = slots.column("ghost").to_numpy(zero_copy_only=False).copy()
+        self._met, self._clumps = slots.column("met").to_numpy().copy(), np.array(plain["clumps"])
+        self._came = plain["came"]
         self.worth = Account(depths=self._depths) if len(plain["accounts"]) > 1 else None
         for k, (account, sums) in enumerate(zip(self._accounts, plain["accounts"], strict=True)):
             seen = [slots.column(f"seen {k} {depth}").to_numpy() for depth in range(self._depths)]
             account.load(sums, np.stack(seen))
         # Were they taken for used, there would be as many again after each restart.
         self._free = np.flatnonzero(slots.column("free").to_numpy(zero_copy_only=False))
+
+
+def _taken(watched: Sequence[Watched]) -> float:
+    """What part of what is allowed is used, in ghosts."""
+    rows, ghosts = sum(len(w.rows) for w in watched), sum(np.count_nonzero(w.ghost) for w in watched)
+    return max(float(ghosts), rows / FOR_A_GHOST)
 
 
 def drawn(rows: int, chance: float, rng: np.random.Generator) -> Array:

@@ -70,22 +70,35 @@ class Account:
         self.missed, self.variance, self.largest = map(np.array, by_depth)
         self.seen = seen
 
-    def sizes(self, weight: float) -> list[float]:
-        """By depth, up to the first of which nothing was seen: the most that may hang on one ghost. `weight`
-        is what a new one stands for."""
+    def sizes(self, weight: float, clump: float) -> list[float]:
+        """By depth, up to the first of which nothing was seen: the most that may hang on one ghost.
+
+        What ghosts brought tells that, as far as it was brought by many. As far as it hung on one of them, or
+        if none brought anything, it is what any watched row may bring.
+
+        Parameters
+        ----------
+        weight
+            Rows that a ghost stands for.
+        clump
+            Results that hang on one row together.
+        """
         found = []
-        size = (weight - 1) * (self.found / self.count if self.found else 1.0)
+        size = (weight - 1) * clump * (self.found / self.count if self.found else 1.0)
         for missed, variance, largest in zip(self.missed, self.variance, self.largest, strict=True):
-            found.append(float(largest if missed > 0 else size))
+            share = min(1.0, largest / missed) if missed > 0 else 1.0
+            found.append(float(largest + share * max(0.0, size - largest)))
             if missed == 0:
                 break
             size = (weight - 1) * variance / missed
         return found
 
-    def recall(self, weight: float) -> tuple[float, float, float]:
-        """Estimate, low and high; `weight` is what a new ghost stands for."""
+    def recall(self, weight: float, clump: float = 1.0) -> tuple[float, float, float]:
+        """Estimate, low and high; see `sizes`."""
         below = above = 0.0
-        for missed, variance, size in zip(self.missed, self.variance, self.sizes(weight), strict=False):
+        for missed, variance, size in zip(
+            self.missed, self.variance, self.sizes(weight, clump), strict=False
+        ):
             low, high = missed_interval(missed, variance, size)
             below, above = below + (missed - low) ** 2, above + (high - missed) ** 2
         lost = max(0.0, self.true - self.found)
