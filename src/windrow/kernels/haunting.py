@@ -58,9 +58,10 @@ def account(
     seen: Any,
     variance: Any,
     largest: Any,
+    bringing: Any,
 ) -> None:
     """Results `which` have a ghost in these slots. By the number of a result's ghosts, and by slot, adds what
-    it is `counted` as to what was `seen`.
+    it is `counted` as to what was `seen`, and tells how many ghosts are `bringing` any.
 
     With y what a ghost of weight w takes part in, (1 - 1/w) y^2 adds to the variance; it grows by the
     difference with every result.
@@ -73,3 +74,4 @@ def account(
         seen[level, slot] = after
         variance[level] += chance * (after * after - before * before)
         largest[level] = max(largest[level], chance * after)
+        bringing[level] += before == 0.0

@@ -39,9 +39,11 @@ class Account:
         self.found = 0.0
         self.true = 0.0
         self.missed = np.zeros(depths)
-        """By depth, from 1 on: the estimate, its variance, and the most that hung on one ghost."""
+        """By depth, from 1 on: the estimate, its variance, the most that hung on one ghost, and how many
+        ghosts brought anything."""
         self.variance = np.zeros(depths)
         self.largest = np.zeros(depths)
+        self.bringing = np.zeros(depths)
         self.seen = np.zeros((depths, slots))
         """By depth and slot: the part that the watched row took part in as a ghost."""
 
@@ -56,25 +58,26 @@ class Account:
         counted = values * ghosts.weights
         found, true = haunting.add_up(values, counted, ghosts.depth, self.missed)
         self.count, self.found, self.true = self.count + len(values), self.found + found, self.true + true
-        sums = (self.seen, self.variance, self.largest)
+        sums = (self.seen, self.variance, self.largest, self.bringing)
         for which, slots in ghosts.where:
             haunting.account(which, slots, ghosts.depth, counted, weight, *sums)
 
     def sums(self) -> list[Any]:
         """What `load` takes, besides what was seen."""
-        by_depth = (self.missed, self.variance, self.largest)
+        by_depth = (self.missed, self.variance, self.largest, self.bringing)
         return [self.count, self.found, self.true, *(each.tolist() for each in by_depth)]
 
     def load(self, sums: Sequence[Any], seen: Array) -> None:
         self.count, self.found, self.true, *by_depth = sums
-        self.missed, self.variance, self.largest = map(np.array, by_depth)
+        self.missed, self.variance, self.largest, self.bringing = map(np.array, by_depth)
         self.seen = seen
 
     def sizes(self, weight: float, clump: float) -> list[float]:
         """By depth, up to the first of which nothing was seen: the most that may hang on one ghost.
 
         What ghosts brought tells that, as far as it was brought by many. As far as it hung on one of them, or
-        if none brought anything, it is what any watched row may bring.
+        if none brought anything, it is what any watched row may bring; and of results that lost one row more,
+        what a ghost brought on average, for each row that one stands for.
 
         Parameters
         ----------
@@ -85,12 +88,12 @@ class Account:
         """
         found = []
         size = (weight - 1) * clump * (self.found / self.count if self.found else 1.0)
-        for missed, variance, largest in zip(self.missed, self.variance, self.largest, strict=True):
+        for missed, largest, ghosts in zip(self.missed, self.largest, self.bringing, strict=True):
             share = min(1.0, largest / missed) if missed > 0 else 1.0
             found.append(float(largest + share * max(0.0, size - largest)))
             if missed == 0:
                 break
-            size = (weight - 1) * variance / missed
+            size = (weight - 1) * missed / ghosts
         return found
 
     def recall(self, weight: float, clump: float = 1.0) -> tuple[float, float, float]:
