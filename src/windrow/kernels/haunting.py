@@ -19,19 +19,22 @@ def haunted(
     nobody could have given up yet; their number, and that of all squares of such counts, are kept in `sums`.
     """
     which, slots, found = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64), 0
+    results = squares = 0.0
     for k in range(len(rows)):
         slot = np.int64(noted[rows[k]]) - 1
         if slot < 0:
             continue
         if rows[k] < fresh:
-            sums[0] += 1.0
-            sums[1] += 2.0 * met[slot] + 1.0
+            results += 1.0
+            squares += 2.0 * met[slot] + 1.0
             met[slot] += 1.0
         if ghost[slot]:
             which[found], slots[found] = k, slot
             weights[k] *= weight[slot]
             depth[k] += 1
             found += 1
+    sums[0] += results
+    sums[1] += squares
     return which[:found].copy(), slots[:found].copy()
 
 

@@ -37,7 +37,8 @@ class Quality:
     low: float
     high: float
     watched_rows: int = 0
-    """Rows that are kept to know the recall, whatever the policy thinks of them: what the estimate costs."""
+    """Rows that stay until they expire to know the recall, whatever the policy thinks of them; those that it
+    would have let go are what the estimate costs."""
     found: float = 0.0
     """Results the estimate knows of, the true number it comes to, and the variance of that: sums, so that
     those of several operators, or the change between two moments, can be had."""

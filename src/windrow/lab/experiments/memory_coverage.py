@@ -159,10 +159,11 @@ def plot(rows: Sequence[Row], figure: Figure) -> None:
             axes.plot([low.mean(), high.mean()], [place, place], "C0-", lw=5, alpha=0.4)
             axes.plot(true.mean(), place, "k|", ms=9)
             part = float(((low <= true) & (true <= high)).mean())
-            axes.text(1.02, place, f"{100 * part:.0f} %", va="center", fontsize=7)
-        axes.set_yticks(range(len(kinds)), list(kinds), fontsize=7)
-        axes.set(title=case, xlabel="recall", xlim=(0, 1.3))
-    figure.axes[0].set_ylabel("mean interval, true recall, coverage")
+            axes.text(1.02, place, f"{100 * part:.0f} %", va="center", fontsize=5)
+        axes.set_yticks(range(len(kinds)), list(kinds), fontsize=5)
+        axes.set_title(case, fontsize=8)
+        axes.set(xlim=(0, 1.3))
+    figure.supxlabel("recall: mean interval, truth, coverage", fontsize=8)
 
 
 def _cases(rows: Sequence[Row]) -> list[str]:
