@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
