@@ -14,8 +14,8 @@ from numba import njit
 PRIOR = 1.0
 """Results at ratio 1 that every count begins with."""
 ROUNDS = 6
-FINE, STEEP = 8, 1
-"""Powers of the score that are tried: so many to 1, and up to which."""
+FINE = 8
+"""Powers of the score that are tried: so many to 1."""
 
 
 @njit(cache=True, nogil=True)
@@ -38,17 +38,17 @@ def _ratio(found: Any, expected: Any, known: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _trend(found: Any, expected: Any) -> Any:
-    """found / expected by step, as a power of the score: the likeliest, with a prior at 0. Single steps have
-    too little to go by, and a ratio that goes up and down with them would turn the order of scores around.
-    Step 0, without a score, is by itself."""
+def _trend(found: Any, expected: Any, steep: int) -> Any:
+    """found / expected by step, as a power of the score, up to `steep`: the likeliest, with a prior at 0.
+    Single steps have too little to go by, and a ratio that goes up and down with them would turn the order of
+    scores around. Step 0, without a score, is by itself."""
     steps = len(found)
     out, best = np.ones(steps), -np.inf
     out[0] = (found[0] + PRIOR) / (expected[0] + PRIOR)
     results = found[1:].sum()
-    if results <= 0 or expected[1:].sum() <= 0:
+    if expected[1:].sum() <= 0:
         return out
-    for k in range(-FINE * STEEP, FINE * STEEP + 1):
+    for k in range(-FINE * steep, FINE * steep + 1):
         power = k / FINE
         wanted = told = 0.0
         for step in range(1, steps):
@@ -64,9 +64,9 @@ def _trend(found: Any, expected: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def fit(found: Any, foretold: Any) -> Any:
+def fit(found: Any, foretold: Any, steep: int) -> Any:
     """How much more than was foretold was found: by part, factors on that by step, and by step and part;
-    there are some results."""
+    there are some results. By step it is a power of the score, up to `steep`."""
     steps, parts = found.shape
     results = found.sum()
     mean, by_part, by_step = results / foretold.sum(), np.ones(parts), np.ones(steps)
@@ -80,7 +80,7 @@ def fit(found: Any, foretold: Any) -> Any:
             expected = np.zeros(steps)
             for step in range(steps):
                 expected[step] = mean * (foretold[step] * by_part).sum()
-            by_step = _trend(found_by_step, expected)
+            by_step = _trend(found_by_step, expected, steep)
     whole = foretold * by_part * by_step.reshape(steps, 1)
     mean = results / whole.sum()
     both = np.ones(found.shape)

@@ -108,6 +108,25 @@ def shared_key(
     )
 
 
+def following(streams: int, span: float, seed: int, rate: float, window: float, lag: float) -> Trace:
+    """Every stream sees the same events, about `lag` seconds after the stream before it, each by a key of its
+    own; three in ten rows are of other events. All streams are stored."""
+    rng = np.random.default_rng(seed)
+    aliases = "abcdefgh"[:streams]
+    begins = arrivals(rate, span, rng)
+    tables = {}
+    for stream, alias in enumerate(aliases):
+        times = begins + stream * lag + rng.normal(0, lag / 7, len(begins))
+        keys = np.where(
+            rng.random(len(times)) < 0.3, rng.integers(10**6, 10**9, len(times)), np.arange(len(times))
+        )
+        order = np.argsort(times)
+        order = order[(times[order] >= 0) & (times[order] < span)]
+        tables[alias] = table(times[order], k=keys[order])
+    on = " and ".join(f"a.k = {alias}.k" for alias in aliases[1:])
+    return Trace(tables, dict.fromkeys(aliases, window), on=on)
+
+
 def mixed(span: float, seed: int, rate: float = 4, window: float = 250, values: int = 2000) -> Trace:
     """Both models at once; both streams are stored.
 

@@ -48,7 +48,12 @@ class AutoRanking(ValuedRanking):
         self.skips = not self._valued
         score, importance = (SCORE, np.float32), (IMPORTANCE, np.float64)
         self.notes = (*((score,) if self._scored else ()), *((importance,) if self._valued else ()))
-        self._learned = [Calibration(policy.buckets, policy.half_life, self._scored) for _ in context.words]
+        # With more streams what is found depends on what is held of the others: scores that are turned by it
+        # would let go of ever more of them.
+        steep = 1 if len(context.words) == 2 else 0
+        self._learned = [
+            Calibration(policy.buckets, policy.half_life, self._scored, steep) for _ in context.words
+        ]
         self._noted = [False] * len(context.words)
         """Per stream, whether the notes hold scores of all rows."""
         self._turn = 0

@@ -82,9 +82,12 @@ class Calibration:
         In windows.
     scored
         Whether rows have scores at all.
+    steep
+        What rows find may differ from their score by a power of it up to this.
     """
 
-    def __init__(self, buckets: int, half_life: float, scored: bool) -> None:
+    def __init__(self, buckets: int, half_life: float, scored: bool, steep: int = 1) -> None:
+        self._steep = steep
         self._half_life = half_life
         self._reach = REACH if scored else 0
         self._found = np.zeros((2 * self._reach + 1, buckets))
@@ -203,7 +206,7 @@ class Calibration:
             scores = (self._middle or 1.0) * 2.0 ** (np.arange(steps) - self._reach)
             foretold = np.repeat(scores[:, np.newaxis], self._found.shape[1], axis=1)
             foretold[0] = self._lone
-        return fit(self._found, self._spent, foretold)
+        return fit(self._found, self._spent, foretold, self._steep)
 
     def groups(self) -> tuple[Array, Array, Array]:
         """By step: how much more than others its rows find, and the part of the arriving rows in it; and the
@@ -273,13 +276,17 @@ def _bits(scores: Array) -> Array:
     return scores.astype(np.float32, copy=False).view(np.int32)
 
 
-def fit(found: Array, spent: Array, foretold: Array) -> Rates:
-    """The rates behind these counts, where such rates were foretold."""
+def fit(found: Array, spent: Array, foretold: Array, steep: int = 1) -> Rates:
+    """The rates behind these counts, where such rates were foretold; they may differ from that by a power of
+    the score up to `steep`."""
     steps, parts = found.shape
-    if found.sum() <= 0 or (foretold * spent).sum() <= 0:
-        by_part, by_step, both = np.ones(parts), np.ones(steps), np.ones(found.shape)
+    expected = foretold * spent
+    if found.sum() > 0 and expected.sum() > 0:
+        by_part, by_step, both = fitting.fit(found, expected, steep)
     else:
-        by_part, by_step, both = fitting.fit(found, foretold * spent)
+        # The longer nothing is found, the less there is to be found.
+        never = fitting.PRIOR / (fitting.PRIOR + expected.sum())
+        by_part, by_step, both = np.full(parts, never), np.ones(steps), np.ones(found.shape)
     mean = foretold.mean(axis=1)
     by_step, both = by_step * mean, both * foretold / mean[:, np.newaxis]
     level = (spent.sum(axis=1) @ by_step) / spent.sum() if spent.sum() > 0 else by_step.mean()

@@ -34,6 +34,8 @@ from windrow.shed.view import View
 Array = np.ndarray
 FASTER = (1 / 4, 1 / 16)
 """Half-lives besides the policy's, in windows."""
+SLOWEST, LATELY = 0, 1
+"""Numbers of half-lives: the policy's; and one at which a count is that of about a third of a window."""
 PRIOR, CROSS = 3.0, 0.25
 """Arrivals that weights begin with, if they were foretold by the stream itself, by all half-lives alike; and
 the part of them that each other stream would have foretold as well."""
@@ -177,6 +179,13 @@ class Traces:
         told = (weights[:-1], weights[-1], scales, own, ages, self._half_lives[0])
         recurring.rate(*self._counts, words.view(np.int64), *told, out)
 
+    def count(self, stream: int, words: Array, scale: int) -> Array:
+        """How many rows of these keys came on the stream, at one of the half-lives."""
+        out = np.empty(len(words), np.float32)
+        trace = self.streams.index(stream) * len(self._half_lives) + scale
+        recurring.count(*self._counts, words.view(np.int64), trace, out)
+        return out
+
     def lone(self, stream: int, own: int, ages: Array) -> Array:
         """The rate on the stream of a key that came just once, on stream `own` and so many seconds ago."""
         weights, scales = self.weights(stream), len(self._half_lives)
@@ -244,7 +253,7 @@ class Recurrence:
         in `every` of them for all. If the views say so, what they bring is learned before any is counted."""
         for view in views:
             self._spans[view.stream] = view.span / 1e6
-        seconds = 0.0 if self._until is None else max(0, now - self._until) / 1e6
+        seconds = counted if self._until is None else max(0, now - self._until) / 1e6
         self._until = now if self._until is None else max(now, self._until)
         if views[0].learns:
             self._meet(views, min(counted, seconds), self._unmet + seconds, every)
@@ -268,7 +277,9 @@ class Recurrence:
 
     def rates(self, view: View, rows: Array | slice = slice(None), counted: bool = True) -> Array:
         """Results per second that each row of the view (or some of them) can expect, going by its keys; 0 of
-        rows that are the only ones of a key. `counted`: whether these rows were, at the end of a quantum."""
+        rows that are the only ones of a key, or, of more than two streams, whose key has not come to all of
+        the others: what they find when it does is learned by their age. `counted`: whether these rows were,
+        at the end of a quantum."""
         ages = view.ages(rows) if counted else _NONE
         found = np.ones(len(view.ts[rows]), np.float32)
         for c, word in self._at[view.stream].items():
@@ -280,7 +291,10 @@ class Recurrence:
             coming = np.ones((len(others), len(found)))
             for stream, out in zip(others, coming, strict=True):
                 traces.rate(stream, words, ages, out)
-            found *= self._together(others, coming)
+            lately = np.stack([traces.count(s, words, LATELY) for s in others])
+            found *= self._together(others, coming, lately)
+            for s in others:
+                found[traces.count(s, words, SLOWEST) < recurring.LONE] = 0.0
         return found
 
     def lone(self, stream: int, ages: Array) -> Array:
@@ -289,13 +303,15 @@ class Recurrence:
         for c in self._at[stream]:
             traces = self._traces[c]
             others = [s for s in traces.streams if s != stream]
-            found *= self._together(others, np.stack([traces.lone(s, stream, ages) for s in others]))
+            coming = np.stack([traces.lone(s, stream, ages) for s in others])
+            found *= self._together(others, coming, np.zeros(coming.shape))
         return found
 
-    def _together(self, streams: Sequence[int], coming: Array) -> Array:
+    def _together(self, streams: Sequence[int], coming: Array, lately: Array) -> Array:
         """Results per second with rows that come at these rates on each of the streams, where a result takes
-        one of each: any may come last, and meets those of the others in their windows."""
-        held = coming * np.array([[self._spans[s]] for s in streams])
+        one of each: any may come last, and meets those of the others in their windows. These are as many as
+        come in a window, or came `lately`: a key may have come to a stream for the last time."""
+        held = np.maximum(coming * np.array([[self._spans[s]] for s in streams]), lately)
         each = [coming[j] * np.prod(np.delete(held, j, axis=0), axis=0) for j in range(len(streams))]
         return np.asarray(sum(each))
 
