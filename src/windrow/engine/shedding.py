@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 _TRIES = 4
-LESSONS = 0.25
+LESSONS = 0.125
 """The part of the quanta that is learned from where windows are large."""
 
 

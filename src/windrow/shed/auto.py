@@ -34,7 +34,7 @@ Array = np.ndarray
 SCORE = "score"
 """Note: results per second that are foretold of the row by its keys, as of the end of a quantum lately."""
 LARGE, TURNS = LESSON, 16
-"""In windows of more rows than that, one row in so many is scored anew each quantum."""
+"""In windows of more rows than that, one part of so many is scored anew each quantum."""
 
 
 class AutoRanking(ValuedRanking):
@@ -133,7 +133,8 @@ class AutoRanking(ValuedRanking):
             self._noted[view.stream] = False
             self._scores(view)
             return
-        some = slice(self._turn, len(view), TURNS)
+        # Side by side: rows here and there would cost a line of the cache each.
+        some = slice(self._turn * len(view) // TURNS, (self._turn + 1) * len(view) // TURNS)
         view.notes[SCORE][some] = self._keys.rates(view, some)
 
     def _scores(self, view: View) -> Array:
