@@ -33,6 +33,8 @@ from windrow.shed.view import Notes
 from windrow.window.window import Window
 
 Array = np.ndarray
+_NOTHING = np.zeros(1)
+"""What notes are to begin with."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,6 @@ class Arrivals:
     def slice(self, start: int, end: int) -> Arrivals:
         parts = (None if a is None else a[start:end] for a in (self.useful, self.keys, self.seq))
         return Arrivals(self.rows.slice(start, end), *parts)
-
-
-_NOTHING = np.zeros(1)
-"""What notes are to begin with."""
 
 
 class Join:

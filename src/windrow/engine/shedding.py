@@ -324,12 +324,10 @@ class Shedder:
 
     def need(self, join: Join) -> float:
         """What whole windows would take, in the limit's unit."""
-        costs, held = self._held(join).costs, self._held(join).sizes
-        found = 0.0
-        for stream, window in enumerate(join.windows):
-            whole = self._coming.in_window(stream, (window.span or 0) / 1e6)
-            found += max(held[stream], whole * costs[stream])
-        return found
+        held = self._held(join)
+        spans = ((window.span or 0) / 1e6 for window in join.windows)
+        whole = (self._coming.in_window(stream, span) for stream, span in enumerate(spans))
+        return sum(max(s, w * c) for s, w, c in zip(held.sizes, whole, held.costs, strict=True))
 
     def outlook(self, join: Join, rates: Sequence[float] | None = None) -> Outlook | None:
         """What to expect of how much memory, from what has been learned so far; with rows of each stream

@@ -96,18 +96,6 @@ def look(cells: Any, totals: Any, units: Any, keys: Any, scales: int, own: int, 
 
 
 @njit(cache=True, nogil=True)
-def count(cells: Any, totals: Any, units: Any, keys: Any, trace: int, out: Any) -> None:
-    """One trace of each key."""
-    width = cells.shape[1]
-    kept, others = 1.0 + 1.0 / (width - 1), totals[trace] / (width - 1)
-    for k in range(len(keys)):
-        mixed = mixed_key(keys[k])
-        a, b = cells[0, cell_of(mixed, 0, width), trace], cells[1, cell_of(mixed, 1, width), trace]
-        c = cells[2, cell_of(mixed, 2, width), trace]
-        out[k] = count_of(a, b, c, kept, others) * units[trace]
-
-
-@njit(cache=True, nogil=True)
 def sums(cells: Any, totals: Any, units: Any, scales: int, out: Any) -> None:
     """Over all keys, of counts of 1 at most, by trace, and last the number of keys that came lately: from one
     row of the sketch, with what is hidden where keys share a cell (linear counting)."""

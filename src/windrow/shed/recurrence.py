@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.kernels import recurring
+from windrow.kernels import recurring, sketch
 from windrow.shed.context import Context
 from windrow.shed.sketch import ROWS, SMALLEST_UNIT
 from windrow.shed.view import View
@@ -75,8 +75,7 @@ class Traces:
         self._half_lives = np.ones(1 + len(FASTER))
         self._seconds = 0.0
         """Since the beginning."""
-        self._fill = np.full(1 + len(FASTER), 1e3)
-        """By how much more counts of each half-life would be if rows had come as they do for ever."""
+        self._fill = self._filling()
 
     def meet(self, stream: int, words: Array, each: float) -> None:
         """Rows of the stream arrive, and stand for so many each; they are not counted yet."""
@@ -111,7 +110,7 @@ class Traces:
         """Time passes."""
         self._half_lives = span * np.array([half_life, *FASTER])
         self._seconds += seconds
-        self._fill = 1 / np.maximum(1 - 0.5 ** (self._seconds / self._half_lives), 1e-3)
+        self._fill = self._filling()
         fade = 0.5 ** (seconds / self._half_lives)
         for j, meetings in enumerate(self._meetings):
             if meetings > self._learned[j] + min(self._learned[j], MET) // REFIT:
@@ -155,6 +154,10 @@ class Traces:
         weights[j * scales : (j + 1) * scales] *= self._fill
         return weights
 
+    def _filling(self) -> Array:
+        """By how much more counts of each half-life would be if rows had come as they do for ever."""
+        return 1 / np.maximum(1 - 0.5 ** (self._seconds / self._half_lives), 1e-3)
+
     @property
     def _counts(self) -> tuple[Array, Array, Array]:
         """As kernels take them: the cells, what all keys add up to by trace, and its unit."""
@@ -181,9 +184,10 @@ class Traces:
 
     def count(self, stream: int, words: Array, scale: int) -> Array:
         """How many rows of these keys came on the stream, at one of the half-lives."""
-        out = np.empty(len(words), np.float32)
+        out = np.ones(len(words))
         trace = self.streams.index(stream) * len(self._half_lives) + scale
-        recurring.count(*self._counts, words.view(np.int64), trace, out)
+        cells, totals, units = self._counts
+        sketch.estimate(cells[:, :, trace], totals[trace], words.view(np.int64), units[trace], out)
         return out
 
     def lone(self, stream: int, own: int, ages: Array) -> Array:
@@ -206,7 +210,6 @@ class Traces:
             "needed": self._needed.tolist(),
             "learned": self._learned,
             "half_lives": self._half_lives.tolist(),
-            "fill": self._fill.tolist(),
         }
         return plain, [
             pa.record_batch({"cells": self._cells.ravel()}),
@@ -222,7 +225,8 @@ class Traces:
         self._standing, self._weights = np.array(plain["standing"]), np.array(plain["weights"])
         self._sums, self._half_lives = np.array(plain["sums"]), np.array(plain["half_lives"])
         self._meetings, self._parts = list(plain["meetings"]), np.array(plain["parts"])
-        self._seconds, self._fill = plain["seconds"], np.array(plain["fill"])
+        self._seconds = plain["seconds"]
+        self._fill = self._filling()
         self._learned, self._needed = list(plain["learned"]), np.array(plain["needed"])
 
 

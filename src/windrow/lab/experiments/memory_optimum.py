@@ -28,8 +28,8 @@ from windrow.model.policy import Policy
 
 MEMORY = 0.3
 SEEDS = {"full": 12, "quick": 1}
-"""On one workload two policies differ by two percent from seed to seed, so a few seeds do not tell which is
-ahead by less."""
+"""On one workload two policies differ from seed to seed by as much as is claimed, so a few seeds do not tell
+which is ahead."""
 OPTIMA = 3
 """Seeds for which the optimum is computed: it takes far longer than all policies."""
 ORDERS = ("DC", "IC", "UC")

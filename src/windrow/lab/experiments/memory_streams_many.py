@@ -25,6 +25,7 @@ WINDOW, RATE, SKEW = 20.0, 10.0, 0.8
 VALUES = {3: 100, 4: 150}
 KINDS = {"3 streams": 3, "4 streams": 4}
 MODELS, BASELINES = ("auto", "frequency"), ("fifo", "random", "until-expiry")
+NAMES = (*MODELS, "age", *BASELINES)
 FOLLOWING = "3 streams that follow each other"
 LAG = 4.0
 BEHIND = {"full": 0.02, "quick": 0.05}
@@ -67,7 +68,7 @@ def run(task: tuple[Size, str, int]) -> list[Row]:
             ),
         }
         for memory in MEMORY[size]
-        for name in (*MODELS, "age", *BASELINES)
+        for name in NAMES
     ]
 
 
@@ -93,7 +94,7 @@ def assess(rows: Sequence[Row]) -> list[Claim]:
     within = BEHIND[rows[0]["size"]]
     behind = {
         kind: {
-            m: 1 - auto / max(recall[kind, name][m] for name in (*MODELS[1:], "age", *BASELINES))
+            m: 1 - auto / max(recall[kind, name][m] for name in NAMES if name != "auto")
             for m, auto in recall[kind, "auto"].items()
         }
         for kind in (*KINDS, FOLLOWING)
@@ -107,7 +108,7 @@ def plot(rows: Sequence[Row], figure: Figure) -> None:
     recall = _recalls(rows)
     kinds = (*KINDS, FOLLOWING)
     for axes, streams in zip(figure.subplots(1, len(kinds), sharey=True), kinds, strict=True):
-        for name in (*MODELS, "age", *BASELINES):
+        for name in NAMES:
             found = recall[streams, name]
             axes.plot([100 * m for m in sorted(found)], [found[m] for m in sorted(found)], "o-", label=name)
         axes.set(title=streams, xlabel="memory (% of the windows)", ylim=(0, 1))
