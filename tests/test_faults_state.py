@@ -64,11 +64,11 @@ DAMAGES: dict[str, tuple[Callable[[Place], Undo], str]] = {
     "truncated parts": (_truncate, r"parts-\w+\.arrows is damaged: it has \d+ bytes.*new checkpoint"),
     "lost newest manifest": (
         _lose(lambda at: at.state_files("p0/batch-*.json")[-1:]),
-        r"manifest .* is missing, though it was published; put it back",
+        r"manifest .* is missing, though batch \d+ was committed; put it back",
     ),
     "lost partition": (
         _lose(lambda at: at.state_files("p1")),
-        r"manifest .* is missing, though it was published; put it back",
+        r"manifest .* is missing, though batch \d+ was committed; put it back",
     ),
     "lost description": (
         _lose(lambda at: at.state_files("join.json")),
@@ -112,7 +112,7 @@ def test_a_partition_lost_with_its_marks_does_not_begin_anew(
     state = f"{scheme}{at / 'state'}"
     driver.run("pairs", at.arrive(2), state=state)
     pattern = "1" if lost == "one partition" else "[01]"
-    gone = [*at.state_files(f"p{pattern}/*"), *at.state_files(f"frontier/p{pattern}.*")]
+    gone = [*at.state_files(f"p{pattern}/*"), *at.state_files(f"commits/p{pattern}.*")]
     undo = _lose(lambda _: gone)(at)
     at.arrive()
     with pytest.raises(RuntimeError, match=r"left no trace in [12] of 2 partitions.*put it back"):

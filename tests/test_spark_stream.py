@@ -98,7 +98,7 @@ def test_state_that_is_missing_is_an_error_not_a_fresh_start(two):
     manifest = next((path / "state").rglob("batch-*.json"))
     kept = manifest.read_bytes()
     manifest.unlink()
-    assert "is missing, though it was published" in failing(lambda: run(joined(a, b, path), path))
+    assert "is missing, though batch 0 was committed" in failing(lambda: run(joined(a, b, path), path))
     manifest.write_bytes(kept)
     parts = next((path / "state").rglob("parts-*.arrows"))
     whole = parts.read_bytes()

@@ -16,6 +16,8 @@ ROUTE = "route"
 """Where a row goes and where it came from: partition x 16 + stream. One column, since every column of every
 row costs on its way to Python."""
 STREAM_BITS = 4
+BEAT = (1 << STREAM_BITS) - 1
+"""In place of a stream: a row that only tells a task its partition."""
 COPY = "copy"
 """Which copy of the row this is, from 0. Only where rows are copied."""
 CONTENT = "content"
@@ -27,8 +29,8 @@ class Arrived:
     """What a partition got in a batch."""
 
     partition: int | None
-    """None if it got no row: nothing else tells a task its partition for sure, since Spark may run it in one
-    stage with a union or several in one task."""
+    """Its number stands in every row. Nothing else tells it for sure, since Spark may run a task in one stage
+    with a union, or several in one task. None only of a batch DataFrame, for a task without rows."""
     rows: dict[int, pa.RecordBatch] = field(default_factory=dict)
     firsts: dict[int, np.ndarray] = field(default_factory=dict)
     """Which rows are first copies, where rows are copied."""
@@ -53,6 +55,7 @@ def gather(
             partition = batch.column(ROUTE)[0].as_py() >> STREAM_BITS
         for stream, rows in _by_stream(batch):
             pieces.setdefault(stream, []).append(rows)
+    pieces.pop(BEAT, None)
     documents = [rows.column(text) for rows in pieces.pop(len(schemas), [])]
     # In an order of their own, since rows come in any.
     arrived = Arrived(partition, documents=tuple(sorted(d for c in documents for d in c.to_pylist() if d)))

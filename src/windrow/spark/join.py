@@ -3,19 +3,21 @@
     each stream: slots, stream number, partitions
         -> union -> observe -> repartition -> the join's task -> observe -> results
 
-Every partition's task runs in every batch, rows or not: see `_barrier`.
+Every partition takes part in every micro-batch, rows or not: see `_beats`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
 from typing import Any, TypeVar
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from windrow.engine.join import Join
@@ -27,7 +29,7 @@ from windrow.model.limit import MemoryLimit
 from windrow.model.policy import Policy
 from windrow.model.query import Function, Query, Stream, Window
 from windrow.model.time_policies import TimePolicy
-from windrow.spark.arrivals import CONTENT, COPY, ROUTE, STREAM_BITS
+from windrow.spark.arrivals import BEAT, CONTENT, COPY, ROUTE, STREAM_BITS
 from windrow.spark.frames import (
     DOCUMENT,
     Frame,
@@ -37,7 +39,7 @@ from windrow.spark.frames import (
     read_frames,
     result_type,
 )
-from windrow.spark.metrics import COLUMN, DOCUMENTS, ROUTED, observation_name, routed_name
+from windrow.spark.metrics import COLUMN, DOCUMENTS, beats_name, observation_name
 from windrow.spark.partitioning import Layout, Spread, choose_layout
 from windrow.spark.pool import Pool
 from windrow.spark.routing import Router
@@ -66,9 +68,10 @@ class Prepared:
     def frame(self) -> DataFrame:
         slots = Slots.of(self.frames, with_text=self.control is not None)
         task, kind = self.task(slots)
-        rows = reduce(DataFrame.union, self._sources(slots))
+        sources = self._sources(slots)
         if self.streaming:
-            rows = _barrier(rows, self.name)
+            sources.append(self._beats(sources[0]))
+        rows = reduce(DataFrame.union, sources)
         # The number is stated, so adaptive execution leaves it alone; the partition stands in the row.
         dealt = rows.repartitionById(self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS))
         joined = dealt.mapInArrow(task.run, kind)
@@ -120,6 +123,24 @@ class Prepared:
             routes = sf.transform(partitions, lambda partition: _route(partition, stream))
             return frame.data.select(*columns, sf.posexplode(routes).alias(COPY, ROUTE))
         return frame.data.select(*columns, _route(partitions, stream).alias(ROUTE))
+
+    def _beats(self, like: DataFrame) -> DataFrame:
+        """A row for every partition in every micro-batch, without a source of its own.
+
+        `coalesce` makes one partition even of an empty frame, and `mapInArrow` runs on it. Were it not for
+        `observe`, Spark would plan an empty frame away with all that stands above it.
+        """
+        kinds = to_arrow_schema(like.schema, timezone="UTC")
+        routes = [p << STREAM_BITS | BEAT for p in range(self.layout.partitions)]
+
+        def emit(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield from batches
+            filled = {ROUTE: routes, COPY: [0] * len(routes), CONTENT: [0] * len(routes)}
+            columns = [pa.array(filled.get(f.name, [None] * len(routes)), f.type) for f in kinds]
+            yield pa.RecordBatch.from_arrays(columns, kinds.names)
+
+        empty = like.where(sf.lit(False)).observe(beats_name(self.name), sf.count(sf.lit(1)).alias("rows"))
+        return empty.coalesce(1).mapInArrow(emit, like.schema)
 
     def _keys(self) -> tuple[Any, ...]:
         keyed = next((cut for cut in self.layout.cuts if cut.kind == "key"), None)
@@ -273,12 +294,6 @@ def tasks_at_once(prepared: Prepared) -> int:
         return int(prepared.frames[0].data.sparkSession.sparkContext.defaultParallelism)
     except Exception:  # Spark Connect has no context to ask, and says so in several ways
         return prepared.layout.partitions
-
-
-def _barrier(rows: DataFrame, join: str) -> DataFrame:
-    """Keeps Spark from planning the join away. In a batch without rows it replaces everything above the
-    sources by an empty table, repartition included; but not past a node that observes."""
-    return rows.observe(routed_name(join), sf.count(sf.lit(1)).alias(ROUTED))
 
 
 def _route(partition: sf.Column, stream: int) -> sf.Column:

@@ -19,7 +19,6 @@ COLUMN = "_windrow"
 """The helper column that carries the documents."""
 PREFIX = "windrow."
 DOCUMENTS = "partitions"
-ROUTED = "rows"
 
 
 def observation_name(join: str) -> str:
@@ -27,9 +26,9 @@ def observation_name(join: str) -> str:
     return PREFIX + join
 
 
-def routed_name(join: str) -> str:
-    """Under this name stands how many rows were sent to partitions, copies included."""
-    return f"rows to {PREFIX}{join}"
+def beats_name(join: str) -> str:
+    """Under this name stands nothing of interest: see `Prepared._beats`."""
+    return f"beats of {PREFIX}{join}"
 
 
 @dataclass(frozen=True)
