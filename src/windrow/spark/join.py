@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -46,6 +47,7 @@ from windrow.spark.routing import Router
 from windrow.spark.task import Task
 
 Value = TypeVar("Value")
+_empty: WeakKeyDictionary[SparkSession, DataFrame] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -125,22 +127,25 @@ class Prepared:
         return frame.data.select(*columns, _route(partitions, stream).alias(ROUTE))
 
     def _beats(self, like: DataFrame) -> DataFrame:
-        """A row for every partition in every micro-batch, without a source of its own.
+        """A row for every partition in every micro-batch, though nothing new is ever read for them.
 
-        `coalesce` makes one partition even of an empty frame, and `mapInArrow` runs on it. Were it not for
-        `observe`, Spark would plan an empty frame away with all that stands above it.
+        Only a stream can be united with streams, so they grow out of one that has no rows. `coalesce` makes
+        one partition even of an empty frame, and `mapInArrow` runs on it. Were it not for `observe`, Spark
+        would plan an empty frame away with all that stands above it.
         """
         kinds = to_arrow_schema(like.schema, timezone="UTC")
         routes = [p << STREAM_BITS | BEAT for p in range(self.layout.partitions)]
 
         def emit(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield from batches
+            for _ in batches:
+                pass
             filled = {ROUTE: routes, COPY: [0] * len(routes), CONTENT: [0] * len(routes)}
             columns = [pa.array(filled.get(f.name, [None] * len(routes)), f.type) for f in kinds]
             yield pa.RecordBatch.from_arrays(columns, kinds.names)
 
-        empty = like.where(sf.lit(False)).observe(beats_name(self.name), sf.count(sf.lit(1)).alias("rows"))
-        return empty.coalesce(1).mapInArrow(emit, like.schema)
+        empty = _empty_stream(like.sparkSession)
+        observed = empty.observe(beats_name(self.name), sf.count(sf.lit(1)).alias("rows"))
+        return observed.coalesce(1).mapInArrow(emit, like.schema)
 
     def _keys(self) -> tuple[Any, ...]:
         keyed = next((cut for cut in self.layout.cuts if cut.kind == "key"), None)
@@ -294,6 +299,14 @@ def tasks_at_once(prepared: Prepared) -> int:
         return int(prepared.frames[0].data.sparkSession.sparkContext.defaultParallelism)
     except Exception:  # Spark Connect has no context to ask, and says so in several ways
         return prepared.layout.partitions
+
+
+def _empty_stream(spark: SparkSession) -> DataFrame:
+    """Files of a pattern that matches none; Spark asks for no directory where a path is a pattern. One
+    frame per session, so that it is one source of a query however many joins the query has."""
+    if spark not in _empty:
+        _empty[spark] = spark.readStream.schema("value string").text("file:///windrow-without-rows-*/*")
+    return _empty[spark]
 
 
 def _route(partition: sf.Column, stream: int) -> sf.Column:

@@ -120,8 +120,8 @@ class CommitLog:
                 f"{self.root.at(self.directory)} was deleted, or the query was set back further than state "
                 "is kept: put the state back from a copy of that time. Or Spark was not asked for all of "
                 "that batch, and its rows are missing from the windows: have foreachBatch write or persist "
-                "the whole frame, of which first and take run only a part, and start the query anew with a new "
-                "checkpoint"
+                "the whole frame, of which first and take run only a part, and start the query anew with a "
+                "new checkpoint"
             )
         return markers.version(batch - 1)
 
