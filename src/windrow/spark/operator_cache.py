@@ -7,7 +7,9 @@ in turn, so many tasks find their windows in another worker and load them.
 from __future__ import annotations
 
 import tempfile
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,14 +38,15 @@ class OperatorCache:
     """Keys begin with a token of the call of `join`: what was kept for another call may be of another
     query."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
         self._operators: OrderedDict[tuple[str, Scope, int], CachedOperator] = OrderedDict()
         self._logs: OrderedDict[tuple[str, Scope], CommitLog] = OrderedDict()
 
     def log(self, token: str, root: str | Root, scope: Scope, partitions: int) -> CommitLog:
         key = (token, scope)
         if key not in self._logs:
-            self._logs[key] = CommitLog(root, scope, partitions)
+            self._logs[key] = CommitLog(root, scope, partitions, self._clock)
             while len(self._logs) > LOGS:
                 self._logs.popitem(last=False)
         return self._logs[key]

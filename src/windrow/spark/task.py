@@ -242,6 +242,7 @@ class Task:
         if kept.operator is None or kept.content != wanted or wanted is None:
             kept.content = wanted
             if manifest is None:
+                kept.store.clear()
                 kept.operator = self._fresh()
             else:
                 kept.operator = self._revived(kept.store.load(manifest))

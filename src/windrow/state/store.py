@@ -69,6 +69,10 @@ class StateStore:
             ) from None
         return Manifest.from_bytes(data, self.root.at(path))
 
+    def clear(self) -> None:
+        """Starts from nothing: what was stored before may be void and gone, so no part of it is named again."""
+        self._shelf = Shelf()
+
     def load(self, manifest: Manifest) -> State:
         """The state of a version, its parts mapped and checked.
 
