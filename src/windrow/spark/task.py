@@ -14,13 +14,11 @@ from __future__ import annotations
 
 import gc
 import math
-import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
@@ -40,6 +38,7 @@ from windrow.spark.hot_keys import hottest
 from windrow.spark.metrics import COLUMN, QueryMetrics
 from windrow.spark.microbatch import MicroBatch, micro_batch
 from windrow.spark.pool import Pool
+from windrow.state.cache import cache_of_machine
 from windrow.state.layout import Scope
 from windrow.state.ledger import Ledger
 from windrow.state.marks import Marks
@@ -268,8 +267,7 @@ class Task:
     def _take(self, ledger: Ledger, partition: int) -> _Held:
         """Taken out while in use: if the task fails halfway, the operator is not used again."""
         held = _held.pop((self.token, ledger.scope, partition), None)
-        cache = Path(tempfile.gettempdir()) / "windrow-parts"
-        return held or _Held(StateStore(ledger, partition, cache))
+        return held or _Held(StateStore(ledger, partition, cache_of_machine()))
 
     def _keep(self, scope: Scope, partition: int, held: _Held) -> None:
         _held[(self.token, scope, partition)] = held
