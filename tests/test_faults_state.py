@@ -38,8 +38,9 @@ def begun(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Place:
     return at
 
 
-def _truncate(at: Place) -> Undo:
-    newest = at.state_files("p0/batch-*.json")[-1]
+def truncate(at: Place, batch: str = "*") -> Undo:
+    """Cuts off a file that a version of partition 0 needs, the newest or that of a batch."""
+    newest = at.state_files(f"p0/batch-{batch}.json")[-1]
     needed = [f for f in at.state_files("p0/parts-*") if f.name in newest.read_text()]
     file, data = needed[-1], needed[-1].read_bytes()
     file.write_bytes(data[: len(data) // 2])
@@ -60,8 +61,9 @@ def _lose(pick: Callable[[Place], list[Path]]) -> Callable[[Place], Undo]:
     return lose
 
 
+TRUNCATED = r"parts-\w+\.arrows is damaged: it has \d+ bytes.*new checkpoint"
 DAMAGES: dict[str, tuple[Callable[[Place], Undo], str]] = {
-    "truncated parts": (_truncate, r"parts-\w+\.arrows is damaged: it has \d+ bytes.*new checkpoint"),
+    "truncated parts": (truncate, TRUNCATED),
     "lost newest manifest": (
         _lose(lambda at: at.state_files("p0/batch-*.json")[-1:]),
         r"manifest .* is missing, though it was published; put it back",
