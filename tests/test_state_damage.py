@@ -20,6 +20,7 @@ from windrow.engine.state import fingerprint
 from windrow.state.cli import app
 from windrow.state.inspect import show, verify
 from windrow.state.local import ASIDE
+from windrow.state.manifest import FORMAT, sealed, unsealed
 
 
 def _manifest(root: Path, batch: int) -> Path:
@@ -82,9 +83,10 @@ def test_any_flipped_bit_of_a_part_is_noticed(tmp_path: Path) -> None:
     assert [d.path for d in verify(str(tmp_path)).damage] == [str(file)]
 
 
-def test_any_damage_of_a_manifest_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["batch-*2.json", "join.json"])
+def test_any_damage_of_a_manifest_or_description_is_noticed(tmp_path: Path, name: str) -> None:
     started(tmp_path)
-    file, rng = _manifest(tmp_path, 2), Random(0)
+    (file,), rng = stored.files(tmp_path, name), Random(0)
     data = file.read_bytes()
     cut = [data[:size] for size in (0, 1, 20, len(data) // 2, len(data) - 1)]
     flipped = [bytearray(data) for _ in range(60)]
@@ -116,11 +118,14 @@ def test_a_deleted_partition_is_no_empty_one(tmp_path: Path) -> None:
     assert len(verify(str(tmp_path)).damage) == 1
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 3}', '{"format": 3, "other": 2}'])
-def test_a_damaged_description_is_noticed(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", f'{{"format": {FORMAT}}}', f'{{"format": {FORMAT}, "other": 2}}']
+)
+@pytest.mark.parametrize("checksum", [False, True])
+def test_a_damaged_description_is_noticed(tmp_path: Path, text: str, checksum: bool) -> None:
     started(tmp_path)
     file = tmp_path / "query" / "join" / "join.json"
-    file.write_text(text)
+    file.write_bytes(sealed("join", text.encode()) if checksum else text.encode())
     with pytest.raises(wr.StateError, match=f"{file} is damaged"):
         _go_on(tmp_path)
     assert [d.path for d in verify(str(tmp_path)).damage] == [str(file)]
@@ -129,8 +134,9 @@ def test_a_damaged_description_is_noticed(tmp_path: Path, text: str) -> None:
 def test_another_format_is_refused(tmp_path: Path) -> None:
     started(tmp_path)
     file = tmp_path / "query" / "join" / "join.json"
-    file.write_text(file.read_text().replace('"format": 3', '"format": 1'))
-    with pytest.raises(wr.StateError, match="has format 1, this version of Windrow reads format 3"):
+    body = unsealed("join", file.read_bytes(), "")
+    file.write_bytes(sealed("join", body.replace(b'"format": %d' % FORMAT, b'"format": 1')))
+    with pytest.raises(wr.StateError, match=f"has format 1, this version of Windrow reads format {FORMAT}"):
         _go_on(tmp_path)
 
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from windrow.errors import DataError, QueryError, WindrowError
+from windrow.redaction import redacted
 
 FINE, NOT_FINE, WRONG = 0, 1, 2
 CODES = (
@@ -39,7 +40,7 @@ class Commands(TyperGroup):
         except OSError as error:
             if error.filename is None:
                 raise
-            typer.echo(f"{error.filename}: {error.strerror}", err=True)
+            typer.echo(redacted(f"{error.filename}: {error.strerror}"), err=True)
             raise typer.Exit(WRONG if isinstance(error, MISPLACED) else NOT_FINE) from None
 
 

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from windrow.redaction import redacted
+
 
 class WindrowError(Exception):
-    """Base class of every error that Windrow raises on purpose."""
+    """Base class of every error that Windrow raises on purpose. No credentials are in its text."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(redacted(message))
 
 
 class QueryError(WindrowError):

@@ -18,6 +18,7 @@ from uuid import uuid4
 import windrow
 from windrow.errors import DataError
 from windrow.page.point import Held, Point, short
+from windrow.redaction import redacted
 
 MOST_POINTS = 300
 """Of a join; up to twice as many before neighbours are taken together."""
@@ -146,7 +147,7 @@ class History:
 
     def end(self, state: str, error: str | None = None) -> None:
         with self._lock:
-            self.state, self.error = state, error
+            self.state, self.error = state, None if error is None else redacted(error)
             self._count += 1
 
     def restart(self) -> None:

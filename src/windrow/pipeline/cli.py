@@ -11,6 +11,7 @@ from rich.console import Console
 from windrow.commands import print_json
 from windrow.errors import QueryError, WindrowError
 from windrow.page.address import LOOPBACK, Address
+from windrow.redaction import redacted
 
 if TYPE_CHECKING:
     from windrow.pipeline.description import Pipeline
@@ -25,7 +26,10 @@ UiOption = Annotated[
 ]
 UiHostOption = Annotated[
     str,
-    typer.Option("--ui-host", help="Where the page listens; other machines see it with 0.0.0.0."),
+    typer.Option(
+        "--ui-host",
+        help="Where the page listens. 0.0.0.0: whoever reaches this machine sees it, without a password.",
+    ),
 ]
 
 
@@ -98,7 +102,7 @@ def run_command(
     except WindrowError as error:
         report = getattr(error, "report", None) or str(error.__cause__ or "")
         if trace and report:
-            error.add_note(report)
+            error.add_note(redacted(report))
         raise
 
 

@@ -31,7 +31,7 @@ class Source:
     alias: str
     format: str
     path: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     schema: str | None = None
     """The columns as DDL: "id bigint, at timestamp"."""
     filter: str | None = None
@@ -134,7 +134,7 @@ class Sink:
 
     format: str
     path: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     mode: str | None = None
     select: tuple[str, ...] = ()
 
@@ -156,7 +156,7 @@ class Run:
     state: str | None = None
     metrics: str | None = None
     master: str | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Of the Spark session, where one is started."""
 
 

@@ -70,7 +70,7 @@ def _change(document: dict[str, Any], change: str) -> None:
     for key in keys[:-1]:
         table = table.setdefault(key, {})
         if not isinstance(table, dict):
-            raise QueryError(f"--set: '{key}' in {change!r} is a value, not a section")
+            raise QueryError(f"--set: '{key}' in {name!r} is a value, not a section")
     table[keys[-1]] = value
 
 

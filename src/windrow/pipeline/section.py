@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from windrow.errors import QueryError, unknown
+from windrow.redaction import HIDDEN, is_secret
 
 
 @dataclass(frozen=True)
@@ -76,4 +77,5 @@ class Section:
         return MappingProxyType(found)
 
     def _wrong(self, key: str, wanted: str, value: Any) -> QueryError:
-        return QueryError(f"{self.where}: {key}: expected {wanted}, got {value!r}")
+        got = HIDDEN if is_secret(key) else repr(value)
+        return QueryError(f"{self.where}: {key}: expected {wanted}, got {got}")

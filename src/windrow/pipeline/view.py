@@ -15,6 +15,7 @@ from rich.text import Text
 
 from windrow.pipeline.build import Built
 from windrow.pipeline.description import Source
+from windrow.redaction import redacted
 from windrow.spark.live import Progress
 from windrow.spark.metrics import PartitionMetrics
 
@@ -39,10 +40,10 @@ def print_check(console: Console, built: Built) -> None:
         a = p.aggregate
         slide = f" every {a.slide}" if a.slide else ""
         told["aggregate"] = f"{', '.join(a.aggregates)} over {a.window} of {a.time}{slide}"
-    told["sink"] = f"{p.sink.format} {p.sink.path or ''} ({p.mode})"
+    told["sink"] = f"{p.sink.format} {redacted(p.sink.path or '')} ({p.mode})"
     told["columns"] = ", ".join(built.output.columns)
     if p.streaming:
-        told["checkpoint"], told["state"] = p.run.checkpoint or "", p.state or ""
+        told["checkpoint"], told["state"] = redacted(p.run.checkpoint or ""), redacted(p.state or "")
     console.print(_pairs(told))
     console.print("plan, at one row a second of each stream; a running join measures the rates:")
     console.print(Text(str(built.plan)), soft_wrap=True)
@@ -66,17 +67,21 @@ def check_facts(built: Built) -> dict[str, Any]:
         },
         "partitions": str(built.prepared.layout).splitlines(),
         "trigger": str(p.run.trigger),
-        "sink": {"format": p.sink.format, "path": p.sink.path, "mode": p.mode},
+        "sink": {"format": p.sink.format, "path": _shown(p.sink.path), "mode": p.mode},
         "columns": list(built.output.columns),
-        "checkpoint": p.run.checkpoint,
-        "state": p.state,
+        "checkpoint": _shown(p.run.checkpoint),
+        "state": _shown(p.state),
         "plan": built.plan.to_dict(),
     }
 
 
 def _origin(source: Source) -> str:
     named = source.path or source.options.get("subscribe") or source.options.get("dbtable") or ""
-    return f"{source.format} {named}".strip()
+    return redacted(f"{source.format} {named}".strip())
+
+
+def _shown(path: str | None) -> str | None:
+    return None if path is None else redacted(path)
 
 
 def _pairs(told: dict[str, str]) -> Table:

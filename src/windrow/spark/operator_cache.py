@@ -6,14 +6,13 @@ in turn, so many tasks find their windows in another worker and load them.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from windrow.engine.operator import Operator
+from windrow.state.cache import cache_of_machine
 from windrow.state.commit_log import CommitLog
 from windrow.state.filesystem import Root
 from windrow.state.layout import Scope
@@ -54,8 +53,7 @@ class OperatorCache:
     def checkout(self, token: str, log: CommitLog, partition: int) -> CachedOperator:
         """Taken out while in use: if the task fails halfway, the operator is not used again."""
         kept = self._operators.pop((token, log.scope, partition), None)
-        parts = Path(tempfile.gettempdir()) / "windrow-parts"
-        return kept or CachedOperator(StateStore(log, partition, parts))
+        return kept or CachedOperator(StateStore(log, partition, cache_of_machine()))
 
     def checkin(self, token: str, partition: int, kept: CachedOperator) -> None:
         self._operators[(token, kept.store.log.scope, partition)] = kept

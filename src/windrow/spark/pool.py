@@ -57,7 +57,7 @@ class Pool:
     """
 
     memory: str | int | MemoryLimit
-    path: str
+    path: str = field(repr=False)
     weight: float = 1.0
     forget: str = "10 minutes"
     clock: Callable[[], float] = field(default=time.time, repr=False)

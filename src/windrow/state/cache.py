@@ -3,11 +3,16 @@
 Part files have unique names and never change, so a copy is never out of date. Copies appear by rename and
 vanish by unlink, which leaves those who have mapped them undisturbed; so workers need no locks. A copy that
 was not used for some time is removed. The cache may always be lost, and a full disk only makes it useless.
+
+Whoever can write a copy can change windows, and whoever can read one sees rows: the directory is private, and
+one that is not is done without. It is looked at with every use: a temporary directory that was cleaned up may
+have been made anew by somebody else.
 """
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -16,9 +21,15 @@ from uuid import uuid4
 import pyarrow as pa
 
 from windrow.state.local import ASIDE
+from windrow.state.private import is_private, private_directory
 
 UNUSED = 1800.0
 """Seconds without use after which a copy goes."""
+
+
+def cache_of_machine() -> Path:
+    """Where this user's workers on this machine keep copies."""
+    return Path(tempfile.gettempdir()) / f"windrow-parts-{os.geteuid()}"
 
 
 class Cache:
@@ -51,7 +62,8 @@ class Cache:
         """Keeps a copy, if the disk has room for it."""
         aside = self.directory / f"{ASIDE}{uuid4().hex}"
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            if private_directory(self.directory) is None:
+                return
             with aside.open("xb") as file:
                 file.write(contents)
             aside.replace(self.directory / name)
@@ -61,10 +73,13 @@ class Cache:
 
     def drop(self, name: str) -> None:
         with suppress(OSError):
-            (self.directory / name).unlink(missing_ok=True)
+            if is_private(self.directory):
+                (self.directory / name).unlink(missing_ok=True)
 
     def trim(self) -> None:
         """Removes copies that nobody used for long, and what killed workers left half written."""
+        if not is_private(self.directory):
+            return
         latest = self._clock() - self.unused
         with suppress(OSError), os.scandir(self.directory) as listing:
             for item in listing:
@@ -75,6 +90,8 @@ class Cache:
     def _mapped(self, name: str, size: int) -> pa.Buffer | None:
         path = self.directory / name
         try:
+            if not is_private(self.directory):
+                return None
             now = self._clock()
             os.utime(path, (now, now))
             if path.stat().st_size != size or size == 0:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from windrow.commands import CODES, NOT_FINE, WRONG, AsJson, Commands, print_json, tell
 from windrow.errors import StateError
+from windrow.redaction import redacted
 from windrow.state.inspect import JoinState, Verdict
 from windrow.state.inspect import show as show_states
 from windrow.state.inspect import verify as verify_states
@@ -132,5 +133,5 @@ def _age(seconds: float) -> str:
 
 
 def _nothing(path: str) -> None:
-    typer.echo(f"There is no state in {path}.", err=True)
+    typer.echo(f"There is no state in {redacted(path)}.", err=True)
     raise typer.Exit(WRONG)

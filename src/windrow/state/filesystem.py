@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from windrow.errors import StateError
+from windrow.redaction import cause, redacted
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _SPARK_SCHEMES = {"s3a": "s3", "s3n": "s3"}
@@ -55,7 +57,8 @@ class Root(ABC):
     local: bool
 
     def __init__(self, url: str) -> None:
-        self.url = url
+        self.url = redacted(url)
+        """As it is told to the user."""
 
     def __str__(self) -> str:
         return self.url
@@ -105,7 +108,7 @@ def refused_writes(what: str, where: str) -> Iterator[None]:
         raise StateError(
             f"cannot write {what} to {where}: {error}. Nothing is lost: the version before it stands; "
             f"{remedy} and start the query again from its checkpoint"
-        ) from error
+        ) from cause(error)
 
 
 @contextmanager
@@ -113,15 +116,24 @@ def refused_reads(where: str) -> Iterator[None]:
     """Turns a refused read into an error that says where; a file that is not there remains just that."""
     try:
         yield
-    except FileNotFoundError:
-        raise
-    except NotADirectoryError as error:
-        raise FileNotFoundError(*error.args) from error
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), where) from None
     except (OSError, pa.ArrowException) as error:
         raise StateError(
             f"cannot read the state in {where}: {error}. Nothing is lost; mend the cause and start the query "
             "again from its checkpoint"
-        ) from error
+        ) from cause(error)
+
+
+@contextmanager
+def _any_error() -> Iterator[None]:
+    """File systems of fsspec raise whatever their libraries do."""
+    try:
+        yield
+    except (OSError, pa.ArrowException):
+        raise
+    except Exception as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
 
 
 class ArrowRoot(Root):
@@ -144,16 +156,20 @@ class ArrowRoot(Root):
             self._put(path, sink.getvalue(), what)
 
     def create(self, path: str, data: bytes, what: str) -> None:
-        if self._fs.get_file_info(self._full(path)).type == fs.FileType.NotFound:
+        if not self._there(path):
             self._put(path, pa.py_buffer(data), what)
 
     def read(self, path: str) -> pa.Buffer:
-        with refused_reads(self.at(path)), self._fs.open_input_file(self._full(path)) as source:
+        with (
+            refused_reads(self.at(path)),
+            _any_error(),
+            self._fs.open_input_file(self._full(path)) as source,
+        ):
             return source.read_buffer()
 
     def entries(self, path: str) -> list[Entry]:
         selector = fs.FileSelector(self._full(path), allow_not_found=True)
-        with refused_reads(self.at(path)):
+        with refused_reads(self.at(path)), _any_error():
             found = self._fs.get_file_info(selector)
         return [
             Entry(i.base_name, i.size or 0, (i.mtime_ns or 0) / 1e9, i.type == fs.FileType.Directory)
@@ -162,12 +178,20 @@ class ArrowRoot(Root):
 
     def delete(self, path: str) -> None:
         try:
-            self._fs.delete_file(self._full(path))
+            with _any_error():
+                self._fs.delete_file(self._full(path))
         except FileNotFoundError:
             pass
-        except OSError:
-            if self._fs.get_file_info(self._full(path)).type != fs.FileType.NotFound:
-                raise
+        except (OSError, pa.ArrowException) as error:
+            if self._there(path):
+                raise StateError(
+                    f"cannot remove {self.at(path)}: {error}. Nothing is lost; mend the cause and start the "
+                    "query again from its checkpoint"
+                ) from cause(error)
+
+    def _there(self, path: str) -> bool:
+        with refused_reads(self.at(path)), _any_error():
+            return bool(self._fs.get_file_info(self._full(path)).type != fs.FileType.NotFound)
 
     def _full(self, path: str) -> str:
         return f"{self._base}/{path}".rstrip("/")
@@ -175,7 +199,7 @@ class ArrowRoot(Root):
     def _put(self, path: str, data: pa.Buffer, what: str) -> None:
         full = self._full(path)
         directory = full.rpartition("/")[0]
-        with refused_writes(what, self.at(path)):
+        with refused_writes(what, self.at(path)), _any_error():
             if directory not in self._made:
                 self._fs.create_dir(directory, recursive=True)
                 self._made.add(directory)
@@ -224,10 +248,10 @@ def _through_fsspec(url: str, refused: Exception) -> tuple[Any, str]:
         raise StateError(
             f"cannot open the state path {url!r}: {refused}; give a local path or a URL that pyarrow "
             "understands (file, s3, gs, abfs, hdfs), or install fsspec for others"
-        ) from refused
+        ) from cause(refused)
     try:
         # A cached listing would hide what other workers have published.
         filesystem, base = core.url_to_fs(url, use_listings_cache=False)
     except (ValueError, OSError, ImportError) as error:
-        raise StateError(f"cannot open the state path {url!r}: {error}") from error
+        raise StateError(f"cannot open the state path {url!r}: {error}") from cause(error)
     return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), base

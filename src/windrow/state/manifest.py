@@ -19,7 +19,7 @@ from windrow.state.parts import Part, damaged
 from windrow.state.runs import Version
 
 FORMAT = 3
-_OPENING = re.compile(rb'\{"crc32": "([0-9a-f]{8})",\n"manifest": ')
+_OPENING = rb'\{"crc32": "([0-9a-f]{8})",\n"%b": '
 _CLOSING = b"}\n"
 _NAME = re.compile(r"batch-(\d+)-([0-9a-f]+)\.json")
 
@@ -88,17 +88,11 @@ class Manifest:
             },
             separators=(",", ":"),
         ).encode()
-        return b'{"crc32": "%08x",\n"manifest": %b%b' % (zlib.crc32(body), body, _CLOSING)
+        return sealed("manifest", body)
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Manifest:
-        opening = _OPENING.match(data)
-        if opening is None or not data.endswith(_CLOSING):
-            raise StateError(damaged(where, "it is no manifest, or cut off"))
-        body = data[opening.end() : -len(_CLOSING)]
-        if zlib.crc32(body) != int(opening[1], 16):
-            raise StateError(damaged(where, "its checksum differs"))
-        saved = json.loads(body)
+        saved = json.loads(unsealed("manifest", data, where))
         if saved["format"] != FORMAT:
             raise StateError(other_format(where, saved["format"]))
         return cls(
@@ -113,6 +107,22 @@ class Manifest:
             created=saved["created"],
             demand=saved["demand"],
         )
+
+
+def sealed(kind: str, body: bytes) -> bytes:
+    """A JSON document with its checksum, as a file."""
+    return b'{"crc32": "%08x",\n"%b": %b%b' % (zlib.crc32(body), kind.encode(), body, _CLOSING)
+
+
+def unsealed(kind: str, data: bytes, where: str) -> bytes:
+    """The document in a file, byte for byte as it was written."""
+    opening = re.match(_OPENING % kind.encode(), data)
+    if opening is None or not data.endswith(_CLOSING):
+        raise StateError(damaged(where, f"it is no {kind} with its checksum, or cut off"))
+    body = data[opening.end() : -len(_CLOSING)]
+    if zlib.crc32(body) != int(opening[1], 16):
+        raise StateError(damaged(where, "its checksum differs"))
+    return body
 
 
 def other_format(where: str, received: object) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from windrow.errors import StateError
 from windrow.state.filesystem import Root
-from windrow.state.manifest import FORMAT, other_format
+from windrow.state.manifest import FORMAT, other_format, sealed, unsealed
 from windrow.state.parts import damaged
 
 
@@ -36,12 +36,12 @@ class Pinned:
         return [str(stream[0]) for stream in self.query["streams"]]
 
     def to_bytes(self) -> bytes:
-        return json.dumps({"format": FORMAT, **vars(self)}, indent=1).encode()
+        return sealed("join", json.dumps({"format": FORMAT, **vars(self)}, indent=1).encode())
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Pinned:
         try:
-            saved = json.loads(data)
+            saved = json.loads(unsealed("join", data, where))
             received = saved.pop("format")
             if received != FORMAT:
                 raise StateError(other_format(where, received))

@@ -14,6 +14,7 @@ from rich.table import Table
 from windrow.commands import CODES, WRONG, AsJson, Commands, print_json
 from windrow.engine.shared.roster import NEVER
 from windrow.errors import QueryError
+from windrow.redaction import redacted
 from windrow.state.queries import Listed, list_queries, send
 
 app = typer.Typer(
@@ -92,7 +93,7 @@ def list_(
     elif found:
         Console().print(_table(found))
     if not found:
-        typer.echo(f"There are no shared queries in {path}.", err=True)
+        typer.echo(f"There are no shared queries in {redacted(path)}.", err=True)
         raise typer.Exit(WRONG)
 
 

@@ -70,7 +70,8 @@ class StateStore:
         return Manifest.from_bytes(data, self.root.at(path))
 
     def clear(self) -> None:
-        """Starts from nothing: what was stored before may be void and gone, so no part of it is named again."""
+        """Starts from nothing: what was stored before may be void and gone, so no part of it is named
+        again."""
         self._shelf = Shelf()
 
     def load(self, manifest: Manifest) -> State:

@@ -10,6 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from windrow.errors import QueryError
+from windrow.redaction import redacted
 
 _UNCLOSED = re.compile(r"Missing (\S+) from \d+:(\d+)")
 _PREFIX = re.compile(r"(stream '[^']*'|\w+)\b")
@@ -41,8 +42,9 @@ class Text:
         line = self.sql[begins : ends if ends >= 0 else len(self.sql)].rstrip()
         number, column = self.sql.count("\n", 0, first) + 1, first - begins + 1
         width = max(1, min(span[1] - first + 1, len(line) - column + 1))
-        # Tabs stay tabs, so that the carets stand under the place whatever a tab is worth.
-        lead = "".join("\t" if c == "\t" else " " for c in line[: column - 1])
+        # The carets stand under the line as it is shown, without credentials. Tabs stay tabs, whatever they
+        # are worth.
+        lead = "".join("\t" if c == "\t" else " " for c in redacted(line[: column - 1]))
         return QueryError(
             f"{self.name}, line {number}, column {column}: {message}\n    {line}\n    {lead}{'^' * width}"
         )

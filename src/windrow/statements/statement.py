@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from windrow.model.query import Query
 from windrow.model.units import format_duration
+from windrow.redaction import redacted
 from windrow.statements.place import Places, Span
 
 AGGREGATES = ("count", "sum", "avg", "min", "max")
@@ -22,7 +23,7 @@ class Source:
     columns: tuple[tuple[str, str], ...] = ()
     """Names and types; empty where the format tells them."""
     time: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     span: Span | None = field(default=None, compare=False, repr=False)
     """Where the name stands in the text."""
 
@@ -33,7 +34,7 @@ class Source:
         return ", ".join(quoted) or None
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.format} {self.path or ''}".rstrip()
+        return redacted(f"{self.name}: {self.format} {self.path or ''}".rstrip())
 
 
 @dataclass(frozen=True)
