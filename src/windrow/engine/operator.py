@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine.control import read_control
+from windrow.engine.control import SetBack, read_control, refusing
 from windrow.engine.controller import Controller
 from windrow.engine.expiry import Expiry
 from windrow.engine.frontier import Frontier, horizons
@@ -23,6 +23,7 @@ from windrow.engine.join import Arrivals, Join
 from windrow.engine.knowing import knowledge
 from windrow.engine.quanta import Cutter, cut, pace_under_limit, rows_worth_a_quantum
 from windrow.engine.rows import as_batch, check_time_column, plain_schema, same_schema, timed
+from windrow.engine.setback import turn_clocks_back
 from windrow.engine.snapshot import pack, unpack
 from windrow.engine.state import capture, revive
 from windrow.engine.tally import Tally
@@ -205,13 +206,37 @@ class Operator:
         document
             A mapping, or JSON: {"at": "2026-01-31T12:00:00Z", "importance": {"b": "b.price * 2"}}. `at` is an
             event time, as text or in microseconds since 1970; `importance` is as in `Importance(by=...)`.
+            Or {"event_time": {"b": "2026-01-31T12:00:00Z"}}: see `set_back`. One that is refused (QueryError)
+            changes nothing.
         """
         self._check_whole()
         change = read_control(document)
-        shedder = self._join.shedder if self._join else None
-        if shedder is None:
-            raise QueryError("control: importance matters under a memory limit; this query has none")
-        shedder.ranking.change(change.at, change.importance)
+        with refusing():
+            if isinstance(change, SetBack):
+                for alias in change.times:
+                    if alias not in self._number:
+                        raise QueryError(f"control: event_time: {unknown('stream', alias, self._number)}")
+                self.set_back(change.times)
+                return
+            shedder = self._join.shedder if self._join else None
+            if shedder is None:
+                raise QueryError("control: importance matters under a memory limit; this query has none")
+            shedder.ranking.change(change.at, change.importance)
+
+    def set_back(self, times: Mapping[str, int]) -> None:
+        """Streams go on from these event times (microseconds since 1970), where a wrong row has pushed them
+        further: rows from there on, less `late`, are taken again.
+
+        It brings nothing back: rows that were left out as late, and rows of other streams that have expired,
+        stay gone. Rows later than the time stay in their windows. A stream that has not come so far is left
+        as it is.
+        """
+        self._check_whole()
+        for alias, time in times.items():
+            self._frontier.set_back(self._stream(alias), time)
+        newest = self._frontier.newest_of_all
+        if newest is not None:
+            turn_clocks_back(self, newest)
 
     def snapshot(self) -> bytes:
         """Everything the operator knows, as bytes for `restore`."""

@@ -21,7 +21,7 @@ from windrow.model.limit import MemoryLimit
 from windrow.model.policy import Policy
 from windrow.model.shed import parse_shed
 from windrow.model.time_policies import TimePolicy
-from windrow.model.units import format_duration, parse_duration, parse_rows
+from windrow.model.units import LONGEST, format_duration, parse_duration, parse_rows
 
 MIN_STREAMS = 2
 MAX_STREAMS = 8
@@ -47,6 +47,8 @@ class Window:
             window = cls("time", parse_duration(value, where))
         if window.size <= 0:
             raise QueryError(f"{where}: window must be positive, got {window}")
+        if window.size > LONGEST:
+            raise QueryError(f"{where}: window must be at most {Window(window.kind, LONGEST)}, got {window}")
         return window
 
     @property

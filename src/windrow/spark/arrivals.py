@@ -33,7 +33,7 @@ class Arrived:
     firsts: dict[int, np.ndarray] = field(default_factory=dict)
     """Which rows are first copies, where rows are copied."""
     documents: tuple[str, ...] = ()
-    """For control."""
+    """Control messages, in no order."""
 
 
 def gather(
@@ -54,8 +54,7 @@ def gather(
         for stream, rows in _by_stream(batch):
             pieces.setdefault(stream, []).append(rows)
     documents = [rows.column(text) for rows in pieces.pop(len(schemas), [])]
-    # In an order of their own, since rows come in any.
-    arrived = Arrived(partition, documents=tuple(sorted(d for c in documents for d in c.to_pylist() if d)))
+    arrived = Arrived(partition, documents=tuple(d for c in documents for d in c.to_pylist() if d))
     for stream in sorted(pieces):
         rows = pa.concat_batches(pieces.pop(stream))
         if CONTENT in rows.schema.names:

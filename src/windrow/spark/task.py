@@ -26,11 +26,11 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from windrow.engine.control import in_order, short
 from windrow.engine.operator import Operator
 from windrow.engine.output import CLUSTER, WEIGHT
 from windrow.engine.rows import event_times
 from windrow.engine.state import State, capture, fingerprint, revive
-from windrow.errors import WindrowError
 from windrow.model.limit import MemoryLimit
 from windrow.model.predicate import Word
 from windrow.model.query import Query
@@ -49,6 +49,8 @@ ROWS_PER_BATCH = 32_768
 BYTES_PER_BATCH = 16 << 20
 OPERATORS_HELD = 4
 LEDGERS_HELD = 16
+REASONS_TOLD = 20
+"""Of control messages refused in a batch: metrics must stay small."""
 TELLERS = 2
 """Partitions that tell in a batch what they have learned."""
 
@@ -145,7 +147,7 @@ class Task:
                 seconds=(reading, 0.0, time.perf_counter() - began, 0.0),
                 allowed=allowed,
                 limit=limit,
-                rejected=rejected,
+                rejected=rejected + self._complaints(operator),
                 queries=self._fared(operator, watched),
                 hot=hottest(self.query, self.keys, arrived.rows),
                 learned=self._learned(operator, arrived.partition, 0),
@@ -203,7 +205,7 @@ class Task:
                 seconds=(reading, found - began, processed - found, time.perf_counter() - processed),
                 allowed=allowed,
                 limit=limit,
-                rejected=rejected,
+                rejected=rejected + self._complaints(operator),
                 queries=self._fared(operator, watched),
                 hot=hottest(self.query, self.keys, arrived.rows),
                 learned=self._learned(operator, arrived.partition, now.batch),
@@ -244,6 +246,10 @@ class Task:
     def _fared(self, operator: Operator, before: Any) -> dict[str, QueryMetrics]:
         """How each of several queries fared."""
         return {}
+
+    def _complaints(self, operator: Operator) -> tuple[str, ...]:
+        """What was wrong with control messages that were followed."""
+        return ()
 
     def _columns(self) -> pa.Schema:
         """Of the results."""
@@ -371,13 +377,15 @@ def _less(allowed: float | None, elsewhere: float) -> float | None:
 
 
 def _follow(operator: Operator, documents: tuple[str, ...]) -> tuple[str, ...]:
-    """Hands on control documents; returns why some were not followed."""
-    rejected = []
-    for document in documents:
+    """Applies control messages; returns why some were refused. They are in Spark's offset log, so one that
+    failed the task would fail it after every restart: whatever goes wrong is a refusal."""
+    rejected: dict[str, None] = {}
+    for document in in_order(documents):
         try:
             operator.control(document)
-        except WindrowError as error:
-            rejected.append(str(error))
+        except Exception as error:
+            if len(rejected) < REASONS_TOLD:
+                rejected[short(str(error))] = None
     return tuple(rejected)
 
 
