@@ -253,8 +253,7 @@ def test_a_query_that_is_over_gets_what_was_carried_over(at, still):
     if not still:
         options = {"clock": ticking()}
     op = wr.SharedOperator.restore(queries, op.snapshot(), **options)
-    for call in calls[3:]:
-        got.append(op.process(call)["large"])
+    got += [op.process(call)["large"] for call in calls[3:]]
     assert op.measure().queries["large"].since == now
     first = wr.SharedOperator({"large": queries["large"]})
     second = wr.SharedOperator({"large": query("1 s")})

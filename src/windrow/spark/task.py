@@ -179,6 +179,7 @@ class Task:
         limit = self._share(operator, arrived.partition, needs, self._pooled(scope))
         rejected = _follow(operator, arrived.documents)
         counted = self._counted(operator, arrived)
+        operator.set_aside({self.query.aliases[s]: count for s, (count, _) in arrived.ahead.items()})
         found = time.perf_counter()
         allowed = self._part_of_deadline(arrived)
         left = _less(allowed, reading + found - began + held.publishing)
@@ -343,14 +344,18 @@ class Task:
     def _counted(self, operator: Operator, arrived: Arrived) -> dict[str, dict[str, int]]:
         """Counts of first copies, for streams whose rows are copied."""
         found = {}
+        for stream, (_, ahead) in arrived.ahead.items():
+            if stream not in arrived.rows:
+                found[self.query.aliases[stream]] = {"rows_in": ahead, "rows_ahead": ahead}
         for stream, firsts in arrived.firsts.items():
-            alias = self.query.aliases[stream]
+            alias, (_, ahead) = self.query.aliases[stream], arrived.ahead.get(stream, (0, 0))
             column = arrived.rows[stream].column(self.query.streams[alias].time)
             timed = column.is_valid().to_numpy(zero_copy_only=False)
             earliest = operator.earliest(alias)
             late = 0 if earliest is None else int((firsts & timed & (event_times(column) < earliest)).sum())
             found[alias] = {
-                "rows_in": int(firsts.sum()),
+                "rows_in": int(firsts.sum()) + ahead,
+                "rows_ahead": ahead,
                 "rows_late": late,
                 "rows_null_time": int((firsts & ~timed).sum()),
             }

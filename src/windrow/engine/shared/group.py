@@ -90,11 +90,11 @@ class GroupOperator(Operator):
 
     # -- the public face ----------------------------------------------------------------------------
 
-    def handle(self, data: Mapping[str, pa.Table | pa.RecordBatch]) -> Results:
+    def handle(self, data: Mapping[str, pa.Table | pa.RecordBatch], now: int | None = None) -> Results:
         """As `process`, with a table for each query."""
         self._began = self.clock()
         self._drop_ended()
-        self.process(data)
+        self.process(data, now=now)
         return self._hand_on()
 
     def conclude(self) -> Results:

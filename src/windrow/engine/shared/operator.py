@@ -75,14 +75,14 @@ class SharedOperator:
         for number, join in enumerate(self._joins):
             join.names, join.number = self._names, number
 
-    def process(self, data: Mapping[str, pa.Table | pa.RecordBatch]) -> Results:
+    def process(self, data: Mapping[str, pa.Table | pa.RecordBatch], now: int | None = None) -> Results:
         """Takes in rows, as `Operator.process`; returns each query's results by name."""
         known = {alias for join in self._joins for alias in join.query.aliases}
         for alias in data:
             if alias not in known:
                 raise QueryError(unknown("stream", str(alias), known))
         return self._all(
-            lambda join: join.handle({a: rows for a, rows in data.items() if a in join.query.streams})
+            lambda join: join.handle({a: rows for a, rows in data.items() if a in join.query.streams}, now)
         )
 
     def finish(self) -> Results:
