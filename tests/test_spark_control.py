@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 
 import pyarrow as pa
@@ -56,7 +57,7 @@ def calls() -> list[dict[str, pa.Table]]:
 
 
 def far(seed: int, time: int = FAR) -> pa.Table:
-    one = rows(seed, 1)
+    one = rows(seed, 9).slice(0, 1)
     return one.set_column(1, "ts", pa.array([time], pa.timestamp("us", "UTC")))
 
 
@@ -77,12 +78,14 @@ def test_poison_leaves_a_query_running(streams):
     for call in calls():
         for alias, stream in given.items():
             stream.put(call[alias])
-    limited = {"memory": "1 GiB", "shed": wr.Importance(by="a.x"), "control": control.read()}
+    limited = {"memory": "90 rows", "shed": wr.Importance(by="a.x"), "control": control.read()}
     told = metrics(run(joined(path, given, **limited), path))
     reasons = {r for m in told for r in m.rejected}
-    assert len(reasons) == len(POISON) and all(len(r) < 400 for r in reasons), reasons
+    # Two of them are no messages of this kind of join, and for one reason.
+    assert len(reasons) == len(POISON) - 1 and all(len(r) < 400 for r in reasons), reasons
     assert sum(m.importance_missing for m in told) > 0, "a negative importance counts, and stops nothing"
-    assert written(path) == in_process(query(), *calls())
+    assert [m.batch for m in told] == list(range(FILES)) and told[-1].results > 0
+    assert not written(path) - in_process(query(), *calls())
 
 
 def test_poison_and_a_name_taken_again_leave_shared_queries_running(streams):
@@ -110,10 +113,10 @@ def test_poison_and_a_name_taken_again_leave_shared_queries_running(streams):
     now = max(t for each in calls()[0].values() for t in each["ts"].cast(pa.int64()).to_pylist()) + 1
     first = in_process(query("1 s"), *calls())
     second = in_process(query("2 s"), *calls())
-    assert found["x"] == Counter(
-        {p: n for p, n in first.items() if newest[p] < now}
-        | {p: n for p, n in second.items() if newest[p] >= now}
-    )
+    want = [p for p in first.elements() if newest[p] < now] + [
+        p for p in second.elements() if newest[p] >= now
+    ]
+    assert found["x"] == Counter(want)
 
 
 @pytest.mark.parametrize("partitioning", [None, "grid"])
@@ -145,6 +148,7 @@ def test_a_replay_goes_by_the_clock_of_the_first_time(streams):
     log.write_text("\n".join([version, json.dumps(earlier), *offsets]))
     for crc in (path / "ck" / "offsets").glob(".0.crc"):
         crc.unlink()
+    shutil.rmtree(path / "out")  # else the sink knows the batch and does not run it
     assert metrics(run(joined(path, given), path))[0].rows_ahead == 120
 
 
