@@ -28,15 +28,17 @@ from windrow.model.deadline import Deadline
 from windrow.model.interval import Interval
 from windrow.model.limit import MemoryLimit
 from windrow.model.policy import Policy
+from windrow.model.query import AHEAD as ONE_DAY
 from windrow.model.query import Function, Query, Stream, Window
 from windrow.model.time_policies import TimePolicy
-from windrow.spark.arrivals import BEAT, CONTENT, COPY, ROUTE, STREAM_BITS
+from windrow.spark.arrivals import AHEAD, BEAT, CONTENT, COPY, ROUTE, STREAM_BITS
 from windrow.spark.frames import (
     DOCUMENT,
     Frame,
     Slots,
     check,
     control_documents,
+    quoted,
     read_frames,
     result_type,
 )
@@ -108,7 +110,7 @@ class Prepared:
         columns = [sf.lit(None).cast(kind).alias(f"slot{slot}") for slot, kind in enumerate(slots.types)]
         columns[slots.text] = sf.col(DOCUMENT).alias(f"slot{slots.text}")
         extra = [sf.lit(0).cast("bigint").alias(CONTENT)] if self.query.counts_rows else []
-        routes = [_route(sf.lit(p), len(self.frames)) for p in range(self.layout.partitions)]
+        routes = [_route(sf.lit(p), sf.lit(len(self.frames))) for p in range(self.layout.partitions)]
         if self.layout.replicates:
             return self.control.select(*columns, *extra, sf.posexplode(sf.array(*routes)).alias(COPY, ROUTE))
         return self.control.select(*columns, *extra, sf.explode(sf.array(*routes)).alias(ROUTE))
@@ -117,14 +119,25 @@ class Prepared:
         """One stream's rows as the union has them, each as often as partitions need it."""
         frame = self.frames[stream]
         router = Router(frame, self.join.functions)
+        number = self._number(frame, stream)
         columns = slots.columns(frame, stream)
         if self.query.counts_rows:
             columns.append(router.content().alias(CONTENT))
         partitions = router.partitions(self.layout, stream)
         if self.layout.replicates:
-            routes = sf.transform(partitions, lambda partition: _route(partition, stream))
+            routes = sf.transform(partitions, lambda partition: _route(partition, number))
             return frame.data.select(*columns, sf.posexplode(routes).alias(COPY, ROUTE))
-        return frame.data.select(*columns, _route(partitions, stream).alias(ROUTE))
+        return frame.data.select(*columns, _route(partitions, number).alias(ROUTE))
+
+    def _number(self, frame: Frame, stream: int) -> sf.Column:
+        """Of a row's stream, as routes have it. In a stream a row may not be further than `ahead` beyond the
+        clock of the micro-batch, which Spark keeps in its offset log: a replay decides the same."""
+        bound = self.query.head_start
+        if not self.streaming or bound is None:
+            return sf.lit(stream)
+        latest = sf.timestamp_micros(sf.unix_micros(sf.current_timestamp()) + sf.lit(bound))
+        far = sf.col(quoted(self.query.streams[frame.alias].time)) > latest
+        return sf.when(far, sf.lit(stream + AHEAD)).otherwise(sf.lit(stream))
 
     def _beats(self, like: DataFrame) -> DataFrame:
         """A row for every partition in every micro-batch, though nothing new is ever read for them.
@@ -203,6 +216,7 @@ def join(
     within: str | timedelta | Window | Mapping[str, str | timedelta | Window],
     late: str | timedelta | int = "0 seconds",
     idle: str | timedelta | int | None = None,
+    ahead: str | timedelta | int | None = ONE_DAY,
     memory: str | int | MemoryLimit | Pool | None = None,
     deadline: str | timedelta | Deadline | None = None,
     shed: str | Policy | TimePolicy | tuple[str | Policy, str | TimePolicy] = "auto",
@@ -242,7 +256,7 @@ def join(
     deadline
         Time that the join may take in a micro-batch, such as "2 seconds", or the rate to keep up with, such
         as "50000 rows/s". What is left out is told by the metrics.
-    late, idle, shed, evaluate, expire, order, algorithm, cross, functions, seed
+    late, idle, ahead, shed, evaluate, expire, order, algorithm, cross, functions, seed
         As in `Query`.
     partitions
         How many tasks share the work; by default Spark's `spark.sql.shuffle.partitions`. A running query
@@ -279,6 +293,7 @@ def join(
         on=on,
         late=late,
         idle=idle,
+        ahead=ahead,
         memory=memory.limit if isinstance(memory, Pool) else memory,
         deadline=deadline,
         shed=shed,
@@ -309,8 +324,8 @@ def _empty_stream(spark: SparkSession) -> DataFrame:
     return _empty[spark]
 
 
-def _route(partition: sf.Column, stream: int) -> sf.Column:
-    return sf.shiftleft(partition, STREAM_BITS) + sf.lit(stream)
+def _route(partition: sf.Column, stream: sf.Column) -> sf.Column:
+    return sf.shiftleft(partition, STREAM_BITS) + stream
 
 
 def _of(

@@ -23,11 +23,12 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from windrow.engine.control import in_order, short
 from windrow.engine.operator import Operator
 from windrow.engine.output import CLUSTER, WEIGHT
 from windrow.engine.rows import event_times
 from windrow.engine.state import State, capture, fingerprint, revive
-from windrow.errors import StateError, WindrowError
+from windrow.errors import StateError
 from windrow.model.limit import MemoryLimit
 from windrow.model.predicate import Word
 from windrow.model.query import Query
@@ -44,6 +45,8 @@ from windrow.state.layout import Scope
 
 ROWS_PER_BATCH = 32_768
 BYTES_PER_BATCH = 16 << 20
+REASONS_TOLD = 20
+"""Of control messages refused in a batch: metrics must stay small."""
 TELLERS = 2
 """Partitions that tell in a batch what they have learned."""
 
@@ -128,7 +131,7 @@ class Task:
                 seconds=(reading, 0.0, time.perf_counter() - began, 0.0),
                 allowed=allowed,
                 limit=limit,
-                rejected=rejected,
+                rejected=rejected + self._complaints(operator),
                 queries=self._fared(operator, watched),
                 hot=hottest(self.query, self.keys, arrived.rows),
                 learned=self._learned(operator, arrived.partition, 0),
@@ -156,6 +159,7 @@ class Task:
         limit = self._share(operator, arrived.partition, demands, self._pooled(scope))
         rejected = _follow(operator, arrived.documents)
         counted = self._counted(operator, arrived)
+        operator.set_aside({self.query.aliases[s]: count for s, (count, _) in arrived.ahead.items()})
         found = time.perf_counter()
         allowed = self._part_of_deadline(arrived)
         left = _less(allowed, reading + found - began + kept.committing)
@@ -182,7 +186,7 @@ class Task:
                 seconds=(reading, found - began, processed - found, time.perf_counter() - processed),
                 allowed=allowed,
                 limit=limit,
-                rejected=rejected,
+                rejected=rejected + self._complaints(operator),
                 queries=self._fared(operator, watched),
                 hot=hottest(self.query, self.keys, arrived.rows),
                 learned=self._learned(operator, arrived.partition, now.batch),
@@ -223,6 +227,10 @@ class Task:
     def _fared(self, operator: Operator, before: Any) -> dict[str, QueryMetrics]:
         """How each of several queries fared."""
         return {}
+
+    def _complaints(self, operator: Operator) -> tuple[str, ...]:
+        """What was wrong with control messages that were followed."""
+        return ()
 
     def _columns(self) -> pa.Schema:
         """Of the results."""
@@ -297,14 +305,18 @@ class Task:
     def _counted(self, operator: Operator, arrived: Arrived) -> dict[str, dict[str, int]]:
         """Counts of first copies, for streams whose rows are copied."""
         found = {}
+        for stream, (_, ahead) in arrived.ahead.items():
+            if stream not in arrived.rows:
+                found[self.query.aliases[stream]] = {"rows_in": ahead, "rows_ahead": ahead}
         for stream, firsts in arrived.firsts.items():
-            alias = self.query.aliases[stream]
+            alias, (_, ahead) = self.query.aliases[stream], arrived.ahead.get(stream, (0, 0))
             column = arrived.rows[stream].column(self.query.streams[alias].time)
             timed = column.is_valid().to_numpy(zero_copy_only=False)
             earliest = operator.earliest(alias)
             late = 0 if earliest is None else int((firsts & timed & (event_times(column) < earliest)).sum())
             found[alias] = {
-                "rows_in": int(firsts.sum()),
+                "rows_in": int(firsts.sum()) + ahead,
+                "rows_ahead": ahead,
                 "rows_late": late,
                 "rows_null_time": int((firsts & ~timed).sum()),
             }
@@ -331,13 +343,15 @@ def _less(allowed: float | None, elsewhere: float) -> float | None:
 
 
 def _follow(operator: Operator, documents: tuple[str, ...]) -> tuple[str, ...]:
-    """Hands on control documents; returns why some were not followed."""
-    rejected = []
-    for document in documents:
+    """Applies control messages; returns why some were refused. They are in Spark's offset log, so one that
+    failed the task would fail it after every restart: whatever goes wrong is a refusal."""
+    rejected: dict[str, None] = {}
+    for document in in_order(documents):
         try:
             operator.control(document)
-        except WindrowError as error:
-            rejected.append(str(error))
+        except Exception as error:
+            if len(rejected) < REASONS_TOLD:
+                rejected[short(str(error))] = None
     return tuple(rejected)
 
 
