@@ -40,7 +40,7 @@ from windrow.spark.frames import (
 from windrow.spark.metrics import COLUMN, DOCUMENTS, ROUTED, observation_name, routed_name
 from windrow.spark.partitioning import Layout, Spread, choose_layout
 from windrow.spark.pool import Pool
-from windrow.spark.routing import Router
+from windrow.spark.routing import Router, described
 from windrow.spark.task import Task
 
 Value = TypeVar("Value")
@@ -87,6 +87,7 @@ class Prepared:
             partitions=self.layout.partitions,
             name=self.name,
             state=self.state,
+            layout=described(self.layout, self.frames),
             at_once=tasks_at_once(self),
         )
         return task, result_type(self.frames, self.query.policy.samples, COLUMN)
@@ -111,15 +112,15 @@ class Prepared:
     def _rows(self, slots: Slots, stream: int) -> DataFrame:
         """One stream's rows as the union has them, each as often as partitions need it."""
         frame = self.frames[stream]
-        router = Router(frame, self.join.functions)
+        router = Router(self.layout, self.frames, stream, self.join.functions)
         columns = slots.columns(frame, stream)
         if self.query.counts_rows:
             columns.append(router.content().alias(CONTENT))
-        partitions = router.partitions(self.layout, stream)
+        rows, partitions = router.rows(), router.partitions()
         if self.layout.replicates:
             routes = sf.transform(partitions, lambda partition: _route(partition, stream))
-            return frame.data.select(*columns, sf.posexplode(routes).alias(COPY, ROUTE))
-        return frame.data.select(*columns, _route(partitions, stream).alias(ROUTE))
+            return rows.select(*columns, sf.posexplode(routes).alias(COPY, ROUTE))
+        return rows.select(*columns, _route(partitions, stream).alias(ROUTE))
 
     def _keys(self) -> tuple[Any, ...]:
         keyed = next((cut for cut in self.layout.cuts if cut.kind == "key"), None)

@@ -98,6 +98,8 @@ class Task:
     partitions: int
     name: str
     state: str | None
+    layout: dict[str, str] = field(default_factory=dict)
+    """What decides where a row goes, as it is pinned in the state."""
     pool: Pool | None = None
     """Memory it shares with other joins."""
     at_once: int = 1
@@ -263,7 +265,8 @@ class Task:
         return _ledgers[key]
 
     def _pin(self, ledger: Ledger, first: bool) -> None:
-        ledger.pin(self._described(), dict(zip(self.query.aliases, self.schemas, strict=True)), first)
+        schemas = dict(zip(self.query.aliases, self.schemas, strict=True))
+        ledger.pin(self._described(), schemas, first, self.layout)
 
     def _take(self, ledger: Ledger, partition: int) -> _Held:
         """Taken out while in use: if the task fails halfway, the operator is not used again."""
