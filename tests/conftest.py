@@ -20,6 +20,7 @@ EXAMPLES, SOAK = 100, 100
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run many times more random queries, with new seeds")
+    parser.addoption("--spark-seed", type=int, help="run only the random Spark join of this seed")
     parser.addoption(
         "--faults", action="store_true", help="run also the tests marked faults, which take minutes"
     )

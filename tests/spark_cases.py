@@ -39,7 +39,7 @@ from windrow.spark.share import share
 
 ROWS = {2: 30, 3: 18, 4: 10}
 """Most rows per stream, by number of streams: few, so that partitions and batches are often empty."""
-LAYOUTS = ("key", "range", "range(0.7)", "grid", "one")
+LAYOUTS = ("one", "grid", "key", "range", "range(0.7)")
 
 # Workers cannot import what the tests define.
 cloudpickle.register_pickle_by_value(terms)
@@ -154,12 +154,13 @@ def spark_cases(draw: st.DrawFn, counted: bool | None = None, held_back: bool = 
         for a in aliases
     }
     if counted:
-        per_key = held_back or draw(st.integers(0, 4)) > 0
+        per_key = held_back or draw(st.integers(0, 9)) > 0
         for alias in draw(st.lists(st.sampled_from(aliases), min_size=1, unique=True)):
             windows[alias] = (draw(st.sampled_from([1, 2, 3, 10])), per_key)
     keys = [a for a, window in windows.items() if isinstance(window, tuple) and window[1]]
-    on = draw(st.one_of(terms.predicates(aliases, keys), computed_keys(aliases, near=not keys)))
-    partitions = draw(st.sampled_from([3, 7] if held_back else [1, 3, 3, 7, 7, 7]))
+    computed = computed_keys(aliases, near=not keys)
+    on = draw(st.one_of(terms.predicates(aliases, keys), computed, computed))
+    partitions = draw(st.sampled_from([3, 7] if held_back else [1, 3, 3, 3, 7, 7, 7, 7]))
     options = _options(draw, aliases, flow.step, held_back or (not (counted and partitions > 1)), held_back)
     sizes = {a: draw(st.integers(ROWS[count] // 2, ROWS[count])) for a in aliases}
     tables = {alias: flow.table(alias, size) for alias, size in sizes.items()}
@@ -176,7 +177,7 @@ def spark_cases(draw: st.DrawFn, counted: bool | None = None, held_back: bool = 
     asks = {}
     if draw(st.integers(0, 3)) == 0:
         asks = {f"q{k}": draw(asked(case)) for k in range(draw(st.integers(1, 3)))}
-    partitioning = draw(st.sampled_from([None, None, None, *_possible(case, partitions)]))
+    partitioning = draw(st.sampled_from([*[None] * 6, *_possible(case, partitions)]))
     spread = None if asks else _spread(draw, case, partitions, partitioning)
     restart = draw(st.integers(1, len(calls)))
     return SparkCase(0, case, partitions, partitioning, spread, restart, asks, flush)

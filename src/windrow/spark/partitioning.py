@@ -320,6 +320,6 @@ def _fitted(value: Any, word: Word) -> Any:
         meets = told or common_type(given.type, word.type) is not None
         if meets and found.is_valid and (told or cast(found, given.type).as_py() == value):
             return found.as_py()
-    except (pa.ArrowException, QueryError):
+    except (pa.ArrowException, OverflowError, QueryError):
         pass  # told below in the user's terms
     raise QueryError(f"spread: the key {word} is {word.type}, and {value!r} is no such value")
