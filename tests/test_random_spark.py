@@ -1,4 +1,4 @@
-"""Random joins on real Spark against the oracle: every predicate, layout, partitioning, batch cut and restart.
+"""Random joins on real Spark against the oracle: every predicate, layout, batch cut and restart.
 
 `pytest --soak` runs a hundred times as many, with new seeds. A failing case prints its seed and all of it;
 `pytest tests/test_random_spark.py --spark-seed N` runs that one alone.
