@@ -256,6 +256,31 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
         store(tmp_path).log.pin(fingerprint(QUERY), changed, first=False)
 
 
+LAID = {"partitioning": "4 by key a.k = b.k", "spread": "none", "hashing": "version 1"}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"spread": "values [7] over 4 partitions"}, "spread was none, now values [7] over 4 partitions;"),
+        (
+            {"partitioning": "4 by rows of a", "hashing": "version 2"},
+            "partitioning was 4 by key a.k = b.k, now",
+        ),
+        ({"hashing": "version 2"}, "hashing was version 1, now version 2; go back to what it was, or start"),
+    ],
+)
+def test_rows_that_would_go_elsewhere_are_refused(tmp_path: Path, change: dict, told: str) -> None:
+    """What explains the rest is told alone."""
+    pinned = (fingerprint(QUERY), stored.schemas())
+    store(tmp_path).ledger.pin(*pinned, first=True, layout=LAID)
+    store(tmp_path).ledger.pin(*pinned, first=False, layout=LAID)
+    with pytest.raises(wr.StateError, match=r"in another way: .*new checkpoint") as refused:
+        store(tmp_path).ledger.pin(*pinned, first=False, layout={**LAID, **change})
+    assert told in str(refused.value)
+    assert "hashing" not in str(refused.value).replace(told, "")
+
+
 def test_the_same_join_may_be_pinned_by_every_partition(tmp_path: Path) -> None:
     for first in (True, True, False):
         for partition in range(3):

@@ -45,7 +45,7 @@ from windrow.spark.frames import (
 from windrow.spark.metrics import COLUMN, DOCUMENTS, beats_name, observation_name
 from windrow.spark.partitioning import Layout, Spread, choose_layout
 from windrow.spark.pool import Pool
-from windrow.spark.routing import Router
+from windrow.spark.routing import Router, described
 from windrow.spark.task import Task
 
 Value = TypeVar("Value")
@@ -94,6 +94,7 @@ class Prepared:
             partitions=self.layout.partitions,
             name=self.name,
             state=self.state,
+            layout=described(self.layout, self.frames),
             at_once=tasks_at_once(self),
         )
         return task, result_type(self.frames, self.query.policy.samples, COLUMN)
@@ -118,16 +119,16 @@ class Prepared:
     def _rows(self, slots: Slots, stream: int) -> DataFrame:
         """One stream's rows as the union has them, each as often as partitions need it."""
         frame = self.frames[stream]
-        router = Router(frame, self.join.functions)
         number = self._number(frame, stream)
+        router = Router(self.layout, self.frames, stream, self.join.functions)
         columns = slots.columns(frame, stream)
         if self.query.counts_rows:
             columns.append(router.content().alias(CONTENT))
-        partitions = router.partitions(self.layout, stream)
+        rows, partitions = router.rows(), router.partitions()
         if self.layout.replicates:
             routes = sf.transform(partitions, lambda partition: _route(partition, number))
-            return frame.data.select(*columns, sf.posexplode(routes).alias(COPY, ROUTE))
-        return frame.data.select(*columns, _route(partitions, number).alias(ROUTE))
+            return rows.select(*columns, sf.posexplode(routes).alias(COPY, ROUTE))
+        return rows.select(*columns, _route(partitions, number).alias(ROUTE))
 
     def _number(self, frame: Frame, stream: int) -> sf.Column:
         """Of a row's stream, as routes have it. In a stream a row may not be further than `ahead` beyond the

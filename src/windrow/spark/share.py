@@ -24,6 +24,7 @@ from windrow.model.units import parse_duration
 from windrow.spark.frames import DOCUMENT, Slots, control_documents, quoted
 from windrow.spark.join import Prepared, prepare
 from windrow.spark.metrics import COLUMN
+from windrow.spark.routing import described
 from windrow.spark.shared_task import QUERY, JoinOnSpark, SharedTask
 from windrow.spark.task import Task
 
@@ -70,6 +71,7 @@ class PreparedGroup(Prepared):
             partitions=self.layout.partitions,
             name=self.name,
             state=self.state,
+            layout=described(self.layout, self.frames),
             subscriptions=dict(self.group.subscriptions),
             columns=self.arrow,
             **self.settings,

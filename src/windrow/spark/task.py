@@ -84,6 +84,8 @@ class Task:
     partitions: int
     name: str
     state: str | None
+    layout: dict[str, str] = field(default_factory=dict)
+    """What decides where a row goes, as it is pinned in the state."""
     pool: Pool | None = None
     """Memory it shares with other joins."""
     at_once: int = 1
@@ -242,7 +244,8 @@ class Task:
     # -- finding the windows ----------------------------------------------------------------------------
 
     def _pin(self, log: CommitLog, first: bool) -> None:
-        log.pin(self._described(), dict(zip(self.query.aliases, self.schemas, strict=True)), first)
+        schemas = dict(zip(self.query.aliases, self.schemas, strict=True))
+        log.pin(self._described(), schemas, first, self.layout)
 
     def _find(self, kept: CachedOperator, start: Start) -> Operator:
         manifest = None if start.base is None else kept.store.manifest(start.base)

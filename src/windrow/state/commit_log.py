@@ -68,9 +68,15 @@ class CommitLog:
         self._pinned: Pinned | None = None
         self._runs: dict[str, Run] = {}
 
-    def pin(self, query: Mapping[str, Any], schemas: Mapping[str, pa.Schema], first: bool) -> None:
+    def pin(
+        self,
+        query: Mapping[str, Any],
+        schemas: Mapping[str, pa.Schema],
+        first: bool,
+        layout: Mapping[str, str] | None = None,
+    ) -> None:
         """Sees to it that the state belongs to this join; at the `first` batch, writes down what does."""
-        now = Pinned.of(self.partitions, query, schemas)
+        now = Pinned.of(self.partitions, query, schemas, layout or {})
         if self._pinned == now:
             return
         path = f"{self.directory}/{PINNED}"
