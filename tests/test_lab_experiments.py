@@ -1,7 +1,7 @@
 """Every experiment's quick claims hold, and the lab's command line tells the truth about it.
 
-Of each paper, and of each kind (worked examples, a model, streams that run), some experiments are in every run.
-Those that take seconds to confirm figures come with --lab, before `make lab` measures them at full size.
+Of each paper, and of each kind (worked examples, a model, streams that run), some experiments are in every
+run. Those that take seconds to confirm figures come with --lab, before `make lab` measures them at full size.
 """
 
 import json
@@ -19,7 +19,6 @@ from windrow.lab.experiment import Claim, Outcome
 from windrow.lab.multijoin import EQUAL_FOUR, Streams, count_work
 from windrow.lab.run import run_experiment, save
 from windrow.planning.cost import arrival_first, results_rate
-
 
 WITH_LAB = {
     *("grubjoin-both-limits", "grubjoin-examples", "grubjoin-fig11", "grubjoin-fig12", "grubjoin-fig13"),
