@@ -27,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--soak", action="store_true", help="run many times more random queries, with new seeds")
     for name in LATER:
         parser.addoption(f"--{name}", action="store_true", help=f"run also the tests marked {name}")
+    parser.addoption("--spark-seed", type=int, help="run only the random Spark join of this seed")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -24,9 +24,9 @@ PATIENCE = 120.0
 class Faults:
     """A folder of planted faults.
 
-    They strike at "reading" (rows are read and joined, nothing is published), "manifest" (the parts are
+    They strike at "reading" (rows are read and joined, nothing is committed), "manifest" (the parts are
     there, their manifest is not), "mark" (the manifest is there, its mark is not), or "results" (all is
-    published and some of the results are handed on). They "fail" the task, "pause" it until it is killed or
+    committed and some of the results are handed on). They "fail" the task, "pause" it until it is killed or
     released, or leave no "room" for more than a few bytes in any file.
     """
 
@@ -108,30 +108,32 @@ def _hook(faults: Faults) -> None:
     import resource
 
     from windrow.spark import task
+    from windrow.state.runs import Version
     from windrow.state.store import StateStore
 
-    publish, batch_of, replace = StateStore.publish, task.Task._batch, Path.replace
-    publishing: list[int] = []
+    commit, batch_of, replace = StateStore.commit, task.Task.run_micro_batch, Path.replace
+    committing: list[int] = []
     task.ROWS_PER_BATCH = 40  # so that there is something between the first results and the last
 
-    def struck_publish(self: StateStore, batch: int, *rest: Any) -> Any:
-        publishing[:] = [batch]
+    def struck_commit(self: StateStore, version: Version, *rest: Any) -> Any:
+        batch = version.batch
+        committing[:] = [batch]
         full = faults.strike("reading", batch) == "room"
         most = resource.getrlimit(resource.RLIMIT_FSIZE)
         if full:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (2000, most[1]))
         try:
-            return publish(self, batch, *rest)
+            return commit(self, version, *rest)
         finally:
-            publishing.clear()
+            committing.clear()
             resource.setrlimit(resource.RLIMIT_FSIZE, most)
 
     def struck_replace(self: Path, target: Path) -> Path:
-        if publishing and Path(target).name.startswith("batch-"):
-            faults.strike("manifest", publishing[0])
-        if publishing and Path(target).parent.name == "frontier":
-            faults.strike("mark", publishing[0])
+        if committing and Path(target).name.startswith("batch-"):
+            faults.strike("manifest", committing[0])
+        if committing and Path(target).parent.name == "commits":
+            faults.strike("mark", committing[0])
         return replace(self, target)
 
     def struck_batch(self: task.Task, root: str, now: Any, *rest: Any) -> Any:
@@ -140,7 +142,7 @@ def _hook(faults: Faults) -> None:
                 faults.strike("results", now.batch)
             yield rows
 
-    StateStore.publish, Path.replace, task.Task._batch = struck_publish, struck_replace, struck_batch
+    StateStore.commit, Path.replace, task.Task.run_micro_batch = struck_commit, struck_replace, struck_batch
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -34,6 +34,11 @@ SCHEMA = pa.schema(
         "w": pa.timestamp("us"),
         "m": pa.decimal128(10, 2),
         "y": pa.binary(),
+        "h": pa.int16(),
+        "g": pa.float32(),
+        "q": pa.decimal128(6, 3),
+        "e": pa.decimal128(24, 1),
+        "z": pa.timestamp("us", "UTC"),
         **LISTS,
     }
 )
@@ -44,9 +49,19 @@ VALUES: dict[str, list[Any]] = {
     "s": ["x", "y", "X", "", "éa", "a longer text than fits a word"],
     "flag": [True, False],
     "d": [date(2024, 2, 29), date(1969, 12, 31), date(2024, 3, 1)],
-    "w": [datetime(1970, 1, 1), datetime(2024, 1, 1, 0, 0, 0, 1), datetime(1969, 1, 1), datetime(2024, 1, 1)],
+    "w": [
+        datetime(2024, 2, 29),
+        datetime(1969, 12, 31),
+        datetime(2024, 2, 29, 0, 0, 0, 1),
+        datetime(1970, 1, 1),
+    ],
     "m": [Decimal("1.00"), Decimal("1.01"), Decimal("-3.50"), Decimal("0.00")],
     "y": [b"x", b"", b"\x00\xff", b"x\x00"],
+    "h": [1, 0, 2, -1, 7],
+    "g": [1.0, 0.0, 0.5, -0.0, 2.0, 0.25],
+    "q": [Decimal("1.000"), Decimal("1.010"), Decimal("0.000"), Decimal("-3.500")],
+    "e": [Decimal("1.0"), Decimal("0.0"), Decimal("2.0"), Decimal("-3.5"), Decimal("12345678901234567890.5")],
+    "z": [datetime(2024, 2, 29, tzinfo=UTC), datetime(1969, 12, 31, 23, tzinfo=UTC)],
 }
 EPOCH = datetime(1970, 1, 1)
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import StructType
 
 import windrow as wr
 from oracle import ids
@@ -71,8 +72,9 @@ def in_process(query: wr.Query, *calls: Mapping[str, pa.Table], finish: bool = T
 class Stream:
     """A directory that files arrive in, read as a stream of one file per batch."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, schema: str | StructType = SCHEMA) -> None:
         self.directory = directory
+        self.schema = schema
         self.directory.mkdir(parents=True)
         self._count = 0
 
@@ -85,7 +87,7 @@ class Stream:
             self._count += 1
 
     def read(self) -> DataFrame:
-        reader = spark().readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        reader = spark().readStream.schema(self.schema).option("maxFilesPerTrigger", 1)
         return reader.parquet(str(self.directory))
 
 

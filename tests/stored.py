@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +12,10 @@ import pyarrow as pa
 import windrow as wr
 from oracle import ids
 from windrow.engine.state import State, capture, fingerprint, revive
-from windrow.state import Ledger, Manifest, Scope, StateStore
+from windrow.state import CommitLog, Manifest, Scope, Start, StateStore, Version
 
 SCOPE = Scope("query", "join")
+RUN = "0" * 32
 QUERY = wr.Query({alias: wr.Stream("ts", "5 seconds") for alias in "ab"}, "a.k = b.k", late="1 second")
 Call = Mapping[str, pa.Table]
 
@@ -41,26 +42,50 @@ def schemas() -> dict[str, pa.Schema]:
     return {alias: table.schema for alias, table in batches(1, 1)[0].items()}
 
 
-def ledger(root: object, partitions: int = 1, **more) -> Ledger:
-    return Ledger(root if not isinstance(root, Path) else str(root), SCOPE, partitions, **more)
+def log(root: object, partitions: int = 1, **more) -> CommitLog:
+    return CommitLog(root if not isinstance(root, Path) else str(root), SCOPE, partitions, **more)
 
 
 def store(
     root: object, partition: int = 0, partitions: int = 1, cache: Path | None = None, **more
 ) -> StateStore:
-    return StateStore(ledger(root, partitions, **more), partition, cache)
+    return StateStore(log(root, partitions, **more), partition, cache)
 
 
-def required(held: StateStore, below: int) -> Manifest | None:
-    return held.require(below, held.ledger.look())
+def at(batch: int) -> Version:
+    return Version(batch, RUN)
+
+
+def newest(held: StateStore, below: int) -> Manifest | None:
+    """What the partition committed last before that batch."""
+    markers = held.log.read_markers()
+    own = [m.version for m in markers.committed if m.partition == held.partition]
+    before = [version for version in own if version.batch < below and markers.valid(version)]
+    return held.manifest(max(before)) if before else None
+
+
+def required(held: StateStore, batch: int) -> Manifest | None:
+    """What a task of the batch starts from."""
+    base = held.log.begin(RUN, batch).base
+    return None if base is None else held.manifest(base)
 
 
 def collect(held: StateStore, committed: int) -> None:
-    held.collect(committed, held.ledger.look())
+    held.collect(Start(at(committed + 1), None, held.log.read_markers()))
 
 
 def publish(into: StateStore, batch: int, op: wr.Operator) -> Manifest:
-    return into.publish(batch, capture(op), op._frontier.newest)
+    return commit(into, batch, capture(op), op._frontier.newest)
+
+
+def commit(into: StateStore, batch: int, state: State, times: Sequence[int | None] = ()) -> Manifest:
+    """In the one run there is, which begins with the first batch."""
+    begin(into.log)
+    return into.commit(at(batch), state, times)
+
+
+def begin(log: CommitLog) -> None:
+    log.begin(RUN, 0)
 
 
 def revived(query: wr.Query, state: State) -> wr.Operator:
@@ -77,12 +102,12 @@ def run(
     """All results, with the state published after every batch and, where told, taken up by a fresh store as
     another process would."""
     held, op, answer = opened(), wr.Operator(query), Counter()
-    held.ledger.pin(fingerprint(query), {}, first=True)
+    held.log.pin(fingerprint(query), {}, first=True)
     assert required(held, 0) is None
     for batch, call in enumerate(calls):
         if batch and reload(batch):
             held = opened()
-            held.ledger.pin(fingerprint(query), {}, first=False)
+            held.log.pin(fingerprint(query), {}, first=False)
             found = required(held, batch)
             assert found is not None and found.batch == batch - 1
             op = revived(query, held.load(found))
@@ -111,7 +136,7 @@ def files(root: Path, pattern: str = "*") -> list[Path]:
 def started(root: Path, count: int = 3, rows: int = 300) -> StateStore:
     """A pinned store with the versions 0 .. count - 1."""
     held, op = store(root), wr.Operator(QUERY)
-    held.ledger.pin(fingerprint(QUERY), schemas(), first=True)
+    held.log.pin(fingerprint(QUERY), schemas(), first=True)
     for batch, call in enumerate(batches(count, rows)):
         op.process(call)
         publish(held, batch, op)
@@ -130,7 +155,7 @@ def publish_again_and_again(root: str, batch: int, times: int) -> None:
 
 def publish_until_killed(root: str) -> None:
     held, op = store(root), wr.Operator(QUERY)
-    held.ledger.pin(fingerprint(QUERY), {}, first=True)
+    held.log.pin(fingerprint(QUERY), {}, first=True)
     for batch, call in enumerate(batches(2000, 50)):
         op.process(call)
         publish(held, batch, op)

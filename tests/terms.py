@@ -14,6 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from flows import VALUES
+from forms import computed_bands, computed_equalities
 from likenesses import likenesses
 from oracle import Row, Term
 
@@ -71,20 +72,22 @@ def equality(a: str, b: str, left: str, right: str | None = None) -> Term:
 
 @st.composite
 def equalities(draw: st.DrawFn, a: str, b: str) -> list[Term]:
-    """Equality on one column of any type, on two numeric types, on two columns, or of one column with two."""
+    """Equality on one column of any type, on two columns, of one column with two, or of what is computed from
+    columns of one or two types."""
     column = st.sampled_from(list(VALUES))
-    how = draw(st.sampled_from(["one", "one", "two", "mixed", "fork"]))
+    how = draw(st.sampled_from(["one", "one", "two", "computed", "computed", "fork"]))
+    if how == "computed":
+        return draw(computed_equalities(a, b))
     if how == "fork":
         return [equality(a, b, "i"), equality(a, b, "i", "j")]
-    if how == "mixed":
-        left, right = draw(st.sampled_from([("i", "j"), ("j", "i"), ("i", "f"), ("f", "j")]))
-        return [equality(a, b, left, right)]
     columns = draw(st.lists(column, min_size=1, max_size=1 if how == "one" else 2, unique=True))
     return [equality(a, b, c) for c in columns]
 
 
 @st.composite
 def bands(draw: st.DrawFn, a: str, b: str) -> list[Term]:
+    if draw(st.integers(0, 2)) == 0:
+        return draw(computed_bands(a, b))
     column = draw(st.sampled_from(["i", "j", "f"]))
     epsilon = draw(st.sampled_from([0.1, 0.5, 1.0] if column == "f" else [0, 1, 2]))
     form = draw(st.sampled_from(["abs <=", "abs <", "between"]))

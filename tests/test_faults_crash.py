@@ -122,7 +122,7 @@ def test_a_twin_that_comes_last_by_two_batches(drivers: Drivers, at: Place) -> N
     drivers.driver.order("abandoned_twin", at, batch=1)
     drivers.faults.wait()
     assert drivers.driver.reply()["error"] is None
-    before = {path: path.read_bytes() for path in at.state_files("batch-*1.json")}
+    before = {path: path.read_bytes() for path in at.state_files("batch-*1-*.json")}
     drivers.faults.clear()
     end = time.monotonic() + 60
     while all(path.read_bytes() == data for path, data in before.items()):

@@ -66,11 +66,11 @@ DAMAGES: dict[str, tuple[Callable[[Place], Undo], str]] = {
     "truncated parts": (truncate, TRUNCATED),
     "lost newest manifest": (
         _lose(lambda at: at.state_files("p0/batch-*.json")[-1:]),
-        r"manifest .* is missing, though it was published; put it back",
+        r"manifest .* is missing, though batch \d+ was committed; put it back",
     ),
     "lost partition": (
         _lose(lambda at: at.state_files("p1")),
-        r"manifest .* is missing, though it was published; put it back",
+        r"manifest .* is missing, though batch \d+ was committed; put it back",
     ),
     "lost description": (
         _lose(lambda at: at.state_files("join.json")),
@@ -108,16 +108,16 @@ def test_damage_is_told_and_once_mended_nothing_is_lost(driver: Driver, begun: P
     [("one partition", ""), ("all partitions", ""), ("one partition", "local://")],
     ids=["one partition", "all partitions", "one partition in an object store"],
 )
-def test_a_partition_lost_with_its_marks_does_not_begin_anew(
+def test_a_partition_lost_with_its_markers_does_not_begin_anew(
     driver: Driver, at: Place, lost: str, scheme: str
 ) -> None:
     state = f"{scheme}{at / 'state'}"
     driver.run("pairs", at.arrive(2), state=state)
     pattern = "1" if lost == "one partition" else "[01]"
-    gone = [*at.state_files(f"p{pattern}/*"), *at.state_files(f"frontier/p{pattern}.*")]
+    gone = [*at.state_files(f"p{pattern}/*"), *at.state_files(f"commits/p{pattern}.*")]
     undo = _lose(lambda _: gone)(at)
     at.arrive()
-    with pytest.raises(RuntimeError, match=r"left no trace in [12] of 2 partitions.*put it back"):
+    with pytest.raises(RuntimeError, match=r"markers are missing for [12] of 2 partitions.*put the"):
         driver.run("pairs", at, state=state)
     undo()
     driver.run("pairs", at, state=state)
@@ -158,9 +158,9 @@ def test_a_batch_read_in_part_still_enters_the_windows(driver: Driver, at: Place
 
 @pytest.mark.parametrize("how", ["take", "nothing"])
 def test_a_batch_that_was_not_run_to_its_end_is_told(driver: Driver, at: Place, how: str) -> None:
-    with pytest.raises(RuntimeError, match=r"batch 1 left no trace in \d of 2 partitions.*foreachBatch"):
+    with pytest.raises(RuntimeError, match=r"batch 1: .* missing for \d of 2 partitions.*foreachBatch"):
         driver.run("partly", at.arrive(), how=how, batch=1)
-    assert verify(str(at / "state")).damage == (), "batch 2 left no marks"
+    assert verify(str(at / "state")).damage == (), "batch 2 has committed nothing"
 
 
 def test_a_plain_thread_in_foreach_batch_is_told(driver: Driver, at: Place) -> None:
@@ -175,7 +175,7 @@ def test_a_limit_on_the_stream(driver: Driver, at: Place) -> None:
     assert at.found() <= at.expected()
     # Every batch went through the windows, although nothing was read of the later ones.
     newest = {path.name for path in at.state_files("batch-*.json")}
-    assert any(name.endswith(f"{FILES - 1}.json") for name in newest)
+    assert any(f"{FILES - 1:012}-" in name for name in newest)
 
 
 def test_take_in_batch_mode(driver: Driver, at: Place) -> None:

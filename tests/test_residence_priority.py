@@ -42,9 +42,8 @@ def test_one_pass_is_the_formula(decay: float, maturity: float) -> None:
         assert out[k] == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
-def test_importance_is_checked() -> None:
-    values = np.array([1.0, np.nan, 0.0, np.nan])
-    assert priority.check_importance(values, 0) == (2, -1) and values.tolist() == [1.0, 0.0, 0.0, 0.0]
-    assert priority.check_importance(np.array([1.0, np.inf, -1.0]), 0) == (0, 1)
-    assert priority.check_importance(np.array([1.0, -2.0]), 0) == (0, 1)
-    assert priority.check_importance(np.array([np.nan, np.nan, np.nan]), 2) == (1, -1)
+def test_what_is_no_importance_is_none() -> None:
+    values = np.array([1.0, np.nan, 0.0, np.inf, -2.0, 1e100, 1e101])
+    assert priority.bound_importance(values, 0) == 4
+    assert values.tolist() == [1.0, 0.0, 0.0, 0.0, 0.0, 1e100, 0.0]
+    assert priority.bound_importance(np.array([np.nan, np.nan, np.nan]), 2) == 1

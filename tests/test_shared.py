@@ -140,34 +140,40 @@ def test_queries_come_and_go_without_disturbing_others(schedule):
             if data.draw(st.booleans())
         }
         got: dict[str, list] = {name: [] for name in queries}
-        complete = {}
+        complete, since, until = {}, {}, {}
 
         def restarted(op: wr.SharedOperator) -> wr.SharedOperator:
             return wr.SharedOperator.restore({"q0": queries["q0"]}, op.snapshot(), clock=ticking(), **timed)
 
         for number in range(len(calls) + 1):
             op = restarted(op) if (number, "before") in restarts else op
+            newest = [s.newest for s in op.measure().joins[0].streams.values() if s.newest is not None]
+            now = max(newest) + 1 if newest else None
             for name, (begin, at) in added.items():
                 if begin == number:
                     op.add(name, queries[name], at)
-                    complete[name] = op.measure().queries[name].complete_from
+                    told = op.measure().queries[name]
+                    complete[name], since[name] = told.complete_from, told.since
+                    assert told.since == (now if at is None else at)
             for name, (end, at) in gone.items():
                 if end == number and name in op.queries:
                     op.remove(name, at)
+                    until[name] = now if at is None else at
             op = restarted(op) if (number, "after") in restarts else op
             out = op.process(calls[number]) if number < len(calls) else op.finish()
             complete |= {n: q.complete_from for n, q in op.measure().queries.items()}
             for name, table in out.items():
                 got[name] += zip(ids_in_order(table), newest_in_order(table), strict=True)
         assert [row for row, _ in got["q0"]] == flat(run_alone(case, queries["q0"]))
-        for name, (begin, at) in added.items():
+        for name, (begin, _) in added.items():
             alone = run_alone(case, queries[name])
-            end, until = gone.get(name, (len(alone), None))
+            end, _ = gone.get(name, (len(alone), None)) if name in until else (len(alone), None)
+            first, last = since[name], until.get(name)
             mine = [
                 (row, t)
                 for number, table in list(enumerate(alone))[begin:]
                 for row, t in zip(ids_in_order(table), newest_in_order(table), strict=True)
-                if (at is None or t >= at) and (number < end or (until is not None and t < until))
+                if (first is None or t >= first) and (number < end or (last is not None and t < last))
             ]
             whole = complete[name]
             assert not Counter(got[name]) - Counter(mine)

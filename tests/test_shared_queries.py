@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pytest
 
 import windrow as wr
-from shared_cases import flat, ids_in_order, ticking
+from shared_cases import flat, ids_in_order, newest_in_order, ticking
 from windrow.engine.shared.ladder import Ladder
 from windrow.engine.shared.response import Responses
 from windrow.engine.shared.results import deal
@@ -156,7 +156,8 @@ def test_a_new_query_says_from_when_it_is_complete_and_the_largest_frees_memory(
     # Windows of 5 s held rows from about 175 s on: whole after 2 minutes.
     assert 290 * SECOND < asked.complete_from <= 296 * SECOND
     op.add("tiny", query("1 s"))
-    assert op.measure().queries["tiny"].complete_from is None
+    tiny = op.measure().queries["tiny"]
+    assert tiny.complete_from == tiny.since, "from now on"
     for n in range(3, 7):
         op.process({"a": rows(n, 200, 60 * n), "b": rows(10 + n, 200, 60 * n)})
     assert op.measure().joins[0].window_rows > 5 * held
@@ -179,10 +180,11 @@ def test_counted_windows_grow_and_shrink():
     assert 240 * SECOND < op.measure().queries["large"].complete_from < 360 * SECOND
     assert op.measure().joins[0].window_rows == 200
     op.remove("large")
-    out = op.process({"a": rows(8, 50, 480), "b": rows(18, 50, 480)})
+    for n in (8, 9):
+        out = op.process({"a": rows(n, 50, 60 * n), "b": rows(10 + n, 50, 60 * n)})
     assert op.measure().joins[0].window_rows == 10
     alone = wr.SharedOperator({"small": query("5 rows")})
-    outputs = [alone.process({"a": rows(n, 50, 60 * n), "b": rows(10 + n, 50, 60 * n)}) for n in range(9)]
+    outputs = [alone.process({"a": rows(n, 50, 60 * n), "b": rows(10 + n, 50, 60 * n)}) for n in range(10)]
     assert ids_in_order(out["small"]) == ids_in_order(outputs[-1]["small"])
 
 
@@ -246,18 +248,23 @@ def test_a_query_that_is_over_gets_what_was_carried_over(at, still):
     assert op.measure().queries["large"].backlog > 0
     op = wr.SharedOperator.restore(queries, op.snapshot(), **options)
     op.remove("large", at)
-    if at is None:
-        with pytest.raises(QueryError, match="has yet to get results"):
-            op.add("large", query("1 s"))
+    now = op.measure().queries["large"].until
+    op.add("large", query("1 s"), now)
     if not still:
         options = {"clock": ticking()}
     op = wr.SharedOperator.restore(queries, op.snapshot(), **options)
-    for call in calls[3:]:
-        got += [out["large"] for out in [op.process(call)] if "large" in out]
-    assert "large" not in op.queries
-    alone = wr.SharedOperator({"large": queries["large"]})
-    assert flat(got) == flat([alone.process(call)["large"] for call in calls[:3]])
-    op.add("large", query("1 s"))
+    got += [op.process(call)["large"] for call in calls[3:]]
+    assert op.measure().queries["large"].since == now
+    first = wr.SharedOperator({"large": queries["large"]})
+    second = wr.SharedOperator({"large": query("1 s")})
+    want = [first.process(call)["large"] for call in calls[:3]]
+    second_only = [second.process(call)["large"] for call in calls]
+    after = [t.filter(pc.greater_equal(newest_of(t), now)) for t in second_only]
+    assert sorted(flat(got)) == sorted(flat(want) + flat(after if at is None else after[3:]))
+
+
+def newest_of(table: pa.Table) -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(newest_in_order(table), pa.int64())])
 
 
 def test_results_are_dealt_once_to_all_who_get_them():

@@ -12,7 +12,7 @@ import pytest
 
 import windrow as wr
 from valued import IJOIN, SECOND, by, feeds, query, ranking, timed, view
-from windrow.errors import DataError, QueryError
+from windrow.errors import QueryError
 from windrow.model.importance import Greedy, Importance, Lookup, by_to_plain, check_by
 
 
@@ -81,14 +81,35 @@ def test_null_and_nan_count_as_unimportant() -> None:
     assert (quality.importance, quality.importance_missing) == (3.0, 2)
 
 
-@pytest.mark.parametrize("value", [-5.0, math.inf])
-def test_negative_and_infinite_importance_is_refused(value: float) -> None:
-    operator = wr.Operator(query("ab", 100, Greedy(by="b.imp - 1")))
-    rows = timed({"ts": [0, 1], "k": [1, 1], "imp": [1.0, value]})
-    with pytest.raises(
-        DataError, match=r"stream 'b': importance must be a number from 0, got (-6|inf) of b.imp - 1"
-    ):
+@pytest.mark.parametrize("value", [-5.0, math.inf, -math.inf, 1e300])
+@pytest.mark.parametrize("shed", [Greedy, Importance, wr.Auto])
+@pytest.mark.parametrize("by_message", [False, True])
+def test_what_is_no_importance_is_taken_for_none_and_counted(shed, value: float, by_message: bool) -> None:
+    """Be the function the query's own or one that came later."""
+    by = {"b": "b.imp - 1"}
+    operator = wr.Operator(query("ab", 4, shed(by={"b": "b.imp"} if by_message else by)))
+    if by_message:
+        operator.process({a: timed({"ts": [0], "k": [1], "imp": [1.0]}) for a in "ab"})
+        operator.control({"at": 1, "importance": by})
+    rows = timed({"ts": [1, 2, 3, 4], "k": [1] * 4, "imp": [2.0, value, 3.0, 1.5]})
+    operator.process({"a": rows, "b": rows})
+    assert operator.measure().quality.importance_missing == 1
+    assert operator.measure().window_rows <= 4
+
+
+def test_an_importance_that_fails_on_a_row_is_none_of_its_quantum() -> None:
+    def strict(values: pa.Array) -> pa.Array:
+        if any(v is not None and v > 5 for v in values.to_pylist()):
+            raise ValueError("not made for this")
+        return values
+
+    function = wr.Function(strict, pa.float64(), vectorized=True)
+    described = query("ab", 6, Greedy(by={"b": "strict(b.imp)"}), functions={"strict": function})
+    operator = wr.Operator(described)
+    for start, value in ((0, 1.0), (4, 9.0), (8, 1.0)):
+        rows = timed({"ts": [start, start + 1], "k": [1, 1], "imp": [value, 1.0]})
         operator.process({"a": rows, "b": rows})
+    assert 0 < operator.measure().quality.importance_missing <= 4
 
 
 @pytest.mark.parametrize("shed", [Greedy, Importance, wr.Auto])

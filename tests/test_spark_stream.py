@@ -98,7 +98,7 @@ def test_state_that_is_missing_is_an_error_not_a_fresh_start(two):
     manifest = next((path / "state").rglob("batch-*.json"))
     kept = manifest.read_bytes()
     manifest.unlink()
-    assert "is missing, though it was published" in failing(lambda: run(joined(a, b, path), path))
+    assert "is missing, though batch 0 was committed" in failing(lambda: run(joined(a, b, path), path))
     manifest.write_bytes(kept)
     parts = next((path / "state").rglob("parts-*.arrows"))
     whole = parts.read_bytes()
@@ -110,6 +110,22 @@ def test_state_that_is_missing_is_an_error_not_a_fresh_start(two):
     shutil.rmtree(path / "state", ignore_errors=True)
     (path / "elsewhere").rename(path / "state")
     run(joined(a, b, path), path)
+    calls = [{"a": files(1, 1)[0], "b": files(2, 1)[0]}, {"a": files(3, 1)[0]}]
+    assert written(path) == in_process(query(), *calls)
+
+
+def test_a_restart_that_would_send_rows_elsewhere_is_refused(two):
+    a, b, path = two
+    a.put(*files(1, 1))
+    b.put(*files(2, 1))
+    run(joined(a, b, path), path)
+    a.put(*files(3, 1))
+    spread = {"key": [7], "ways": 2}
+    told = "spread was none, now values [7] over 2 partitions; go back to what it was"
+    assert told in failing(lambda: run(joined(a, b, path, spread=spread), path))
+    told = "partitioning was 3 by key a.k = b.k, now 3 by rows of a; go back to what it was"
+    assert told in failing(lambda: run(joined(a, b, path, partitioning="grid"), path))
+    run(joined(a, b, path, partitioning="key"), path)  # what it chose by itself
     calls = [{"a": files(1, 1)[0], "b": files(2, 1)[0]}, {"a": files(3, 1)[0]}]
     assert written(path) == in_process(query(), *calls)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from random import Random
@@ -10,7 +11,20 @@ import pyarrow as pa
 
 import stored
 import windrow as wr
-from stored import QUERY, batches, collect, publish, required, revived, run, started, store, uninterrupted
+from stored import (
+    QUERY,
+    batches,
+    collect,
+    commit,
+    newest,
+    publish,
+    required,
+    revived,
+    run,
+    started,
+    store,
+    uninterrupted,
+)
 from windrow.engine.state import State
 from windrow.state import StateStore
 from windrow.state.inspect import verify
@@ -25,19 +39,11 @@ def test_three_committed_versions_and_all_later_ones_stay(tmp_path: Path) -> Non
     for batch in range(5, 10):
         fresh = store(tmp_path)
         assert required(fresh, batch + 1).batch == batch
-        fresh.load(fresh.newest(batch + 1))
-    assert store(tmp_path).newest(5) is None
-    assert len(stored.files(tmp_path / "query" / "join" / "frontier")) == 5
-    needed = {file for batch in range(5, 10) for file in store(tmp_path).newest(batch + 1).files}
+        fresh.load(newest(fresh, batch + 1))
+    assert newest(store(tmp_path), 5) is None
+    assert len(stored.files(tmp_path / "query" / "join" / "commits", "p*")) == 5
+    needed = {file for batch in range(5, 10) for file in newest(store(tmp_path), batch + 1).files}
     assert {p.name for p in stored.files(tmp_path, "*.arrows")} == needed
-
-
-def test_the_last_version_stays_however_old(tmp_path: Path) -> None:
-    held = started(tmp_path, 4)
-    collect(held, 50)
-    assert required(held, 51).batch == 3
-    held.load(held.newest(51))
-    assert len(stored.files(tmp_path, "batch-*")) == 1
 
 
 def test_size_stays_bounded(tmp_path: Path) -> None:
@@ -46,7 +52,7 @@ def test_size_stays_bounded(tmp_path: Path) -> None:
 
     def committed(held: StateStore, batch: int) -> None:
         collect(held, batch - 1)
-        live = held.newest(batch + 1).live_bytes
+        live = newest(held, batch + 1).live_bytes
         sizes.append((live, sum(f.stat().st_size for f in stored.files(tmp_path, "*.arrows"))))
 
     calls = batches(200, 40)
@@ -64,7 +70,7 @@ def test_dead_parts_do_not_pile_up_behind_a_living_one(tmp_path: Path) -> None:
     for batch in range(30):
         keep.append(pa.record_batch({"x": [batch] * 100}))
         passing = pa.record_batch({"x": list(range(100_000))})
-        manifest = held.publish(batch, State({}, (*keep, passing)), ())
+        manifest = commit(held, batch, State({}, (*keep, passing)), ())
         collect(held, batch)
     disk = sum(f.stat().st_size for f in stored.files(tmp_path, "*.arrows"))
     assert disk < 6 * manifest.live_bytes
@@ -77,13 +83,15 @@ def test_what_nobody_names_goes_only_when_it_is_old(tmp_path: Path) -> None:
     held = started(tmp_path, 3)
     directory = tmp_path / "query" / "join" / "p0"
     orphan = directory / f"parts-{'0' * 32}.arrows"
-    asides = [directory / f"{ASIDE}1", directory.parent / "frontier" / f"{ASIDE}2"]
+    asides = [directory / f"{ASIDE}1", directory.parent / "commits" / f"{ASIDE}2"]
     foreign = directory / "notes.txt"
     for file in (orphan, *asides, foreign):
         file.write_text("")
     collect(held, 2)
     assert all(file.exists() for file in (orphan, *asides, foreign))
-    collect(store(tmp_path, clock=lambda: time.time() + LATER), 2)
+    for file in (orphan, *asides, foreign):
+        os.utime(file, (1, 1))
+    collect(held, 2)
     assert [file.exists() for file in (orphan, *asides, foreign)] == [False, False, False, True]
     assert not verify(str(tmp_path)).damage
 
@@ -93,18 +101,25 @@ def test_the_content_of_a_replaced_attempt_goes_when_it_is_old(tmp_path: Path) -
     call = batches(4, 300)[3]
     for _ in range(2):
         held = store(tmp_path)
-        op = revived(QUERY, held.load(held.newest(3)))
+        op = revived(QUERY, held.load(newest(held, 3)))
         op.process(call)
         publish(held, 3, op)
-    before = len(stored.files(tmp_path, "*.arrows"))
-    collect(store(tmp_path, clock=lambda: time.time() + LATER), 3)
-    assert len(stored.files(tmp_path, "*.arrows")) < before
+    replaced = set(stored.files(tmp_path, "*.arrows"))
+    for batch in range(4, 8):
+        op.process(batches(8, 300)[batch])
+        publish(held, batch, op)
+        replaced -= {tmp_path / "query" / "join" / "p0" / file for file in newest(held, batch).files}
+    late = store(tmp_path, clock=lambda: time.time() + LATER)
+    collect(late, 4)
+    assert replaced <= set(stored.files(tmp_path)), "a task that is running may hold its parts"
+    collect(late, 7)
+    assert not replaced & set(stored.files(tmp_path))
     assert not verify(str(tmp_path)).damage
 
 
 def test_nothing_goes_while_a_manifest_cannot_be_read(tmp_path: Path) -> None:
     held = started(tmp_path, 10)
-    stored.files(tmp_path, "batch-*9.json")[0].write_text("torn")
+    stored.files(tmp_path, "batch-*9-*.json")[0].write_text("torn")
     before = stored.files(tmp_path)
     collect(held, 9)
     assert stored.files(tmp_path) == before
@@ -118,6 +133,6 @@ def test_partitions_collect_only_their_own(tmp_path: Path) -> None:
             op.process(call)
             publish(held, batch, op)
     collect(stores[0], 5)
-    assert stores[0].newest(3) is None
-    assert stores[1].newest(1).batch == 0
-    assert len(stored.files(tmp_path / "query" / "join" / "frontier")) == 9
+    assert newest(stores[0], 3) is None
+    assert newest(stores[1], 1).batch == 0
+    assert len(stored.files(tmp_path / "query" / "join" / "commits", "p*")) == 9

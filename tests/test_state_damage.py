@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import stored
 import windrow as wr
-from stored import QUERY, batches, publish, required, revived, started, store
+from stored import QUERY, batches, newest, publish, required, revived, started, store
 from windrow.engine.state import fingerprint
 from windrow.state.cli import app
 from windrow.state.inspect import show, verify
@@ -24,17 +24,17 @@ from windrow.state.manifest import FORMAT, sealed, unsealed
 
 
 def _manifest(root: Path, batch: int) -> Path:
-    return stored.files(root, f"batch-*{batch}.json")[0]
+    return stored.files(root, f"batch-*{batch}-*.json")[0]
 
 
 def _go_on(root: Path) -> None:
     held = store(root)
-    held.ledger.pin(fingerprint(QUERY), stored.schemas(), first=False)
+    held.log.pin(fingerprint(QUERY), stored.schemas(), first=False)
     held.load(required(held, 3))
 
 
 def _newest_parts(root: Path) -> Path:
-    manifest = store(root).newest(3)
+    manifest = newest(store(root), 3)
     return next(p for p in stored.files(root, "*.arrows") if manifest.content in p.name)
 
 
@@ -73,7 +73,7 @@ def test_any_flipped_bit_of_a_part_is_noticed(tmp_path: Path) -> None:
     started(tmp_path)
     file, rng = _newest_parts(tmp_path), Random(0)
     data = file.read_bytes()
-    for part in [p for p in store(tmp_path).newest(3).parts if p.file == file.name]:
+    for part in [p for p in newest(store(tmp_path), 3).parts if p.file == file.name]:
         for place in (0, part.bytes - 1, *(rng.randrange(part.bytes) for _ in range(20))):
             flipped = bytearray(data)
             flipped[part.offset + place] ^= 1 << rng.randrange(8)
@@ -103,7 +103,7 @@ def test_a_deleted_manifest_is_no_way_back_to_an_older_version(tmp_path: Path) -
     started(tmp_path)
     file = _manifest(tmp_path, 2)
     file.unlink()
-    with pytest.raises(wr.StateError, match=rf"{file} of batch 2 is missing, though it was published"):
+    with pytest.raises(wr.StateError, match=rf"{file} is missing, though batch 2 was committed"):
         _go_on(tmp_path)
     assert [d.path for d in verify(str(tmp_path)).damage] == [str(file)]
 
@@ -113,7 +113,7 @@ def test_a_deleted_partition_is_no_empty_one(tmp_path: Path) -> None:
     for file in stored.files(tmp_path / "query" / "join" / "p0"):
         file.unlink()
     (tmp_path / "query" / "join" / "p0").rmdir()
-    with pytest.raises(wr.StateError, match="is missing, though it was published"):
+    with pytest.raises(wr.StateError, match="is missing, though batch"):
         _go_on(tmp_path)
     assert len(verify(str(tmp_path)).damage) == 1
 
@@ -188,7 +188,7 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     with _small_disk(root):
         held = started(root, rows=100)
         _refused_then_taken(root, held, "No space left")
-        op = revived(QUERY, held.load(held.newest(3)))
+        op = revived(QUERY, held.load(newest(held, 3)))
         op.process(batches(4, 100)[3])
         assert publish(held, 3, op).batch == 3
         assert not verify(str(root)).damage
@@ -199,7 +199,7 @@ def test_a_file_that_may_not_grow_loses_nothing(tmp_path: Path, most: int) -> No
     held = started(tmp_path, rows=100)
     with _small_files(most):
         _refused_then_taken(tmp_path, held, "File too large")
-    op = revived(QUERY, held.load(held.newest(3)))
+    op = revived(QUERY, held.load(newest(held, 3)))
     op.process(batches(4, 100)[3])
     assert publish(held, 3, op).batch == 3
     assert not [f for f in stored.files(tmp_path) if f.name.startswith(ASIDE)]
@@ -208,7 +208,7 @@ def test_a_file_that_may_not_grow_loses_nothing(tmp_path: Path, most: int) -> No
 def test_a_root_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(wr.StateError, match=r"cannot write .*Nothing is lost"):
-        store(tmp_path / "file").ledger.pin(fingerprint(QUERY), stored.schemas(), first=True)
+        store(tmp_path / "file").log.pin(fingerprint(QUERY), stored.schemas(), first=True)
 
 
 # --- The command line -----------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ def test_show_tells_what_is_stored(tmp_path: Path) -> None:
     held = started(tmp_path, rows=300)
     (state,) = show(str(tmp_path))
     (partition,) = state.stored
-    manifest = held.newest(3)
+    manifest = newest(held, 3)
     assert (state.query, state.join, state.partitions, state.on) == ("query", "join", 1, "a.k = b.k")
     assert partition.batches == (0, 1, 2)
     assert partition.rows == manifest.rows() and sum(partition.rows.values()) > 300

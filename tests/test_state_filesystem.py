@@ -13,7 +13,7 @@ from pyarrow import fs
 
 import stored
 import windrow as wr
-from stored import batches, collect, run, store, uninterrupted
+from stored import batches, collect, commit, newest, run, store, uninterrupted
 from windrow.state import StateStore
 from windrow.state.cache import Cache
 from windrow.state.filesystem import ArrowRoot, Root, open_root
@@ -94,10 +94,10 @@ def test_a_refused_write_elsewhere_loses_nothing() -> None:
     root = ArrowRoot("mock://states", inner, "states")
     run(lambda: store(root), CALLS[:3])
     full = store(ArrowRoot("mock://states", _Full(inner), "states"))
-    state = full.load(full.newest(3))
+    state = full.load(newest(full, 3))
     with pytest.raises(wr.StateError, match=r"cannot write the state of batch 3.*mock://states.*free some"):
-        full.publish(3, state, ())
-    assert store(root).newest(10).batch == 2
+        commit(full, 3, state, ())
+    assert newest(store(root), 10).batch == 2
     assert verify(root).damage == ()
 
 
@@ -112,11 +112,11 @@ def _remote_with_cache(tmp_path: Path) -> tuple[Root, Callable[[], StateStore]]:
 
 def test_copies_are_made_once_and_mapped(tmp_path: Path) -> None:
     _, opened = _remote_with_cache(tmp_path)
-    first = opened().load(opened().newest(4))
+    first = opened().load(newest(opened(), 4))
     copies = {file: file.stat().st_ino for file in stored.files(tmp_path / "cache")}
-    assert {file.name for file in copies} == set(opened().newest(4).files)
+    assert {file.name for file in copies} == set(newest(opened(), 4).files)
     before = pa.total_allocated_bytes()
-    second = opened().load(opened().newest(4))
+    second = opened().load(newest(opened(), 4))
     assert pa.total_allocated_bytes() - before < 4096 * len(second.parts)
     assert all(a.equals(b) for a, b in zip(first.parts, second.parts, strict=True))
     assert {file: file.stat().st_ino for file in stored.files(tmp_path / "cache")} == copies
@@ -125,17 +125,17 @@ def test_copies_are_made_once_and_mapped(tmp_path: Path) -> None:
 def test_what_is_published_is_in_the_cache_at_once(tmp_path: Path) -> None:
     root = _mock(tmp_path)
     run(lambda: store(root, cache=tmp_path / "cache"), CALLS[:2], reload=lambda _: False)
-    assert set(store(root).newest(2).files) <= {file.name for file in stored.files(tmp_path / "cache")}
+    assert set(newest(store(root), 2).files) <= {file.name for file in stored.files(tmp_path / "cache")}
 
 
 def test_a_damaged_copy_is_fetched_again(tmp_path: Path) -> None:
     _, opened = _remote_with_cache(tmp_path)
-    whole = opened().load(opened().newest(4))
+    whole = opened().load(newest(opened(), 4))
     rng = Random(0)
     for spoil in (lambda d: d[:-1], lambda d: b"", lambda d: _flip(d, rng)):
         for file in stored.files(tmp_path / "cache"):
             file.write_bytes(spoil(file.read_bytes()))
-        again = opened().load(opened().newest(4))
+        again = opened().load(newest(opened(), 4))
         assert all(a.equals(b) for a, b in zip(whole.parts, again.parts, strict=True))
 
 
@@ -150,7 +150,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
     root, _ = _remote_with_cache(tmp_path)
     (tmp_path / "file").write_text("")
     held = store(root, cache=tmp_path / "file")
-    assert held.load(held.newest(4)).parts
+    assert held.load(newest(held, 4)).parts
     collect(held, 3)
 
 

@@ -21,9 +21,12 @@ from oracle import ids
 from queries import Case, cases
 from stored import (
     QUERY,
+    RUN,
     SCOPE,
     batches,
     collect,
+    commit,
+    newest,
     publish,
     required,
     revived,
@@ -33,7 +36,7 @@ from stored import (
     uninterrupted,
 )
 from windrow.engine.state import State, capture, fingerprint
-from windrow.state import Ledger, Scope, StateStore
+from windrow.state import CommitLog, Scope, StateStore
 from windrow.state.inspect import verify
 from windrow.state.manifest import Manifest
 from windrow.state.parts import Part
@@ -63,13 +66,6 @@ def test_any_query_survives(timed: Case, counted: Case) -> None:
         assert answer == uninterrupted(short.inputs(), short.query())
 
 
-def test_a_batch_may_leave_a_partition_out(tmp_path: Path) -> None:
-    held = started(tmp_path, 3)
-    assert required(held, 9).batch == 2
-    assert held.newest(2).batch == 1
-    assert held.newest(0) is None
-
-
 # --- What is written ------------------------------------------------------------------------------------
 
 
@@ -89,8 +85,8 @@ def test_an_unchanged_state_writes_no_parts(tmp_path: Path) -> None:
     held = started(tmp_path)
     before = stored.files(tmp_path, "*.arrows")
     for fresh in (held, store(tmp_path)):
-        found = fresh.newest(3)
-        again = fresh.publish(3, fresh.load(found), found.frontier)
+        found = newest(fresh, 3)
+        again = commit(fresh, 3, fresh.load(found), found.times)
         assert again.parts == found.parts
         assert again.content != found.content
     assert stored.files(tmp_path, "*.arrows") == before
@@ -108,9 +104,9 @@ def test_loaded_parts_are_mapped_and_taken_over(tmp_path: Path) -> None:
     started(tmp_path, rows=20_000)
     held = store(tmp_path)
     before = pa.total_allocated_bytes()
-    state = held.load(held.newest(3))
+    state = held.load(newest(held, 3))
     assert pa.total_allocated_bytes() - before < sum(p.nbytes for p in state.parts) / 10
-    again = held.load(held.newest(3))
+    again = held.load(newest(held, 3))
     assert all(a is b for a, b in zip(state.parts, again.parts, strict=True))
 
 
@@ -128,12 +124,12 @@ def test_rewritten_parts_are_the_same(tmp_path: Path) -> None:
     held = store(tmp_path)
     small, large = (pa.record_batch({"x": list(range(n))}) for n in (1000, 500_000))
     head = {"streams": []}
-    first = held.publish(0, State(head, (small, large)), ())
-    second = held.publish(1, State(head, (small,)), ())
+    first = commit(held, 0, State(head, (small, large)), ())
+    second = commit(held, 1, State(head, (small,)), ())
     assert set(first.files) != set(second.files)
     assert second.stored_bytes < SLACK
     assert store(tmp_path).load(second).parts[0].equals(small)
-    third = held.publish(2, State(head, (small,)), ())
+    third = commit(held, 2, State(head, (small,)), ())
     assert third.files == second.files
 
 
@@ -150,7 +146,7 @@ def test_a_retry_replaces_what_a_failed_attempt_published(tmp_path: Path) -> Non
         answer = ids(op.process(calls[3]))
         contents.add(publish(held, 3, op).content)
     assert len(contents) == 3
-    assert store(tmp_path).newest(4).content in contents
+    assert newest(store(tmp_path), 4).content in contents
     straight = wr.Operator(QUERY)
     assert [ids(straight.process(call)) for call in calls][3] == answer
     assert not verify(str(tmp_path)).damage
@@ -164,37 +160,40 @@ def test_twins_may_publish_at_the_same_time(tmp_path: Path) -> None:
     while twin.is_alive():
         stored.publish_again_and_again(str(tmp_path), 3, 1)
         reader = store(tmp_path)
-        manifest = reader.newest(4)
+        manifest = newest(reader, 4)
         reader.load(manifest)
         seen.add(manifest.content)
         time.sleep(0.02)
     assert twin.exitcode == 0
     assert len(seen) > 1
     assert not verify(str(tmp_path)).damage
-    late = store(tmp_path, clock=lambda: time.time() + 10_000)
-    collect(late, 3)
-    assert {p.name for p in stored.files(tmp_path, "*.arrows")} == {
-        file for batch in (1, 2, 3) for file in store(tmp_path).newest(batch + 1).files
-    }
-    state = store(tmp_path).load(store(tmp_path).newest(4))
+    state = store(tmp_path).load(newest(store(tmp_path), 4))
     op = wr.Operator(QUERY)
     for call in batches(4, 300):
         op.process(call)
-    assert revived(QUERY, state).measure().window_rows == op.measure().window_rows
+    again = revived(QUERY, state)
+    assert again.measure().window_rows == op.measure().window_rows
+    for batch, call in enumerate(batches(7, 300)[4:], 4):
+        again.process(call)
+        publish(reader, batch, again)
+    collect(store(tmp_path, clock=lambda: time.time() + 10_000), 6)
+    assert {p.name for p in stored.files(tmp_path, "*.arrows")} == {
+        file for batch in (4, 5, 6) for file in newest(store(tmp_path), batch + 1).files
+    }
 
 
 def test_a_killed_process_leaves_whole_versions(tmp_path: Path) -> None:
     child = SPAWN.Process(target=stored.publish_until_killed, args=(str(tmp_path),))
     child.start()
-    while child.is_alive() and store(tmp_path).newest(1000) is None:
+    while child.is_alive() and newest(store(tmp_path), 1000) is None:
         time.sleep(0.01)
     time.sleep(0.2)
     os.kill(child.pid, signal.SIGKILL)
     child.join()
     assert not verify(str(tmp_path)).damage
-    last = required(store(tmp_path), 2001).batch
+    last = newest(store(tmp_path), 2001).batch
     held = store(tmp_path)
-    op = revived(QUERY, held.load(held.newest(last + 1)))
+    op = revived(QUERY, held.load(newest(held, last + 1)))
     calls = batches(last + 5, 50)
     straight = wr.Operator(QUERY)
     for call in calls[: last + 1]:
@@ -203,32 +202,17 @@ def test_a_killed_process_leaves_whole_versions(tmp_path: Path) -> None:
         assert ids(op.process(call)) == ids(straight.process(call))
 
 
-# --- Frontiers ------------------------------------------------------------------------------------------
+# --- Event times ---------------------------------------------------------------------------------------
 
 
-def test_frontiers_are_the_newest_of_all_partitions(tmp_path: Path) -> None:
+def test_event_times_are_the_newest_of_all_partitions(tmp_path: Path) -> None:
     state = State({"streams": []}, ())
-    stores = [store(tmp_path, p, 3) for p in range(3)]
-    shared = stores[0].ledger
-    assert shared.look().newest_times(5) == []
-    stores[0].publish(0, state, (10, None))
-    stores[1].publish(0, state, (-7, None))
-    stores[0].publish(1, state, (20, -5))
-    stores[1].publish(2, state, (90, 1))
-    assert shared.look().newest_times(0) == []
-    assert shared.look().newest_times(1) == [10, None]
-    assert shared.look().newest_times(2) == [20, -5]
-    assert shared.look().newest_times(3) == [90, 1]
-    for held in stores:
-        collect(held, 4)
-    assert shared.look().newest_times(3) == [90, 1]
-
-
-def test_the_frontier_of_a_replaced_version_does_not_count(tmp_path: Path) -> None:
-    state = State({"streams": []}, ())
-    store(tmp_path).publish(0, state, (100, 100))
-    store(tmp_path).publish(0, state, (5, 7))
-    assert store(tmp_path).ledger.look().newest_times(1) == [5, 7]
+    stores = [store(tmp_path, p, 2) for p in range(2)]
+    for batch, times in enumerate([((10, None), (-7, None)), ((20, -5), (-7, None)), ((20, -5), (90, 1))]):
+        for held, own in zip(stores, times, strict=True):
+            commit(held, batch, state, own)
+    shared = stores[0].log
+    assert [shared.begin(RUN, batch).times for batch in range(4)] == [[], [10, None], [20, -5], [90, 1]]
 
 
 # --- What is refused ------------------------------------------------------------------------------------
@@ -236,7 +220,7 @@ def test_the_frontier_of_a_replaced_version_does_not_count(tmp_path: Path) -> No
 
 def test_state_that_must_be_there_and_is_not_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(wr.StateError, match=r"there is no state in .*new checkpoint"):
-        store(tmp_path).ledger.pin(fingerprint(QUERY), stored.schemas(), first=False)
+        store(tmp_path).log.pin(fingerprint(QUERY), stored.schemas(), first=False)
     assert not stored.files(tmp_path)
 
 
@@ -244,9 +228,7 @@ def test_another_number_of_partitions_is_refused(tmp_path: Path) -> None:
     started(tmp_path)
     other = store(tmp_path, partitions=2)
     with pytest.raises(wr.StateError, match=r"has 1 partitions.*asks for 2; set partitions=1"):
-        other.ledger.pin(fingerprint(QUERY), stored.schemas(), first=False)
-    with pytest.raises(wr.StateError, match="set partitions=1"):
-        other.newest(3)
+        other.log.pin(fingerprint(QUERY), stored.schemas(), first=False)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +244,7 @@ def test_another_query_is_refused(tmp_path: Path, change: dict, told: str, first
     """At the first batch, it is another join of the same name."""
     started(tmp_path)
     with pytest.raises(wr.StateError, match=r"another join.*own name") as refused:
-        store(tmp_path).ledger.pin(fingerprint(replace(QUERY, **change)), stored.schemas(), first=first)
+        store(tmp_path).log.pin(fingerprint(replace(QUERY, **change)), stored.schemas(), first=first)
     assert told in str(refused.value)
 
 
@@ -271,24 +253,49 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
     changed = stored.schemas()
     changed["b"] = changed["b"].append(pa.field("extra", pa.int8()))
     with pytest.raises(wr.StateError, match=r"other columns: b was .*'extra', 'int8'"):
-        store(tmp_path).ledger.pin(fingerprint(QUERY), changed, first=False)
+        store(tmp_path).log.pin(fingerprint(QUERY), changed, first=False)
+
+
+LAID = {"partitioning": "4 by key a.k = b.k", "spread": "none", "hashing": "version 1"}
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"spread": "values [7] over 4 partitions"}, "spread was none, now values [7] over 4 partitions;"),
+        (
+            {"partitioning": "4 by rows of a", "hashing": "version 2"},
+            "partitioning was 4 by key a.k = b.k, now",
+        ),
+        ({"hashing": "version 2"}, "hashing was version 1, now version 2; go back to what it was, or start"),
+    ],
+)
+def test_rows_that_would_go_elsewhere_are_refused(tmp_path: Path, change: dict, told: str) -> None:
+    """What explains the rest is told alone."""
+    pinned = (fingerprint(QUERY), stored.schemas())
+    store(tmp_path).ledger.pin(*pinned, first=True, layout=LAID)
+    store(tmp_path).ledger.pin(*pinned, first=False, layout=LAID)
+    with pytest.raises(wr.StateError, match=r"in another way: .*new checkpoint") as refused:
+        store(tmp_path).ledger.pin(*pinned, first=False, layout={**LAID, **change})
+    assert told in str(refused.value)
+    assert "hashing" not in str(refused.value).replace(told, "")
 
 
 def test_the_same_join_may_be_pinned_by_every_partition(tmp_path: Path) -> None:
     for first in (True, True, False):
         for partition in range(3):
-            store(tmp_path, partition, 3).ledger.pin(fingerprint(QUERY), stored.schemas(), first)
+            store(tmp_path, partition, 3).log.pin(fingerprint(QUERY), stored.schemas(), first)
     assert len(stored.files(tmp_path)) == 1
 
 
 def test_queries_and_joins_with_one_path_do_not_meet(tmp_path: Path) -> None:
     started(tmp_path)
     for scope in (Scope("other", "join"), Scope("query", "other"), Scope("query", "../query/join")):
-        held = StateStore(Ledger(str(tmp_path), scope, 4), 0)
-        held.ledger.pin({"streams": [], "on": "other"}, {}, first=True)
-        assert held.newest(10) is None
-        held.publish(0, State({}, ()), ())
-    assert store(tmp_path).newest(10).batch == 2
+        held = StateStore(CommitLog(str(tmp_path), scope, 4), 0)
+        held.log.pin({"streams": [], "on": "other"}, {}, first=True)
+        assert newest(held, 10) is None
+        commit(held, 0, State({}, ()), ())
+    assert newest(store(tmp_path), 10).batch == 2
     assert {p.name for p in tmp_path.iterdir()} == {"query", "other"}
 
 
@@ -300,11 +307,11 @@ def test_names_that_are_no_names_are_refused(name: str) -> None:
 
 def test_a_partition_out_of_range_is_refused(tmp_path: Path) -> None:
     with pytest.raises(wr.StateError, match="0 to 1, got 2"):
-        StateStore(Ledger(str(tmp_path), SCOPE, 2), 2)
+        StateStore(CommitLog(str(tmp_path), SCOPE, 2), 2)
 
 
 def test_a_manifest_survives_being_written(tmp_path: Path) -> None:
-    manifest = started(tmp_path).newest(3)
+    manifest = newest(started(tmp_path), 3)
     assert Manifest.from_bytes(manifest.to_bytes(), "here") == manifest
     assert manifest.rows() == dict(zip("ab", _window_rows(store(tmp_path), manifest), strict=True))
 

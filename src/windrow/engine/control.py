@@ -1,16 +1,36 @@
-"""Control documents: what may be changed while a query runs, from a stated event time on."""
+"""Control messages: what may be changed while a query runs.
+
+They come from outside and are replayed after every restart, so none may ever fail whoever applies it: a
+message is read and checked as a whole before anything changes, it is bounded in every direction, and whatever
+else goes wrong on the way is a refusal like any other.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import QueryError, WindrowError, unknown
+from windrow.expr.parse import depth
 
-FIELDS = ("at", "importance")
+FIELDS = ("at", "importance", "event_time", "seq")
+MESSAGE_BYTES = 65_536
+NESTING = 20
+"""Brackets inside each other in a message."""
+EXPRESSION_DEPTH, EXPRESSION_TERMS = 24, 100
+"""Of expressions in messages: nested so deep, and so many terms in a row. They are parsed again wherever a
+state is loaded, however deep in calls of its own; so what is accepted must be far from what a stack holds."""
+REASON_LENGTH = 300
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_KINDS = ("event_time", "remove", "add", "importance")
+"""What goes first of messages that nothing else puts in order."""
 
 
 @dataclass(frozen=True)
@@ -23,39 +43,152 @@ class Change:
     """As in `Importance(by=...)`; checked by whoever knows the streams."""
 
 
-def read_control(document: str | Mapping[str, Any]) -> Change:
-    """A document as a value; what is wrong with it is told here."""
-    document = read_fields(document, FIELDS)
-    for name in FIELDS:
-        if name not in document:
-            raise QueryError(f"control: '{name}' is missing; got {dict(document)}")
-    return Change(event_time(document["at"]), document["importance"])
+@dataclass(frozen=True)
+class SetBack:
+    """Event times that streams are set back to, by alias, in microseconds since 1970."""
+
+    times: Mapping[str, int]
+
+
+def read_control(document: str | Mapping[str, Any]) -> Change | SetBack:
+    """A message as a value; what is wrong with it is told here."""
+    with refusing():
+        document = read_fields(document, FIELDS)
+        if "event_time" in document:
+            return read_event_times(document)
+        for name in ("at", "importance"):
+            if name not in document:
+                raise QueryError(f"control: '{name}' is missing; got {shown(document)}")
+        _check_expressions(document["importance"])
+        return Change(event_time(document["at"]), document["importance"])
+
+
+def read_event_times(document: Mapping[str, Any]) -> SetBack:
+    given = document["event_time"]
+    others = [name for name in document if name not in ("event_time", "seq")]
+    if not isinstance(given, Mapping) or not given or others:
+        raise QueryError(
+            "control: event_time: expected a time per stream and nothing else, such as "
+            f'{{"event_time": {{"b": "2026-01-31T12:00:00Z"}}}}, got {shown(document)}'
+        )
+    return SetBack({str(alias): event_time(time) for alias, time in given.items()})
 
 
 def read_fields(document: str | Mapping[str, Any], fields: Sequence[str]) -> Mapping[str, Any]:
-    """A document, if it is a mapping or JSON of one, and has no other fields than these."""
+    """A message, if it is a mapping or JSON of one, is of a sane size, and has no other fields than these."""
     if isinstance(document, str):
-        try:
-            document = json.loads(document)
-        except json.JSONDecodeError as error:
-            raise QueryError(f"control: not JSON: {error}; got {document!r}") from None
+        document = _parsed(document)
     if not isinstance(document, Mapping):
-        raise QueryError(f"control: expected a mapping with {list(fields)}, got {document!r}")
+        raise QueryError(f"control: expected a mapping with {list(fields)}, got {shown(document)}")
     for name in document:
         if name not in fields:
-            raise QueryError(f"control: {unknown('field', str(name), fields)}")
+            raise QueryError(f"control: {unknown('field', short(str(name)), fields)}")
+    _sequence(document)
     return document
 
 
+def in_order(documents: Iterable[str]) -> list[str]:
+    """Messages of one batch in the order they are applied in, however they came: those without a `seq` first,
+    then by `seq`; else by `at`, times set back before removals before additions, by name, by text."""
+    return sorted(documents, key=_place)
+
+
 def event_time(value: object) -> int:
+    """Microseconds since 1970, from a number of them or from a text."""
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
+        found = value
+    else:
+        try:
+            when = datetime.fromisoformat(str(value))
+        except ValueError:
+            raise QueryError(
+                f"control: at must be an event time such as '2026-01-31T12:00:00Z', got {shown(value)}"
+            ) from None
+        found = ((when if when.tzinfo else when.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+    if not _EARLIEST <= found <= _LATEST:
+        raise QueryError(f"control: at must be in the years 1 to 9999, got {shown(value)}")
+    return found
+
+
+def check_expression(text: str, where: str) -> None:
+    """Refuses what is no expression, and one that is nested too deep."""
     try:
-        when = datetime.fromisoformat(str(value))
-    except ValueError:
+        nested, deep = depth(text)
+    except RecursionError:
+        nested = deep = len(text)
+    except QueryError as error:
+        raise QueryError(f"control: {where}: {str(error).removeprefix('on: ')}") from None
+    if nested > EXPRESSION_DEPTH or deep > EXPRESSION_DEPTH + EXPRESSION_TERMS:
         raise QueryError(
-            f"control: at must be an event time such as '2026-01-31T12:00:00Z', got {value!r}"
-        ) from None
-    zoned = when if when.tzinfo else when.replace(tzinfo=UTC)
-    delta = zoned - datetime(1970, 1, 1, tzinfo=UTC)
-    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+            f"control: {where}: an expression may be nested {EXPRESSION_DEPTH} deep and have "
+            f"{EXPRESSION_TERMS} terms in a row, got {shown(text)}"
+        )
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Whatever reading or checking a message ends with is a QueryError, and a short one."""
+    try:
+        yield
+    except WindrowError as error:
+        raise QueryError(short(str(error))) from None
+    except Exception as error:  # whatever it is, the message caused it
+        raise QueryError(short(f"control: refused: {type(error).__name__}: {error}")) from None
+
+
+def short(text: str) -> str:
+    return text if len(text) <= REASON_LENGTH else f"{text[:REASON_LENGTH]}..."
+
+
+def shown(value: object) -> str:
+    """
+    >>> shown({"a": 1})
+    "{'a': 1}"
+    """
+    text = repr(value)
+    return text if len(text) <= REASON_LENGTH // 2 else f"{text[: REASON_LENGTH // 2]}..."
+
+
+def _parsed(text: str) -> Any:
+    size = len(text.encode(errors="replace"))
+    if size > MESSAGE_BYTES:
+        raise QueryError(f"control: a message may have {MESSAGE_BYTES} bytes, got {size}: {shown(text[:80])}")
+    deep = most = 0
+    for character in text:
+        deep += (character in "[{") - (character in "]}")
+        most = max(most, deep)
+    if most > NESTING:
+        raise QueryError(f"control: a message may be nested {NESTING} deep, got {shown(text[:80])}")
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise QueryError(f"control: not JSON: {short(str(error))}; got {shown(text)}") from None
+
+
+def _sequence(document: Mapping[str, Any]) -> int | None:
+    seq = document.get("seq")
+    if seq is None:
+        return None
+    if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq < 1 << 63:
+        raise QueryError(f"control: seq must be a whole number from 0, got {shown(seq)}")
+    return seq
+
+
+def _place(text: str) -> tuple[Any, ...]:
+    try:
+        document = _parsed(text)
+        seq = _sequence(document)
+        at = event_time(document["at"]) if document.get("at") is not None else _EARLIEST
+        kind = next(k for k, name in enumerate(_KINDS) if name in document)
+        named = document[_KINDS[kind]]
+        name = str(named.get("name") if isinstance(named, Mapping) else named)
+        return (0 if seq is None else 1, seq or 0, at, kind, name, text)
+    except Exception:  # it will be refused, and may be so at any place
+        return (2, 0, 0, 0, "", text)
+
+
+def _check_expressions(importance: object) -> None:
+    terms = importance.values() if isinstance(importance, Mapping) else [importance]
+    for term in terms:
+        if isinstance(term, str):
+            check_expression(term, "importance")

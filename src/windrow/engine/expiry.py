@@ -32,6 +32,10 @@ class Expiry:
         self._last_time = now
         return True
 
+    def set_back(self) -> None:
+        """Event time has been set back: the next pass is due at once."""
+        self._last_time = None
+
     def run(self, join: Join, earliest: Sequence[int | None], seq: int) -> list[int]:
         """One pass over all windows; returns how many rows went, per stream."""
         self.passes += 1

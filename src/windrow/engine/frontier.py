@@ -23,6 +23,12 @@ class Frontier:
         known = self.newest[stream]
         self.newest[stream] = newest if known is None else max(known, newest)
 
+    def set_back(self, stream: int, newest: int) -> None:
+        known = self.newest[stream]
+        self.newest[stream] = known if known is None else min(known, newest)
+        if self.settled is not None:
+            self.settled = min(self.settled, newest)
+
     @property
     def newest_of_all(self) -> int | None:
         return max((t for t in self.newest if t is not None), default=None)

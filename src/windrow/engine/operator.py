@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine.control import read_control
+from windrow.engine.control import SetBack, read_control, refusing
 from windrow.engine.controller import Controller
 from windrow.engine.expiry import Expiry
 from windrow.engine.frontier import Frontier, horizons
 from windrow.engine.join import Arrivals, Join
 from windrow.engine.knowing import knowledge
 from windrow.engine.quanta import Cutter, cut, pace_under_limit, rows_worth_a_quantum
-from windrow.engine.rows import as_batch, check_time_column, plain_schema, same_schema, timed
+from windrow.engine.rows import LeftOut, as_batch, check_time_column, plain_schema, same_schema, timed
+from windrow.engine.setback import turn_clocks_back
 from windrow.engine.snapshot import pack, unpack
 from windrow.engine.state import capture, revive
 from windrow.engine.tally import Tally
@@ -95,21 +96,25 @@ class Operator:
     # -- the public face ----------------------------------------------------------------------------
 
     def process(
-        self, data: Mapping[str, pa.Table | pa.RecordBatch], seconds: float | None = None
+        self,
+        data: Mapping[str, pa.Table | pa.RecordBatch],
+        seconds: float | None = None,
+        now: int | None = None,
     ) -> pa.Table:
         """Takes in rows, in any order and of any of the streams, and returns the results they complete.
 
-        `seconds` is what this call may take, where that is not what the query's deadline says.
+        `seconds` is what this call may take, where that is not what the query's deadline says. `now` is the
+        clock's time, in microseconds since 1970, that rows may be `ahead` of.
 
         Returns a table with a struct column per stream. A row further behind than `late` is left out and
-        counted, as is a row without a time.
+        counted, as is a row without a time, or one too far ahead of `now`.
         """
         self._check_whole()
         batches = {self._stream(alias): as_batch(alias, d) for alias, d in data.items()}
         for stream, batch in batches.items():
             self._learn_schema(stream, batch.schema)
         self._open()
-        self._admit(batches)
+        self._admit(batches, now)
         if self._join is None:
             self._expire_waiting()
             tell_of_room(self._waiting, self.query, self._schemas)
@@ -132,6 +137,11 @@ class Operator:
         for alias, time in reached.items():
             if time is not None:
                 self._frontier.advance(self._stream(alias), time)
+
+    def set_aside(self, rows: Mapping[str, int]) -> None:
+        """Counts rows of each stream that came and were found too far ahead, where someone else looks."""
+        for alias, count in rows.items():
+            self._tally.admit(self._stream(alias), count, LeftOut(0, 0, count))
 
     def earliest(self, alias: str) -> int | None:
         """The oldest time the next call takes a row of this stream with; None while any time will do."""
@@ -205,13 +215,37 @@ class Operator:
         document
             A mapping, or JSON: {"at": "2026-01-31T12:00:00Z", "importance": {"b": "b.price * 2"}}. `at` is an
             event time, as text or in microseconds since 1970; `importance` is as in `Importance(by=...)`.
+            Or {"event_time": {"b": "2026-01-31T12:00:00Z"}}: see `set_back`. One that is refused (QueryError)
+            changes nothing.
         """
         self._check_whole()
         change = read_control(document)
-        shedder = self._join.shedder if self._join else None
-        if shedder is None:
-            raise QueryError("control: importance matters under a memory limit; this query has none")
-        shedder.ranking.change(change.at, change.importance)
+        with refusing():
+            if isinstance(change, SetBack):
+                for alias in change.times:
+                    if alias not in self._number:
+                        raise QueryError(f"control: event_time: {unknown('stream', alias, self._number)}")
+                self.set_back(change.times)
+                return
+            shedder = self._join.shedder if self._join else None
+            if shedder is None:
+                raise QueryError("control: importance matters under a memory limit; this query has none")
+            shedder.ranking.change(change.at, change.importance)
+
+    def set_back(self, times: Mapping[str, int]) -> None:
+        """Streams go on from these event times (microseconds since 1970), where a wrong row has pushed them
+        further: rows from there on, less `late`, are taken again.
+
+        It brings nothing back: rows that were left out as late, and rows of other streams that have expired,
+        stay gone. Rows later than the time stay in their windows. A stream that has not come so far is left
+        as it is.
+        """
+        self._check_whole()
+        for alias, time in times.items():
+            self._frontier.set_back(self._stream(alias), time)
+        newest = self._frontier.newest_of_all
+        if newest is not None:
+            turn_clocks_back(self, newest)
 
     def snapshot(self) -> bytes:
         """Everything the operator knows, as bytes for `restore`."""
@@ -251,15 +285,17 @@ class Operator:
         if self._join is None and all(s is not None for s in self._schemas):
             self._join = Join(self.query, [s for s in self._schemas if s is not None])
 
-    def _admit(self, batches: Mapping[int, pa.RecordBatch]) -> None:
-        """Puts rows that are neither without time nor late into the waiting room."""
+    def _admit(self, batches: Mapping[int, pa.RecordBatch], now: int | None) -> None:
+        """Puts rows that are neither without time nor late nor far ahead into the waiting room."""
         self._calls += 1
         self._came = 0
         earliest = [self._frontier.earliest(stream) for stream in range(len(self._waiting))]
+        bound = self.query.head_start
+        latest = None if now is None or bound is None else now + bound
         for stream, batch in batches.items():
             time = self.query.streams[self.query.aliases[stream]].time
-            ts, rows, null_times, late = timed(batch, time, earliest[stream])
-            self._tally.admit(stream, batch.num_rows, null_times, late)
+            ts, rows, left_out = timed(batch, time, earliest[stream], latest)
+            self._tally.admit(stream, batch.num_rows, left_out)
             if len(ts):
                 self._came += len(ts)
                 self._waiting[stream].add(ts, rows, np.broadcast_to(self._calls, len(ts)))

@@ -112,16 +112,31 @@ class Rows:
         return Rows(self.ts[mask], tuple(w[mask] for w in self.words), self.payload.filter(pa.array(mask)))
 
 
-def timed(batch: pa.RecordBatch, time: str, earliest: int | None) -> tuple[Array, pa.RecordBatch, int, int]:
-    """Times and rows that are neither without a time nor before `earliest`, ascending in time (rows of one
-    time stay in their order), and how many rows were left out for each reason."""
+@dataclass(frozen=True)
+class LeftOut:
+    """How many rows were, for each reason."""
+
+    null_times: int
+    late: int
+    ahead: int
+
+
+def timed(
+    batch: pa.RecordBatch, time: str, earliest: int | None, latest: int | None
+) -> tuple[Array, pa.RecordBatch, LeftOut]:
+    """Times and rows that are neither without a time nor before `earliest` nor after `latest`, ascending in
+    time (rows of one time stay in their order)."""
     column = batch.column(time)
     ts = event_times(column)
     null_times = column.null_count
     if null_times:
         valid = column.is_valid()
         ts, batch = ts[valid.to_numpy(zero_copy_only=False)], batch.filter(valid)
-    late = 0
+    ahead = late = 0
+    if latest is not None and len(ts) and int(ts.max()) > latest:
+        in_time = ts <= latest
+        ahead = int(len(ts) - in_time.sum())
+        ts, batch = ts[in_time], batch.filter(pa.array(in_time))
     if earliest is not None and len(ts) and int(ts.min()) < earliest:
         in_time = ts >= earliest
         late = int(len(ts) - in_time.sum())
@@ -129,7 +144,7 @@ def timed(batch: pa.RecordBatch, time: str, earliest: int | None) -> tuple[Array
     if len(ts) > 1 and (ts[1:] < ts[:-1]).any():
         order = np.argsort(ts, kind="stable")
         ts, batch = ts[order], batch.take(pa.array(order))
-    return ts, batch, null_times, late
+    return ts, batch, LeftOut(null_times, late, ahead)
 
 
 class RowReader:

@@ -9,10 +9,11 @@ from typing import Any
 from windrow.engine.controller import Controller
 from windrow.engine.join import Arrivals, Join
 from windrow.engine.quality import EXACT, quality
+from windrow.engine.rows import LeftOut
 from windrow.engine.timekeeper import TimeKeeper
 from windrow.model.measurements import Measurements, StreamMeasurements
 
-PER_STREAM = ("rows_in", "rows_null_time", "rows_late", "rows_filtered", "rows_expired")
+PER_STREAM = ("rows_in", "rows_null_time", "rows_late", "rows_ahead", "rows_filtered", "rows_expired")
 
 
 class Tally:
@@ -25,10 +26,11 @@ class Tally:
         self.compared_before = 0
         """Comparisons of the operator this one was restored from."""
 
-    def admit(self, stream: int, rows: int, null_times: int, late: int) -> None:
+    def admit(self, stream: int, rows: int, left_out: LeftOut) -> None:
         self.counts["rows_in"][stream] += rows
-        self.counts["rows_null_time"][stream] += null_times
-        self.counts["rows_late"][stream] += late
+        self.counts["rows_null_time"][stream] += left_out.null_times
+        self.counts["rows_late"][stream] += left_out.late
+        self.counts["rows_ahead"][stream] += left_out.ahead
 
     def filtered(self, arrivals: Sequence[Arrivals]) -> None:
         for stream, arrived in enumerate(arrivals):
@@ -98,6 +100,7 @@ class Tally:
         return Measurements(
             rows_in=sum(self.counts["rows_in"]),
             rows_late=sum(self.counts["rows_late"]),
+            rows_ahead=sum(self.counts["rows_ahead"]),
             rows_null_time=sum(self.counts["rows_null_time"]),
             rows_filtered=sum(self.counts["rows_filtered"]),
             rows_shed=sum(shed),

@@ -66,6 +66,24 @@ def detached(node: exp.Expr) -> exp.Expression:
     return copy
 
 
+def depth(text: str) -> tuple[int, int]:
+    """How deep an expression is nested, where terms in a row such as `x or y or z` count as one; and how deep
+    with each of them.
+
+    >>> depth("a.x = 1 or a.x = 2 or abs(a.x) = 3")
+    (5, 5)
+    """
+    level, nested, deep = [(_parse(text), 1)], 0, 0
+    while level:
+        nested, deep = max(nested, *(n for _, n in level)), deep + 1
+        level = [
+            (child, n + (type(child) is not type(node) or not isinstance(node, exp.Binary)))
+            for node, n in level
+            for child in node.iter_expressions()
+        ]
+    return nested, deep
+
+
 def references(node: exp.Expr) -> frozenset[Reference]:
     """The columns an expression reads."""
     return frozenset((column.table, column.name) for column in node.find_all(exp.Column))

@@ -16,6 +16,8 @@ _PER_DOUBLING = 1 / log(2)
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 """Their sum is the logarithm of 2; the first has so few digits that its multiples are exact."""
 _LEAST = -708.0
+MOST = 1e100
+"""An importance: products of it with counts stay below the priorities of rows that are spared."""
 _SERIES = tuple(1 / factorial(k) for k in range(14))
 
 
@@ -163,15 +165,12 @@ def count_matches(rows: Any, matches: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def check_importance(values: Any, new: int) -> Any:
-    """Puts 0 where there is none (NaN); returns how many of the rows from `new` on these are, and the first
-    row whose importance is negative or infinite, or -1."""
-    missing, wrong = 0, -1
+def bound_importance(values: Any, new: int) -> int:
+    """Puts 0 where there is none: NaN, negative, or more than `MOST`. Returns how many of the rows from `new`
+    on these are."""
+    missing = 0
     for row in range(len(values)):
-        value = values[row]
-        if value != value:
+        if not 0.0 <= values[row] <= MOST:
             values[row] = 0.0
             missing += row >= new
-        elif (value < 0.0 or value == np.inf) and wrong < 0:
-            wrong = row
-    return missing, wrong
+    return missing

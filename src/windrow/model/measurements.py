@@ -12,6 +12,8 @@ class StreamMeasurements:
 
     rows_in: int
     rows_late: int
+    rows_ahead: int
+    """Rows set aside because their time was too far ahead of the clock."""
     rows_null_time: int
     rows_filtered: int
     """Rows that no result can contain: a condition on them alone is false, or a joined value is missing."""
@@ -70,6 +72,8 @@ class Measurements:
 
     rows_in: int
     rows_late: int
+    rows_ahead: int
+    """Rows set aside because their time was too far ahead of the clock."""
     rows_null_time: int
     rows_filtered: int
     rows_shed: int
@@ -106,6 +110,7 @@ class Measurements:
         ]
         lost = {
             "late": self.rows_late,
+            "too far ahead": self.rows_ahead,
             "without time": self.rows_null_time,
             "filtered": self.rows_filtered,
             "shed": self.rows_shed,

@@ -21,12 +21,15 @@ from windrow.model.limit import MemoryLimit
 from windrow.model.policy import Policy
 from windrow.model.shed import parse_shed
 from windrow.model.time_policies import TimePolicy
-from windrow.model.units import format_duration, parse_duration, parse_rows
+from windrow.model.units import LONGEST, format_duration, parse_duration, parse_rows
 
 MIN_STREAMS = 2
 MAX_STREAMS = 8
 ORDERS = ("heuristic", "low-selectivity", "exhaustive")
 ALGORITHMS = ("eager", "naive", "general")
+AHEAD = "1 day"
+"""More than any mistake about time zones, and soon over by itself."""
+UNLIMITED = "unlimited"
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class Window:
             window = cls("time", parse_duration(value, where))
         if window.size <= 0:
             raise QueryError(f"{where}: window must be positive, got {window}")
+        if window.size > LONGEST:
+            raise QueryError(f"{where}: window must be at most {Window(window.kind, LONGEST)}, got {window}")
         return window
 
     @property
@@ -121,6 +126,10 @@ class Query:
         How far a row may lag behind the newest of its stream in earlier batches.
     idle
         After this much event time a silent stream no longer holds the others' windows open.
+    ahead
+        How far a row's time may be ahead of the clock; rows beyond are set aside and counted, since one
+        alone would make all others of its stream late. Only where there is a clock: on Spark's streams, that
+        of the micro-batch; in one process, if `process` is told. None or "unlimited" for no bound.
     memory
         What the windows may hold in all: "256 MiB", "100000 rows", or None for no limit.
     deadline
@@ -156,6 +165,7 @@ class Query:
     on: str
     late: str | timedelta | int = "0 seconds"
     idle: str | timedelta | int | None = None
+    ahead: str | timedelta | int | None = AHEAD
     memory: str | int | MemoryLimit | None = None
     deadline: str | timedelta | Deadline | None = None
     shed: str | Policy | TimePolicy | tuple[str | Policy, str | TimePolicy] = "auto"
@@ -174,7 +184,9 @@ class Query:
         put(self, "streams", MappingProxyType({a: s.checked(a) for a, s in self.streams.items()}))
         if not isinstance(self.on, str) or not self.on.strip():
             raise QueryError(f"on: expected a SQL predicate such as 'a.id = b.id', got {self.on!r}")
-        for name in ("late", "idle"):
+        if self.ahead == UNLIMITED:
+            put(self, "ahead", None)
+        for name in ("late", "idle", "ahead"):
             value = getattr(self, name)
             if value is None and name == "late":
                 raise QueryError("late: expected a duration such as '5 seconds', got None")
@@ -300,6 +312,12 @@ class Query:
         """`idle` in microseconds."""
         assert self.idle is None or isinstance(self.idle, int)
         return self.idle
+
+    @property
+    def head_start(self) -> int | None:
+        """`ahead` in microseconds."""
+        assert self.ahead is None or isinstance(self.ahead, int)
+        return self.ahead
 
     @property
     def pace(self) -> Interval | None:

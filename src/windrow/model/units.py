@@ -17,6 +17,8 @@ MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 WEEK = 7 * DAY
+LONGEST = 1 << 58
+"""Microseconds, or rows: sums of a few such and of event times stay far inside 64 bits."""
 
 _UNITS = {
     "us": MICROSECOND,
@@ -68,13 +70,20 @@ def parse_duration(value: str | timedelta, where: str) -> int:
         rest = rest[match.end() :]
     if not value.strip():
         raise QueryError(f"{where}: expected a duration such as '5 minutes', got an empty text")
+    if total > LONGEST:
+        raise QueryError(f"{where}: longer than {LONGEST // WEEK} weeks: {value[:40]!r}")
     return round(sign * total)
 
 
 def parse_rows(value: str) -> tuple[int, bool] | None:
     """(rows, per key) of a text like "100 rows per key"; None if it is no row count."""
     match = _ROWS.fullmatch(value)
-    return (int(match[1].replace("_", "")), match[2] is not None) if match else None
+    if match is None:
+        return None
+    digits = match[1].replace("_", "")
+    if len(digits) > len(str(LONGEST)) or not digits.strip("+-"):
+        raise QueryError(f"rows: expected a number of rows such as '1000 rows', got {value[:40]!r}")
+    return int(digits), match[2] is not None
 
 
 def format_duration(micros: int) -> str:

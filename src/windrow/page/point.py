@@ -60,6 +60,7 @@ class Point:
     rows: Mapping[str, int]
     results: int
     late: int
+    ahead: int
     untimed: int
     shed: int
     dropped: int
@@ -102,6 +103,7 @@ class Point:
             rows=rows,
             results=join["results"],
             late=join["rows_late"],
+            ahead=join["rows_ahead"],
             untimed=join["rows_null_time"],
             shed=join["rows_shed"],
             dropped=join["rows_dropped"],
@@ -126,7 +128,7 @@ class Point:
         shed or dropped is that part of it, so these are never more rows than came."""
         rows = sum(self.rows.values())
         copies = 1 + self.copied / rows if rows else 1.0
-        return self.late + self.untimed + round((self.shed + self.dropped) / copies)
+        return self.late + self.ahead + self.untimed + round((self.shed + self.dropped) / copies)
 
     @property
     def recall(self) -> tuple[float, float, float] | None:
@@ -141,7 +143,7 @@ class Point:
         if self.throttle is not None and later.throttle is not None and before + after > 0:
             throttle = (self.throttle * before + later.throttle * after) / (before + after)
         summed = (
-            "span", "results", "late", "untimed", "shed", "dropped", "results_late", "found", "true",
+            "span", "results", "late", "ahead", "untimed", "shed", "dropped", "results_late", "found", "true",
             "variance", "batches", "copied",
         )  # fmt: skip
         largest = ("seconds", "busy", "window_rows", "memory", "skew", "limited", "unit")

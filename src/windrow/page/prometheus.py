@@ -43,6 +43,7 @@ FAMILIES = {
     "rows_total": ("counter", "Rows that came in."),
     "results_total": ("counter", "Results of the join."),
     "rows_late_total": ("counter", "Rows left out because they came too late."),
+    "rows_ahead_total": ("counter", "Rows set aside because their time was too far ahead of the clock."),
     "rows_without_time_total": ("counter", "Rows left out because they have no event time."),
     "rows_shed_total": (
         "counter",
@@ -95,7 +96,12 @@ def _tell_join(tell: Tell, name: str, join: JoinHistory) -> None:
     assert total is not None and latest is not None
     for alias, rows in total.rows.items():
         tell("rows_total", rows, join=name, stream=alias)
-    counters = {"rows_late": "late", "rows_without_time": "untimed", "rows_shed": "shed"}
+    counters = {
+        "rows_late": "late",
+        "rows_ahead": "ahead",
+        "rows_without_time": "untimed",
+        "rows_shed": "shed",
+    }
     counters |= {"rows_dropped": "dropped", "results": "results"}
     for family, attribute in counters.items():
         tell(f"{family}_total", getattr(total, attribute), join=name)

@@ -22,7 +22,7 @@ SECTIONS = ("streams", "join", "aggregate", "sink", "run")
 STREAM = ("format", "path", "options", "schema", "time", "within", "filter", "select", "access")
 LIMITS = ("memory", "deadline", "shed")
 JOIN = (
-    *("on", "late", "idle", "evaluate", "expire", "order", "algorithm", "cross", "seed"),
+    *("on", "late", "idle", "ahead", "evaluate", "expire", "order", "algorithm", "cross", "seed"),
     *("partitions", "partitioning", "spread", *LIMITS),
 )
 AGGREGATE = ("time", "window", "slide", "watermark", "group_by", "aggregates")
@@ -177,8 +177,8 @@ def _query(tables: Sequence[Section], join: Section) -> Query:
     seed = join.number("seed", 0) or 0
     cross = join.truth("cross")
     order = join.any("order", "heuristic")
-    given = {key: join.any(key) for key in ("idle", "evaluate", "expire", *LIMITS) if key in join}
-    for key in ("late", "idle", "evaluate", "expire", "algorithm", "deadline"):
+    given = {key: join.any(key) for key in ("idle", "ahead", "evaluate", "expire", *LIMITS) if key in join}
+    for key in ("late", "idle", "ahead", "evaluate", "expire", "algorithm", "deadline"):
         join.text(key)
     try:
         given |= {"shed": _policy(join)} if "shed" in join else {}

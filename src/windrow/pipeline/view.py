@@ -104,6 +104,7 @@ class Totals:
     seconds: float = 0.0
     rows_in: int = 0
     rows_late: int = 0
+    rows_ahead: int = 0
     rows_null_time: int = 0
     rows_shed: int = 0
     rows_dropped: int = 0
@@ -120,6 +121,7 @@ class Totals:
         for join in progress.joins:
             self.rows_in += join.rows_in
             self.rows_late += join.rows_late
+            self.rows_ahead += join.rows_ahead
             self.rows_null_time += join.rows_null_time
             self.rows_shed += join.rows_shed
             self.rows_dropped += join.rows_dropped
@@ -137,6 +139,7 @@ class Totals:
     def lost(self) -> str:
         counts = {
             "late": self.rows_late,
+            "too far ahead": self.rows_ahead,
             "without time": self.rows_null_time,
             "shed for lack of memory": self.rows_shed,
             "dropped for lack of time": self.rows_dropped,

@@ -1,8 +1,8 @@
 """What makes a row important, ready to be computed: expressions and tables bound to the streams' columns.
 
-Everything that can be wrong with them is found when they are bound, before any row is read. Of rows, one
-without an importance (null or NaN) counts as unimportant and is counted; a negative or infinite importance
-is an error.
+Everything that can be wrong with them is found when they are bound, before any row is read. A row without an
+importance (null, NaN, negative, infinite, or its expression fails) counts as unimportant and is counted: a
+function may be right for years and then meet a row it was not made for, which must not stop a query.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pat
 from sqlglot import exp
 
-from windrow.errors import DataError, QueryError, unknown
+from windrow.errors import QueryError, unknown
 from windrow.expr.evaluate import evaluate, result_type
 from windrow.expr.parse import parse, references
 from windrow.expr.resolve import column_name, resolve
@@ -36,7 +36,6 @@ T = TypeVar("T")
 @dataclass(frozen=True)
 class _Expression:
     alias: str
-    text: str
     node: exp.Expression
     columns: tuple[str, ...]
     functions: Mapping[str, Function]
@@ -48,8 +47,6 @@ class _Expression:
 
 @dataclass(frozen=True)
 class _Table:
-    alias: str
-    text: str
     keys: pa.Array
     importance: pa.Array
     """Of each key, then the default."""
@@ -91,18 +88,14 @@ class ImportanceFunction:
         """Importance of the rows from `start` on, and how many of those from `new` on have none."""
         term = self._terms[view.stream]
         rows = len(view) - start
-        found = term.values(view.payload(term.columns, start), rows)
-        if pat.is_decimal(found.type):
-            found = found.cast(pa.float64())
-        values = found.to_numpy(zero_copy_only=False).astype(np.float64)
-        missing, wrong = priority.check_importance(values, new - start)
-        if wrong >= 0:
-            raise DataError(
-                f"stream '{term.alias}': importance must be a number from 0, got {values[wrong]:g} of "
-                f"{term.text}; bound it in the expression, for example greatest({term.text}, 0), and start "
-                "again: what is stored is used with another importance, too"
-            )
-        return values, missing
+        try:
+            found = term.values(view.payload(term.columns, start), rows)
+            if pat.is_decimal(found.type):
+                found = found.cast(pa.float64())
+            values = found.to_numpy(zero_copy_only=False).astype(np.float64)
+        except Exception:  # of some row; which, nothing tells
+            values = np.full(rows, np.nan)
+        return values, priority.bound_importance(values, new - start)
 
 
 def combined(how: str, parts: Sequence[Array]) -> Array:
@@ -142,7 +135,7 @@ def _bind_expression(text: str, alias: str, context: Context, where: str) -> _Ex
     kind = _told(lambda: result_type(node, types, context.functions), where)
     if not is_number(kind):
         raise QueryError(f"{where}: expected a number, got {text!r} of type {kind}")
-    return _Expression(alias, text, node, names, context.functions)
+    return _Expression(alias, node, names, context.functions)
 
 
 def _bind_table(table: Lookup, alias: str, context: Context, where: str) -> _Table:
@@ -157,7 +150,7 @@ def _bind_table(table: Lookup, alias: str, context: Context, where: str) -> _Tab
             f"{where} of '{alias}': column '{name}' is {kind}, its values cannot be {list(table.values)}"
         ) from None
     importance = pa.array([*table.values.values(), table.default], pa.float64())
-    return _Table(alias, f"the table by {alias}.{name}", keys, importance, (name,))
+    return _Table(keys, importance, (name,))
 
 
 def _parsed(text: str, context: Context, where: str) -> exp.Expression:

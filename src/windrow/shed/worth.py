@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.errors import QueryError
 from windrow.model.importance import By, by_to_plain, check_by
 from windrow.model.measurements import Quality
 from windrow.shed.context import Context
@@ -23,6 +24,7 @@ from windrow.shed.view import Found, Notes, View
 
 Array = np.ndarray
 IMPORTANCE = "importance"
+MOST_VERSIONS = 100
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class ValuedRanking(Ranking):
     def change(self, at: int, by: object) -> None:
         """Judges by another function from event time `at` (microseconds) on. Of several functions whose time
         has come the newest holds. Wrong ones are refused here."""
+        if len(self._versions) > MOST_VERSIONS:
+            raise QueryError(f"control: {MOST_VERSIONS} changes of importance wait for their time already")
         checked = check_by(by, self._where)
         version = _Version(at, checked, ImportanceFunction(checked, self._context, self._where))
         place = sum(v.at is None or v.at <= at for v in self._versions)

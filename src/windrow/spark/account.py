@@ -12,7 +12,8 @@ from windrow.model.query import Query
 from windrow.spark.metrics import PartitionMetrics, QueryMetrics, StreamMetrics
 
 SUMMED = (
-    "rows_in", "rows_copied", "rows_late", "rows_null_time", "rows_filtered", "rows_shed", "rows_dropped",
+    "rows_in", "rows_copied", "rows_late", "rows_ahead", "rows_null_time", "rows_filtered",
+    "rows_shed", "rows_dropped",
 )  # fmt: skip
 
 
@@ -70,6 +71,7 @@ class Account:
             results_variance=now.variance - then.variance,
             watched_rows=now.watched_rows,
             importance=None if now.importance is None else now.importance - (then.importance or 0.0),
+            importance_missing=(now.importance_missing or 0) - (then.importance_missing or 0),
             fairness=now.fairness,
             sampling=now.sampling,
             rejected=self.rejected,

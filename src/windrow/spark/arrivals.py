@@ -13,9 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 ROUTE = "route"
-"""Where a row goes and where it came from: partition x 16 + stream. One column, since every column of every
+"""Where a row goes and where it came from: partition x 32 + stream. One column, since every column of every
 row costs on its way to Python."""
-STREAM_BITS = 4
+STREAM_BITS = 5
+AHEAD = 16
+"""Added to the number of the stream of a row that is too far ahead: it is counted and goes no further."""
+BEAT = (1 << STREAM_BITS) - 1
+"""In place of a stream: a row that only tells a task its partition."""
 COPY = "copy"
 """Which copy of the row this is, from 0. Only where rows are copied."""
 CONTENT = "content"
@@ -27,13 +31,15 @@ class Arrived:
     """What a partition got in a batch."""
 
     partition: int | None
-    """None if it got no row: nothing else tells a task its partition for sure, since Spark may run it in one
-    stage with a union or several in one task."""
+    """Its number stands in every row. Nothing else tells it for sure, since Spark may run a task in one stage
+    with a union, or several in one task. None only of a batch DataFrame, for a task without rows."""
     rows: dict[int, pa.RecordBatch] = field(default_factory=dict)
     firsts: dict[int, np.ndarray] = field(default_factory=dict)
     """Which rows are first copies, where rows are copied."""
+    ahead: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Rows that were too far ahead, and how many of them were first copies."""
     documents: tuple[str, ...] = ()
-    """For control."""
+    """Control messages, in no order."""
 
 
 def gather(
@@ -53,11 +59,15 @@ def gather(
             partition = batch.column(ROUTE)[0].as_py() >> STREAM_BITS
         for stream, rows in _by_stream(batch):
             pieces.setdefault(stream, []).append(rows)
+    pieces.pop(BEAT, None)
     documents = [rows.column(text) for rows in pieces.pop(len(schemas), [])]
-    # In an order of their own, since rows come in any.
-    arrived = Arrived(partition, documents=tuple(sorted(d for c in documents for d in c.to_pylist() if d)))
+    arrived = Arrived(partition, documents=tuple(d for c in documents for d in c.to_pylist() if d))
     for stream in sorted(pieces):
         rows = pa.concat_batches(pieces.pop(stream))
+        if stream >= AHEAD:
+            copies = rows.column(COPY).to_numpy() if COPY in rows.schema.names else np.zeros(rows.num_rows)
+            arrived.ahead[stream - AHEAD] = (rows.num_rows, int((copies == 0).sum()))
+            continue
         if CONTENT in rows.schema.names:
             rows = rows.take(pa.array(np.argsort(rows.column(CONTENT).to_numpy(), kind="stable")))
         if COPY in rows.schema.names:

@@ -3,19 +3,22 @@
     each stream: slots, stream number, partitions
         -> union -> observe -> repartition -> the join's task -> observe -> results
 
-Every partition's task runs in every batch, rows or not: see `_barrier`.
+Every partition takes part in every micro-batch, rows or not: see `_beats`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from windrow.engine.join import Join
@@ -25,25 +28,28 @@ from windrow.model.deadline import Deadline
 from windrow.model.interval import Interval
 from windrow.model.limit import MemoryLimit
 from windrow.model.policy import Policy
+from windrow.model.query import AHEAD as ONE_DAY
 from windrow.model.query import Function, Query, Stream, Window
 from windrow.model.time_policies import TimePolicy
-from windrow.spark.arrivals import CONTENT, COPY, ROUTE, STREAM_BITS
+from windrow.spark.arrivals import AHEAD, BEAT, CONTENT, COPY, ROUTE, STREAM_BITS
 from windrow.spark.frames import (
     DOCUMENT,
     Frame,
     Slots,
     check,
     control_documents,
+    quoted,
     read_frames,
     result_type,
 )
-from windrow.spark.metrics import COLUMN, DOCUMENTS, ROUTED, observation_name, routed_name
+from windrow.spark.metrics import COLUMN, DOCUMENTS, beats_name, observation_name
 from windrow.spark.partitioning import Layout, Spread, choose_layout
 from windrow.spark.pool import Pool
-from windrow.spark.routing import Router
+from windrow.spark.routing import Router, described
 from windrow.spark.task import Task
 
 Value = TypeVar("Value")
+_empty: WeakKeyDictionary[SparkSession, DataFrame] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -66,9 +72,10 @@ class Prepared:
     def frame(self) -> DataFrame:
         slots = Slots.of(self.frames, with_text=self.control is not None)
         task, kind = self.task(slots)
-        rows = reduce(DataFrame.union, self._sources(slots))
+        sources = self._sources(slots)
         if self.streaming:
-            rows = _barrier(rows, self.name)
+            sources.append(self._beats(sources[0]))
+        rows = reduce(DataFrame.union, sources)
         # The number is stated, so adaptive execution leaves it alone; the partition stands in the row.
         dealt = rows.repartitionById(self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS))
         joined = dealt.mapInArrow(task.run, kind)
@@ -87,6 +94,7 @@ class Prepared:
             partitions=self.layout.partitions,
             name=self.name,
             state=self.state,
+            layout=described(self.layout, self.frames),
             at_once=tasks_at_once(self),
         )
         return task, result_type(self.frames, self.query.policy.samples, COLUMN)
@@ -103,7 +111,7 @@ class Prepared:
         columns = [sf.lit(None).cast(kind).alias(f"slot{slot}") for slot, kind in enumerate(slots.types)]
         columns[slots.text] = sf.col(DOCUMENT).alias(f"slot{slots.text}")
         extra = [sf.lit(0).cast("bigint").alias(CONTENT)] if self.query.counts_rows else []
-        routes = [_route(sf.lit(p), len(self.frames)) for p in range(self.layout.partitions)]
+        routes = [_route(sf.lit(p), sf.lit(len(self.frames))) for p in range(self.layout.partitions)]
         if self.layout.replicates:
             return self.control.select(*columns, *extra, sf.posexplode(sf.array(*routes)).alias(COPY, ROUTE))
         return self.control.select(*columns, *extra, sf.explode(sf.array(*routes)).alias(ROUTE))
@@ -111,15 +119,47 @@ class Prepared:
     def _rows(self, slots: Slots, stream: int) -> DataFrame:
         """One stream's rows as the union has them, each as often as partitions need it."""
         frame = self.frames[stream]
-        router = Router(frame, self.join.functions)
+        number = self._number(frame, stream)
+        router = Router(self.layout, self.frames, stream, self.join.functions)
         columns = slots.columns(frame, stream)
         if self.query.counts_rows:
             columns.append(router.content().alias(CONTENT))
-        partitions = router.partitions(self.layout, stream)
+        rows, partitions = router.rows(), router.partitions()
         if self.layout.replicates:
-            routes = sf.transform(partitions, lambda partition: _route(partition, stream))
-            return frame.data.select(*columns, sf.posexplode(routes).alias(COPY, ROUTE))
-        return frame.data.select(*columns, _route(partitions, stream).alias(ROUTE))
+            routes = sf.transform(partitions, lambda partition: _route(partition, number))
+            return rows.select(*columns, sf.posexplode(routes).alias(COPY, ROUTE))
+        return rows.select(*columns, _route(partitions, number).alias(ROUTE))
+
+    def _number(self, frame: Frame, stream: int) -> sf.Column:
+        """Of a row's stream, as routes have it. In a stream a row may not be further than `ahead` beyond the
+        clock of the micro-batch, which Spark keeps in its offset log: a replay decides the same."""
+        bound = self.query.head_start
+        if not self.streaming or bound is None:
+            return sf.lit(stream)
+        latest = sf.timestamp_micros(sf.unix_micros(sf.current_timestamp()) + sf.lit(bound))
+        far = sf.col(quoted(self.query.streams[frame.alias].time)) > latest
+        return sf.when(far, sf.lit(stream + AHEAD)).otherwise(sf.lit(stream))
+
+    def _beats(self, like: DataFrame) -> DataFrame:
+        """A row for every partition in every micro-batch, though nothing new is ever read for them.
+
+        Only a stream can be united with streams, so they grow out of one that has no rows. `coalesce` makes
+        one partition even of an empty frame, and `mapInArrow` runs on it. Were it not for `observe`, Spark
+        would plan an empty frame away with all that stands above it.
+        """
+        kinds = to_arrow_schema(like.schema, timezone="UTC")
+        routes = [p << STREAM_BITS | BEAT for p in range(self.layout.partitions)]
+
+        def emit(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for _ in batches:
+                pass
+            filled = {ROUTE: routes, COPY: [0] * len(routes), CONTENT: [0] * len(routes)}
+            columns = [pa.array(filled.get(f.name, [None] * len(routes)), f.type) for f in kinds]
+            yield pa.RecordBatch.from_arrays(columns, kinds.names)
+
+        empty = _empty_stream(like.sparkSession)
+        observed = empty.observe(beats_name(self.name), sf.count(sf.lit(1)).alias("rows"))
+        return observed.coalesce(1).mapInArrow(emit, like.schema)
 
     def _keys(self) -> tuple[Any, ...]:
         keyed = next((cut for cut in self.layout.cuts if cut.kind == "key"), None)
@@ -177,6 +217,7 @@ def join(
     within: str | timedelta | Window | Mapping[str, str | timedelta | Window],
     late: str | timedelta | int = "0 seconds",
     idle: str | timedelta | int | None = None,
+    ahead: str | timedelta | int | None = ONE_DAY,
     memory: str | int | MemoryLimit | Pool | None = None,
     deadline: str | timedelta | Deadline | None = None,
     shed: str | Policy | TimePolicy | tuple[str | Policy, str | TimePolicy] = "auto",
@@ -216,7 +257,7 @@ def join(
     deadline
         Time that the join may take in a micro-batch, such as "2 seconds", or the rate to keep up with, such
         as "50000 rows/s". What is left out is told by the metrics.
-    late, idle, shed, evaluate, expire, order, algorithm, cross, functions, seed
+    late, idle, ahead, shed, evaluate, expire, order, algorithm, cross, functions, seed
         As in `Query`.
     partitions
         How many tasks share the work; by default Spark's `spark.sql.shuffle.partitions`. A running query
@@ -253,6 +294,7 @@ def join(
         on=on,
         late=late,
         idle=idle,
+        ahead=ahead,
         memory=memory.limit if isinstance(memory, Pool) else memory,
         deadline=deadline,
         shed=shed,
@@ -275,14 +317,16 @@ def tasks_at_once(prepared: Prepared) -> int:
         return prepared.layout.partitions
 
 
-def _barrier(rows: DataFrame, join: str) -> DataFrame:
-    """Keeps Spark from planning the join away. In a batch without rows it replaces everything above the
-    sources by an empty table, repartition included; but not past a node that observes."""
-    return rows.observe(routed_name(join), sf.count(sf.lit(1)).alias(ROUTED))
+def _empty_stream(spark: SparkSession) -> DataFrame:
+    """Files of a pattern that matches none; Spark asks for no directory where a path is a pattern. One
+    frame per session, so that it is one source of a query however many joins the query has."""
+    if spark not in _empty:
+        _empty[spark] = spark.readStream.schema("value string").text("file:///windrow-without-rows-*/*")
+    return _empty[spark]
 
 
-def _route(partition: sf.Column, stream: int) -> sf.Column:
-    return sf.shiftleft(partition, STREAM_BITS) + sf.lit(stream)
+def _route(partition: sf.Column, stream: sf.Column) -> sf.Column:
+    return sf.shiftleft(partition, STREAM_BITS) + stream
 
 
 def _of(

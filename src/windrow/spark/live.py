@@ -110,8 +110,8 @@ class Progress:
     def to_dict(self) -> dict[str, Any]:
         """For JSON: totals of each join, and all of each partition."""
         totals = (
-            "rows_in", "rows_late", "rows_null_time", "rows_shed", "rows_dropped", "results", "window_rows",
-            "memory_bytes", "rows_waiting", "throttle",
+            "rows_in", "rows_late", "rows_ahead", "rows_null_time", "rows_shed", "rows_dropped", "results",
+            "window_rows", "memory_bytes", "rows_waiting", "throttle",
         )  # fmt: skip
         return {
             "batch": self.batch,

@@ -19,7 +19,6 @@ COLUMN = "_windrow"
 """The helper column that carries the documents."""
 PREFIX = "windrow."
 DOCUMENTS = "partitions"
-ROUTED = "rows"
 
 
 def observation_name(join: str) -> str:
@@ -27,9 +26,9 @@ def observation_name(join: str) -> str:
     return PREFIX + join
 
 
-def routed_name(join: str) -> str:
-    """Under this name stands how many rows were sent to partitions, copies included."""
-    return f"rows to {PREFIX}{join}"
+def beats_name(join: str) -> str:
+    """Under this name stands nothing of interest: see `Prepared._beats`."""
+    return f"beats of {PREFIX}{join}"
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,7 @@ class StreamMetrics:
     rows_copied: int
     """Copies beyond the first, in this partition."""
     rows_late: int
+    rows_ahead: int
     rows_null_time: int
     rows_filtered: int
     rows_shed: int
@@ -99,6 +99,8 @@ class PartitionMetrics:
     rows_in: int
     rows_copied: int
     rows_late: int
+    rows_ahead: int
+    """Rows set aside because their time was too far ahead of the clock."""
     rows_null_time: int
     rows_filtered: int
     rows_shed: int
@@ -148,6 +150,8 @@ class PartitionMetrics:
     """The partition's part of the deadline."""
     learned: Mapping[str, Any] | None = None
     """What it knows of the streams (`Knowledge` as JSON); in each batch some of the partitions tell it."""
+    importance_missing: int = 0
+    """Rows without an importance, taken for unimportant."""
     results_unit: float = 0.0
     """What one row more would stand for, had it been seen among those that tell what is missed."""
 
@@ -183,6 +187,10 @@ class BatchMetrics:
     @property
     def rows_late(self) -> int:
         return int(self.total("rows_late"))
+
+    @property
+    def rows_ahead(self) -> int:
+        return int(self.total("rows_ahead"))
 
     @property
     def rows_null_time(self) -> int:
@@ -247,6 +255,10 @@ class BatchMetrics:
         return tuple(dict.fromkeys(reason for p in self.partitions for reason in p.rejected))
 
     @property
+    def importance_missing(self) -> int:
+        return int(self.total("importance_missing"))
+
+    @property
     def comparisons(self) -> int:
         return int(self.total("comparisons"))
 
@@ -264,6 +276,7 @@ class BatchMetrics:
     def __str__(self) -> str:
         lost = {
             "late": self.rows_late,
+            "too far ahead": self.rows_ahead,
             "without time": self.rows_null_time,
             "shed": self.rows_shed,
             "dropped": self.rows_dropped,

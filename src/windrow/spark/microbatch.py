@@ -1,4 +1,4 @@
-"""Which batch of which streaming query a task belongs to.
+"""Which batch of which streaming query, and of which run of it, a task belongs to.
 
 Spark hands this to tasks in local properties that are not documented; only this file reads them.
 """
@@ -6,6 +6,7 @@ Spark hands this to tasks in local properties that are not documented; only this
 from __future__ import annotations
 
 from dataclasses import dataclass
+from uuid import UUID
 
 from pyspark import TaskContext
 
@@ -17,11 +18,10 @@ class MicroBatch:
     """Where in a streaming query a task runs."""
 
     query: str
+    """Spark's id of the query, the same after a restart from its checkpoint."""
+    run: str
+    """Of this start of the query, as 32 hexadecimal digits."""
     batch: int
-    task: int
-    """Spark's number; the partition's own number unless Spark runs several in one task."""
-    attempt: int
-    """Unlike that of any other task or attempt of this session."""
 
 
 def micro_batch() -> MicroBatch:
@@ -36,4 +36,16 @@ def micro_batch() -> MicroBatch:
             "pyspark.InheritableThread, which hands them on. Or this version of Spark has none: use PySpark "
             "4.3"
         )
-    return MicroBatch(query, int(batch), context.partitionId(), context.taskAttemptId())
+    return MicroBatch(query, _run(context.getLocalProperty("spark.jobGroup.id")), int(batch))
+
+
+def _run(group: str | None) -> str:
+    """Spark runs the jobs of a streaming query in a group that is named after the run."""
+    try:
+        return UUID(group or "").hex
+    except ValueError:
+        raise StateError(
+            f"Spark does not tell this task the run of its streaming query (local property spark.jobGroup.id "
+            f"= {group!r}), and without it a query that was set back would not be noticed. If foreachBatch "
+            "calls setJobGroup, have it call addTag instead"
+        ) from None

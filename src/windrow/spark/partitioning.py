@@ -16,7 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import pyarrow as pa
+
 from windrow.errors import QueryError, unknown
+from windrow.expr.casts import cast
+from windrow.expr.types import common_type, is_moment, is_text
 from windrow.model.predicate import Band, Equality, Predicate, Word
 from windrow.model.query import Query
 from windrow.planning.equivalence import Class
@@ -35,6 +39,12 @@ class Place:
     reach: float = 0.0
     """Of "near": how far from the anchor's word this one can be in a result."""
 
+    def __str__(self) -> str:
+        if self.word is None:
+            return self.how
+        within = f" within {self.reach}" if self.how == "near" else ""
+        return f"{self.how} of {self.word} as {self.word.type}{within}"
+
 
 EVERYWHERE = Place("everywhere")
 
@@ -52,10 +62,19 @@ class Spread:
             return given
         if not isinstance(given, Mapping) or set(given) != {"key", "ways"}:
             raise QueryError(f"spread: expected {{'key': [values], 'ways': number}}, got {given!r}")
-        ways = given["ways"]
+        ways, values = given["ways"], given["key"]
         if not isinstance(ways, int) or ways < 2:
             raise QueryError(f"spread: ways must be a number of partitions from 2, got {ways!r}")
-        return cls(tuple(given["key"]), ways)
+        if not isinstance(values, list | tuple | set | frozenset) or not values:
+            raise QueryError(f"spread: key must be a list of one or more values, got {values!r}")
+        return cls(tuple(values), ways)
+
+    def fitted(self, word: Word) -> Spread:
+        """With the values as the key has them."""
+        return Spread(tuple(_fitted(value, word) for value in self.values), self.ways)
+
+    def __str__(self) -> str:
+        return f"values {list(self.values)} over {self.ways} partitions"
 
 
 @dataclass(frozen=True)
@@ -104,6 +123,21 @@ class Layout:
         return any(
             place.how in ("near", "everywhere") or cut.spread for cut in self.cuts for place in cut.places
         )
+
+    def described(self) -> dict[str, str]:
+        """All that decides which partition a row goes to, by the option that decides it."""
+        cuts = [f"{c.ways} by {c.by}{f' in cells of {c.width}' if c.width else ''}" for c in self.cuts]
+        spread = [str(cut.spread) for cut in self.cuts if cut.spread]
+        places = [
+            ", ".join(f"{alias} by {place}" for alias, place in zip(self.aliases, cut.places, strict=True))
+            + "".join(f", {self.aliases[s]} divided" for s in cut.split)
+            for cut in self.cuts
+        ]
+        return {
+            "partitioning": " x ".join(cuts) or "one",
+            "spread": " and ".join(spread) or "none",
+            "routing": " x ".join(places) or "none",
+        }
 
     def __str__(self) -> str:
         if not self.cuts:
@@ -270,6 +304,22 @@ def _with_spread(layout: Layout, query: Query, spread: Spread) -> Layout:
     split = [s for s, place in enumerate(cut.places) if place.how == "value" and _divisible(query, s)][:2]
     if not split:
         raise QueryError("spread: all windows count rows per key, and rows of one key must stay together")
-    wider = Cut(cut.ways, cut.kind, cut.by, cut.places, cut.width, spread, tuple(split))
+    word = next(place.word for place in cut.places if place.word is not None)
+    wider = Cut(cut.ways, cut.kind, cut.by, cut.places, cut.width, spread.fitted(word), tuple(split))
     cuts = tuple(wider if c is cut else c for c in layout.cuts)
     return Layout(layout.aliases, layout.partitions, cuts, layout.why)
+
+
+def _fitted(value: Any, word: Word) -> Any:
+    """A value that the user named, as the key's type has it."""
+    try:
+        given = pa.scalar(value)
+        found = cast(given, word.type)
+        # Text may stand for a date or a time, as in a condition; anything else must be of the key's kind.
+        told = is_text(given.type) and is_moment(word.type)
+        meets = told or common_type(given.type, word.type) is not None
+        if meets and found.is_valid and (told or cast(found, given.type).as_py() == value):
+            return found.as_py()
+    except (pa.ArrowException, OverflowError, QueryError):
+        pass  # told below in the user's terms
+    raise QueryError(f"spread: the key {word} is {word.type}, and {value!r} is no such value")

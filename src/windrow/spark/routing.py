@@ -1,8 +1,9 @@
 """A layout as Spark expressions: for each stream, the partitions its rows go to.
 
 What must be equal in a result must go to one place, so both sides of an equality are first brought to the
-type they are compared as. Plain columns are cast and hashed by Spark itself where Spark and Windrow agree on
-every value; any other word is computed by Windrow's own evaluation, in an Arrow function.
+type they are compared as, and then to one number in one way. That way is chosen for each dimension as a
+whole: if Spark and Windrow agree on every value of every stream's word there, plain columns are cast and
+hashed by Spark itself; otherwise all words are computed by Windrow's own evaluation, in an Arrow function.
 
 Cells are found in double precision. Rounding does no harm: the way from a value to its cell never turns the
 order of two values round, and reaches are widened by more than a rounding error.
@@ -11,16 +12,15 @@ order of two values round, and reaches are widened by more than a rounding error
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 from pyarrow import types as pt
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from sqlglot import exp
 
-from windrow.expr.casts import cast
 from windrow.expr.encode import encode
 from windrow.expr.parse import references
 from windrow.expr.words import word_values
@@ -35,27 +35,60 @@ _HASHED = (
 )  # fmt: skip
 _FURTHEST_CELL = 4e18
 _ROUNDING = 1e-15
+HASHING = 1
+"""Version of the way from a value to its partition. State is bound to it: raise it when a value may go to
+another."""
+
+
+def native(cut: Cut, frames: Sequence[Frame]) -> bool:
+    """Whether Spark itself computes what rows are placed by on this dimension, for all streams alike."""
+    if cut.spread and any(not _is_literal(p.word.type) for p in cut.places if p.word is not None):
+        return False
+    plain = _plain_number if cut.kind == "range" else _plain_value
+    words = [(frame, p.word) for frame, p in zip(frames, cut.places, strict=True) if p.word is not None]
+    return all(plain(frame, word) is not None for frame, word in words)
+
+
+def described(layout: Layout, frames: Sequence[Frame]) -> dict[str, str]:
+    """All that decides where a row goes; state can be used again only if it is the same."""
+    ways = ", ".join("by Spark" if native(cut, frames) else "by Windrow" for cut in layout.cuts)
+    return layout.described() | {"hashing": f"version {HASHING}{': ' if ways else ''}{ways}"}
 
 
 class Router:
-    """Knows one stream's columns."""
+    """The way of one stream's rows."""
 
-    def __init__(self, frame: Frame, functions: Mapping[str, Function]) -> None:
-        self._frame = frame
+    def __init__(
+        self, layout: Layout, frames: Sequence[Frame], stream: int, functions: Mapping[str, Function]
+    ) -> None:
+        self._layout = layout
+        self._frame = frames[stream]
+        self._stream = stream
         self._functions = functions
+        self._native = {cut: native(cut, frames) for cut in layout.cuts}
+        words = {cut.places[stream].word: None for cut, plain in self._native.items() if not plain}
+        self._names = {word: f"windrow key {n}" for n, word in enumerate(words) if word is not None}
+        """Columns that hold computed words."""
 
-    def partitions(self, layout: Layout, stream: int) -> Column:
+    def rows(self) -> DataFrame:
+        """The stream's rows with the words that routes are computed from, each computed once."""
+        if not self._names:
+            return self._frame.data
+        computed = [self._computed(word).alias(name) for word, name in self._names.items()]
+        return self._frame.data.select("*", *computed)
+
+    def partitions(self) -> Column:
         """The row's partition; or an array of them, each once, if the layout makes copies."""
         at: Column = sf.lit(0)
         many = False
-        for cut in layout.cuts:
-            places, several = self._places(cut, stream)
+        for cut in self._layout.cuts:
+            places, several = self._places(cut)
             if not many and not several:
                 at = at * cut.ways + places
             else:
                 at = _every(at if many else sf.array(at), places if several else sf.array(places), cut.ways)
                 many = True
-        if layout.replicates:
+        if self._layout.replicates:
             return at.cast("array<int>") if many else sf.array(at).cast("array<int>")
         return at.cast("int")
 
@@ -63,20 +96,22 @@ class Router:
         """A hash of the whole row: the same wherever and however often the row is read."""
         return sf.xxhash64(*(sf.col(quoted(f.name)) for f in self._frame.fields if _hashable(f.dataType)))
 
-    def _places(self, cut: Cut, stream: int) -> tuple[Column, bool]:
+    def _places(self, cut: Cut) -> tuple[Column, bool]:
         """Where the row stands on one dimension; whether that is an array."""
-        place = cut.places[stream]
+        place = cut.places[self._stream]
         if place.how == "everywhere":
             return sf.array(*(sf.lit(k) for k in range(cut.ways))), True
         if place.how == "content":
             return _modulo(self.content(), cut.ways), False
         assert place.word is not None
         if place.how == "value":
-            return self._by_value(cut, stream, place.word)
+            return self._by_value(cut, place.word)
         return self._by_cell(cut, place)
 
-    def _by_value(self, cut: Cut, stream: int, word: Word) -> tuple[Column, bool]:
-        value = self._value(word)
+    def _by_value(self, cut: Cut, word: Word) -> tuple[Column, bool]:
+        stream = self._stream
+        value = _plain_value(self._frame, word) if self._native[cut] else self._key(word)
+        assert value is not None
         # A row without a value is in no result; it may go anywhere, but not all such rows to one place.
         home = _modulo(sf.when(value.isNull(), self.content()).otherwise(sf.xxhash64(value)), cut.ways)
         if cut.spread is None:
@@ -91,11 +126,13 @@ class Router:
         else:
             inside = [sf.lit(k) for k in range(rows * columns)]
         spread = sf.array(*((home + k) % cut.ways for k in inside))
-        return sf.when(self._is_any(value, word, cut.spread.values), spread).otherwise(sf.array(home)), True
+        return sf.when(self._is_any(value, cut, word), spread).otherwise(sf.array(home)), True
 
     def _by_cell(self, cut: Cut, place: Place) -> tuple[Column, bool]:
         assert place.word is not None
-        number = self._number(place.word)
+        number = _plain_number(self._frame, place.word) if self._native[cut] else self._key(place.word)
+        assert number is not None
+        number = number.cast("double")
         lost = _modulo(self.content(), cut.ways)
         known = number.isNotNull() & ~sf.isnan(number)
         near = sf.when(number > 1e300, sf.lit(1e300)).when(number < -1e300, sf.lit(-1e300)).otherwise(number)
@@ -114,67 +151,63 @@ class Router:
 
     # -- words ------------------------------------------------------------------------------------------
 
-    def _value(self, word: Word) -> Column:
-        """Equal wherever Windrow finds the words equal; null where they are null."""
-        plain = self._plain_value(word)
-        return self._computed(word) if plain is None else plain
-
-    def _plain_value(self, word: Word) -> Column | None:
-        column = self._plain(word)
-        if column is not None:
-            kind, wanted = self._frame.type_of(word.node.name), word.type
-            if (
-                pt.is_float64(wanted)
-                and isinstance(kind, st.NumericType)
-                and not isinstance(kind, st.DecimalType)
-            ):
-                return column.cast("double") + sf.lit(0.0)  # -0.0 + 0.0 is 0.0
-            if pt.is_int64(wanted) and isinstance(kind, st.IntegralType):
-                return column.cast("bigint")
-            if pt.is_decimal128(wanted) and isinstance(kind, st.IntegralType | st.DecimalType):
-                return column.cast(st.DecimalType(wanted.precision, wanted.scale))
-            same = self._frame.arrow.field(word.node.name).type.equals(wanted)
-            if same and (isinstance(kind, _HASHED) or _is_binary_text(kind)):
-                return column
-        return None
-
-    def _number(self, word: Word) -> Column:
-        """The word's number, as a double."""
-        column = self._plain(word)
-        if column is not None:
-            kind, wanted = self._frame.type_of(word.node.name), word.type
-            if pt.is_decimal(wanted) and isinstance(kind, st.IntegralType | st.DecimalType):
-                return column.cast("double") * float(10**wanted.scale)
-            if isinstance(kind, st.NumericType) and (pt.is_floating(wanted) or pt.is_integer(wanted)):
-                return column.cast("double")
-            if isinstance(kind, st.TimestampType) and pt.is_timestamp(wanted) and wanted.unit == "us":
-                return sf.unix_micros(column).cast("double")
-            if isinstance(kind, st.DateType) and pt.is_date32(wanted):
-                return sf.unix_date(column).cast("double")
-        return self._computed(word).cast("double")
-
-    def _plain(self, word: Word) -> Column | None:
-        return sf.col(quoted(word.node.name)) if isinstance(word.node, exp.Column) else None
+    def _key(self, word: Word) -> Column:
+        """The computed word: equal wherever Windrow finds words equal; null where they are null or NaN."""
+        return sf.col(quoted(self._names[word]))
 
     def _computed(self, word: Word) -> Column:
         columns = sorted(references(word.node))
+        types = [self._frame.arrow.field(name).type for _, name in columns]
         functions = dict(self._functions)
 
         def numbers(*arrays: pa.Array) -> pa.Array:
-            values, valid = word_values(
-                word, dict(zip(columns, arrays, strict=True)), len(arrays[0]), functions
-            )
+            # Only the names of time zones and the widths of offsets can differ from what was planned with.
+            cast = [a if a.type == kind else a.cast(kind) for a, kind in zip(arrays, types, strict=True)]
+            given = dict(zip(columns, cast, strict=True))
+            values, valid = word_values(word, given, len(arrays[0]), functions)
             return pa.array(values, mask=None if valid is None else ~valid)
 
         kind = "double" if word.kind == "float" else "bigint"
         return sf.arrow_udf(numbers, kind)(*(sf.col(quoted(name)) for _, name in columns))
 
-    def _is_any(self, value: Column, word: Word, values: tuple[object, ...]) -> Column:
+    def _is_any(self, value: Column, cut: Cut, word: Word) -> Column:
         """Whether the row's value is one of those the user named."""
-        if self._plain_value(word) is None:
-            numbers, _ = encode(cast(pa.array(list(values)), word.type))
-            return value.isin(numbers.tolist())
-        return value.isin(list(values))
+        assert cut.spread is not None
+        if self._native[cut]:
+            return value.isin(list(cut.spread.values))
+        numbers, _ = encode(pa.array(cut.spread.values, word.type))
+        return value.isin(numbers.tolist())
+
+
+def _plain_value(frame: Frame, word: Word) -> Column | None:
+    """A column as the word's type, if Spark's hash tells its values apart as Windrow does."""
+    if not isinstance(word.node, exp.Column):
+        return None
+    column, kind, wanted = sf.col(quoted(word.node.name)), frame.type_of(word.node.name), word.type
+    if pt.is_float64(wanted) and _is_binary_number(kind):
+        return column.cast("double") + sf.lit(0.0)  # -0.0 + 0.0 is 0.0
+    if pt.is_int64(wanted) and isinstance(kind, st.IntegralType):
+        return column.cast("bigint")
+    if pt.is_decimal128(wanted) and isinstance(kind, st.IntegralType | st.DecimalType):
+        return column.cast(st.DecimalType(wanted.precision, wanted.scale))
+    same = frame.arrow.field(word.node.name).type.equals(wanted)
+    return column if same and (isinstance(kind, _HASHED) or _is_binary_text(kind)) else None
+
+
+def _plain_number(frame: Frame, word: Word) -> Column | None:
+    """A column as the word's number, in double precision."""
+    if not isinstance(word.node, exp.Column):
+        return None
+    column, kind, wanted = sf.col(quoted(word.node.name)), frame.type_of(word.node.name), word.type
+    if pt.is_decimal(wanted) and isinstance(kind, st.IntegralType | st.DecimalType):
+        return column.cast("double") * float(10**wanted.scale)
+    if _is_binary_number(kind) and (pt.is_floating(wanted) or pt.is_integer(wanted)):
+        return column.cast("double")
+    if isinstance(kind, st.TimestampType) and pt.is_timestamp(wanted) and wanted.unit == "us":
+        return sf.unix_micros(column).cast("double")
+    if isinstance(kind, st.DateType) and pt.is_date32(wanted):
+        return sf.unix_date(column).cast("double")
+    return None
 
 
 def _modulo(number: Column, ways: int) -> Column:
@@ -189,7 +222,25 @@ def _cell(number: Column, width: float) -> Column:
 
 def _every(left: Column, right: Column, ways: int) -> Column:
     """Every place on the dimensions so far with every place on the next."""
-    return sf.flatten(sf.transform(left, lambda x: sf.transform(right, lambda y: x * ways + y)))
+    # Both as one argument: they may come from a Python function, which Spark refuses in a lambda's body.
+    both = sf.array(sf.struct(left.alias("left"), right.alias("right")))
+    return sf.flatten(
+        sf.flatten(
+            sf.transform(
+                both,
+                lambda b: sf.transform(b["left"], lambda x: sf.transform(b["right"], lambda y: x * ways + y)),
+            )
+        )
+    )
+
+
+def _is_binary_number(kind: st.DataType) -> bool:
+    return isinstance(kind, st.NumericType) and not isinstance(kind, st.DecimalType)
+
+
+def _is_literal(kind: pa.DataType) -> bool:
+    """Types whose values Spark reads off Python as Windrow does, whatever the session's settings."""
+    return pt.is_int64(kind) or pt.is_string(kind)
 
 
 def _is_binary_text(kind: st.DataType) -> bool:

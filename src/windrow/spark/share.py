@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -24,7 +24,8 @@ from windrow.model.units import parse_duration
 from windrow.spark.frames import DOCUMENT, Slots, control_documents, quoted
 from windrow.spark.join import Prepared, prepare
 from windrow.spark.metrics import COLUMN
-from windrow.spark.shared_task import QUERY, SharedTask
+from windrow.spark.routing import described
+from windrow.spark.shared_task import QUERY, JoinOnSpark, SharedTask
 from windrow.spark.task import Task
 
 
@@ -46,9 +47,21 @@ class PreparedGroup(Prepared):
         others = [name for name in handed.columns if name != QUERY]
         return handed.select(sf.explode(QUERY).alias(QUERY), *(sf.col(quoted(name)) for name in others))
 
+    @property
+    def arrow(self) -> pa.Schema:
+        """Of the result."""
+        return pa.schema([(QUERY, pa.list_(pa.string())), *((f.name, kind) for f, kind in self.columns)])
+
+    @property
+    def as_sibling(self) -> JoinOnSpark:
+        """As the other joins of the same call see it."""
+        assert self.group is not None
+        like = next(iter(self.group.subscriptions.values())).query
+        schemas = {frame.alias: frame.arrow for frame in self.frames}
+        return JoinOnSpark(like, schemas, self.arrow, tuple(self.group.subscriptions))
+
     def task(self, slots: Slots) -> tuple[Task, StructType]:
         assert self.group is not None
-        schema = pa.schema([(QUERY, pa.list_(pa.string())), *((f.name, kind) for f, kind in self.columns)])
         task = SharedTask(
             query=self.query,
             schemas=tuple(frame.arrow for frame in self.frames),
@@ -58,8 +71,9 @@ class PreparedGroup(Prepared):
             partitions=self.layout.partitions,
             name=self.name,
             state=self.state,
+            layout=described(self.layout, self.frames),
             subscriptions=dict(self.group.subscriptions),
-            columns=schema,
+            columns=self.arrow,
             **self.settings,
         )
         carried = StructField(COLUMN, StringType(), True)
@@ -92,31 +106,17 @@ def prepare_shared(
     if unused:
         raise QueryError(f"frames: no query speaks of '{unused[0]}'; the queries' streams are {sorted(used)}")
     found = []
+    title = name or "shared"
     for number, g in enumerate(groups):
         like = next(iter(g.subscriptions.values())).query
         query = base_query(like, Ladder.of(s.windows for s in g.subscriptions.values()).top)
         own = {alias: frames[alias] for alias in query.aliases if alias in frames}
-        title = name or "shared"
-        laid = prepare(
-            own,
-            query,
-            partitions,
-            state,
-            title if number == 0 else f"{title}-{number + 1}",
-            partitioning,
-            control=control,
-        )
-        others = [other for other in groups if other is not g]
-        settings = {
-            "schedule": schedule,
-            "deadline": deadline,
-            "backlog": backlog,
-            "neighbours": frozenset(n for other in others for n in other.subscriptions),
-            "likes": tuple(next(iter(other.subscriptions.values())).query for other in others),
-        }
-        columns = _columns(g, laid)
-        found.append(PreparedGroup(**{**vars(laid), "group": g, "columns": columns, "settings": settings}))
-    return found
+        called = title if number == 0 else f"{title}-{number + 1}"
+        laid = prepare(own, query, partitions, state, called, partitioning, control=control)
+        found.append(PreparedGroup(**{**vars(laid), "group": g, "columns": _columns(g, laid)}))
+    joins = tuple(laid.as_sibling for laid in found)
+    settings = {"schedule": schedule, "deadline": deadline, "backlog": backlog, "joins": joins}
+    return [replace(laid, settings=settings | {"number": number}) for number, laid in enumerate(found)]
 
 
 def share(

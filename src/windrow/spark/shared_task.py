@@ -14,33 +14,37 @@ from pyspark.sql.pandas.types import from_arrow_type
 from windrow.engine.operator import Operator
 from windrow.engine.shared.bound import bind
 from windrow.engine.shared.group import GroupOperator
-from windrow.engine.shared.neighbours import Neighbours
+from windrow.engine.shared.names import Names
 from windrow.engine.shared.response import Responses
 from windrow.engine.shared.results import Dealt, Results, deal
+from windrow.engine.shared.roster import Key
+from windrow.engine.shared.siblings import Sibling
 from windrow.engine.shared.state import capture_group, revive_group
 from windrow.engine.state import State, fingerprint
 from windrow.errors import QueryError, unknown
-from windrow.model.query import Query
 from windrow.model.sharing import Subscription
 from windrow.model.units import SECOND, parse_duration
 from windrow.spark.arrivals import Arrived
 from windrow.spark.metrics import COLUMN, QueryMetrics
-from windrow.spark.task import Task, rows_at_once
+from windrow.spark.task import REASONS_TOLD, Task, rows_at_once
 
 QUERY = "query"
 """The column that says whose result it is. A worker names all queries that get a result and hands it over
 once, since handing over costs more than copying a row on Spark's side."""
 
 
-class _Group(GroupOperator):
+@dataclass(frozen=True)
+class JoinOnSpark(Sibling):
     """On Spark the columns of the result are fixed: a new query can select no others."""
 
-    columns: pa.Schema = pa.schema([])
+    columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    names: tuple[str, ...] = ()
+    """Queries it began with."""
 
     def check(self, name: str, asked: Subscription) -> None:
         super().check(name, asked)
-        assert self.routed is not None
-        schema = bind(name, asked, self.routed.named_schemas).schema(self.routed.named_schemas)
+        assert self.schemas is not None
+        schema = bind(name, asked, self.schemas).schema(self.schemas)
         for column in schema:
             if column.name not in self.columns.names[1:]:
                 raise QueryError(
@@ -55,6 +59,12 @@ class _Group(GroupOperator):
                 )
 
 
+class _Group(GroupOperator):
+    @property
+    def sibling(self) -> Sibling:
+        return self.siblings[self.number]
+
+
 @dataclass(frozen=True)
 class SharedTask(Task):
     """
@@ -64,8 +74,8 @@ class SharedTask(Task):
         The queries the stream began with.
     columns
         Of the result: the queries' names, then what any query selects.
-    neighbours, likes
-        Names of queries in other joins of the same call, and one query of each join.
+    joins, number
+        All joins of the same call, and which of them this is.
     """
 
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
@@ -73,24 +83,23 @@ class SharedTask(Task):
     schedule: str = "greedy"
     deadline: str | None = None
     backlog: int | None = None
-    neighbours: frozenset[str] = frozenset()
-    likes: tuple[Query, ...] = ()
+    joins: tuple[JoinOnSpark, ...] = ()
+    number: int = 0
 
     def _fresh(self) -> Operator:
-        schemas = dict(zip(self.query.aliases, self.schemas, strict=True))
-        group = _Group(
-            self.subscriptions, self.schedule, self.deadline, self.backlog, schemas, clock=time.time
-        )
-        group.columns = self.columns
-        group.neighbours = Neighbours(set(self.neighbours), self.likes)
-        return group
+        return self._group(dict(zip(self.query.aliases, self.schemas, strict=True)))
 
     def _revived(self, state: State) -> Operator:
         # The state brings the schemas with it.
-        group = _Group(self.subscriptions, self.schedule, self.deadline, self.backlog, clock=time.time)
-        group.columns = self.columns
-        group.neighbours = Neighbours(set(self.neighbours), self.likes)
-        return revive_group(group, state)
+        return revive_group(self._group(None), state)
+
+    def _group(self, schemas: dict[str, pa.Schema] | None) -> GroupOperator:
+        group = _Group(
+            self.subscriptions, self.schedule, self.deadline, self.backlog, schemas, clock=time.time
+        )
+        group.siblings, group.number = self.joins, self.number
+        group.names = Names([join.names for join in self.joins])
+        return group
 
     def _captured(self, operator: Operator) -> State:
         assert isinstance(operator, GroupOperator)
@@ -135,21 +144,25 @@ class SharedTask(Task):
     def _part_of_deadline(self, arrived: Arrived) -> float | None:
         return None if self.deadline is None else parse_duration(self.deadline, "deadline") / SECOND
 
-    def _watch(self, operator: Operator) -> dict[str, Responses]:
+    def _watch(self, operator: Operator) -> dict[Key, Responses]:
         assert isinstance(operator, GroupOperator)
-        return {m.name: copy.deepcopy(m.responses) for m in operator.roster}
+        return {m.key: copy.deepcopy(m.responses) for m in operator.roster}
 
-    def _fared(self, operator: Operator, before: dict[str, Responses]) -> dict[str, QueryMetrics]:
+    def _fared(self, operator: Operator, before: dict[Key, Responses]) -> dict[str, QueryMetrics]:
         assert isinstance(operator, GroupOperator)
-        found = {}
-        measured = operator.measure_queries() | {name: m.measure(0) for name, m in operator.gone.items()}
-        for member in (*operator.roster, *operator.gone.values()):
-            r = member.responses.since(before.get(member.name, Responses()))
-            now = measured[member.name]
-            found[member.name] = QueryMetrics(
-                r.count, r.mean, r.percentile(0.99), r.maximum, now.backlog, now.complete_from
+        found: dict[str, list[QueryMetrics]] = {}
+        for member in (*operator.gone.values(), *operator.roster):
+            r = member.responses.since(before.get(member.key, Responses()))
+            backlog = 0 if member.key in operator.gone else operator.backlog(member)
+            found.setdefault(member.name, []).append(
+                QueryMetrics(r.count, r.mean, r.percentile(0.99), r.maximum, backlog, member.complete_from)
             )
-        return found
+        return {name: QueryMetrics.together(told) for name, told in found.items()}
+
+    def _complaints(self, operator: Operator) -> tuple[str, ...]:
+        assert isinstance(operator, GroupOperator)
+        told, operator.rejected = dict.fromkeys(operator.rejected[:REASONS_TOLD]), []
+        return tuple(told)
 
     def _columns(self) -> pa.Schema:
         return self.columns

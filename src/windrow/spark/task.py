@@ -1,13 +1,13 @@
 """What runs in a Python worker: one partition of the join, in one batch.
 
-    read all input -> find the windows -> process -> publish the windows -> hand on the results
+    read all input -> find the windows -> process -> commit the windows -> hand on the results
 
-The windows are found as batch b-1 left them, and published as those of batch b before the first result is
-handed on. So a reader that stops early loses nothing of the windows; and an attempt that fails after
-publishing does no harm, since the next starts again below b and does the same work.
+The windows are found as batch b-1 left them, and committed as those of batch b before the first result is
+handed on. So a reader that stops early loses nothing of the windows; and an attempt that fails after its
+commit does no harm, since the next starts again below b and does the same work.
 
-A task without rows has nothing to do, yet leaves a mark that it ran: batch b goes on only if every partition
-has one of b-1.
+Every partition takes part in every batch, rows or not: its event time advances, and what it held back comes
+out. Batch b goes on only if every partition has committed b-1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -24,11 +23,12 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from windrow.engine.control import in_order, short
 from windrow.engine.operator import Operator
 from windrow.engine.output import CLUSTER, WEIGHT
 from windrow.engine.rows import event_times
 from windrow.engine.state import State, capture, fingerprint, revive
-from windrow.errors import WindrowError
+from windrow.errors import StateError
 from windrow.model.limit import MemoryLimit
 from windrow.model.predicate import Word
 from windrow.model.query import Query
@@ -37,17 +37,16 @@ from windrow.spark.arrivals import Arrived, gather
 from windrow.spark.hot_keys import hottest
 from windrow.spark.metrics import COLUMN, QueryMetrics
 from windrow.spark.microbatch import MicroBatch, micro_batch
+from windrow.spark.operator_cache import CachedOperator, OperatorCache
 from windrow.spark.pool import Pool
-from windrow.state.cache import cache_of_machine
+from windrow.state.commit_log import CommitLog, Start
+from windrow.state.filesystem import Root
 from windrow.state.layout import Scope
-from windrow.state.ledger import Ledger
-from windrow.state.marks import Marks
-from windrow.state.store import StateStore
 
 ROWS_PER_BATCH = 32_768
 BYTES_PER_BATCH = 16 << 20
-OPERATORS_HELD = 4
-LEDGERS_HELD = 16
+REASONS_TOLD = 20
+"""Of control messages refused in a batch: metrics must stay small."""
 TELLERS = 2
 """Partitions that tell in a batch what they have learned."""
 
@@ -60,20 +59,8 @@ def settle() -> None:
     gc.freeze()
 
 
-@dataclass
-class _Held:
-    """A partition's store, with the operator that holds the windows of version `content`."""
-
-    store: StateStore
-    content: str | None = None
-    operator: Operator | None = None
-    publishing: float = 0.0
-    """Seconds it took last to put the windows down."""
-
-
-_held: OrderedDict[tuple[str, Scope, int], _Held] = OrderedDict()
-"""Of this worker, by join as it was called, scope and partition; the last used last."""
-_ledgers: OrderedDict[tuple[str, Scope], Ledger] = OrderedDict()
+_cache = OperatorCache()
+"""Of this worker."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +84,8 @@ class Task:
     partitions: int
     name: str
     state: str | None
+    layout: dict[str, str] = field(default_factory=dict)
+    """What decides where a row goes, as it is pinned in the state."""
     pool: Pool | None = None
     """Memory it shares with other joins."""
     at_once: int = 1
@@ -115,7 +104,7 @@ class Task:
         if task.state is None:
             yield from task._once(arrived, read - began)
         else:
-            yield from task._batch(task.state, micro_batch(), arrived, read - began)
+            yield from task.run_micro_batch(task.state, micro_batch(), arrived, read - began, _cache)
 
     def of(self, partition: int) -> Self:
         """With chances of the partition's own. Were they the same in all, all estimates would err alike."""
@@ -144,7 +133,7 @@ class Task:
                 seconds=(reading, 0.0, time.perf_counter() - began, 0.0),
                 allowed=allowed,
                 limit=limit,
-                rejected=rejected,
+                rejected=rejected + self._complaints(operator),
                 queries=self._fared(operator, watched),
                 hot=hottest(self.query, self.keys, arrived.rows),
                 learned=self._learned(operator, arrived.partition, 0),
@@ -153,45 +142,42 @@ class Task:
         for found in results:
             yield from self._hand_on(found)
 
-    def _batch(
-        self, root: str, now: MicroBatch, arrived: Arrived, reading: float
+    def run_micro_batch(
+        self, root: str | Root, now: MicroBatch, arrived: Arrived, reading: float, cache: OperatorCache
     ) -> Iterator[pa.RecordBatch]:
         began = time.perf_counter()
         scope = Scope(now.query, self.name)
-        ledger = self._ledger(root, scope)
-        self._pin(ledger, first=now.batch == 0)
-        marks = ledger.look()
-        ledger.check(now.batch, marks)
+        log = cache.log(self.token, root, scope, self.partitions)
+        self._pin(log, first=now.batch == 0)
+        start = log.begin(now.run, now.batch)
         if arrived.partition is None:
-            ledger.leave_empty(now.batch, marks, now.task, f"{self.token}-{now.attempt}")
-            ledger.collect(now.batch - 1, marks)
-            return
-        held = self._take(ledger, arrived.partition)
-        kept = held.content
-        operator = self._find(held, now.batch, marks)
+            raise StateError("Spark gave this task no row at all, not even the one that names its partition")
+        kept = cache.checkout(self.token, log, arrived.partition)
+        known = kept.content
+        operator = self._find(kept, start)
         before, watched = operator.measure(), self._watch(operator)
-        reached = marks.newest_times(now.batch)
-        operator.advance(dict(zip(self.query.aliases, reached, strict=False)))
-        needs = marks.needs(now.batch)
-        limit = self._share(operator, arrived.partition, needs, self._pooled(scope))
+        operator.advance(dict(zip(self.query.aliases, start.times, strict=False)))
+        demands = start.demands
+        limit = self._share(operator, arrived.partition, demands, self._pooled(scope))
         rejected = _follow(operator, arrived.documents)
         counted = self._counted(operator, arrived)
+        operator.set_aside({self.query.aliases[s]: count for s, (count, _) in arrived.ahead.items()})
         found = time.perf_counter()
         allowed = self._part_of_deadline(arrived)
-        left = _less(allowed, reading + found - began + held.publishing)
+        left = _less(allowed, reading + found - began + kept.committing)
         results = self._process(operator, self._named(arrived), left)
         processed = time.perf_counter()
         after = operator.measure()
-        newest = [after.streams[alias].newest for alias in self.query.aliases]
-        from_memory = held.content is not None and held.content == kept
+        times = [after.streams[alias].newest for alias in self.query.aliases]
+        from_memory = kept.content is not None and kept.content == known
         need = operator.need()
-        wanted = None if need is None else math.ceil(need)
-        held.content = held.store.publish(now.batch, self._captured(operator), newest, wanted).content
-        held.store.collect(now.batch - 1, marks)
-        held.publishing = time.perf_counter() - processed
-        if wanted is not None:
-            self._say(scope, operator, needs, arrived.partition, wanted)
-        self._keep(scope, arrived.partition, held)
+        demand = None if need is None else math.ceil(need)
+        kept.content = kept.store.commit(start.version, self._captured(operator), times, demand).content
+        kept.store.collect(start)
+        kept.committing = time.perf_counter() - processed
+        if demand is not None:
+            self._say(scope, operator, demands, arrived.partition, demand)
+        cache.checkin(self.token, arrived.partition, kept)
         yield self._report(
             Account(
                 batch=now.batch,
@@ -202,7 +188,7 @@ class Task:
                 seconds=(reading, found - began, processed - found, time.perf_counter() - processed),
                 allowed=allowed,
                 limit=limit,
-                rejected=rejected,
+                rejected=rejected + self._complaints(operator),
                 queries=self._fared(operator, watched),
                 hot=hottest(self.query, self.keys, arrived.rows),
                 learned=self._learned(operator, arrived.partition, now.batch),
@@ -244,6 +230,10 @@ class Task:
         """How each of several queries fared."""
         return {}
 
+    def _complaints(self, operator: Operator) -> tuple[str, ...]:
+        """What was wrong with control messages that were followed."""
+        return ()
+
     def _columns(self) -> pa.Schema:
         """Of the results."""
         fields = [(a, pa.struct(list(s))) for a, s in zip(self.query.aliases, self.schemas, strict=True)]
@@ -253,38 +243,21 @@ class Task:
 
     # -- finding the windows ----------------------------------------------------------------------------
 
-    def _ledger(self, root: str, scope: Scope) -> Ledger:
-        key = (self.token, scope)
-        if key not in _ledgers:
-            _ledgers[key] = Ledger(root, scope, self.partitions)
-            while len(_ledgers) > LEDGERS_HELD:
-                _ledgers.popitem(last=False)
-        return _ledgers[key]
+    def _pin(self, log: CommitLog, first: bool) -> None:
+        schemas = dict(zip(self.query.aliases, self.schemas, strict=True))
+        log.pin(self._described(), schemas, first, self.layout)
 
-    def _pin(self, ledger: Ledger, first: bool) -> None:
-        ledger.pin(self._described(), dict(zip(self.query.aliases, self.schemas, strict=True)), first)
-
-    def _take(self, ledger: Ledger, partition: int) -> _Held:
-        """Taken out while in use: if the task fails halfway, the operator is not used again."""
-        held = _held.pop((self.token, ledger.scope, partition), None)
-        return held or _Held(StateStore(ledger, partition, cache_of_machine()))
-
-    def _keep(self, scope: Scope, partition: int, held: _Held) -> None:
-        _held[(self.token, scope, partition)] = held
-        while len(_held) > OPERATORS_HELD:
-            _held.popitem(last=False)
-
-    def _find(self, held: _Held, batch: int, marks: Marks) -> Operator:
-        # A partition begins with its first row, in whatever batch; that nothing is lost, the marks tell.
-        manifest = held.store.require(batch, marks)
+    def _find(self, kept: CachedOperator, start: Start) -> Operator:
+        manifest = None if start.base is None else kept.store.manifest(start.base)
         wanted = None if manifest is None else manifest.content
-        if held.operator is None or held.content != wanted or wanted is None:
-            held.content = wanted
+        if kept.operator is None or kept.content != wanted or wanted is None:
+            kept.content = wanted
             if manifest is None:
-                held.operator = self._fresh()
+                kept.store.clear()
+                kept.operator = self._fresh()
             else:
-                held.operator = self._revived(held.store.load(manifest))
-        return held.operator
+                kept.operator = self._revived(kept.store.load(manifest))
+        return kept.operator
 
     def _pooled(self, scope: Scope) -> MemoryLimit | None:
         return self.query.limit if self.pool is None else self.pool.part(scope)
@@ -303,10 +276,10 @@ class Task:
     def _share(
         self, operator: Operator, partition: int, needs: dict[int, int], limit: MemoryLimit | None
     ) -> MemoryLimit | None:
-        """The partition's part of the limit, by what each needed when it last published. The parts of
+        """The partition's part of the limit, by what each needed when it last committed. The parts of
         partitions that are not known yet are even, so that all parts together are never more than the limit.
 
-        What others needed is read off marks below this batch, so a replay finds the same.
+        What others needed is read off commit markers of earlier batches, so a replay finds the same.
         """
         if limit is None:
             return None
@@ -335,14 +308,18 @@ class Task:
     def _counted(self, operator: Operator, arrived: Arrived) -> dict[str, dict[str, int]]:
         """Counts of first copies, for streams whose rows are copied."""
         found = {}
+        for stream, (_, ahead) in arrived.ahead.items():
+            if stream not in arrived.rows:
+                found[self.query.aliases[stream]] = {"rows_in": ahead, "rows_ahead": ahead}
         for stream, firsts in arrived.firsts.items():
-            alias = self.query.aliases[stream]
+            alias, (_, ahead) = self.query.aliases[stream], arrived.ahead.get(stream, (0, 0))
             column = arrived.rows[stream].column(self.query.streams[alias].time)
             timed = column.is_valid().to_numpy(zero_copy_only=False)
             earliest = operator.earliest(alias)
             late = 0 if earliest is None else int((firsts & timed & (event_times(column) < earliest)).sum())
             found[alias] = {
-                "rows_in": int(firsts.sum()),
+                "rows_in": int(firsts.sum()) + ahead,
+                "rows_ahead": ahead,
                 "rows_late": late,
                 "rows_null_time": int((firsts & ~timed).sum()),
             }
@@ -369,13 +346,15 @@ def _less(allowed: float | None, elsewhere: float) -> float | None:
 
 
 def _follow(operator: Operator, documents: tuple[str, ...]) -> tuple[str, ...]:
-    """Hands on control documents; returns why some were not followed."""
-    rejected = []
-    for document in documents:
+    """Applies control messages; returns why some were refused. They are in Spark's offset log, so one that
+    failed the task would fail it after every restart: whatever goes wrong is a refusal."""
+    rejected: dict[str, None] = {}
+    for document in in_order(documents):
         try:
             operator.control(document)
-        except WindrowError as error:
-            rejected.append(str(error))
+        except Exception as error:
+            if len(rejected) < REASONS_TOLD:
+                rejected[short(str(error))] = None
     return tuple(rejected)
 
 

@@ -1,77 +1,86 @@
 """Removal of what no restart can need any more.
 
-Kept are the manifests of the last committed batch, of the two before it and of anything later, and every
-file they name. A file that only removed manifests name goes with them. A file that no manifest names may
-belong to a publication under way, so it must be old to go.
+Kept are the versions of the last complete batch, of the two before it and of anything later, and every file
+they name. A file that only removed manifests name goes with them. A file that no manifest names may belong
+to a commit under way, so it must be old to go. What a run left that is not known here may belong to a later
+run than this one, and also must be old.
 """
 
 from __future__ import annotations
 
 from windrow.errors import StateError
-from windrow.state.filesystem import Root
-from windrow.state.layout import FRONTIERS, holds_parts, partition_directory
+from windrow.state.commit_log import Start
+from windrow.state.commit_markers import CommitMarkers
+from windrow.state.filesystem import Entry, Root
+from windrow.state.layout import COMMITS, holds_parts, partition_directory
 from windrow.state.local import ASIDE
-from windrow.state.manifest import Manifest, batch_of
-from windrow.state.marks import Marks
+from windrow.state.manifest import Manifest, version_of
+from windrow.state.runs import Version, owner
 
 KEPT_BEHIND = 2
 ORPHAN_AGE = 900.0
-"""Seconds; no publication takes that long."""
+"""Seconds; no commit takes that long."""
 
 
-def collect(root: Root, join: str, partition: int, marks: Marks, committed: int, now: float) -> None:
-    """Cleans up after one partition of the join in directory `join`."""
+def collect(root: Root, join: str, partition: int, start: Start, now: float) -> None:
+    """Cleans up after one partition of the join in directory `join`, in a task with this start."""
     directory = f"{join}/{partition_directory(partition)}"
     entries = root.entries(directory)
-    manifests = {batch: e.name for e in entries if (batch := batch_of(e.name)) is not None}
-    expired = outdated(list(manifests), committed)
-    kept: set[str] = set()
-    released: set[str] = set()
+    manifests = {version: e for e in entries if (version := version_of(e.name)) is not None}
+    oldest = start.batch - 1 - KEPT_BEHIND
+    expired = {v: e for v, e in manifests.items() if _is_expired(v, e, start.markers, oldest, now)}
     try:
-        for batch, name in manifests.items():
-            (released if batch in expired else kept).update(_files(root, f"{directory}/{name}"))
+        named = {v: _read(root, f"{directory}/{entry.name}") for v, entry in manifests.items()}
     except StateError:
         # What a damaged manifest needs is not known. Whoever needs the manifest itself will say so.
         return
-    for batch in expired:
-        root.delete(f"{directory}/{manifests[batch]}")
+    living = [m for v, m in named.items() if m is not None and v not in expired]
+    kept = {file for m in living for file in m.files}
+    released = {file for v in expired if (m := named[v]) is not None for file in m.files}
+    # A task that is still running may hold parts of an attempt whose manifest another attempt has replaced,
+    # and name them when it commits. Once all that is kept was committed later than a file, no such task is
+    # left.
+    passed = min([m.created for m in living] + [now - ORPHAN_AGE])
+    for entry in expired.values():
+        root.delete(f"{directory}/{entry.name}")
     for entry in entries:
-        old = now - entry.modified > ORPHAN_AGE
         orphan = holds_parts(entry.name) and entry.name not in kept
+        old = entry.modified < (passed if orphan else now - ORPHAN_AGE)
         if (orphan and (old or entry.name in released)) or (entry.name.startswith(ASIDE) and old):
             root.delete(f"{directory}/{entry.name}")
-    own = [m for m in marks.published if m.partition == partition]
-    gone = outdated([m.batch for m in own], committed)
-    for mark in own:
-        if mark.batch in gone:
-            root.delete(f"{join}/{FRONTIERS}/{mark.name}")
+    _collect_markers(root, f"{join}/{COMMITS}", partition, start.markers, oldest, now)
 
 
-def collect_empty(root: Root, directory: str, marks: Marks, committed: int, now: float) -> None:
-    """Cleans up marks that belong to no partition. Any task may, and a mark that is gone is no error."""
-    for mark in marks.empty:
-        if mark.batch < committed - KEPT_BEHIND:
-            root.delete(f"{directory}/{mark.name}")
-    if any(name.startswith(ASIDE) for name in marks.names):
+def _is_expired(version: Version, entry: Entry, markers: CommitMarkers, oldest: int, now: float) -> bool:
+    if version.run not in {run.id for run in markers.runs}:
+        return version.batch < oldest and now - entry.modified > ORPHAN_AGE
+    return version.batch < oldest or not markers.valid(version)
+
+
+def _collect_markers(
+    root: Root, directory: str, partition: int, markers: CommitMarkers, oldest: int, now: float
+) -> None:
+    """The partition's own markers; partition 0 also looks after runs."""
+    runs = {run.id for run in markers.runs}
+    for marker in markers.committed:
+        version = marker.version
+        expired = version.batch < oldest or not markers.valid(version)
+        if marker.partition == partition and version.run in runs and expired:
+            root.delete(f"{directory}/{marker.name}")
+    if partition:
+        return
+    last, marked = owner(markers.runs, oldest), {m.version.run for m in markers.committed}
+    for run in markers.runs:
+        if last is not None and run < last and run.id not in marked:
+            root.delete(f"{directory}/{run.name}")
+    if any(name.startswith(ASIDE) for name in markers.names):
         for entry in root.entries(directory):
             if entry.name.startswith(ASIDE) and now - entry.modified > ORPHAN_AGE:
                 root.delete(f"{directory}/{entry.name}")
 
 
-def outdated(batches: list[int], committed: int) -> set[int]:
-    """The batches nothing can go back to. The last one at or before the oldest that must stay is kept, since
-    a partition need not have published in every batch.
-
-    >>> sorted(outdated([1, 2, 5, 9], committed=9))
-    [1, 2]
-    """
-    oldest = committed - KEPT_BEHIND
-    needed = max((b for b in batches if b <= oldest), default=None)
-    return set() if needed is None else {b for b in batches if b < needed}
-
-
-def _files(root: Root, path: str) -> set[str]:
+def _read(root: Root, path: str) -> Manifest | None:
     try:
-        return set(Manifest.from_bytes(root.read(path).to_pybytes(), root.at(path)).files)
+        return Manifest.from_bytes(root.read(path).to_pybytes(), root.at(path))
     except FileNotFoundError:
-        return set()
+        return None

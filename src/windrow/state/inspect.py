@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from windrow.errors import StateError
+from windrow.state.commit_log import CommitLog
+from windrow.state.commit_markers import CommitMarkers, incomplete
 from windrow.state.filesystem import Root, open_root
-from windrow.state.layout import FRONTIERS, PINNED, partition_directory, partition_of, plain
-from windrow.state.manifest import Manifest, batch_of, manifest_name
-from windrow.state.marks import Marks
+from windrow.state.layout import COMMITS, PINNED, Scope, partition_directory, partition_of, plain
+from windrow.state.manifest import Manifest, manifest_name, version_of
 from windrow.state.parts import check_size, damaged, read_part
 from windrow.state.pinned import Pinned
+from windrow.state.runs import Version
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class PartitionState:
     """Of the parts in use."""
     disk_bytes: int
     """Of every file that is there."""
-    frontier: tuple[int | None, ...]
+    times: tuple[int | None, ...]
+    """Newest event time of each stream, in microseconds."""
     created: float
     """Seconds since 1970."""
 
@@ -86,12 +89,9 @@ def newest_heads(root: str | Root) -> Iterator[tuple[str, dict[str, Any]]]:
     place = open_root(root)
     for directory in _joins(place):
         for partition in _partitions(place, directory):
-            held = f"{directory}/{partition_directory(partition)}"
-            batches = _batches(place, held)
-            if batches:
-                path = f"{held}/{manifest_name(batches[-1])}"
-                found = Manifest.from_bytes(place.read(path).to_pybytes(), place.at(path))
-                yield plain(directory.split("/")[1]), found.head
+            newest = _newest(place, directory, partition)
+            if newest is not None:
+                yield plain(directory.split("/")[1]), newest.head
 
 
 def verify(root: str | Root) -> Verdict:
@@ -114,33 +114,36 @@ class _Check:
         self.damage: list[Damage] = []
 
     def join(self, directory: str) -> None:
-        marks = Marks(self.root.names(f"{directory}/{FRONTIERS}"))
+        markers = None
         try:
+            markers = _markers(self.root, directory)
             pinned = Pinned.read(self.root, f"{directory}/{PINNED}")
             if pinned is None:
                 self._found(f"{directory}/{PINNED}", "it is missing")
             else:
-                self.traces(directory, marks, pinned.partitions)
+                self.commits(directory, markers, pinned.partitions)
         except StateError as error:
-            self._found(f"{directory}/{PINNED}", str(error))
-        known = {mark.partition for mark in marks.published}
-        for partition in sorted({*_partitions(self.root, directory), *known}):
+            self._found(f"{directory}/{PINNED if markers else COMMITS}", str(error))
+        for partition in _partitions(self.root, directory):
             held = f"{directory}/{partition_directory(partition)}"
-            batches = _batches(self.root, held)
-            for batch in batches:
-                self.version(f"{held}/{manifest_name(batch)}", partition, batch)
-            last = max((m.batch for m in marks.published if m.partition == partition), default=-1)
-            if last > max(batches, default=-1):
-                self._found(f"{held}/{manifest_name(last)}", "it is missing, though it was published")
+            for version in _versions(self.root, held):
+                self.version(f"{held}/{manifest_name(version)}", partition, version)
 
-    def traces(self, directory: str, marks: Marks, partitions: int) -> None:
-        """The newest batch may be under way; the one before it is over."""
-        over = marks.newest - 1
-        wrong = marks.wrong(over, partitions) if over >= 0 else None
-        if wrong is not None:
-            self._found(f"{directory}/{FRONTIERS}", wrong)
+    def commits(self, directory: str, markers: CommitMarkers, partitions: int) -> None:
+        """Whether a query could go on. The newest batch may be under way; the one before it is over."""
+        over = markers.newest - 1
+        missing = markers.missing(over, partitions) if over >= 0 else 0
+        if missing:
+            self._found(f"{directory}/{COMMITS}", incomplete(over, missing, partitions))
+        valid = [m for m in markers.committed if markers.valid(m.version)]
+        for partition, last in {
+            m.partition: m.version for m in sorted(valid, key=lambda m: m.version)
+        }.items():
+            held = f"{directory}/{partition_directory(partition)}"
+            if last not in _versions(self.root, held):
+                self._found(f"{held}/{manifest_name(last)}", "it is missing, though it was committed")
 
-    def version(self, path: str, partition: int, batch: int) -> None:
+    def version(self, path: str, partition: int, version: Version) -> None:
         try:
             manifest = Manifest.from_bytes(self.root.read(path).to_pybytes(), self.root.at(path))
         except FileNotFoundError:
@@ -149,7 +152,7 @@ class _Check:
             self._found(path, str(error))
             return
         self.manifests += 1
-        if (manifest.partition, manifest.batch) != (partition, batch):
+        if (manifest.partition, manifest.version) != (partition, version):
             told = f"it is the manifest of batch {manifest.batch}, partition {manifest.partition}"
             self._found(path, told)
         directory = path.rpartition("/")[0]
@@ -182,7 +185,7 @@ def _joins(root: Root) -> list[str]:
         f"{query}/{join}"
         for query in _directories(root, "")
         for join in _directories(root, query)
-        if any(n in (PINNED, FRONTIERS) for n in root.names(f"{query}/{join}"))
+        if any(n in (PINNED, COMMITS) for n in root.names(f"{query}/{join}"))
     )
 
 
@@ -194,23 +197,36 @@ def _partitions(root: Root, directory: str) -> list[int]:
     return sorted(p for name in root.names(directory) if (p := partition_of(name)) is not None)
 
 
-def _batches(root: Root, directory: str) -> list[int]:
-    return sorted(b for name in root.names(directory) if (b := batch_of(name)) is not None)
+def _markers(root: Root, directory: str) -> CommitMarkers:
+    query, join = directory.split("/")
+    return CommitLog(root, Scope(plain(query), plain(join)), 1).read_markers()
+
+
+def _versions(root: Root, directory: str) -> list[Version]:
+    return sorted(v for name in root.names(directory) if (v := version_of(name)) is not None)
+
+
+def _newest(root: Root, directory: str, partition: int) -> Manifest | None:
+    """The newest version that no later run has made void."""
+    held = f"{directory}/{partition_directory(partition)}"
+    valid = [v for v in _versions(root, held) if _markers(root, directory).valid(v)]
+    if not valid:
+        return None
+    path = f"{held}/{manifest_name(valid[-1])}"
+    return Manifest.from_bytes(root.read(path).to_pybytes(), root.at(path))
 
 
 def _show_partition(root: Root, directory: str, partition: int) -> PartitionState | None:
-    held = f"{directory}/{partition_directory(partition)}"
-    batches = _batches(root, held)
-    if not batches:
+    newest = _newest(root, directory, partition)
+    if newest is None:
         return None
-    path = f"{held}/{manifest_name(batches[-1])}"
-    newest = Manifest.from_bytes(root.read(path).to_pybytes(), root.at(path))
+    held = f"{directory}/{partition_directory(partition)}"
     return PartitionState(
         partition=partition,
-        batches=tuple(batches),
+        batches=tuple(sorted({v.batch for v in _versions(root, held)})),
         rows=newest.rows(),
         live_bytes=newest.live_bytes,
         disk_bytes=sum(entry.bytes for entry in root.entries(held)),
-        frontier=newest.frontier,
+        times=newest.times,
         created=newest.created,
     )

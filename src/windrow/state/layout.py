@@ -1,8 +1,8 @@
 """How the files of a state are named.
 
 root/<query id>/<join>/join.json                                the pinned description
-root/<query id>/<join>/frontier/...                             marks: what tasks did, see `marks.py`
-root/<query id>/<join>/p3/batch-000000000017.json               a manifest
+root/<query id>/<join>/commits/...                              runs and markers, see `commit_markers.py`
+root/<query id>/<join>/p3/batch-000000000017-<run>.json         a manifest
 root/<query id>/<join>/p3/parts-<unique>.arrows                 parts, named by manifests
 """
 
@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 from windrow.errors import StateError
 
 PINNED = "join.json"
-FRONTIERS = "frontier"
+COMMITS = "commits"
 _PARTITION = re.compile(r"p(\d+)")
 _PARTS = re.compile(r"parts-[0-9a-f]{32}\.arrows")
 _LONGEST = 200

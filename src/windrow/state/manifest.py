@@ -16,18 +16,19 @@ from typing import Any
 
 from windrow.errors import StateError
 from windrow.state.parts import Part, damaged
+from windrow.state.runs import Version
 
-FORMAT = 2
+FORMAT = 3
 _OPENING = rb'\{"crc32": "([0-9a-f]{8})",\n"%b": '
 _CLOSING = b"}\n"
-_NAME = re.compile(r"batch-(\d+)\.json")
+_NAME = re.compile(r"batch-(\d+)-([0-9a-f]+)\.json")
 
 
 @dataclass(frozen=True)
 class Manifest:
-    batch: int
+    version: Version
     content: str
-    """Unique: another attempt at the same batch publishes another content."""
+    """Unique: another attempt at the same batch commits another content."""
     partition: int
     partitions: int
     head: dict[str, Any]
@@ -36,12 +37,16 @@ class Manifest:
     """In the order of the state's parts. One stored batch may serve several times."""
     files: Mapping[str, int]
     """The files that hold the parts, and the bytes of each."""
-    frontier: tuple[int | None, ...]
+    times: tuple[int | None, ...]
     """Newest event time of each stream, in microseconds; None before its first row."""
     created: float
     """Seconds since 1970."""
-    need: int | None = None
-    """What whole windows would take, where memory is limited."""
+    demand: int | None = None
+    """What complete windows would take, where memory is limited."""
+
+    @property
+    def batch(self) -> int:
+        return self.version.batch
 
     @cached_property
     def live_bytes(self) -> int:
@@ -70,12 +75,13 @@ class Manifest:
             {
                 "format": FORMAT,
                 "batch": self.batch,
+                "run": self.version.run,
                 "content": self.content,
                 "partition": self.partition,
                 "partitions": self.partitions,
                 "created": self.created,
-                "frontier": self.frontier,
-                "need": self.need,
+                "times": self.times,
+                "demand": self.demand,
                 "files": self.files,
                 "parts": [part.to_json() for part in self.parts],
                 "head": self.head,
@@ -90,16 +96,16 @@ class Manifest:
         if saved["format"] != FORMAT:
             raise StateError(other_format(where, saved["format"]))
         return cls(
-            batch=saved["batch"],
+            version=Version(saved["batch"], saved["run"]),
             content=saved["content"],
             partition=saved["partition"],
             partitions=saved["partitions"],
             head=saved["head"],
             parts=tuple(Part(*part) for part in saved["parts"]),
             files=saved["files"],
-            frontier=tuple(saved["frontier"]),
+            times=tuple(saved["times"]),
             created=saved["created"],
-            need=saved["need"],
+            demand=saved["demand"],
         )
 
 
@@ -126,15 +132,16 @@ def other_format(where: str, received: object) -> str:
     )
 
 
-def manifest_name(batch: int) -> str:
-    return f"batch-{batch:012d}.json"
+def manifest_name(version: Version) -> str:
+    return f"batch-{version.batch:012d}-{version.run}.json"
 
 
-def batch_of(name: str) -> int | None:
-    """The batch of a manifest's file name; None for other files.
+def version_of(name: str) -> Version | None:
+    """The version of a manifest's file name; None for other files.
 
-    >>> batch_of(manifest_name(7)), batch_of("parts-0.arrows")
-    (7, None)
+    >>> version_of(manifest_name(Version(7, "a0")))
+    Version(batch=7, run='a0')
+    >>> version_of("parts-0.arrows")
     """
     match = _NAME.fullmatch(name)
-    return int(match[1]) if match else None
+    return Version(int(match[1]), match[2]) if match else None

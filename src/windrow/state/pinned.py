@@ -22,14 +22,22 @@ class Pinned:
     """The query's fingerprint; see `windrow.engine.state`."""
     schemas: dict[str, list[list[str]]]
     """Alias to the names and types of its columns."""
+    layout: dict[str, str]
+    """What decides which partition a row goes to, an option at a time; what comes first explains the rest."""
 
     @classmethod
-    def of(cls, partitions: int, query: Mapping[str, Any], schemas: Mapping[str, pa.Schema]) -> Pinned:
+    def of(
+        cls,
+        partitions: int,
+        query: Mapping[str, Any],
+        schemas: Mapping[str, pa.Schema],
+        layout: Mapping[str, str],
+    ) -> Pinned:
         columns = {
             alias: [[name, str(kind)] for name, kind in zip(schema.names, schema.types, strict=True)]
             for alias, schema in schemas.items()
         }
-        return cls(partitions, json.loads(json.dumps(query)), columns)
+        return cls(partitions, json.loads(json.dumps(query)), columns, dict(layout))
 
     @property
     def aliases(self) -> list[str]:
@@ -77,6 +85,14 @@ class Pinned:
                 f"the state in {where} was begun with other columns: {told}; bring the streams back to "
                 "these columns, or start the query anew with a new checkpoint"
             )
+        for option in [*self.layout, *now.layout]:
+            before, after = self.layout.get(option, "unknown"), now.layout.get(option, "unknown")
+            if before != after:
+                raise StateError(
+                    f"the state in {where} was divided over its partitions in another way: {option} was "
+                    f"{before}, now {after}; go back to what it was, or start the query anew with a new "
+                    "checkpoint"
+                )
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -34,13 +34,14 @@ class Listed:
 
 def list_queries(path: str) -> list[Listed]:
     """The queries of all shared joins below a state path, results and backlog over all partitions."""
-    found: dict[tuple[str, str], Listed] = {}
+    found: dict[tuple[str, str, int], Listed] = {}
     for join, head in newest_heads(path):
         for saved in head.get("group", {}).get("members", ()):
-            known = found.get((join, saved["name"]))
+            key = (join, saved["name"], saved["number"])
+            known = found.get(key)
             results = saved["responses"]["count"] + (known.results if known else 0)
             backlog = _behind(head["group"], saved) + (known.backlog if known else 0)
-            found[join, saved["name"]] = Listed(
+            found[key] = Listed(
                 join,
                 saved["name"],
                 tuple(str(saved_window(text)) for text in saved["within"]),
@@ -68,11 +69,14 @@ def _behind(group: Mapping[str, Any], saved: Mapping[str, Any]) -> int:
 def send(directory: Path, document: Mapping[str, Any]) -> Path:
     """Puts a control document into a directory that a stream of texts reads; it is checked first.
 
-    The file appears whole or not at all, and files sort by the time they were sent.
+    The file appears whole or not at all, and files sort by the time they were sent; so do documents that one
+    batch brings, by the `seq` they get here.
     """
+    now = time.time_ns()
+    document = {"seq": now, **document}
     read_change(document)
     directory.mkdir(parents=True, exist_ok=True)
-    name = f"{time.time_ns():020d}-{uuid4().hex[:8]}"
+    name = f"{now:020d}-{uuid4().hex[:8]}"
     hidden = directory / f".{name}"
     hidden.write_text(json.dumps(document) + "\n")
     path = directory / f"{name}.json"

@@ -26,6 +26,7 @@ _LIST = "a text, or a list such as ('a', 'b')"
 _OF_QUERY: dict[str, tuple[tuple[type, ...], str]] = {
     "late": _DURATION,
     "idle": _DURATION,
+    "ahead": ((str,), "a duration such as '1 day', or 'unlimited'"),
     "memory": ((str, int), "'64 MiB', '1000 rows' or a number of bytes"),
     "deadline": ((str,), "'2 seconds' or '50000 rows/s'"),
     "shed": ((str, tuple, Policy, TimePolicy), "a policy, or one for memory and one for time"),

@@ -1,4 +1,4 @@
-"""Control documents of shared joins: queries added and removed while they run."""
+"""Control messages of shared joins: queries added and removed while they run."""
 
 from __future__ import annotations
 
@@ -6,14 +6,26 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from windrow.engine.control import event_time, read_fields
+from windrow.engine.control import (
+    SetBack,
+    check_expression,
+    event_time,
+    read_event_times,
+    read_fields,
+    refusing,
+    shown,
+)
 from windrow.engine.shared.grouping import part, with_windows
 from windrow.errors import QueryError, unknown
 from windrow.model.query import Query, Window
 from windrow.model.sharing import Subscription
+from windrow.model.units import DAY
 
-FIELDS = ("at", "add", "remove")
+FIELDS = ("at", "add", "remove", "event_time", "seq")
 ADD_FIELDS = ("name", "within", "on", "where", "select", "like")
+NAME_LENGTH = 200
+WIDEST = {"time": 366 * DAY, "rows": 10_000_000, "rows per key": 10_000_000}
+"""Windows that a message can ask for: what is added by mistake must not hold everything for good."""
 
 
 @dataclass(frozen=True)
@@ -43,31 +55,37 @@ class Remove:
     at: int | None
 
 
-def read_change(document: str | Mapping[str, Any]) -> Add | Remove:
-    """A document as a value; what is wrong with it is told here."""
-    document = read_fields(document, FIELDS)
-    if ("add" in document) == ("remove" in document):
-        raise QueryError(f"control: expected either 'add' or 'remove', got {dict(document)}")
-    at = event_time(document["at"]) if document.get("at") is not None else None
-    if "remove" in document:
-        return Remove(_text(document["remove"], "remove"), at)
-    return _read_add(document["add"], at)
+def read_change(document: str | Mapping[str, Any]) -> Add | Remove | SetBack:
+    """A message as a value; what is wrong with it is told here."""
+    with refusing():
+        document = read_fields(document, FIELDS)
+        if "event_time" in document:
+            return read_event_times(document)
+        if ("add" in document) == ("remove" in document):
+            raise QueryError(f"control: expected either 'add' or 'remove', got {shown(document)}")
+        at = event_time(document["at"]) if document.get("at") is not None else None
+        if "remove" in document:
+            return Remove(_name(document["remove"], "remove"), at)
+        return _read_add(document["add"], at)
 
 
 def _read_add(given: Any, at: int | None) -> Add:
     if not isinstance(given, Mapping):
-        raise QueryError(f"control: add: expected a mapping with {list(ADD_FIELDS)}, got {given!r}")
+        raise QueryError(f"control: add: expected a mapping with {list(ADD_FIELDS)}, got {shown(given)}")
     for field in given:
         if field not in ADD_FIELDS:
-            raise QueryError(f"control: add: {unknown('field', str(field), ADD_FIELDS)}")
+            raise QueryError(f"control: add: {unknown('field', shown(field), ADD_FIELDS)}")
     for field in ("name", "within"):
         if field not in given:
-            raise QueryError(f"control: add: '{field}' is missing; got {dict(given)}")
-    select = given.get("select") or ()
-    if isinstance(select, str) or not all(isinstance(item, str) for item in select):
-        raise QueryError(f"control: add: select must be a list such as ['a.id'], got {select!r}")
+            raise QueryError(f"control: add: '{field}' is missing; got {shown(given)}")
+    select = given.get("select") or []
+    if not isinstance(select, list | tuple) or not all(isinstance(item, str) for item in select):
+        raise QueryError(f"control: add: select must be a list such as ['a.id'], got {shown(select)}")
     texts = {f: None if given.get(f) is None else _text(given[f], f) for f in ("on", "where", "like")}
-    name = _text(given["name"], "name")
+    name = _name(given["name"], "name")
+    for where, text in (("on", texts["on"]), ("where", texts["where"]), *(("select", s) for s in select)):
+        if text is not None:
+            check_expression(text, where)
     _check_windows(given["within"])
     return Add(name, at, given["within"], texts["on"], texts["where"], tuple(select), texts["like"])
 
@@ -75,11 +93,21 @@ def _read_add(given: Any, at: int | None) -> Add:
 def _check_windows(within: Any) -> None:
     """Whether they are the join's, the join will know."""
     windows = within.values() if isinstance(within, Mapping) else within
-    for window in windows if isinstance(windows, Iterable) and not isinstance(windows, str) else [windows]:
-        Window.parse(window, "control: add: within")
+    for given in windows if isinstance(windows, Iterable) and not isinstance(windows, str) else [windows]:
+        window = Window.parse(given, "control: add: within")
+        if window.size > WIDEST[window.kind]:
+            widest = Window(window.kind, WIDEST[window.kind])
+            raise QueryError(f"control: add: within: a new query's window is at most {widest}, got {window}")
 
 
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise QueryError(f"control: {where}: expected a text, got {value!r}")
+        raise QueryError(f"control: {where}: expected a text, got {shown(value)}")
     return value
+
+
+def _name(value: object, where: str) -> str:
+    text = _text(value, where)
+    if len(text) > NAME_LENGTH:
+        raise QueryError(f"control: {where}: a name has at most {NAME_LENGTH} characters, got {shown(text)}")
+    return text

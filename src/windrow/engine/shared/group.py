@@ -8,27 +8,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.control import SetBack, refusing, short
 from windrow.engine.operator import Operator
 from windrow.engine.shared.bound import Bound, bind
 from windrow.engine.shared.carry import Carrier, Release
 from windrow.engine.shared.changes import Remove, read_change
 from windrow.engine.shared.grouping import base_query
-from windrow.engine.shared.neighbours import Neighbours
+from windrow.engine.shared.names import Names
 from windrow.engine.shared.results import Answer, Part, Piece, Results, ordered
-from windrow.engine.shared.roster import NEVER, Member, Roster
+from windrow.engine.shared.roster import NEVER, Key, Member, Roster
 from windrow.engine.shared.routed import RoutedJoin, resize
 from windrow.engine.shared.schedule import find_schedule
+from windrow.engine.shared.siblings import Sibling, check_streams, choose
 from windrow.errors import QueryError
 from windrow.model.sharing import QueryMeasurements, Subscription
 from windrow.model.units import SECOND, parse_duration
 
 Array = np.ndarray
+MOST_REASONS = 100
 
 
 class GroupOperator(Operator):
@@ -60,18 +64,21 @@ class GroupOperator(Operator):
         self.roster = Roster(subscriptions)
         self._begun_with = frozenset(subscriptions)
         self.rejected: list[str] = []
-        """Why queries that had been added were let go."""
+        """Why queries that were added got nothing or were let go; for whoever reports it."""
         self.clock = clock
         self._routed: RoutedJoin | None = None
         self._began = 0.0
-        self.early: dict[str, list[Part]] = {}
+        self.early: dict[Key, list[Part]] = {}
         """Parts that were routed before the roster changed."""
-        self.leaving: dict[str, Member] = {}
+        self.leaving: dict[Key, Member] = {}
         """Queries that are over, and have yet to get what was carried over for them."""
-        self.gone: dict[str, Member] = {}
+        self.gone: dict[Key, Member] = {}
         """Those that got the last of theirs with the last call."""
         self._carrier: Carrier | None = None
-        self.neighbours = Neighbours()
+        self.names, self.number = Names([subscriptions]), 0
+        """Of all joins that get the same control messages, and which of them this is."""
+        self.siblings: tuple[Sibling, ...] = ()
+        """All these joins, if there are others."""
         if deadline is not None:
             seconds = parse_duration(deadline, "deadline") / SECOND
             if seconds <= 0:
@@ -83,11 +90,11 @@ class GroupOperator(Operator):
 
     # -- the public face ----------------------------------------------------------------------------
 
-    def handle(self, data: Mapping[str, pa.Table | pa.RecordBatch]) -> Results:
+    def handle(self, data: Mapping[str, pa.Table | pa.RecordBatch], now: int | None = None) -> Results:
         """As `process`, with a table for each query."""
         self._began = self.clock()
         self._drop_ended()
-        self.process(data)
+        self.process(data, now=now)
         return self._hand_on()
 
     def conclude(self) -> Results:
@@ -98,49 +105,73 @@ class GroupOperator(Operator):
 
     def add(self, name: str, asked: Subscription, at: int | None = None) -> None:
         """A query from event time `at` on, or from now on. It starts with what the windows hold."""
-        self.check(name, asked)
-        member = Member(name, asked, at, None, *self._completeness(asked, at))
+        if not isinstance(name, str) or not name:
+            raise QueryError(f"add: a query's name must be a text, got {name!r}")
+        at = self._now if at is None else at
+        self.names.check_new(name, at)
+        self.sibling.check(name, asked)
+        self.roster.check_room()
+        completeness = self._completeness(asked, at)
         self._settle()
-        self.roster.add(member)
+        number = self.names.begin(name, self.number)
+        self.roster.add(Member(name, asked, at, None, *completeness, number=number))
         self._install()
-
-    def check(self, name: str, asked: Subscription) -> None:
-        """Refuses a query that cannot be added."""
-        self.roster.check_new(name, asked)
-        if name in self.leaving:
-            raise QueryError(
-                f"add: there was a query '{name}' until now, and it has yet to get results that were carried "
-                "over for it; add it after the next call, or take another name"
-            )
-        if self._routed is not None:
-            bind(name, asked, self._routed.named_schemas)
 
     def remove(self, name: str, at: int | None = None) -> None:
         """No results for this query from event time `at` on, or from now on."""
-        self.roster.check_old(name)
+        at = self._now if at is None else at
+        self.names.check_old(name, at)
         self._settle()
-        if at is not None:
-            self.roster.members[name].until = at
-            return
-        self._drop([name])
+        self.names.end(name, at)
+        member = self.roster.last(name)
+        if member is not None:
+            member.until = at
+            if at is None or member.empty:
+                self._drop([member.key])
 
     def control(self, document: str | Mapping[str, Any]) -> None:
-        """Adds or removes a query, as `SharedOperator.control`; documents for other joins are passed over."""
+        """Applies a message as `SharedOperator.control`; of queries of other joins it takes note."""
         change = read_change(document)
-        if isinstance(change, Remove):
-            if change.name in self.roster.members or change.name not in self.neighbours.names:
-                self.remove(change.name, change.at)
-            return
-        if change.name in self.neighbours.names:
-            raise QueryError(f"add: there is a query '{change.name}' already; take another name")
-        if self.neighbours.take(change, self.roster):
-            self.neighbours.names.add(change.name)
-            return
-        self.add(change.name, change.subscription(self.roster.like), change.at)
+        with refusing():
+            joins = self.siblings or (self.sibling,)
+            if isinstance(change, SetBack):
+                check_streams(change, joins)
+                self.set_back({a: t for a, t in change.times.items() if a in self.query.streams})
+                return
+            at = self._now if change.at is None else change.at
+            if isinstance(change, Remove):
+                self.names.check_old(change.name, at)
+                if self.names.join_of(change.name) == self.number:
+                    self.remove(change.name, at)
+                else:
+                    self.names.end(change.name, at)
+                return
+            owner = choose(change, joins, self.names)
+            asked = change.subscription(joins[owner].like)
+            self.names.check_new(change.name, at)
+            joins[owner].check(change.name, asked)
+            if owner == self.number:
+                self.add(change.name, asked, at)
+            else:
+                self.names.begin(change.name, owner)
+
+    @property
+    def sibling(self) -> Sibling:
+        """This join as others see it."""
+        return Sibling(self.roster.like, self._routed.named_schemas if self._routed else None)
+
+    @property
+    def _now(self) -> int | None:
+        """The first event time after all that was seen of any stream; None if nothing was."""
+        newest = self._frontier.newest_of_all
+        return None if newest is None else newest + 1
 
     def measure_queries(self) -> dict[str, QueryMeasurements]:
-        left = self._carrier.left if self._carrier else (lambda output: 0)
-        return {m.name: m.measure(left(self.roster.output(m))) for m in self.roster}
+        return {m.name: m.measure(self.backlog(m)) for m in self.roster}
+
+    def backlog(self, member: Member) -> int:
+        """Rows whose results a query does not have yet."""
+        return self._carrier.left(self.roster.output(member)) if self._carrier else 0
 
     @property
     def carrier(self) -> Carrier | None:
@@ -159,7 +190,7 @@ class GroupOperator(Operator):
 
     def enroll(self, members: Sequence[Member]) -> None:
         """These queries instead of those it was made with; before any row."""
-        self.roster.members = {m.name: m for m in members}
+        self.roster.members = {m.key: m for m in members}
         self.roster.drop([])
         self._install()
 
@@ -176,12 +207,13 @@ class GroupOperator(Operator):
         """Queries that were added before the columns were known and ask for one that there is not: they go,
         and the others go on."""
         assert self._routed is not None
-        for member in [m for m in self.roster if m.name not in self._begun_with]:
+        for member in [m for m in self.roster if self._added(m)]:
             try:
                 bind(member.name, member.asked, self._routed.named_schemas)
             except QueryError as error:
                 self.rejected.append(f"add: {error}")
-                self.roster.drop([member.name])
+                self.roster.drop([member.key])
+                self.names.end(member.name, None)
 
     def _install(self) -> None:
         """Brings the join into line with the roster."""
@@ -211,31 +243,55 @@ class GroupOperator(Operator):
         if self._carrier is not None and self._routed is not None:
             self._controller.resume(self._routed)
             self._carrier.settle(self._routed)
-        self.early = {name: list(answer.parts) for name, answer in self._answers().items()}
+        self.early = {key: list(answer.parts) for key, answer in self._answers().items()}
 
     def _hand_on(self) -> Results:
         answers = self._answers()
         ended = self.clock()
-        for member in (*self.roster, *self.leaving.values()):
-            for part in answers[member.name].parts:
+        named: dict[str, Answer] = {}
+        for key, member in sorted((self.roster.members | self.leaving).items(), key=lambda m: m[0][1]):
+            for part in answers[key].parts:
                 member.responses.add(ended - part.piece.arrived, len(part.chosen))
+            named[member.name] = replace(answers[key], before=named.get(member.name))
         self.early, self.leaving, self.gone = {}, {}, self.leaving
         self._note_complete()
-        return Results(answers)
+        return Results(named)
 
-    def _answers(self) -> dict[str, Answer]:
+    def _answers(self) -> dict[Key, Answer]:
         """What each query gets of what was found since the last look."""
         members = (*self.roster, *self.leaving.values())
-        parts: dict[str, list[Part]] = {m.name: list(self.early.get(m.name, ())) for m in members}
+        parts: dict[Key, list[Part]] = {m.key: list(self.early.get(m.key, ())) for m in members}
         for release in self._releases():
             routed = self.roster.ladder.route(release.piece.ranks)
             for m in self.roster:
                 output = self.roster.output(m)
                 if release.first <= output < release.end:
-                    parts[m.name].append(Part(release.piece, _chosen(m, release.piece, routed[output])))
+                    parts[m.key].append(Part(release.piece, self._chosen(m, release.piece, routed[output])))
         schemas = self._routed.named_schemas if self._routed else {}
         empty = Bound((), {})
-        return {m.name: Answer(m.bound or empty, schemas, tuple(parts[m.name])) for m in members}
+        return {m.key: Answer(m.bound or empty, schemas, tuple(parts[m.key])) for m in members}
+
+    def _chosen(self, member: Member, piece: Piece, held: Array) -> Array:
+        """Positions in the piece that a query gets, of those its windows hold."""
+        held = member.inside(piece.newest, held)
+        assert member.bound is not None
+        try:
+            passed = piece.passes(member.bound)
+            chosen = held if passed is None else held[passed[held]]
+            if len(chosen) and self._added(member):
+                piece.prepare(member.bound)
+            return chosen
+        except Exception as error:
+            # Rows for which an expression fails must not stop the other queries; the user's own may.
+            if not self._added(member):
+                raise
+            if len(self.rejected) < MOST_REASONS:
+                self.rejected.append(short(f"query '{member.name}' gets nothing of some rows: {error}"))
+            return held[:0]
+
+    def _added(self, member: Member) -> bool:
+        """Whether it came while the join ran."""
+        return member.number > 0 or member.name not in self._begun_with
 
     def _releases(self) -> list[Release]:
         if self._routed is None:
@@ -257,16 +313,16 @@ class GroupOperator(Operator):
         if any(t is None for t in reached):
             return
         passed = min(t for t in reached if t is not None)
-        over = [m.name for m in self.roster if m.until is not None and m.until <= passed]
+        over = [m.key for m in self.roster if m.until is not None and m.until <= passed]
         if over:
             self._settle()
             self._drop(over)
 
-    def _drop(self, names: list[str]) -> None:
+    def _drop(self, keys: list[Key]) -> None:
         """These queries are over, but for what was routed to them before."""
-        due = (name for name in names if any(len(part.chosen) for part in self.early.get(name, ())))
-        self.leaving |= {name: self.roster.members[name] for name in due}
-        self.roster.drop(names)
+        due = (key for key in keys if any(len(part.chosen) for part in self.early.get(key, ())))
+        self.leaving |= {key: self.roster.members[key] for key in due}
+        self.roster.drop(keys)
         self._install()
 
     def _completeness(self, asked: Subscription, at: int | None) -> tuple[int | None, list[int]]:
@@ -296,11 +352,3 @@ class GroupOperator(Operator):
                 # Rows of the last time may have come before the row that made the window whole.
                 whole = (self._frontier.newest_of_all or 0) + 1
                 member.complete_from = whole if member.since is None else max(member.since, whole)
-
-
-def _chosen(member: Member, piece: Piece, held: Array) -> Array:
-    """Positions in the piece that a query gets, of those its windows hold."""
-    held = member.inside(piece.newest, held)
-    assert member.bound is not None
-    passed = piece.passes(member.bound)
-    return held if passed is None else held[passed[held]]

@@ -69,6 +69,7 @@ def signature(query: Query) -> dict[str, Any]:
         "windows": [s.window.kind for s in query.streams.values()],
         "late": query.lateness,
         "idle": query.idleness,
+        "ahead": query.head_start,
         "cross": query.cross,
         "functions": sorted((name, id(getattr(f, "call", f))) for name, f in query.functions.items()),
     }

@@ -8,10 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from windrow.engine.shared.changes import Add, Remove, read_change
+from windrow.engine.control import SetBack, refusing
+from windrow.engine.shared.changes import Remove, read_change
 from windrow.engine.shared.group import GroupOperator
 from windrow.engine.shared.grouping import Group, difference, group
+from windrow.engine.shared.names import Names
 from windrow.engine.shared.results import Results
+from windrow.engine.shared.siblings import check_streams, choose
 from windrow.engine.shared.state import capture_group, revive_group
 from windrow.engine.snapshot import pack, unpack
 from windrow.engine.state import State
@@ -63,19 +66,23 @@ class SharedOperator:
         schemas: Mapping[str, pa.Schema] | None = None,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
+        groups = group(queries)
+        self._names = Names([g.subscriptions for g in groups])
         self._joins = [
             GroupOperator(g.subscriptions, schedule, deadline, backlog, _of(g, schemas), clock)
-            for g in group(queries)
+            for g in groups
         ]
+        for number, join in enumerate(self._joins):
+            join.names, join.number = self._names, number
 
-    def process(self, data: Mapping[str, pa.Table | pa.RecordBatch]) -> Results:
+    def process(self, data: Mapping[str, pa.Table | pa.RecordBatch], now: int | None = None) -> Results:
         """Takes in rows, as `Operator.process`; returns each query's results by name."""
         known = {alias for join in self._joins for alias in join.query.aliases}
         for alias in data:
             if alias not in known:
                 raise QueryError(unknown("stream", str(alias), known))
         return self._all(
-            lambda join: join.handle({a: rows for a, rows in data.items() if a in join.query.streams})
+            lambda join: join.handle({a: rows for a, rows in data.items() if a in join.query.streams}, now)
         )
 
     def finish(self) -> Results:
@@ -83,34 +90,44 @@ class SharedOperator:
         return self._all(lambda join: join.conclude())
 
     def add(self, name: str, query: Query | Subscription, at: int | None = None) -> None:
-        """Adds a query, for results from event time `at` on (microseconds since 1970), or from now on.
+        """Adds a query, for results from event time `at` on (microseconds since 1970), or from now on: those
+        whose newest row is later than every row seen so far.
 
         It starts with what the windows hold; `measure()` tells from when its answers are complete. A query
         that names an unknown column is refused; if columns are not known yet, it is let go with the first
         rows, and `measure().rejected` tells why.
         """
         asked = Subscription.of(query, name)
-        if name in self.queries:
-            raise QueryError(f"add: there is a query '{name}' already; remove it first, or take another name")
         able = [join for join in self._joins if difference(join.roster.like, asked.query) is None]
         (able or self._joins)[0].add(name, asked, at)
 
     def remove(self, name: str, at: int | None = None) -> None:
-        """Removes a query: no results from event time `at` on, or from now on."""
-        self._join_of(name).remove(name, at)
+        """Removes a query: no results from event time `at` on, or from now on. What is earlier it still gets;
+        the name can be taken again from that time on."""
+        if name not in self._names.taken:
+            raise QueryError(f"remove: {unknown('query', str(name), self.queries)}")
+        self._joins[self._names.join_of(name)].remove(name, at)
 
     def control(self, document: str | Mapping[str, Any]) -> None:
-        """Adds or removes a query by a document: a mapping, or JSON.
+        """Applies a control message: a mapping, or JSON. One that is refused (QueryError) changes nothing.
 
         {"at": "2026-01-31T12:00:00Z", "add": {"name": "hourly", "within": "1 hour", "where": "b.price > 10",
-        "select": ["a.id"], "like": "fast"}}, or {"at": ..., "remove": "hourly"}. `at` may be left out.
+        "select": ["a.id"], "like": "fast"}}, or {"at": ..., "remove": "hourly"}. `at` may be left out. Or, as
+        `Operator.control`, {"event_time": {"b": "2026-01-31T12:00:00Z"}}.
         """
         change = read_change(document)
-        if isinstance(change, Remove):
-            self.remove(change.name, change.at)
-            return
-        likes = [self._join_of(change.like)] if change.like is not None else self._joins
-        self.add(change.name, _choose(change, likes), change.at)
+        with refusing():
+            if isinstance(change, SetBack):
+                check_streams(change, [join.sibling for join in self._joins])
+                for join in self._joins:
+                    join.set_back({a: t for a, t in change.times.items() if a in join.query.streams})
+            elif isinstance(change, Remove):
+                self.remove(change.name, change.at)
+            else:
+                siblings = [join.sibling for join in self._joins]
+                owner = choose(change, siblings, self._names)
+                asked = change.subscription(siblings[owner].like)
+                self._joins[owner].add(change.name, asked, change.at)
 
     @property
     def queries(self) -> dict[str, Subscription]:
@@ -160,23 +177,6 @@ class SharedOperator:
 
     def _all(self, action: Callable[[GroupOperator], Results]) -> Results:
         return Results({name: a for join in self._joins for name, a in action(join).answers.items()})
-
-    def _join_of(self, name: str) -> GroupOperator:
-        for join in self._joins:
-            if name in join.roster.members:
-                return join
-        raise QueryError(unknown("query", str(name), self.queries))
-
-
-def _choose(change: Add, joins: list[GroupOperator]) -> Subscription:
-    """The subscription a document asks for, over the join that fits it."""
-    if len(joins) > 1 and change.on is None:
-        raise QueryError(
-            f"add: there are {len(joins)} joins; say which with 'like': a query's name, or with 'on'"
-        )
-    asked = [change.subscription(join.roster.like) for join in joins]
-    able = (a for a, join in zip(asked, joins, strict=True) if difference(join.roster.like, a.query) is None)
-    return next(able, asked[0])
 
 
 def _of(one: Group, schemas: Mapping[str, pa.Schema] | None) -> dict[str, pa.Schema]:

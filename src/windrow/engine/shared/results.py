@@ -51,6 +51,11 @@ class Piece:
             )
         return self._computed[expression.sql]
 
+    def prepare(self, bound: Bound) -> None:
+        """Computes a query's select list now: what fails, fails here."""
+        for expression in (bound.columns or {}).values():
+            self.value(expression)
+
     def passes(self, bound: Bound) -> Array | None:
         """Mask of the results that pass all filters of a query; None: all."""
         masks = [self._mask(f) for f in bound.filters]
@@ -137,10 +142,17 @@ class Answer:
     bound: Bound
     schemas: Mapping[str, pa.Schema]
     parts: tuple[Part, ...]
+    before: Answer | None = None
+    """What the query gets that had the name before, where it is not over yet."""
 
     @property
     def rows(self) -> int:
-        return sum(len(p.chosen) for p in self.parts)
+        return sum(len(p.chosen) for answer in self.all for p in answer.parts)
+
+    @property
+    def all(self) -> tuple[Answer, ...]:
+        """With what queries of the same name before it get, the first of them first."""
+        return (*(self.before.all if self.before else ()), self)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         for p in self.parts:
@@ -149,7 +161,10 @@ class Answer:
 
     def table(self) -> pa.Table:
         found = list(self.batches())
-        return pa.Table.from_batches(found, None if found else self.bound.schema(self.schemas))
+        table = pa.Table.from_batches(found, None if found else self.bound.schema(self.schemas))
+        if self.before is None or not self.before.rows:
+            return table
+        return pa.concat_tables([self.before.table(), table], promote_options="permissive")
 
 
 @dataclass(frozen=True)
@@ -164,11 +179,12 @@ class Dealt:
 def deal(answers: Mapping[str, Answer]) -> Iterator[Dealt]:
     """All results, each as often as there are different select lists of queries that get it."""
     takers: dict[tuple[int, object], list[tuple[str, Answer, Part]]] = {}
-    for name, answer in answers.items():
-        for part in answer.parts:
-            if len(part.chosen):
-                key = (id(part.piece), answer.bound.listed)
-                takers.setdefault(key, []).append((name, answer, part))
+    for name, last in answers.items():
+        for answer in last.all:
+            for part in answer.parts:
+                if len(part.chosen):
+                    key = (id(part.piece), answer.bound.listed)
+                    takers.setdefault(key, []).append((name, answer, part))
     for shared in takers.values():
         _, answer, first = shared[0]
         taken, starts, who = _takers([part.chosen for _, _, part in shared], len(first.piece))

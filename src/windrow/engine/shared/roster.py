@@ -10,16 +10,19 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.shared.bound import Bound, bind
-from windrow.engine.shared.grouping import difference, with_windows
+from windrow.engine.shared.grouping import with_windows
 from windrow.engine.shared.ladder import Ladder
 from windrow.engine.shared.response import Responses
-from windrow.errors import QueryError, unknown
+from windrow.errors import QueryError
 from windrow.model.query import Query, Window
 from windrow.model.sharing import QueryMeasurements, Subscription
 
 Array = np.ndarray
 NEVER = int(np.iinfo(np.int64).max)
 """Of `complete_from`: not yet, or it cannot be told."""
+MOST_QUERIES = 1_000
+"""Of one join, where they are added while it runs."""
+Key = tuple[str, int]
 
 
 @dataclass
@@ -34,7 +37,19 @@ class Member:
     awaits: list[int] = field(default_factory=list)
     """Per stream, how many rows must have come before a counted window is whole; 0: it is."""
     responses: Responses = field(default_factory=Responses)
+    number: int = 0
+    """How many queries had the name before."""
     bound: Bound | None = None
+
+    @property
+    def key(self) -> Key:
+        """A name can be taken again while the query that had it before is not over in all streams."""
+        return self.name, self.number
+
+    @property
+    def empty(self) -> bool:
+        """Whether it ends before it begins."""
+        return self.until is not None and self.since is not None and self.until <= self.since
 
     def inside(self, newest: Array, held: Array) -> Array:
         """Those of the results `held` that fall into its time; `newest` are the times of all, ascending."""
@@ -70,6 +85,7 @@ class Member:
             "complete_from": self.complete_from,
             "awaits": self.awaits,
             "responses": self.responses.to_json(),
+            "number": self.number,
         }
 
     @classmethod
@@ -80,7 +96,8 @@ class Member:
             saved["select"],
         )
         times = (saved["since"], saved["until"], saved["complete_from"])
-        return cls(saved["name"], asked, *times, list(saved["awaits"]), Responses.load(saved["responses"]))
+        responses = Responses.load(saved["responses"])
+        return cls(saved["name"], asked, *times, list(saved["awaits"]), responses, saved["number"])
 
 
 def saved_window(text: str) -> Window:
@@ -93,7 +110,9 @@ class Roster:
     """The queries of one join, in the order they came."""
 
     def __init__(self, subscriptions: Mapping[str, Subscription]) -> None:
-        self.members = {name: Member(name, asked) for name, asked in subscriptions.items()}
+        self.members: dict[Key, Member] = {}
+        for name, asked in subscriptions.items():
+            self.members[name, 0] = Member(name, asked)
         self.like = next(iter(subscriptions.values())).query
         self.ladder = self._ladder()
 
@@ -112,27 +131,19 @@ class Roster:
             member.bound = member.bound or bind(member.name, member.asked, schemas)
         return [m.bound for m in self if m.bound is not None]
 
-    def check_new(self, name: str, asked: Subscription) -> None:
-        if not isinstance(name, str) or not name:
-            raise QueryError(f"add: a query's name must be a text, got {name!r}")
-        if name in self.members:
-            raise QueryError(f"add: there is a query '{name}' already; remove it first, or take another name")
-        why = difference(self.like, asked.query)
-        if why is not None:
-            raise QueryError(f"add: query '{name}' cannot share the join: {why}")
+    def check_room(self) -> None:
+        if len(self.members) >= MOST_QUERIES:
+            raise QueryError(f"add: a join has at most {MOST_QUERIES} queries; remove one first")
 
-    def check_old(self, name: str) -> None:
-        if name not in self.members:
-            raise QueryError(f"remove: {unknown('query', str(name), self.members)}")
-        going_on = [m.name for m in self if m.until is None and m.name != name]
-        if not going_on:
-            raise QueryError(f"remove: '{name}' is the last query of the join; stop the join instead")
+    def last(self, name: str) -> Member | None:
+        """The last query of the name, unless it is over."""
+        return next((m for m in reversed(self.members.values()) if m.name == name), None)
 
     def add(self, member: Member) -> None:
-        self.members[member.name] = member
+        self.members[member.key] = member
         self.ladder = self._ladder()
 
-    def drop(self, names: list[str]) -> None:
-        for name in names:
-            del self.members[name]
+    def drop(self, keys: list[Key]) -> None:
+        for key in keys:
+            del self.members[key]
         self.ladder = self._ladder()

@@ -33,7 +33,7 @@ def capture_group(op: GroupOperator) -> State:
         "leaving": [m.to_json() for m in op.leaving.values()],
         "horizons": join.horizons if join else None,
         "parts": len(base.parts),
-        "neighbours": sorted(op.neighbours.names),
+        "names": op.names.to_json(),
     }
     parts = list(base.parts)
     if carrier is not None and join is not None:
@@ -53,13 +53,13 @@ def revive_group(op: GroupOperator, state: State) -> GroupOperator:
         )
     op.enroll([Member.load(saved, op.roster.like) for saved in shared["members"]])
     fill(op, State(state.head, state.parts[: shared["parts"]]))
-    op.neighbours.names.update(shared["neighbours"])
+    op.names.load(shared["names"])
     join, carried = op.routed, shared.get("carrier")
     if join is not None:
         join.horizons = list(shared["horizons"])
         for member in (Member.load(saved, op.roster.like) for saved in shared.get("leaving", ())):
             member.bound = bind(member.name, member.asked, join.named_schemas)
-            op.leaving[member.name] = member
+            op.leaving[member.key] = member
         if carried is not None and (carried["calls"] or shared["early"]):
             op.serve_all()
         if carried is not None and op.carrier is not None:
@@ -126,10 +126,10 @@ def _load(
 def _save_early(op: GroupOperator, join: RoutedJoin) -> tuple[list[list[Any]], list[pa.RecordBatch]]:
     """What queries are to get with the next call, since the roster changed."""
     told, parts = [], []
-    for name, given in op.early.items():
+    for key, given in op.early.items():
         for part in given:
             if len(part.chosen):
-                told.append([name, op.clock() - part.piece.arrived])
+                told.append([*key, op.clock() - part.piece.arrived])
                 parts.append(_to_batch(part.piece.where(part.chosen), _places(join)))
     return told, parts
 
@@ -137,9 +137,9 @@ def _save_early(op: GroupOperator, join: RoutedJoin) -> tuple[list[list[Any]], l
 def _load_early(
     op: GroupOperator, join: RoutedJoin, told: list[list[Any]], parts: list[pa.RecordBatch]
 ) -> None:
-    for (name, age), batch in zip(told, parts, strict=True):
+    for (name, number, age), batch in zip(told, parts, strict=True):
         piece = _from_batch(batch, op.clock() - age, join)
-        op.early.setdefault(name, []).append(Part(piece, np.arange(len(piece))))
+        op.early.setdefault((name, number), []).append(Part(piece, np.arange(len(piece))))
 
 
 def _came_to_batch(seq: np.ndarray, keys: np.ndarray | None) -> pa.RecordBatch:

@@ -1,0 +1,61 @@
+"""What a Python worker keeps between tasks: the operators it ran last, and what it knows of their state.
+
+An operator is used again only if it is exactly the version that a task starts from. Spark hands workers out
+in turn, so many tasks find their windows in another worker and load them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from windrow.engine.operator import Operator
+from windrow.state.cache import cache_of_machine
+from windrow.state.commit_log import CommitLog
+from windrow.state.filesystem import Root
+from windrow.state.layout import Scope
+from windrow.state.store import StateStore
+
+OPERATORS = 4
+LOGS = 16
+
+
+@dataclass
+class CachedOperator:
+    """A partition's store, with the operator that holds the windows of the version `content`."""
+
+    store: StateStore
+    content: str | None = None
+    operator: Operator | None = None
+    committing: float = 0.0
+    """Seconds that the last commit took."""
+
+
+class OperatorCache:
+    """Keys begin with a token of the call of `join`: what was kept for another call may be of another
+    query."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._operators: OrderedDict[tuple[str, Scope, int], CachedOperator] = OrderedDict()
+        self._logs: OrderedDict[tuple[str, Scope], CommitLog] = OrderedDict()
+
+    def log(self, token: str, root: str | Root, scope: Scope, partitions: int) -> CommitLog:
+        key = (token, scope)
+        if key not in self._logs:
+            self._logs[key] = CommitLog(root, scope, partitions, self._clock)
+            while len(self._logs) > LOGS:
+                self._logs.popitem(last=False)
+        return self._logs[key]
+
+    def checkout(self, token: str, log: CommitLog, partition: int) -> CachedOperator:
+        """Taken out while in use: if the task fails halfway, the operator is not used again."""
+        kept = self._operators.pop((token, log.scope, partition), None)
+        return kept or CachedOperator(StateStore(log, partition, cache_of_machine()))
+
+    def checkin(self, token: str, partition: int, kept: CachedOperator) -> None:
+        self._operators[(token, kept.store.log.scope, partition)] = kept
+        while len(self._operators) > OPERATORS:
+            self._operators.popitem(last=False)

@@ -1,0 +1,152 @@
+"""What the partitions of a join have in common: its description, its runs, and the markers of their
+commits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from windrow.errors import StateError
+from windrow.state.commit_markers import CommitMarkers, incomplete
+from windrow.state.filesystem import Root, open_root
+from windrow.state.layout import COMMITS, PINNED, Scope
+from windrow.state.pinned import Pinned
+from windrow.state.runs import Run, Version, run_file, run_of
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a task starts from: the same for every task and every attempt of a batch."""
+
+    version: Version
+    """What it will commit."""
+    base: Version | None
+    """What it continues; None if nothing was committed before."""
+    markers: CommitMarkers
+
+    @property
+    def batch(self) -> int:
+        return self.version.batch
+
+    @property
+    def times(self) -> list[int | None]:
+        """Per stream, the newest event time that any partition had seen."""
+        return self.markers.times(self.base)
+
+    @property
+    def demands(self) -> dict[int, int]:
+        """Per partition, the memory that complete windows would take."""
+        return self.markers.demands(self.base)
+
+
+class CommitLog:
+    """
+    Parameters
+    ----------
+    root
+        A local path, or a URL that pyarrow or fsspec understands.
+    scope
+        Whose state it is.
+    partitions
+        How many there are.
+    clock
+        Seconds since 1970.
+    """
+
+    def __init__(
+        self, root: str | Root, scope: Scope, partitions: int, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.root = open_root(root)
+        self.scope = scope
+        self.partitions = partitions
+        self.clock = clock
+        self.directory = scope.directory
+        self._pinned: Pinned | None = None
+        self._runs: dict[str, Run] = {}
+
+    def pin(
+        self,
+        query: Mapping[str, Any],
+        schemas: Mapping[str, pa.Schema],
+        first: bool,
+        layout: Mapping[str, str] | None = None,
+    ) -> None:
+        """Sees to it that the state belongs to this join; at the `first` batch, writes down what does."""
+        now = Pinned.of(self.partitions, query, schemas, layout or {})
+        if self._pinned == now:
+            return
+        path = f"{self.directory}/{PINNED}"
+        before = Pinned.read(self.root, path)
+        if before is None and not first:
+            raise StateError(
+                f"there is no state in {self.root.at(self.directory)}, though earlier batches of the query "
+                "must have left one; set `state` to the path the query was begun with, put the directory "
+                "back from a copy, or start the query anew with a new checkpoint"
+            )
+        if before is None:
+            self.root.create(path, now.to_bytes(), "the description of the join")
+            # Another partition, or another join of that name, may have come first.
+            before = Pinned.read(self.root, path) or now
+        before.check(now, self.root.at(self.directory))
+        self._pinned = now
+
+    def begin(self, run: str, batch: int) -> Start:
+        """What a task of the batch starts from. Refuses a run that another has replaced, and a batch whose
+        predecessor is not complete."""
+        mine = self._run(run) or self._record(run, batch)
+        markers = self.read_markers()
+        latest = max(markers.runs, default=mine)
+        if latest > mine:
+            raise StateError(
+                f"another run of this query ({latest.id}, from batch {latest.first} on) has taken over the "
+                f"state in {self.root.at(self.directory)}; two queries must not share a state. If the "
+                "checkpoint was copied, give the copy a `state` of its own; if the query was started "
+                "twice, stop one"
+            )
+        markers = CommitMarkers(markers.names, {*markers.runs, mine})
+        return Start(Version(batch, run), self._base(batch, markers), markers)
+
+    def read_markers(self) -> CommitMarkers:
+        """The markers that are there now, by one listing, with their runs."""
+        names = self.root.names(f"{self.directory}/{COMMITS}")
+        found = [self._run(run) for name in names if (run := run_of(name)) is not None]
+        return CommitMarkers(names, [run for run in found if run is not None])
+
+    def _base(self, batch: int, markers: CommitMarkers) -> Version | None:
+        if batch == 0:
+            return None
+        missing = markers.missing(batch - 1, self.partitions)
+        if missing:
+            raise StateError(
+                f"{incomplete(batch - 1, missing, self.partitions)}. Either state in "
+                f"{self.root.at(self.directory)} was deleted, or the query was set back further than state "
+                "is kept: put the state back from a copy of that time. Or Spark was not asked for all of "
+                "that batch, and its rows are missing from the windows: have foreachBatch write or persist "
+                "the whole frame, of which first and take run only a part, and start the query anew with a "
+                "new checkpoint"
+            )
+        return markers.version(batch - 1)
+
+    def _run(self, run: str) -> Run | None:
+        """A run that is recorded. Read by name, since a listing may be behind."""
+        if run not in self._runs:
+            path = f"{self.directory}/{COMMITS}/{run_file(run)}"
+            try:
+                data = self.root.read(path).to_pybytes()
+            except FileNotFoundError:
+                return None
+            self._runs[run] = Run.from_bytes(run, data, self.root.at(path))
+        return self._runs[run]
+
+    def _record(self, run: str, batch: int) -> Run:
+        """Writes down that a run begins. All tasks of its first batch may try at once; they write the same
+        batch, and whose number stands does not matter."""
+        number = 1 + max((r.number for r in self.read_markers().runs), default=0)
+        made = Run(number, run, batch)
+        path = f"{self.directory}/{COMMITS}/{made.name}"
+        self.root.create(path, made.to_bytes(), f"the record of run {run}")
+        return self._run(run) or made

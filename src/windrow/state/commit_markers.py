@@ -1,0 +1,90 @@
+"""Commit markers: empty files in `commits/` whose names say what tasks have committed.
+
+    p3.b17.<run>.<time>_<time>             partition 3 committed batch 17, with its newest times
+    p3.b17.<run>.<time>_<time>.n<demand>   the same, with the memory that complete windows would take
+
+One listing shows the markers of all partitions. Every partition takes part in every batch, so a batch is
+complete when all partitions have a marker of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from windrow.state.runs import Run, Version, owner
+
+_MARKER = re.compile(r"p(\d+)\.b(\d+)\.([0-9a-f]+)\.([^.]*)(?:\.n(\d+))?")
+_NONE = "x"
+
+
+@dataclass(frozen=True)
+class CommitMarker:
+    partition: int
+    version: Version
+    times: tuple[int | None, ...]
+    """The newest event time per stream that the partition has seen."""
+    demand: int | None = None
+    """What complete windows would take, where memory is limited."""
+
+    @property
+    def name(self) -> str:
+        times = "_".join(_NONE if t is None else str(t) for t in self.times)
+        demand = "" if self.demand is None else f".n{self.demand}"
+        return f"p{self.partition}.b{self.version.batch}.{self.version.run}.{times}{demand}"
+
+    @classmethod
+    def parse(cls, name: str) -> CommitMarker | None:
+        match = _MARKER.fullmatch(name)
+        if match is None:
+            return None
+        times = tuple(None if t == _NONE else int(t) for t in match[4].split("_") if t)
+        demand = None if match[5] is None else int(match[5])
+        return cls(int(match[1]), Version(int(match[2]), match[3]), times, demand)
+
+
+class CommitMarkers:
+    """The markers of a join and the runs they belong to, as one listing found them."""
+
+    def __init__(self, names: Iterable[str], runs: Iterable[Run]) -> None:
+        self.names = tuple(names)
+        self.runs = tuple(runs)
+        self.committed = [m for m in map(CommitMarker.parse, self.names) if m is not None]
+
+    @property
+    def newest(self) -> int:
+        """The newest batch with a valid marker; -1 if there is none."""
+        return max((m.version.batch for m in self.committed if self.valid(m.version)), default=-1)
+
+    def valid(self, version: Version) -> bool:
+        """Whether no later run has formed the batch again."""
+        return self.version(version.batch) == version
+
+    def version(self, batch: int) -> Version | None:
+        """Which version of the batch is valid, if there is any."""
+        run = owner(self.runs, batch)
+        return None if run is None else Version(batch, run.id)
+
+    def missing(self, batch: int, partitions: int) -> int:
+        """How many partitions have not committed the valid version of the batch."""
+        return partitions - len(self._of(self.version(batch)))
+
+    def times(self, version: Version | None) -> list[int | None]:
+        """Per stream, the newest event time that any partition had seen."""
+        seen = [m.times for m in self._of(version).values()]
+        return [max((t for t in times if t is not None), default=None) for times in zip(*seen, strict=True)]
+
+    def demands(self, version: Version | None) -> dict[int, int]:
+        """Per partition, the memory that its complete windows would take."""
+        return {p: m.demand for p, m in self._of(version).items() if m.demand}
+
+    def _of(self, version: Version | None) -> dict[int, CommitMarker]:
+        # Attempts at a task may differ in their demand; the largest counts, whatever the order of the
+        # listing.
+        own = sorted((m for m in self.committed if m.version == version), key=lambda m: m.demand or 0)
+        return {m.partition: m for m in own}
+
+
+def incomplete(batch: int, missing: int, partitions: int) -> str:
+    return f"batch {batch}: commit markers are missing for {missing} of {partitions} partitions"

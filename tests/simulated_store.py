@@ -1,0 +1,192 @@
+"""A simulated place for states, and a scheduler that decides with a seed who gets to touch it next.
+
+Actors are threads of which one runs at a time. Each operation on a file hands the turn back to the
+scheduler, which may let another actor go on, fail the operation, or kill the actor there for good, as `kill
+-9` would.
+"""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from random import Random
+
+import pyarrow as pa
+
+from windrow.state.filesystem import Commit, Entry, Root, Sink, refused_reads, refused_writes
+
+
+def _locked() -> threading.Lock:
+    """Whoever acquires it waits until another releases it."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
+
+
+class Killed(BaseException):
+    """Nothing catches it, so nothing is put in order."""
+
+
+@dataclass(eq=False)
+class Actor:
+    name: str
+    work: Callable[[], object]
+    turn: threading.Lock = field(default_factory=lambda: _locked())
+    done: bool = False
+    doomed: bool = False
+    failing: bool = False
+    """Its next operation on a file fails."""
+    result: object = None
+    error: BaseException | None = None
+
+
+class Scheduler:
+    """Runs actors by turns. `trace` is the schedule so far."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.trace: list[str] = []
+        self.actors: list[Actor] = []
+        self.now = 1_000_000.0
+        self._main = _locked()
+        self._local = threading.local()
+
+    def spawn(self, name: str, work: Callable[[], object]) -> Actor:
+        actor = Actor(name, work)
+
+        def run() -> None:
+            self._local.actor = actor
+            actor.turn.acquire()
+            try:
+                if actor.doomed:
+                    raise Killed
+                actor.result = work()
+            except BaseException as error:
+                actor.error = error
+            actor.done = True
+            self._main.release()
+
+        threading.Thread(target=run, daemon=True).start()
+        self.actors.append(actor)
+        return actor
+
+    def step(self, operation: str) -> None:
+        """Called by an actor before it touches a file."""
+        actor: Actor | None = getattr(self._local, "actor", None)
+        if actor is None:
+            return  # the test itself looks at the files
+        self.trace.append(f"{actor.name}: {operation}")
+        self._main.release()
+        actor.turn.acquire()
+        if actor.doomed:
+            raise Killed
+        if actor.failing:
+            actor.failing = False
+            self.trace.append(f"{actor.name}: fails")
+            raise OSError(errno.EIO, "simulated")
+
+    def advance(self, actor: Actor) -> None:
+        """Lets it run up to its next operation."""
+        self.now += self.rng.choice([0.0, 0.1, 3.0, 40.0])
+        actor.turn.release()
+        self._main.acquire()
+        if actor.done:
+            self.actors.remove(actor)
+
+    def kill(self, actor: Actor) -> None:
+        if not actor.done:
+            self.trace.append(f"{actor.name}: killed")
+            actor.doomed = True
+            while not actor.done:
+                self.advance(actor)
+
+    def run(self, until: Callable[[], bool]) -> None:
+        """Whoever is chosen goes on, until it is so."""
+        while self.actors and not until():
+            self.advance(self.rng.choice(self.actors))
+
+
+class SimulatedRoot(Root):
+    """Files in memory. On an `eventual` store a listing may lack what was put lately and show what was
+    deleted lately, and two may create one file; but a file that is asked for by name is there."""
+
+    local = True
+
+    def __init__(self, scheduler: Scheduler, eventual: bool) -> None:
+        super().__init__("simulated://states")
+        self.scheduler = scheduler
+        self.eventual = eventual
+        self.files: dict[str, tuple[bytes, float]] = {}
+        self.recent: dict[str, tuple[float, bool]] = {}
+        """When a name appeared or vanished, and whether it was there before."""
+
+    @contextmanager
+    def commit(self, what: str, where: str) -> Iterator[Commit]:
+        pending = _Pending()
+        yield pending
+        with refused_writes(what, self.at(where)):
+            for path, sink in pending.files.items():
+                self._put(path, sink.getvalue().to_pybytes())
+
+    def create(self, path: str, data: bytes, what: str) -> None:
+        with refused_writes(what, self.at(path)):
+            there = path in self.files
+            if self.eventual:
+                self.scheduler.step(f"look for {path}")
+            if not there:
+                self._put(path, data, replace=self.eventual)
+
+    def read(self, path: str) -> pa.Buffer:
+        with refused_reads(self.at(path)):
+            self.scheduler.step(f"read {path}")
+            if path not in self.files:
+                raise FileNotFoundError(path)
+            return pa.py_buffer(self.files[path][0])
+
+    def entries(self, path: str) -> list[Entry]:
+        with refused_reads(self.at(path)):
+            self.scheduler.step(f"list {path}")
+        inside = f"{path}/" if path else ""
+        names: dict[str, Entry] = {}
+        for file in self._listed():
+            if file.startswith(inside):
+                name, _, below = file[len(inside) :].partition("/")
+                data, modified = self.files.get(file, (b"", self.scheduler.now))
+                names[name] = Entry(name, len(data), modified, bool(below))
+        return list(names.values())
+
+    def delete(self, path: str) -> None:
+        self.scheduler.step(f"delete {path}")
+        if path in self.files:
+            del self.files[path]
+            self.recent[path] = (self.scheduler.now, True)
+
+    def _put(self, path: str, data: bytes, replace: bool = True) -> None:
+        self.scheduler.step(f"put {path}")
+        if replace or path not in self.files:
+            self.recent.setdefault(path, (self.scheduler.now, path in self.files))
+            self.files[path] = (data, self.scheduler.now)
+
+    def _listed(self) -> list[str]:
+        if not self.eventual:
+            return list(self.files)
+        behind = self.scheduler.rng.choice([0.0, 0.0, 0.0, 5.0])
+        found = set(self.files)
+        for path, (since, before) in list(self.recent.items()):
+            if since < self.scheduler.now - 60:
+                del self.recent[path]
+            elif since > self.scheduler.now - behind:
+                (found.add if before else found.discard)(path)
+        return sorted(found)
+
+
+class _Pending:
+    def __init__(self) -> None:
+        self.files: dict[str, pa.BufferOutputStream] = {}
+
+    def open(self, path: str) -> Sink:
+        self.files[path] = pa.BufferOutputStream()
+        return self.files[path]
