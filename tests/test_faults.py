@@ -1,5 +1,7 @@
-"""One real fault of each kind, in every run: workers lost, a driver killed, state damaged. --faults has the
-rest."""
+"""One real fault of each kind, in every run: a worker lost, a driver killed, state damaged.
+
+The rest are in `test_faults_*.py` and `test_cluster.py`, with --faults (make soak).
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Every experiment's quick claims hold, and the lab's command line tells the truth about it.
 
 Of each paper, and of each kind (worked examples, a model, streams that run), some experiments are in every
-run. Those that take seconds to confirm figures come with --lab, before `make lab` measures them at full
-size.
+run. Those that take seconds to confirm figures come with --lab, before `make lab` measures them at full size.
 """
 
 import json

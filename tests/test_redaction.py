@@ -53,6 +53,7 @@ SETTINGS = {
     "JAAS": f'kafka.sasl.jaas.config = \'PlainLoginModule required username="u" password="{SECRET}";\'',
     "JAAS alone": f'PlainLoginModule required username="u" password="{SECRET}";',
     "Azure's account key": f"fs.azure.account.key.name.dfs.core.windows.net={SECRET}",
+    "Spark's options": f"Map(url -> h, password -> {SECRET}, truststore.password -> {SECRET})",
     "a command": f"--set streams.a.options.password={SECRET}",
 }
 
