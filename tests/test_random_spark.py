@@ -20,14 +20,14 @@ from spark_tools import spark
 
 TOGETHER = 12
 """Joins in one streaming query."""
-QUIET = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+QUICK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Compiling a plan takes longer than running it over a few rows."""
 
 
 @pytest.fixture(autouse=True)
 def uncompiled() -> Iterator[None]:
-    before = {name: spark().conf.get(name, None) for name in QUIET}
-    for name, value in QUIET.items():
+    before = {name: spark().conf.get(name, None) for name in QUICK}
+    for name, value in QUICK.items():
         spark().conf.set(name, value)
     yield
     for name, value in before.items():
