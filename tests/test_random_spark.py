@@ -51,7 +51,6 @@ def test_random_joins(pytestconfig, tmp_path):
     check(spark_cases(), 36, pytestconfig, tmp_path)
 
 
-@pytest.mark.xfail(strict=True, reason="a partition without rows does not advance, and holds results back")
 def test_counted_rows_that_may_come_late(pytestconfig, tmp_path):
     """Rows wait until their order is certain, in every partition; the last batches only move time on."""
     check(spark_cases(counted=True, held_back=True), 6, pytestconfig, tmp_path)
