@@ -84,8 +84,7 @@ class Task:
     partitions: int
     name: str
     state: str | None
-    layout: dict[str, str] = field(default_factory=dict)
-    """What decides where a row goes, as it is pinned in the state."""
+    layout: dict[str, str] = field(default_factory=dict)  # what decides where rows go
     pool: Pool | None = None
     """Memory it shares with other joins."""
     at_once: int = 1
