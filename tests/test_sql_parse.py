@@ -123,7 +123,8 @@ def test_the_query_is_the_one_written_by_hand():
         {"a": wr.Stream("at", "5 minutes"), "b": wr.Stream("at", "7 rows")},
         "a.k = b.k AND b.v > 10",
         late="10 seconds", idle="1 minute", ahead="2 days", memory="100 rows", shed="fifo",
-        evaluate="every 5 rows", expire="eager", order="low-selectivity", algorithm="general", revise=3, seed=7,
+        evaluate="every 5 rows", expire="eager", order="low-selectivity", algorithm="general",
+        revise=3, seed=7,
     )  # fmt: skip
     assert one(text, functions={}).query == hand
 
