@@ -25,7 +25,7 @@ from windrow.engine.shared.state import capture_group, revive_group
 from windrow.engine.state import capture
 from windrow.errors import DataError, QueryError
 from windrow.model.sharing import Subscription
-from windrow.spark.task import _follow
+from windrow.spark.follow import follow
 
 SECOND = 1_000_000
 SCHEMA = pa.schema({"id": pa.int64(), "ts": pa.timestamp("us"), "k": pa.int64(), "v": pa.float64()})
@@ -68,7 +68,7 @@ def test_remove_and_add_in_one_batch_replaces(at):
     op.handle({"a": rows(rng, 30, 0), "b": rows(rng, 30, 0)})
     when = {} if at is None else {"at": at + 10 * SECOND}
     add = {"name": "x", "within": "1 s", "where": "a.v > 0.5"}
-    assert _follow(op, (json.dumps({**when, "add": add}), json.dumps({**when, "remove": "x"}))) == ()
+    assert follow(op, (json.dumps({**when, "add": add}), json.dumps({**when, "remove": "x"}))) == ()
     since = op.roster.last("x").since
     assert [(m.since, m.until) for m in op.roster if m.name == "x"] == [(None, since), (since, None)]
     out = op.handle({"a": rows(rng, 30, 10), "b": rows(rng, 30, 10)})
@@ -109,7 +109,7 @@ class Partitions:
         told = []
         for p, op in enumerate(self.ops):
             op.advance(dict(zip("ab", reached, strict=True)))
-            told.append(_follow(op, documents))
+            told.append(follow(op, documents))
             if restart:
                 op = self.ops[p] = revive_group(group(), capture_group(op))
             mine = {a: t.filter(pa.array(t["k"].to_numpy() % len(self.ops) == p)) for a, t in data.items()}
@@ -148,10 +148,10 @@ def test_decisions_do_not_depend_on_how_messages_are_cut_into_batches(documents,
     rng = np.random.default_rng(seed)
     calls = [{a: rows(rng, 4, 10 * n) for a in "ab"} for n in range(len(cuts) + 1)]
     whole, cut = group(), group()
-    refused = list(_follow(whole, tuple(numbered)))
+    refused = list(follow(whole, tuple(numbered)))
     found: list[str] = []
     for call, start, end in zip(calls, [0, *cuts], [*cuts, len(numbered)], strict=True):
-        for reason in _follow(cut, tuple(reversed(numbered[start:end]))):
+        for reason in follow(cut, tuple(reversed(numbered[start:end]))):
             found += [] if reason in found else [reason]
         cut.handle(call)
     assert found == refused
@@ -170,7 +170,7 @@ def test_joins_beside_each_other_agree_who_has_a_name():
         ops.append(op)
 
     def send(document: dict[str, Any], refused: str | None = None) -> None:
-        told = {_follow(op, (json.dumps(document),)) for op in ops}
+        told = {follow(op, (json.dumps(document),)) for op in ops}
         assert len(told) == 1
         assert refused in told.pop()[0] if refused else told == {()}
         assert len({json.dumps(op.names.to_json()) for op in ops}) == 1
@@ -228,7 +228,7 @@ def test_poison_is_refused_with_a_short_reason(document, message):
     assert len(str(told.value)) <= REASON_LENGTH + 3
     assert shared.snapshot() == before
     op = group()
-    assert _follow(op, (text,)) == (str(told.value),)
+    assert follow(op, (text,)) == (str(told.value),)
 
 
 def test_there_are_only_so_many_queries(monkeypatch):
@@ -333,7 +333,7 @@ def test_whatever_comes_is_followed_or_refused_and_never_fails(documents):
                 assert len(str(error)) <= REASON_LENGTH + 3
                 assert _state(op) == before
         op.process({"a": rows(rng, 20, 10), "b": rows(rng, 20, 10)})
-    _follow(group(), tuple(documents))
+    follow(group(), tuple(documents))
 
 
 def _state(op: Any) -> str:

@@ -26,7 +26,6 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from windrow.engine.control import in_order, short
 from windrow.engine.operator import Operator
 from windrow.engine.output import CLUSTER, WEIGHT
 from windrow.engine.rows import event_times
@@ -36,6 +35,7 @@ from windrow.model.predicate import Word
 from windrow.model.query import Query
 from windrow.spark.account import Account
 from windrow.spark.arrivals import Arrived, gather
+from windrow.spark.follow import follow
 from windrow.spark.hot_keys import hottest
 from windrow.spark.metrics import COLUMN, QueryMetrics
 from windrow.spark.microbatch import MicroBatch, micro_batch
@@ -49,8 +49,6 @@ ROWS_PER_BATCH = 32_768
 BYTES_PER_BATCH = 16 << 20
 OPERATORS_HELD = 4
 LEDGERS_HELD = 16
-REASONS_TOLD = 20
-"""Of control messages refused in a batch: metrics must stay small."""
 TELLERS = 2
 """Partitions that tell in a batch what they have learned."""
 
@@ -130,7 +128,7 @@ class Task:
             return
         operator = self._fresh()
         limit = self._share(operator, arrived.partition, {}, self.query.limit)
-        rejected = _follow(operator, arrived.documents)
+        rejected = follow(operator, arrived.documents)
         before, counted = operator.measure(), self._counted(operator, arrived)
         watched = self._watch(operator)
         began = time.perf_counter()
@@ -177,7 +175,7 @@ class Task:
         operator.advance(dict(zip(self.query.aliases, reached, strict=False)))
         needs = marks.needs(now.batch)
         limit = self._share(operator, arrived.partition, needs, self._pooled(scope))
-        rejected = _follow(operator, arrived.documents)
+        rejected = follow(operator, arrived.documents)
         counted = self._counted(operator, arrived)
         operator.set_aside({self.query.aliases[s]: count for s, (count, _) in arrived.ahead.items()})
         found = time.perf_counter()
@@ -379,19 +377,6 @@ class Task:
 def _less(allowed: float | None, elsewhere: float) -> float | None:
     """What is left for processing, when reading the rows and keeping the windows take so much."""
     return None if allowed is None else allowed - elsewhere
-
-
-def _follow(operator: Operator, documents: tuple[str, ...]) -> tuple[str, ...]:
-    """Applies control messages; returns why some were refused. They are in Spark's offset log, so one that
-    failed the task would fail it after every restart: whatever goes wrong is a refusal."""
-    rejected: dict[str, None] = {}
-    for document in in_order(documents):
-        try:
-            operator.control(document)
-        except Exception as error:
-            if len(rejected) < REASONS_TOLD:
-                rejected[short(str(error))] = None
-    return tuple(rejected)
 
 
 def rows_at_once(results: pa.Table | pa.RecordBatch) -> int:
