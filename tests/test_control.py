@@ -19,10 +19,13 @@ from shared_cases import ids_in_order
 from windrow.engine.control import EXPRESSION_DEPTH, MESSAGE_BYTES, REASON_LENGTH, in_order
 from windrow.engine.shared import roster
 from windrow.engine.shared.group import GroupOperator
+from windrow.engine.shared.names import Names
+from windrow.engine.shared.siblings import Sibling
+from windrow.engine.shared.state import capture_group, revive_group
 from windrow.engine.state import capture
-from windrow.errors import QueryError
+from windrow.errors import DataError, QueryError
 from windrow.model.sharing import Subscription
-from windrow.spark.task import _follow
+from windrow.spark.follow import follow
 
 SECOND = 1_000_000
 SCHEMA = pa.schema({"id": pa.int64(), "ts": pa.timestamp("us"), "k": pa.int64(), "v": pa.float64()})
@@ -65,7 +68,7 @@ def test_remove_and_add_in_one_batch_replaces(at):
     op.handle({"a": rows(rng, 30, 0), "b": rows(rng, 30, 0)})
     when = {} if at is None else {"at": at + 10 * SECOND}
     add = {"name": "x", "within": "1 s", "where": "a.v > 0.5"}
-    assert _follow(op, (json.dumps({**when, "add": add}), json.dumps({**when, "remove": "x"}))) == ()
+    assert follow(op, (json.dumps({**when, "add": add}), json.dumps({**when, "remove": "x"}))) == ()
     since = op.roster.last("x").since
     assert [(m.since, m.until) for m in op.roster if m.name == "x"] == [(None, since), (since, None)]
     out = op.handle({"a": rows(rng, 30, 10), "b": rows(rng, 30, 10)})
@@ -106,7 +109,9 @@ class Partitions:
         told = []
         for p, op in enumerate(self.ops):
             op.advance(dict(zip("ab", reached, strict=True)))
-            told.append(_follow(op, documents))
+            told.append(follow(op, documents))
+            if restart:
+                op = self.ops[p] = revive_group(group(), capture_group(op))
             mine = {a: t.filter(pa.array(t["k"].to_numpy() % len(self.ops) == p)) for a, t in data.items()}
             for name, table in op.handle(mine).items():
                 self.results.update((name, *pair) for pair in ids_in_order(table))
@@ -130,7 +135,8 @@ def test_every_partition_decides_alike_and_results_do_not_depend_on_their_number
     for call, documents in zip(calls, batches, strict=True):
         shuffled = list(documents)
         rng.shuffle(shuffled)
-        assert one.batch(call, tuple(documents), False) == many.batch(call, tuple(shuffled), False)
+        restart = bool(rng.integers(0, 2))
+        assert one.batch(call, tuple(documents), False) == many.batch(call, tuple(shuffled), restart)
     assert one.results == many.results
 
 
@@ -142,14 +148,43 @@ def test_decisions_do_not_depend_on_how_messages_are_cut_into_batches(documents,
     rng = np.random.default_rng(seed)
     calls = [{a: rows(rng, 4, 10 * n) for a in "ab"} for n in range(len(cuts) + 1)]
     whole, cut = group(), group()
-    refused = list(_follow(whole, tuple(numbered)))
+    refused = list(follow(whole, tuple(numbered)))
     found: list[str] = []
     for call, start, end in zip(calls, [0, *cuts], [*cuts, len(numbered)], strict=True):
-        for reason in _follow(cut, tuple(reversed(numbered[start:end]))):
+        for reason in follow(cut, tuple(reversed(numbered[start:end]))):
             found += [] if reason in found else [reason]
         cut.handle(call)
     assert found == refused
     assert cut.names.to_json() == whole.names.to_json()
+
+
+def test_joins_beside_each_other_agree_who_has_a_name():
+    """What one refuses, the others must not take for accepted."""
+    likes = {"x": query(), "y": query(late="1 s")}
+    schemas = dict.fromkeys("ab", SCHEMA)
+    ops = []
+    for number, (name, like) in enumerate(likes.items()):
+        op = GroupOperator({name: Subscription(like), f"{name}2": Subscription(like)}, schemas=schemas)
+        op.siblings, op.number = tuple(Sibling(q, schemas) for q in likes.values()), number
+        op.names = Names([["x", "x2"], ["y", "y2"]])
+        ops.append(op)
+
+    def send(document: dict[str, Any], refused: str | None = None) -> None:
+        told = {follow(op, (json.dumps(document),)) for op in ops}
+        assert len(told) == 1
+        assert refused in told.pop()[0] if refused else told == {()}
+        assert len({json.dumps(op.names.to_json()) for op in ops}) == 1
+
+    new = {"name": "n", "within": "1 s"}
+    send({"add": new}, "say which with 'like'")
+    send({"add": {**new, "like": "x", "where": "a.nothing > 1"}}, "column 'nothing'")
+    send({"at": 5, "add": {**new, "like": "y"}})
+    send({"add": {**new, "like": "x"}}, "there is a query 'n' already")
+    send({"at": 9, "remove": "n"})
+    send({"at": 8, "add": {**new, "like": "x"}}, "there is a query 'n' until")
+    send({"at": 9, "add": {**new, "like": "x"}})
+    send({"event_time": {"c": 9}}, "unknown stream 'c'")
+    assert [[m.name for m in op.roster] for op in ops] == [["x", "x2", "n"], ["y", "y2", "n"]]
 
 
 # --- Nothing they can break ------------------------------------------------------------------------------
@@ -193,7 +228,7 @@ def test_poison_is_refused_with_a_short_reason(document, message):
     assert len(str(told.value)) <= REASON_LENGTH + 3
     assert shared.snapshot() == before
     op = group()
-    assert _follow(op, (text,)) == (str(told.value),)
+    assert follow(op, (text,)) == (str(told.value),)
 
 
 def test_there_are_only_so_many_queries(monkeypatch):
@@ -203,6 +238,25 @@ def test_there_are_only_so_many_queries(monkeypatch):
         op.control({"add": {"name": f"q{n}", "within": f"{n + 1} s"}})
     with pytest.raises(QueryError, match="at most 5 queries"):
         op.control({"add": ADD})
+
+
+def test_an_added_query_whose_expression_fails_costs_no_one_else_anything():
+    def picky(values: pa.Array) -> pa.Array:
+        if any(v > 0.9 for v in values.to_pylist()):
+            raise ValueError("more than it takes")
+        return pa.array([True] * len(values))
+
+    asked = query(functions={"picky": wr.Function(picky, pa.bool_(), vectorized=True)})
+    for added in ({"where": "picky(a.v)"}, {"select": ["a.id", "picky(b.v) as p"]}):
+        op = GroupOperator({"x": Subscription(asked)}, schemas=dict.fromkeys("ab", SCHEMA))
+        op.control({"add": {**ADD, **added}})
+        rng = np.random.default_rng(1)
+        data = {"a": rows(rng, 40, 0), "b": rows(rng, 40, 0)}
+        out = op.handle(data)
+        assert out["n"].num_rows == 0 < out["x"].num_rows
+        assert "more than it takes" in op.rejected[0]
+        with pytest.raises(DataError, match="more than it takes"):
+            len(wr.SharedOperator({"n": Subscription(asked, **added)}).process(data)["n"])
 
 
 VALID = [
@@ -279,7 +333,7 @@ def test_whatever_comes_is_followed_or_refused_and_never_fails(documents):
                 assert len(str(error)) <= REASON_LENGTH + 3
                 assert _state(op) == before
         op.process({"a": rows(rng, 20, 10), "b": rows(rng, 20, 10)})
-    _follow(group(), tuple(documents))
+    follow(group(), tuple(documents))
 
 
 def _state(op: Any) -> str:

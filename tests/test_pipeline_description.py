@@ -77,9 +77,11 @@ def test_settings_can_be_replaced(file, tmp_path, monkeypatch):
         "run.trigger=available now",
         "streams.a.path=data/x",
         "sink.options.k=true",
+        "join.ahead=unlimited",
     ]
     pipeline = read_pipeline(file, changes)
     assert pipeline.partitions == 8
+    assert pipeline.query.head_start is None and read_pipeline(file).query.head_start == 86_400_000_000
     assert pipeline.run.trigger.kind == "available now"
     assert pipeline.sources[0].path == str(Path("/data/x").resolve())
     assert pipeline.sink.options == {"k": "true"}

@@ -263,6 +263,24 @@ def test_a_query_that_is_over_gets_what_was_carried_over(at, still):
     assert sorted(flat(got)) == sorted(flat(want) + flat(after if at is None else after[3:]))
 
 
+def test_a_name_taken_again_with_other_columns_has_those_of_both():
+    op = wr.SharedOperator(
+        {"x": wr.Subscription(query("5 s"), select=["a.id", "b.v as w"]), "y": query("5 s")}
+    )
+    op.process({"a": rows(1, 50), "b": rows(2, 50)})
+    op.remove("x", at=90 * SECOND)
+    op.add("x", wr.Subscription(query("1 s"), select=["a.id", "b.id as other"]), at=90 * SECOND)
+    out = op.process({"a": rows(3, 50, 60), "b": rows(4, 50, 60)})
+    assert out["x"].column_names == ["id", "w", "other"]
+    both = [
+        (w is None, other is None)
+        for w, other in zip(out["x"]["w"].to_pylist(), out["x"]["other"].to_pylist(), strict=True)
+    ]
+    assert set(both) == {(False, True), (True, False)} and both == sorted(both)
+    wide = sum(t < 90 * SECOND for t in newest_in_order(out["y"]))
+    assert both.count((False, True)) == wide
+
+
 def newest_of(table: pa.Table) -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(newest_in_order(table), pa.int64())])
 

@@ -116,14 +116,15 @@ def test_what_is_printed_reads_as_the_same(name):
 
 def test_the_query_is_the_one_written_by_hand():
     text = """SELECT a.x FROM s a [RANGE 5 MINUTES], t b [ROWS 7] WHERE a.k = b.k AND b.v > 10
-        WITH (late = '10 seconds', idle = '1 minute', memory = '100 rows', shed = fifo,
+        WITH (late = '10 seconds', idle = '1 minute', ahead = '2 days', memory = '100 rows', shed = fifo,
               evaluate = 'every 5 rows', expire = eager, order = 'low-selectivity', algorithm = 'general',
               revise = 3, seed = 7)"""
     hand = wr.Query(
         {"a": wr.Stream("at", "5 minutes"), "b": wr.Stream("at", "7 rows")},
         "a.k = b.k AND b.v > 10",
-        late="10 seconds", idle="1 minute", memory="100 rows", shed="fifo", evaluate="every 5 rows",
-        expire="eager", order="low-selectivity", algorithm="general", revise=3, seed=7,
+        late="10 seconds", idle="1 minute", ahead="2 days", memory="100 rows", shed="fifo",
+        evaluate="every 5 rows", expire="eager", order="low-selectivity", algorithm="general",
+        revise=3, seed=7,
     )  # fmt: skip
     assert one(text, functions={}).query == hand
 

@@ -15,20 +15,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine.control import SetBack, read_control, refusing
 from windrow.engine.controller import Controller
 from windrow.engine.expiry import Expiry
-from windrow.engine.frontier import Frontier, horizons
+from windrow.engine.frontier import Frontier
 from windrow.engine.join import Arrivals, Join
 from windrow.engine.knowing import knowledge
 from windrow.engine.quanta import Cutter, cut, pace_under_limit, rows_worth_a_quantum
 from windrow.engine.rows import LeftOut, as_batch, check_time_column, plain_schema, same_schema, timed
-from windrow.engine.setback import turn_clocks_back
 from windrow.engine.snapshot import pack, unpack
 from windrow.engine.state import capture, revive
+from windrow.engine.steering import apply, turn_clocks_back
 from windrow.engine.tally import Tally
 from windrow.engine.timekeeper import TimeKeeper
-from windrow.engine.waiting import Waiting, tell_of_room
+from windrow.engine.waiting import Waiting, expire_waiting, tell_of_room
 from windrow.errors import DataError, QueryError, StateError, unknown
 from windrow.kernels.notice import announce_compilation
 from windrow.model.interval import Interval
@@ -116,7 +115,7 @@ class Operator:
         self._open()
         self._admit(batches, now)
         if self._join is None:
-            self._expire_waiting()
+            self._tally.expired(expire_waiting(self._waiting, self.query, self._frontier, self._schemas))
             tell_of_room(self._waiting, self.query, self._schemas)
         return self._table(self._run(final=False, seconds=seconds))
 
@@ -215,37 +214,22 @@ class Operator:
         document
             A mapping, or JSON: {"at": "2026-01-31T12:00:00Z", "importance": {"b": "b.price * 2"}}. `at` is an
             event time, as text or in microseconds since 1970; `importance` is as in `Importance(by=...)`.
-            Or {"event_time": {"b": "2026-01-31T12:00:00Z"}}: see `set_back`. One that is refused (QueryError)
-            changes nothing.
+            Or {"event_time": {"b": "2026-01-31T12:00:00Z"}}: see `set_back`. What is refused changes nothing.
         """
         self._check_whole()
-        change = read_control(document)
-        with refusing():
-            if isinstance(change, SetBack):
-                for alias in change.times:
-                    if alias not in self._number:
-                        raise QueryError(f"control: event_time: {unknown('stream', alias, self._number)}")
-                self.set_back(change.times)
-                return
-            shedder = self._join.shedder if self._join else None
-            if shedder is None:
-                raise QueryError("control: importance matters under a memory limit; this query has none")
-            shedder.ranking.change(change.at, change.importance)
+        apply(self, document)
 
     def set_back(self, times: Mapping[str, int]) -> None:
         """Streams go on from these event times (microseconds since 1970), where a wrong row has pushed them
         further: rows from there on, less `late`, are taken again.
 
         It brings nothing back: rows that were left out as late, and rows of other streams that have expired,
-        stay gone. Rows later than the time stay in their windows. A stream that has not come so far is left
-        as it is.
+        stay gone. Rows later than the time stay. A stream that has not come so far is left as it is.
         """
         self._check_whole()
         for alias, time in times.items():
             self._frontier.set_back(self._stream(alias), time)
-        newest = self._frontier.newest_of_all
-        if newest is not None:
-            turn_clocks_back(self, newest)
+        turn_clocks_back(self)
 
     def snapshot(self) -> bytes:
         """Everything the operator knows, as bytes for `restore`."""
@@ -361,19 +345,6 @@ class Operator:
         if self._expiry.due(earliest, self._tally.rows_evaluated(self._join)):
             self._tally.expired(self._expiry.run(self._join, earliest, self._seq))
 
-    def _expire_waiting(self) -> None:
-        """Rows that wait for the first sight of a stream go as they would from a window: when `idle` says
-        that stream can no longer bring anything to match them."""
-        streams = range(len(self._waiting))
-        spans = [s.window.size if s.window.is_time else None for s in self.query.streams.values()]
-        if self.query.idleness is None or self.query.counts_rows:
-            return
-        gone = [0 for _ in streams]
-        for s, horizon in enumerate(horizons([self._frontier.earliest(s) for s in streams], spans)):
-            if horizon is not None and len(self._waiting[s]):
-                gone[s] = len(self._waiting[s].release(horizon, self._schemas[s])[0])
-        self._tally.expired(gone)
-
     def _timed(
         self, keeper: TimeKeeper, arrivals: Sequence[Arrivals], at: Sequence[int], seconds: float | None
     ) -> Iterator[list[int]]:
@@ -416,11 +387,8 @@ class Operator:
             if pace.rows:
                 # Rows of one time have their order too.
                 return cut([a.seq for a in arrivals if a.seq is not None], pace, None)
-        return cut([a.rows.ts for a in arrivals], pace, self._shortest())
-
-    def _shortest(self) -> int | None:
         spans = [s.window.size for s in self.query.streams.values() if s.window.is_time]
-        return min(spans, default=None)
+        return cut([a.rows.ts for a in arrivals], pace, min(spans, default=None))
 
     def _table(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
         if self._join is None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.frontier import Frontier, horizons
 from windrow.model.limit import MemoryLimit
 from windrow.model.query import Query
 
@@ -50,6 +51,21 @@ class Waiting:
         count = len(ts) if before is None else int(np.searchsorted(ts, before, side="left"))
         self.parts = [(ts[count:], rows.slice(count), calls[count:])] if count < len(ts) else []
         return ts[:count], rows.slice(0, count), calls[:count]
+
+
+def expire_waiting(
+    waiting: Sequence[Waiting], query: Query, frontier: Frontier, schemas: Sequence[pa.Schema | None]
+) -> list[int]:
+    """Rows that wait for the first sight of a stream go as they would from a window: when `idle` says that
+    stream can no longer bring anything to match them. Returns how many went, per stream."""
+    gone = [0 for _ in waiting]
+    if query.idleness is None or query.counts_rows:
+        return gone
+    spans = [s.window.size if s.window.is_time else None for s in query.streams.values()]
+    for s, horizon in enumerate(horizons([frontier.earliest(s) for s in range(len(waiting))], spans)):
+        if horizon is not None and len(waiting[s]):
+            gone[s] = len(waiting[s].release(horizon, schemas[s])[0])
+    return gone
 
 
 def tell_of_room(waiting: Sequence[Waiting], query: Query, schemas: Sequence[pa.Schema | None]) -> None:

@@ -39,8 +39,7 @@ const Panels = (() => {
 
   const LOSSES = [
     ["shed for memory", "shed", 2], ["dropped for time", "dropped", 7], ["late", "late", 4],
-    ["too far ahead", "ahead", 6],
-    ["without a time", "untimed", 8], ["results too late", "results_late", 5],
+    ["too far ahead", "ahead", 6], ["without a time", "untimed", 8], ["results too late", "results_late", 5],
   ];
   const losses = (join) => LOSSES.filter(([, name]) => join.total[name] > 0);
 

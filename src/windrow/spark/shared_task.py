@@ -25,8 +25,9 @@ from windrow.errors import QueryError, unknown
 from windrow.model.sharing import Subscription
 from windrow.model.units import SECOND, parse_duration
 from windrow.spark.arrivals import Arrived
+from windrow.spark.follow import REASONS_TOLD
 from windrow.spark.metrics import COLUMN, QueryMetrics
-from windrow.spark.task import REASONS_TOLD, Task, rows_at_once
+from windrow.spark.task import Task, rows_at_once
 
 QUERY = "query"
 """The column that says whose result it is. A worker names all queries that get a result and hands it over

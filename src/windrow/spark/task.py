@@ -23,7 +23,6 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from windrow.engine.control import in_order, short
 from windrow.engine.operator import Operator
 from windrow.engine.output import CLUSTER, WEIGHT
 from windrow.engine.rows import event_times
@@ -34,6 +33,7 @@ from windrow.model.predicate import Word
 from windrow.model.query import Query
 from windrow.spark.account import Account
 from windrow.spark.arrivals import Arrived, gather
+from windrow.spark.follow import follow
 from windrow.spark.hot_keys import hottest
 from windrow.spark.metrics import COLUMN, QueryMetrics
 from windrow.spark.microbatch import MicroBatch, micro_batch
@@ -45,8 +45,6 @@ from windrow.state.layout import Scope
 
 ROWS_PER_BATCH = 32_768
 BYTES_PER_BATCH = 16 << 20
-REASONS_TOLD = 20
-"""Of control messages refused in a batch: metrics must stay small."""
 TELLERS = 2
 """Partitions that tell in a batch what they have learned."""
 
@@ -115,7 +113,7 @@ class Task:
             return
         operator = self._fresh()
         limit = self._share(operator, arrived.partition, {}, self.query.limit)
-        rejected = _follow(operator, arrived.documents)
+        rejected = follow(operator, arrived.documents)
         before, counted = operator.measure(), self._counted(operator, arrived)
         watched = self._watch(operator)
         began = time.perf_counter()
@@ -158,7 +156,7 @@ class Task:
         operator.advance(dict(zip(self.query.aliases, start.times, strict=False)))
         demands = start.demands
         limit = self._share(operator, arrived.partition, demands, self._pooled(scope))
-        rejected = _follow(operator, arrived.documents)
+        rejected = follow(operator, arrived.documents)
         counted = self._counted(operator, arrived)
         operator.set_aside({self.query.aliases[s]: count for s, (count, _) in arrived.ahead.items()})
         found = time.perf_counter()
@@ -342,19 +340,6 @@ class Task:
 def _less(allowed: float | None, elsewhere: float) -> float | None:
     """What is left for processing, when reading the rows and keeping the windows take so much."""
     return None if allowed is None else allowed - elsewhere
-
-
-def _follow(operator: Operator, documents: tuple[str, ...]) -> tuple[str, ...]:
-    """Applies control messages; returns why some were refused. They are in Spark's offset log, so one that
-    failed the task would fail it after every restart: whatever goes wrong is a refusal."""
-    rejected: dict[str, None] = {}
-    for document in in_order(documents):
-        try:
-            operator.control(document)
-        except Exception as error:
-            if len(rejected) < REASONS_TOLD:
-                rejected[short(str(error))] = None
-    return tuple(rejected)
 
 
 def rows_at_once(results: pa.Table | pa.RecordBatch) -> int:
