@@ -28,6 +28,7 @@ from windrow.shed.monitor import WATCH, Monitor, Watched
 from windrow.shed.needs import Needs
 from windrow.shed.outlook import Outlook, outlook
 from windrow.shed.ranking import Ranking, Room, Selection
+from windrow.shed.recall import UNKNOWN
 from windrow.shed.registry import make_ranking
 from windrow.shed.view import LESSON, Found, Notes, View
 
@@ -303,10 +304,12 @@ class Shedder:
 
     # -- what it tells ------------------------------------------------------------------------------
 
-    def quality(self, join: Join) -> Quality:
+    def quality(self, join: Join, results: int) -> Quality:
+        """Of so many results."""
         if self.monitor is None:
-            lost = sum(self.shed) > 0 or self.ranking.samples
-            known = Quality(float("nan"), 0.0, 1.0) if lost else Quality(1.0, 1.0, 1.0)
+            known = Quality(1.0, 1.0, 1.0, found=float(results), true=float(results))
+            if sum(self.shed) > 0:
+                known = replace(known, recall=float("nan"), low=0.0, unit=UNKNOWN)
         else:
             sums = self.monitor.results
             told = (sums.found, sums.true, float(sums.variance.sum()), self.monitor.unit)
