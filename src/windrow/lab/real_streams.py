@@ -33,7 +33,7 @@ def weather(days: float = 7, start: float = 150) -> Trace:
     return _trace(streams, 6 * HOUR, (start * DAY, (start + days) * DAY))
 
 
-def aircraft(days: float = 28, start: float = 150) -> Trace:
+def aircraft(days: float = 42, start: float = 150) -> Trace:
     """Aircraft that left all three airports of New York within a week (`examples/aircraft.py`): three
     streams, and most rows find nothing."""
     flights = _nycflights("flights.csv.zip", "flights.csv")
@@ -61,7 +61,7 @@ def contacts(rows: int = 10_000) -> Trace:
     )
 
 
-def purchases(days: float = 120) -> Trace:
+def purchases(days: float = 180) -> Trace:
     """Purchases of a shop for music (CDNOW): customers who bought one disc and, within 60 days, several."""
     text = read("Lifetimes", "0.11.3", "lifetimes/datasets/CDNOW_master.txt").decode().split()
     customer, date, discs, _ = np.array(text[4:]).reshape(-1, 4).T
