@@ -58,7 +58,8 @@ def test_what_was_not_seen_may_still_be_lost():
     nothing = Account(8, 1)
     nothing.haunted(np.ones(50), Haunted(np.ones(50), np.zeros(50, int), []), np.full(8, 10.0))
     assert nothing.recall(1.0) == (1.0, 1.0, 1.0)
-    assert nothing.recall(10.0)[0] == 1.0 and nothing.recall(10.0)[1] < 0.8
+    # Nor is it told for certain that nothing was.
+    assert 0.8 < nothing.recall(10.0)[0] < 1.0 and nothing.recall(10.0)[1] < 0.8
 
 
 def test_more_ghosts_tell_more():
@@ -69,5 +70,5 @@ def test_more_ghosts_tell_more():
     assert recall_interval(7, 7, 0) == recall_interval(0, 0, 0) == (1.0, 1.0, 1.0)
     # Where hardly anything was looked at, to have seen nothing missed says little.
     estimate, low, high = recall_interval(7, 7, 0, unit=500)
-    assert (estimate, high) == (1.0, 1.0) and low < 0.05
+    assert low < estimate < high == 1.0 and low < 0.05
     assert math.isnan(recall_interval(0, 0, 0, unit=500)[0])

@@ -17,7 +17,7 @@ import pyarrow as pa
 from windrow.engine.explanation import Explanation, SharedExplanation
 from windrow.engine.join import Join
 from windrow.engine.operator import Operator
-from windrow.engine.rehearsal import PATIENCE, Rehearsed, rehearse
+from windrow.engine.rehearsal import LONG, PATIENCE, Rehearsed, rehearse, tried
 from windrow.engine.shared.grouping import base_query, group
 from windrow.engine.shared.ladder import Ladder
 from windrow.engine.stated import Stated, check_rates
@@ -132,7 +132,17 @@ def explain_sample(
     check_rates(query, rates or {})
     operator, rehearsed = rehearse(query, data, tell, patience)
     found = _of_operator(operator, rehearsed, rates or {}, _Calls(every, partitions), query)
+    if found.recall is not None and query.algorithm == "eager" and rehearsed.windows >= LONG:
+        # At other rates the same part of the memory is taken to leave the same part of the results.
+        faster = sum(found.plan.rates) * rehearsed.span / sum(rehearsed.rows.values())
+        sampled = query if query.limit is None else replace(query, memory=_scaled(query.limit, 1 / faster))
+        recall = tried(sampled, rehearsed, float(found.recall.memory[-1]) / faster, patience)
+        found = replace(found, recall=found.recall.through({m * faster: r for m, r in recall.items()}))
     return replace(found, query=query, limit=query.limit)
+
+
+def _scaled(limit: MemoryLimit, by: float) -> MemoryLimit:
+    return MemoryLimit(limit.kind, max(1, round(limit.size * by)))
 
 
 class _Calls:
@@ -197,15 +207,20 @@ def _of_operator(
         join.install(plan)
     row_bytes = tuple(window.nbytes_shrunk / max(len(window), 1) for window in join.windows)
     exact = max(1.0, sum(rows * size for rows, size in zip(plan.rows, row_bytes, strict=True)))
-    recall, split = None, None
+    recall, split, binds = None, None, None
     shedder = join.shedder if operator._tally.evaluations else None
-    outlook = None if shedder is None else shedder.outlook(join, None if rehearsed is None else plan.rates)
+    faster = 1.0
+    if rehearsed is not None:
+        faster = sum(plan.rates) / max(sum(measured), 1e-300)
+    outlook = None
+    if shedder is not None:
+        outlook = shedder.outlook(join, None if rehearsed is None else plan.rates, faster)
     if shedder is not None and outlook is not None:
         recall = outlook.curve(shedder.limit.kind)
         if recall.unit == "bytes":
             exact = max(1.0, float(recall.memory[-1]))
         if query.limit is not None:
-            split = outlook.divided(float(query.limit.size))
+            split, binds = outlook.divided(float(query.limit.size)), outlook.binding(float(query.limit.size))
     time, throttle = None, None
     model = _model(join)
     if model is not None:
@@ -226,6 +241,7 @@ def _of_operator(
         query=query,
         row_bytes=row_bytes,
         split=split,
+        binds=binds,
         time=time,
         throttle=throttle,
         learned_from=rehearsed,

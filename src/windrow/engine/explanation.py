@@ -33,6 +33,9 @@ class Explanation:
     """What a row of each stream takes in its window."""
     split: tuple[float, ...] | None = None
     """What each stream gets of the memory, in the unit of `recall`."""
+    binds: float | None = None
+    """The share of time in which whole windows would take more than the limit; None where that is not
+    known."""
     time: TimeCurve | None = None
     """Recall against work, and against time where rows were timed."""
     throttle: float | None = None
@@ -76,7 +79,8 @@ class Explanation:
         if self.recall is not None:
             lines += ["Recall against memory:", *_indented(str(self.recall))]
             if self.expected_recall is not None:
-                lines.append(f"  {self.limit} give about {100 * self.expected_recall:.3g} %")
+                when = "" if self.binds is None else f"; the limit binds {100 * self.binds:.3g} % of the time"
+                lines.append(f"  {self.limit} give about {100 * self.expected_recall:.3g} %{when}")
             if self.split is not None and self.limit is not None:
                 lines.append(f"  divided: {self._divided()}")
         if self.time is not None:

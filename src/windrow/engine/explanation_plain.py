@@ -56,6 +56,7 @@ def plain(e: Explanation) -> dict[str, Any]:
             "bytes_per_second": e.bytes_per_second,
             "limit": None if e.limit is None else {e.limit.kind: e.limit.size},
             "recall": e.expected_recall,
+            "binds": e.binds,
             "split": None if e.split is None else dict(zip(plan.aliases, e.split, strict=True)),
             "curve": None
             if e.recall is None

@@ -22,7 +22,7 @@ def quality(join: Join, results: int, let_in: float) -> Quality:
     dropped because a buffer was full."""
     known = replace(EXACT, found=float(results), true=float(results))
     if join.shedder is not None:
-        known = join.shedder.quality(join)
+        known = join.shedder.quality(join, results)
     if isinstance(join.saver, Harvester):
         known = _harvested(known, join.saver, any(join.conserved))
     elif isinstance(join.saver, Dropper):

@@ -3,12 +3,14 @@
 So that the models of memory and time are learned, it runs under limits that it cannot reach. Rows are taken
 in the order of their times, up to the time where the first of the samples ends; a join that finds too much is
 stopped after a while, and what was learned until then counts.
-"""
+
+What less memory would leave is then tried: the same rows again, under the query's own policy and a few
+limits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from time import perf_counter
 
@@ -31,7 +33,12 @@ PARTS = 48
 WARM = 4
 """The first calls, in which windows fill and kernels load."""
 PATIENCE = 20.0
-"""Seconds a rehearsal takes at most, about."""
+"""Seconds a rehearsal takes at most, about; and so many again what is tried after it."""
+TRIED = (0.25, 0.5, 0.1)
+"""Limits that are tried besides the query's own, as parts of the most that whole windows held."""
+LONG = 4.0
+"""Windows a sample must cover for limits to be tried on it: in a shorter one learning would be most of it,
+and models foretell better what comes later."""
 _NEVER = Deadline(micros=10**15)
 _MODELLED = (Age, Auto, Frequency)
 """Policies that tell the recall to expect of how much memory."""
@@ -54,6 +61,11 @@ class Rehearsed:
     """Whether time sufficed for all of them."""
     short: tuple[str, ...] = ()
     """Streams whose windows are longer than the sample."""
+    sample: Sample | None = field(default=None, repr=False, compare=False)
+    found: tuple[int, ...] = ()
+    """Results after each call."""
+    windows: float = 0.0
+    """How many of the longest window the sample covers."""
 
     def __str__(self) -> str:
         told = ", ".join(f"{rows:,} rows of {alias}" for alias, rows in self.rows.items())
@@ -68,6 +80,50 @@ class Rehearsed:
                 "find is not known"
             )
         return text
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Rows by alias in the order of their times, up to where the first stream ends, and the calls they come
+    in."""
+
+    tables: Mapping[str, pa.Table]
+    times: Mapping[str, Array]
+    edges: Array
+
+    @classmethod
+    def of(cls, query: Query, data: Mapping[str, pa.Table | pa.RecordBatch]) -> Sample:
+        """From rows by alias, in any order."""
+        tables, times = _sorted(query, data)
+        end = min(int(t[-1]) for t in times.values())
+        used = {alias: int(np.searchsorted(t, end, side="right")) for alias, t in times.items()}
+        if not all(used.values()):
+            told = ", ".join(f"{a} {_clock(int(t[0]))} to {_clock(int(t[-1]))}" for a, t in times.items())
+            raise QueryError(f"sample: the streams do not meet in time: {told}; state rates instead")
+        total = sum(used.values())
+        everything = np.sort(np.concatenate([t[: used[a]] for a, t in times.items()]))
+        return cls(tables, times, np.unique(everything[np.linspace(0, total - 1, PARTS + 1).astype(int)[1:]]))
+
+    def run(
+        self, query: Query, patience: float, tell: Callable[[int, int], None] = lambda done, of: None
+    ) -> tuple[Operator, list[int]]:
+        """The query over these rows, for so many seconds, about; and its results after each call."""
+        operator = Operator(query, {alias: table.schema for alias, table in self.tables.items()})
+        began, at, found = perf_counter(), dict.fromkeys(self.tables, 0), [0]
+        total = sum(self.upto(self.edges[-1]).values())
+        for number, edge in enumerate(self.edges):
+            upto = self.upto(edge)
+            parts = {a: table.slice(at[a], upto[a] - at[a]) for a, table in self.tables.items()}
+            found.append(found[-1] + operator.process(parts).num_rows)
+            at = upto
+            tell(sum(upto.values()), total)
+            if number >= WARM and perf_counter() - began > patience:
+                break
+        return operator, found[1:]
+
+    def upto(self, edge: int) -> dict[str, int]:
+        """Rows by alias that come until then."""
+        return {a: int(np.searchsorted(t, edge, side="right")) for a, t in self.times.items()}
 
 
 def rehearse(
@@ -85,37 +141,46 @@ def rehearse(
     tell
         Called with the rows taken in so far, and how many there are.
     """
-    tables, times = _sorted(query, data)
-    ends = {alias: int(t[-1]) for alias, t in times.items()}
-    end = min(ends.values())
-    used = {alias: int(np.searchsorted(t, end, side="right")) for alias, t in times.items()}
-    if not all(used.values()):
-        told = ", ".join(f"{a} {_clock(int(t[0]))} to {_clock(int(t[-1]))}" for a, t in times.items())
-        raise QueryError(f"sample: the streams do not meet in time: {told}; state rates instead")
-    total = sum(used.values())
-    everything = np.sort(np.concatenate([t[: used[a]] for a, t in times.items()]))
-    edges = np.unique(everything[np.linspace(0, total - 1, PARTS + 1).astype(int)[1:]])
-    operator = Operator(under_limits(query), {alias: table.schema for alias, table in tables.items()})
-    began, at, done = perf_counter(), dict.fromkeys(tables, 0), 0
-    for number, edge in enumerate(edges):
-        upto = {alias: int(np.searchsorted(t, edge, side="right")) for alias, t in times.items()}
-        operator.process({a: table.slice(at[a], upto[a] - at[a]) for a, table in tables.items()})
-        at, done = upto, sum(upto.values())
-        tell(done, total)
-        if number >= WARM and perf_counter() - began > patience:
-            break
-    first = min(int(t[0]) for t in times.values())
-    span = max(int(edge) - first, 1) / SECOND
+    sample, began = Sample.of(query, data), perf_counter()
+    operator, found = sample.run(under_limits(query), patience, tell)
+    assert operator._join is not None
+    edge = sample.edges[len(found) - 1]
+    span = max(int(edge) - min(int(t[0]) for t in sample.times.values()), 1) / SECOND
     windows = {a: s.window for a, s in query.streams.items()}
     return operator, Rehearsed(
-        rows=at,
-        read={alias: len(t) for alias, t in times.items()},
+        rows=sample.upto(edge),
+        read={alias: len(t) for alias, t in sample.times.items()},
         span=span,
         seconds=perf_counter() - began,
         results=operator.measure().results,
-        whole=done == total,
+        whole=len(found) == len(sample.edges),
         short=tuple(a for a, w in windows.items() if w.is_time and w.size / SECOND > span),
+        sample=sample,
+        found=tuple(found),
+        windows=span * SECOND / max((w.covers for w in operator._join.windows), default=1),
     )
+
+
+def tried(query: Query, rehearsed: Rehearsed, most: float, patience: float = PATIENCE) -> dict[float, float]:
+    """Recall by memory: the query over the sample under its own limit, and under parts of the `most` that
+    whole windows held, as far as there is time. A limit too small to run under is left out."""
+    sample, began = rehearsed.sample, perf_counter()
+    assert sample is not None
+    kind = query.limit.kind if query.limit is not None else "bytes"
+    amounts = [part * most for part in TRIED]
+    if query.limit is not None and query.limit.size < most:
+        amounts.insert(0, float(query.limit.size))
+    recall = {}
+    for number, amount in enumerate(amounts):
+        left = (patience - perf_counter() + began) / (len(amounts) - number)
+        limit = MemoryLimit(kind, max(round(amount), len(query.streams)))
+        try:
+            found = sample.run(replace(query, memory=limit, deadline=None), left)[1][: len(rehearsed.found)]
+        except QueryError:
+            continue
+        if exact := rehearsed.found[len(found) - 1]:
+            recall[amount] = min(1.0, found[-1] / exact)
+    return recall
 
 
 def under_limits(query: Query) -> Query:

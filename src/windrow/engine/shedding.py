@@ -21,6 +21,7 @@ from windrow.model.limit import MemoryLimit
 from windrow.model.measurements import Quality
 from windrow.model.policy import Policy
 from windrow.shed.coming import Coming
+from windrow.shed.contents import ContentsOverTime
 from windrow.shed.context import Context
 from windrow.shed.drawing import limits
 from windrow.shed.fairness import Fairness
@@ -28,6 +29,7 @@ from windrow.shed.monitor import WATCH, Monitor, Watched
 from windrow.shed.needs import Needs
 from windrow.shed.outlook import Outlook, outlook
 from windrow.shed.ranking import Ranking, Room, Selection
+from windrow.shed.recall import UNKNOWN
 from windrow.shed.registry import make_ranking
 from windrow.shed.view import LESSON, Found, Notes, View
 
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 _TRIES = 4
+KNOWN = 0.5
+"""How wide the interval of a recall may be for forecasts to go by it."""
 LESSONS = 0.125
 """The part of the quanta that is learned from where windows are large."""
 
@@ -70,6 +74,9 @@ class Shedder:
         self._rng = np.random.default_rng(0)
         self._views: dict[int, tuple[Array, int, int, View]] = {}
         self._coming = Coming(len(context.schemas))
+        self._contents = ContentsOverTime(len(context.schemas))
+        self._results = 0.0
+        """In this quantum, with those that ghosts tell of."""
         foretells = self.ranking.responds is not None and len(context.schemas) > 2
         self._needs = Needs(len(context.schemas)) if foretells else None
         """Until anything is lost: from then on whole results are not seen as they are."""
@@ -85,6 +92,7 @@ class Shedder:
         self._rng = np.random.default_rng((self._seed, self._quanta))
         self._before = first if self._quanta == 1 else self._now
         self._now = now
+        self._results = 0.0
         self._lesson, self._learning = self._teach(join, rows)
         self._starts = [window.end for window in join.windows]
         self._views.clear()
@@ -95,6 +103,7 @@ class Shedder:
         fresh = join.windows[stream].end - start
         self.fairness.came(stream, fresh)
         self._coming.add(stream, fresh)
+        self._contents.arrive(stream, fresh)
         if self._idle:
             return
         view = self._view(join, stream)
@@ -104,7 +113,8 @@ class Shedder:
 
     def found(self, join: Join, partials: Partials) -> Selection | None:
         """Results were found; tells which of them are given out, if not all."""
-        ranking = self.ranking
+        ranking, before = self.ranking, self.monitor.results.true if self.monitor else 0.0
+        self._results += len(partials)
         if self._idle:
             if self.monitor:
                 self.monitor.results.add(len(partials), len(partials))
@@ -116,6 +126,7 @@ class Shedder:
         worth = ranking.found(views, found) if ranking.learns else None
         if self.monitor:
             self.monitor.found(found, worth)
+            self._results += self.monitor.results.true - before - len(found)
         if self._needs is not None and self._lesson:
             self._needs.add(found, ranking.scores)
         return chosen
@@ -130,6 +141,10 @@ class Shedder:
 
     def settle(self, join: Join) -> None:
         """A quantum was evaluated: the policy learns, and what does not fit goes."""
+        if self.ranking.responds is not None:
+            spans = [window.covers / 1e6 for window in join.windows]
+            passed = max(0, self._now - self._before) / 1e6
+            self._contents.settle(passed, spans, self._results, self.limit.size)
         over = max(self._held(join).excess) > 0
         if self._idle and not over:
             return
@@ -303,10 +318,12 @@ class Shedder:
 
     # -- what it tells ------------------------------------------------------------------------------
 
-    def quality(self, join: Join) -> Quality:
+    def quality(self, join: Join, results: int) -> Quality:
+        """Of so many results."""
         if self.monitor is None:
-            lost = sum(self.shed) > 0 or self.ranking.samples
-            known = Quality(float("nan"), 0.0, 1.0) if lost else Quality(1.0, 1.0, 1.0)
+            known = Quality(1.0, 1.0, 1.0, found=float(results), true=float(results))
+            if sum(self.shed) > 0:
+                known = replace(known, recall=float("nan"), low=0.0, unit=UNKNOWN)
         else:
             sums = self.monitor.results
             told = (sums.found, sums.true, float(sums.variance.sum()), self.monitor.unit)
@@ -329,14 +346,28 @@ class Shedder:
         whole = (self._coming.in_window(stream, span) for stream, span in enumerate(spans))
         return sum(max(s, w * c) for s, w, c in zip(held.sizes, whole, held.costs, strict=True))
 
-    def outlook(self, join: Join, rates: Sequence[float] | None = None) -> Outlook | None:
+    def outlook(
+        self, join: Join, rates: Sequence[float] | None = None, faster: float = 1.0
+    ) -> Outlook | None:
         """What to expect of how much memory, from what has been learned so far; with rows of each stream
-        coming as fast as they do, or at these rates."""
+        coming as fast as they do, or at these rates, so many times as fast in all."""
         views = [self._view(join, s) for s in range(len(join.windows))]
         known = self.ranking.known(views, Room(float(self.limit.size), self._held(join).costs))
-        if known is not None and rates is not None:
+        if known is None:
+            return None
+        contents = self._contents.known()
+        if contents is not None:
+            contents = contents.scaled(faster)
+        if rates is not None:
             known = [replace(k, rate=rate) for k, rate in zip(known, rates, strict=True)]
-        return None if known is None else outlook(known, self.ranking, self._needs, views)
+        return outlook(known, self.ranking, self._needs, views, contents, self._measured())
+
+    def _measured(self) -> dict[float, float]:
+        """The recall so far, by the limit there was on average; none if that is hardly known."""
+        if self.monitor is None or not self.monitor.watching:
+            return {}
+        recall, low, high = self.monitor.recall()
+        return {self._contents.limit: recall} if high - low < KNOWN else {}
 
     # -- over a restart -----------------------------------------------------------------------------
 
@@ -348,6 +379,7 @@ class Shedder:
             "quanta": self._quanta,
             "now": self._now,
             **self._coming.save(),
+            "contents": self._contents.save(),
             "fairness": self.fairness.save(),
             "ranking": learned,
             "needs": self._needs is not None,
@@ -362,6 +394,7 @@ class Shedder:
     def load(self, plain: dict[str, Any], parts: Sequence[pa.RecordBatch]) -> None:
         self._quanta, self._now, self.shed = plain["quanta"], plain["now"], list(plain["shed"])
         self._coming.load(plain)
+        self._contents.load(plain["contents"])
         if plain["limit"][0] == str(self._whole):  # else the query has another limit now, which holds
             self.limit = replace(self.limit, size=plain["limit"][1])
         self.fairness.load(plain["fairness"])

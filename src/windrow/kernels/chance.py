@@ -144,7 +144,9 @@ def follow(
     seen: Any,
     weights: Any,
     clusters: Any,
-) -> tuple[float, float]:
+    sums: Any,
+    met: Any,
+) -> None:
     """Counts the results of stored rows and chooses among them (Memory, Fig. 4).
 
     `rows` are the stored rows of all results, `which` the results to follow, in the order in which they came.
@@ -153,29 +155,46 @@ def follow(
     beyond their bound, and stand for so many there; rows stand for 1 / `thin` of those that had to go.
 
     Writes weight and cluster of the chosen results, and adds the weights to what was `seen` of their rows.
-    Returns what they add to the variance of the sum of weights, and the most that hangs on one row. A result
-    of weight w adds w (w - 1), drawn by itself; but what hangs on a row that stands for e rows, y in all,
-    is there or not as a whole, and adds (1 - 1/e) y^2.
+    In `sums` (rows: followed, and beyond the bound) adds to the number of all results and to its variance,
+    tells the most that hangs on one row, counts rows that brought any by chance, and chosen results. Of those
+    followed a chosen result of weight w adds w (w - 1) to the variance, drawn by itself; but what hangs on a
+    row that stands for e rows, y in all, is there or not as a whole, and adds (1 - 1/e) y^2. Beyond the bound
+    a monitored row sees all its results, chosen or not, and all of them tell the number: e for each. `met`
+    has the results of rows and their squares.
 
     Invariant: nexts[r] is 0 or above num[r].
     """
     fails = np.log1p(-min(p, 1.0))
-    variance, largest = 0.0, 0.0
     for k in which:
         r = rows[k]
         num[r] += 1.0
+        met[0] += 1.0
+        met[1] += 2.0 * num[r] - 1.0
+        beyond = num[r] > bound[r]
+        if beyond and extra[r] > 0.0:
+            stands = extra[r] / thin[r]
+            after = (num[r] - bound[r]) * stands
+            before, whole = after - stands, 1.0 - 1.0 / stands
+            sums[1, 0] += stands
+            sums[1, 1] += whole * (after * after - before * before)
+            sums[1, 2] = max(sums[1, 2], whole * after)
+            sums[1, 3] += before == 0.0 and whole > 0.0
         if num[r] != nexts[r]:
             continue
-        beyond = num[r] > bound[r]
         weight = 1.0 / (chance[r] * thin[r])
         if beyond:
             weight *= extra[r]
+        else:
+            stands = 1.0 / thin[r]
+            before, seen[r] = seen[r], seen[r] + weight
+            whole = 1.0 - 1.0 / stands
+            squares = seen[r] * seen[r] - before * before
+            sums[0, 0] += weight
+            sums[0, 1] += whole * squares + (1.0 - whole) * weight * (weight - 1.0)
+            sums[0, 2] = max(sums[0, 2], whole * seen[r], weight - 1.0)
+            sums[0, 3] += before == 0.0 and weight > 1.0
         weights[k] = weight
-        stands = extra[r] / thin[r] if beyond else 1.0 / thin[r]
-        before, seen[r] = seen[r], seen[r] + weight
-        whole = 1.0 - 1.0 / stands
-        variance += whole * (seen[r] * seen[r] - before * before) + (1.0 - whole) * weight * (weight - 1.0)
-        largest = max(largest, whole * seen[r], weight - 1.0)
+        sums[int(beyond), 4] += 1.0
         chance[r] = p
         nexts[r] = num[r] + 1.0
         if p < 1.0 or weight > 1.0:
@@ -187,7 +206,6 @@ def follow(
             nexts[r] = num[r] + _geometric(_uniform(who, np.int64(num[r])), p, fails)
         if nexts[r] > bound[r] and extra[r] == 0.0:
             nexts[r] = 0.0
-    return variance, largest
 
 
 @njit(cache=True, nogil=True)
@@ -234,11 +252,10 @@ def weigh(
 
 
 @njit(cache=True, nogil=True)
-def spread(last: Any, stream: int, rows: Any, weights: Any, stands: Any, seen: Any) -> tuple[float, float]:
+def spread(last: Any, stream: int, rows: Any, weights: Any, stands: Any, seen: Any, sums: Any) -> None:
     """What results of these weights add to the variance of their sum, on account of their rows of `stream`,
     where stored: a row that `stands` for w rows and has `seen` y adds (1 - 1/w) y^2 in all. It may occur
-    often; results of weight 1 or less are certain, or not there. And the most that hangs on one row."""
-    total, largest = 0.0, 0.0
+    often; results of weight 1 or less are certain, or not there. `sums` as in `follow`, of one kind."""
     for k in range(len(rows)):
         if last[k] == stream or weights[k] <= 1.0:
             continue
@@ -246,6 +263,6 @@ def spread(last: Any, stream: int, rows: Any, weights: Any, stands: Any, seen: A
         before = seen[row]
         seen[row] = before + weights[k]
         chance = 1.0 - 1.0 / stands[row]
-        total += chance * (seen[row] * seen[row] - before * before)
-        largest = max(largest, chance * seen[row])
-    return total, largest
+        sums[1] += chance * (seen[row] * seen[row] - before * before)
+        sums[2] = max(sums[2], chance * seen[row])
+        sums[3] += before == 0.0 and chance > 0.0

@@ -8,7 +8,7 @@ has all it can use stays there, and the others go on rising, so nothing is left 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -108,6 +108,21 @@ class RecallCurve:
         low, high = self.recall[after - 1], self.recall[after]
         part = min((recall - low) / (high - low), 1.0)
         return float(self.memory[after - 1] + part * (self.memory[after] - self.memory[after - 1]))
+
+    def through(self, measured: Mapping[float, float]) -> RecallCurve:
+        """The curve moved to go through recalls measured at some amounts of memory, and between them by what
+        lies between; nothing and everything stay."""
+        amounts = sorted(amount for amount in measured if 0 < amount < self.memory[-1])
+        if not amounts:
+            return self
+        memory = np.unique(np.concatenate([self.memory, amounts]))
+        by = [measured[amount] - self.at(amount) for amount in amounts]
+        moved = np.interp(memory, [0.0, *amounts, memory[-1]], [0.0, *by, 0.0])
+        recall = np.clip(np.interp(memory, self.memory, self.recall) + moved, 0.0, 1.0)
+        # What was measured holds: what is expected of less memory is at most that.
+        for amount in amounts:
+            recall[memory < amount] = np.minimum(recall[memory < amount], measured[amount])
+        return RecallCurve(memory, np.maximum.accumulate(recall), self.unit)
 
     def __str__(self) -> str:
         return "\n".join(

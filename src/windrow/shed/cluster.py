@@ -30,7 +30,10 @@ from windrow.model.samples import Cluster, PpsCluster, Sampled
 from windrow.planning.sampling import mean_within, pps_constant
 from windrow.shed.context import Context
 from windrow.shed.drawing import (
+    ORDINARY,
     ROW,
+    SAMPLED,
+    TOTAL,
     Identities,
     Pace,
     Recent,
@@ -95,12 +98,13 @@ class ClusterRanking(Ranking):
         for s, (view, rows) in enumerate(zip(views, found.rows, strict=True)):
             who = self._identities.parts(view)
             weigh(last, s, rows, view.notes[WEIGHT], *who, weight, heaviest, cluster)
-        chosen = weight > 0
+        chosen, sums = weight > 0, self._tally.sums[ORDINARY]
         # A row adds (1 - pi) y^2 in all, y being the weights of its results; of several rows of a result
         # first-order terms only are counted.
         for s, (view, rows) in enumerate(zip(views, found.rows, strict=True)):
-            self._tally.vary(*spread(last, s, rows, weight, view.notes[WEIGHT], view.notes[SEEN]))
-        self._tally.add(weight[chosen])
+            spread(last, s, rows, weight, view.notes[WEIGHT], view.notes[SEEN], sums)
+        sums[TOTAL] += weight.sum()
+        sums[SAMPLED] += np.count_nonzero(chosen)
         return Selection(chosen, weight[chosen], cluster[chosen])
 
     def settle(self, views: Sequence[View], room: Room) -> None:
@@ -141,9 +145,7 @@ class ClusterRanking(Ranking):
         if self._sizes is None:
             return np.ones(len(view) - view.fresh)
         self._sizes.arrive(view)
-        results = self._sizes.of(view, fresh, self._need.span(view.stream))
-        # Against what rows bring at present, so that learning better does not set new rows against old ones.
-        sizes = results / self._sizes.mean(results)
+        sizes = self._sizes.relative(self._sizes.of(view, fresh, self._need.span(view.stream)))
         self._recent.add(view.stream, sizes)
         view.notes[SIZE][fresh] = sizes
         return sizes

@@ -8,7 +8,7 @@ so a result counts its rows the same whatever the quantum. All other rows had to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from windrow.kernels.chance import came_last, identify, uniforms
 from windrow.model.measurements import Quality
+from windrow.shed.missed import missed_interval
 from windrow.shed.ranking import Room
-from windrow.shed.recall import recall_interval
+from windrow.shed.recall import HANDFUL, UNKNOWN, recall_between
 from windrow.shed.view import Found, View
 
 Array = np.ndarray
@@ -150,37 +151,60 @@ class Pace:
         self._filling, self._rows = plain
 
 
-@dataclass
+ORDINARY, BEYOND = 0, 1
+"""Kinds of sampled results: those that are followed as planned; and those of a few monitored rows that stand
+for many, which tell what rows bring beyond the results they are followed for (`uniform`)."""
+TOTAL, VARIANCE, LARGEST, BRINGING, SAMPLED = range(5)
+"""Of a kind: an estimate of the number of all its results, without bias; the variance of that; the most of it
+that hangs on one row; rows that brought any by chance; and results given out."""
+
+
 class Tally:
-    """What the sample tells of the whole."""
+    """What the sample tells of the whole.
 
-    sampled: float = 0.0
-    weights: float = 0.0
-    """An estimate of the number of all results, without bias."""
-    variance: float = 0.0
-    """Of that estimate."""
-    largest: float = 0.0
-    """The most of it that hangs on one row."""
+    Each kind has its own way of being uncertain, as results of several ghosts have (`recall.Account`): what
+    the few rows of a kind might have brought, and did not, must not be hidden by what many of another kind
+    did."""
 
-    def add(self, weights: Array) -> None:
-        self.sampled += len(weights)
-        self.weights += float(weights.sum())
+    def __init__(self) -> None:
+        self.sums = np.zeros((2, 5))
+        """By kind, as kernels take it."""
+        self.met = np.zeros(2)
+        """Results that rows had, sampled or not, summed over the rows; and their squares."""
 
-    def vary(self, variance: float, largest: float) -> None:
-        self.variance += variance
-        self.largest = max(self.largest, largest)
+    def judge(self, known: Quality, sampling: float, beyond: float = 1.0) -> Quality:
+        """Adds what is known to what is `known`: whether anything was lost. What lies beyond is seen by rows
+        that stand for so many each (infinite: by none)."""
+        found, true = self.sums[:, SAMPLED].sum(), self.sums[:, TOTAL].sum()
+        spread = float(self.sums[:, VARIANCE].sum())
+        known = replace(known, sampling=sampling, found=float(found), true=float(true), variance=spread)
+        if known.unit == 0.0 and true == found:
+            return known
+        if self.sums[:, BRINGING].sum() < HANDFUL or beyond == np.inf:
+            return replace(known, recall=float("nan"), low=0.0, high=1.0, unit=UNKNOWN)
+        below = above = unit = 0.0
+        for kind, (total, variance, largest, _, sampled) in enumerate(self.sums):
+            missed, size = max(0.0, total - sampled), largest
+            if kind == BEYOND:
+                # As far as it hung on one row, or if none brought anything: what any monitored row may bring.
+                share = min(1.0, largest / missed) if missed > 0 else 1.0
+                size += share * max(0.0, (beyond - 1.0) * self._clump - largest)
+            low, high = missed_interval(missed, variance, size)
+            below, above, unit = below + (missed - low) ** 2, above + (high - missed) ** 2, max(unit, size)
+        lost = max(0.0, true - found)
+        recall, low, high = recall_between(found, lost, lost - below**0.5, lost + above**0.5)
+        return replace(known, recall=recall, low=low, high=high, unit=float(unit))
 
-    def judge(self, known: Quality, sampling: float) -> Quality:
-        sums = (self.sampled, self.weights, self.variance)
-        recall, low, high = recall_interval(*sums, unit=self.largest)
-        known = replace(known, recall=recall, low=low, high=high, sampling=sampling)
-        return replace(known, found=sums[0], true=sums[1], variance=sums[2], unit=self.largest)
+    @property
+    def _clump(self) -> float:
+        """Results that hang on one row together, from the point of view of a result."""
+        return float(max(1.0, self.met[1] / self.met[0])) if self.met[0] else 1.0
 
-    def save(self) -> list[float]:
-        return [self.sampled, self.weights, self.variance, self.largest]
+    def save(self) -> list[list[float]]:
+        return [*self.sums.tolist(), self.met.tolist()]
 
-    def load(self, plain: Sequence[float]) -> None:
-        self.sampled, self.weights, self.variance, self.largest = plain
+    def load(self, plain: Sequence[Sequence[float]]) -> None:
+        self.sums, self.met = np.array(plain[:2]), np.array(plain[2])
 
 
 def limits(

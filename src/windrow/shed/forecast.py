@@ -75,6 +75,10 @@ class AddedForecast:
         at = np.interp(amounts, taken, recall)
         return RecallCurve(amounts, np.clip(np.maximum.accumulate(at), 0.0, 1.0), unit)
 
+    def binding(self, memory: float) -> float | None:
+        """Not known of streams that are taken to be steady."""
+        return None
+
     def divided(self, memory: float) -> tuple[float, ...]:
         """What the rows of each stream get of so much memory, where it is used as the curve takes it to
         be."""

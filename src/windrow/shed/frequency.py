@@ -30,6 +30,10 @@ SOME = 64
 """Rows of a quantum whose rates are remembered for forecasts."""
 
 
+SETTLED = 1 / 16
+"""The part of the longest window after which rates are known."""
+
+
 class KeyRates:
     """How often the values of each equality come on each stream, lately."""
 
@@ -87,6 +91,11 @@ class KeyRates:
             )
         return found
 
+    @property
+    def settled(self) -> bool:
+        """Whether rates rest on some part of a window: before that they could be anything."""
+        return self._passed.seconds >= SETTLED * max(self._spans)
+
     def rows_per_second(self, stream: int) -> float:
         """Of a stream that is compared by an equality; 0 of others."""
         seconds = max(self._passed.seconds, 1e-6)
@@ -131,8 +140,9 @@ class FrequencyRanking(Ranking):
 
     def arrive(self, view: View, rng: np.random.Generator) -> None:
         if view.lesson:
-            step = max(1, (len(view) - view.fresh) // SOME)
-            self._recent.add(view.stream, self._keys.rates(view, slice(view.fresh, len(view), step)))
+            if self._keys.settled:
+                step = max(1, (len(view) - view.fresh) // SOME)
+                self._recent.add(view.stream, self._keys.rates(view, slice(view.fresh, len(view), step)))
             self._keys.arrive(view, view.lesson)
 
     def settle(self, views: Sequence[View], room: Room) -> None:

@@ -64,6 +64,10 @@ class JointForecast:
         recall = [self._recall(kept) for kept in self._kept(amounts[1:])]
         return RecallCurve(amounts, np.clip(np.maximum.accumulate([0.0, *recall]), 0.0, 1.0), unit)
 
+    def binding(self, memory: float) -> float | None:
+        """Not known of streams that are taken to be steady."""
+        return None
+
     def divided(self, memory: float) -> tuple[float, ...]:
         """What the rows of each stream get of so much memory."""
         amounts = np.linspace(0.0, max(self._whole, 1e-9), LEVELS + 1)[1:]

@@ -102,6 +102,8 @@ def missed_interval(count: float, variance: float, unit: float, level: float = 0
     """
     from scipy.special import gammaincinv  # only who asks for the quality needs it
 
+    if variance + unit == 0:
+        return count, count
     tail = (1 - level) / 2
     low = 0.0
     if count > 0 and variance > 0:

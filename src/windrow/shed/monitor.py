@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from windrow.kernels import haunting
 from windrow.kernels.selecting import marked
-from windrow.shed.recall import Account, Haunted
+from windrow.shed.recall import HANDFUL, UNKNOWN, Account, Haunted
 from windrow.shed.view import Found, View
 
 Array = np.ndarray
@@ -73,18 +73,27 @@ class Monitor:
         """By slot: results of the row in quanta after its own, which can be lost."""
         self._clumps = np.zeros(2)
         """Their sum over all rows ever watched, and the sum of their squares."""
+        self._drawn = 0
+        """Rows ever watched, without those that were thinned out: what all of it rests on."""
 
     # -- what it tells ------------------------------------------------------------------------------
 
     def recall(self, worth: bool = False) -> tuple[float, float, float]:
         """Estimate, low and high, of the results or of their worth."""
+        if self.blind:
+            return float("nan"), 0.0, 1.0
         account = self.worth if worth and self.worth else self.results
         return account.recall(self._stands_for, self.clump)
 
     @property
     def unit(self) -> float:
         """The most results that may hang on one ghost, for whoever adds up the sums of several joins."""
-        return max(self.results.sizes(self._stands_for, self.clump))
+        return UNKNOWN if self.blind else max(self.results.sizes(self._stands_for, self.clump))
+
+    @property
+    def blind(self) -> bool:
+        """Whether rows went and too few were watched to tell what went with them."""
+        return self.watching and self._drawn < HANDFUL
 
     @property
     def clump(self) -> float:
@@ -196,6 +205,7 @@ class Monitor:
                 account.seen = np.pad(account.seen, ((0, 0), (0, more)))
             self._free = np.concatenate([self._free, np.arange(size, size + more)])
         slots, self._free = self._free[: len(rows)], self._free[len(rows) :]
+        self._drawn += len(rows)
         self._weight[slots] = 1 / self.chance
         self._ghost[slots] = False
         self._met[slots] = 0.0
@@ -214,6 +224,7 @@ class Monitor:
         stays = rng.random(len(watched.rows)) < STAYS
         rows, slots, ghost = watched.rows[stays], watched.slots[stays], watched.ghost[stays]
         self._weight[slots] /= STAYS
+        self._drawn -= len(watched.rows) - len(rows)
         self._free = np.concatenate([self._free, watched.slots[~stays]])
         view.notes[WATCH][watched.rows[~stays]] = 0
         leaving = watched.rows[~stays & watched.ghost]
@@ -228,6 +239,7 @@ class Monitor:
             "accounts": [account.sums() for account in self._accounts],
             "came": self._came,
             "clumps": self._clumps.tolist(),
+            "drawn": self._drawn,
         }
         seen = {
             f"seen {k} {depth}": part
@@ -244,7 +256,7 @@ class Monitor:
         self._weight = slots.column("weight").to_numpy().copy()
         self._ghost = slots.column("ghost").to_numpy(zero_copy_only=False).copy()
         self._met, self._clumps = slots.column("met").to_numpy().copy(), np.array(plain["clumps"])
-        self._came = plain["came"]
+        self._came, self._drawn = plain["came"], plain["drawn"]
         self.worth = Account(depths=self._depths) if len(plain["accounts"]) > 1 else None
         for k, (account, sums) in enumerate(zip(self._accounts, plain["accounts"], strict=True)):
             seen = [slots.column(f"seen {k} {depth}").to_numpy() for depth in range(self._depths)]

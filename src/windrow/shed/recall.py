@@ -12,6 +12,13 @@ from windrow.kernels import haunting
 from windrow.shed.missed import missed_interval
 
 Array = np.ndarray
+HANDFUL = 5
+"""Monitored rows, or sampled rows that brought results, below which a recall is not known."""
+UNKNOWN = 1e18
+"""The unit of sums that tell nothing: as if one row that was not seen could stand for any number of
+results."""
+_MEDIAN = np.log(2) / -np.log(0.025)
+"""Of what may be missed where nothing missed was seen, as a part of its 95 % bound."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +121,7 @@ def recall_interval(
     """Estimate, low and high of found / true, where `true` was estimated with this variance from rows that
     stand for up to `unit` results each."""
     missed = max(0.0, true - found)
-    if found + missed == 0 and unit:
+    if unit >= UNKNOWN or (found + missed == 0 and unit):
         return float("nan"), 0.0, 1.0
     step = max(unit, variance / missed if missed else 0.0)
     return recall_between(found, missed, *missed_interval(missed, variance, step, level))
@@ -124,15 +131,16 @@ def batch_recall(
     found: float, true: float, variance: float, results: int, limited: bool, unit: float = 0.0
 ) -> tuple[float, float, float]:
     """Of a batch or several: as `recall_interval`; 1 where nothing can be lost, NaN where nothing tells."""
-    if true == 0 and results:
-        return (1.0, 1.0, 1.0) if not limited else (float("nan"), 0.0, 1.0)
+    if true == 0 and results and limited:
+        return float("nan"), 0.0, 1.0
     return recall_interval(found, true, variance, unit=unit)
 
 
 def recall_between(found: float, missed: float, low: float, high: float) -> tuple[float, float, float]:
     """Estimate, low and high of the recall; what was found is certain. Where nothing was found and something
-    may be missed, nothing is known."""
+    may be missed, nothing is known. Where nothing missed was seen and something may be, the estimate is not
+    1: as likely as not there is less."""
     if found + missed == 0:
         return (1.0, 1.0, 1.0) if high <= 0 else (float("nan"), 0.0, 1.0)
     ends = found / (found + high), found / (found + max(low, 0.0))
-    return found / (found + missed), float(ends[0]), float(ends[1])
+    return float(found / (found + (missed or _MEDIAN * high))), float(ends[0]), float(ends[1])

@@ -23,6 +23,9 @@ from windrow.shed.view import View
 Array = np.ndarray
 LEARNING = 1 / 16
 """Rates are taken over this part of the window at least."""
+EVEN = 0.2
+"""The part of a learned size that is the same for all rows: a key that bursts after it was rare is sampled by
+rows that weigh a little more than others, and not by one in hundreds that stands for all."""
 MEMORY = 1 - 1 / 256
 """How much of a mean over rows is kept when another row comes."""
 
@@ -75,14 +78,16 @@ class Sizes:
         seconds, least = self._passed.seconds, span * LEARNING
         return span * (self._rates.rates(view, rows) * min(1.0, seconds / least) + 1 / max(seconds, least))
 
-    def mean(self, results: Array) -> float:
-        """What rows that came lately, these among them, are expected to bring; 1 where that is given."""
+    def relative(self, results: Array) -> Array:
+        """Sizes of rows expected to bring so many results: against what rows bring at present, so that
+        learning better does not set new rows against old ones; and drawn towards it, so that no row weighs
+        more than 1 / EVEN times what it would if all were alike. What is given is taken as it is."""
         if self._given is not None or not self.known:
-            return 1.0
+            return results
         self._total *= MEMORY ** len(results)
         self._rows = self._rows * MEMORY ** len(results) + len(results)
         self._total += float(results.sum())
-        return self._total / self._rows
+        return EVEN + (1 - EVEN) * results * self._rows / self._total
 
     def save(self) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
         if self._given is not None:

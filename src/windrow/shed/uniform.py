@@ -117,10 +117,10 @@ class UniformRanking(Ranking):
                 self._learn(view, stored, other.ts[found.rows[1 - s][which]])
             notes = (view.notes[name] for name in (NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN))
             who = self._identities.parts(view)
-            self._tally.vary(*follow(which, found.rows[s], *who, self._p, *notes, weight, cluster))
+            sums = (self._tally.sums, self._tally.met)
+            follow(which, found.rows[s], *who, self._p, *notes, weight, cluster, *sums)
         chosen = weight > 0
         weight, cluster = weight[chosen], cluster[chosen]
-        self._tally.add(weight)
         return Selection(chosen, weight, cluster)
 
     def settle(self, views: Sequence[View], room: Room) -> None:
@@ -146,7 +146,9 @@ class UniformRanking(Ranking):
         self._identities.forget()
 
     def judge(self, known: Quality) -> Quality:
-        return self._tally.judge(known, self._p)
+        # Without monitored rows nobody sees what lies beyond the bounds, and it is lost.
+        beyond = 1 / self._monitored if self._monitored else np.inf
+        return self._tally.judge(known, self._p, beyond)
 
     # -- inside -------------------------------------------------------------------------------------
 

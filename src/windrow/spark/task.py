@@ -268,7 +268,7 @@ class Task:
         forecast = operator.forecast()
         if forecast is not None and forecast.memory[-1] > 0:
             whole = sum({**needs, partition: need}.values())
-            self.pool.say(scope, forecast, whole / forecast.memory[-1])
+            self.pool.say(scope, forecast, whole / max(need, 1))
 
     def _share(
         self, operator: Operator, partition: int, needs: dict[int, int], limit: MemoryLimit | None

@@ -1,0 +1,119 @@
+"""How many rows whole windows would hold, over time: results come in peaks, and a limit binds in peaks.
+
+Rows that arrive are counted whether they are kept or not, in cells of a part of the window, so that at the
+end of each quantum it is known what whole windows would hold. How much time passed and how many results came
+at each such number is kept, by steps of a part of a doubling; what lies many windows back counts less."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+CELLS = 64
+"""Parts of a window in which arrivals are counted."""
+STEPS, DOUBLINGS = 8, 40
+"""Steps of a doubling, and doublings of the rows a window may hold."""
+HALF_LIFE = 128.0
+"""In windows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """What whole windows held: rows, ascending, with the share of time and of results that came with so
+    many."""
+
+    rows: Array
+    time: Array
+    results: Array
+
+    def scaled(self, by: float) -> Contents:
+        """In another unit, or of streams that come so many times as fast."""
+        return Contents(self.rows * by, self.time, self.results)
+
+    def binding(self, limit: float) -> float:
+        """The share of time in which whole windows would hold more."""
+        return float(self.time[self.rows > limit].sum())
+
+
+@dataclass
+class ContentsOverTime:
+    streams: int
+    _cells: Array = field(init=False)
+    """Arrivals by stream and cell, the newest cell last."""
+    _begun: Array = field(init=False)
+    """By stream, seconds since its newest cell began."""
+    _seconds: Array = field(default_factory=lambda: np.zeros(STEPS * DOUBLINGS))
+    _results: Array = field(default_factory=lambda: np.zeros(STEPS * DOUBLINGS))
+    _limits: Array = field(default_factory=lambda: np.zeros(2))
+    """Results so far, and the sum of the limits they came under."""
+    _passed: float = 0.0
+    """Windows since the beginning: while they fill for the first time they tell nothing."""
+
+    def __post_init__(self) -> None:
+        self._cells, self._begun = np.zeros((self.streams, CELLS + 1)), np.zeros(self.streams)
+
+    def arrive(self, stream: int, rows: int) -> None:
+        self._cells[stream, -1] += rows
+
+    def settle(self, seconds: float, spans: Sequence[float], results: float, limit: float) -> None:
+        """A quantum of so many seconds and results ends, under this limit; windows have these lengths in
+        seconds."""
+        self._limits += results * np.array([1.0, limit])
+        held = 0.0
+        for stream, span in enumerate(spans):
+            self._go(stream, seconds, span / CELLS)
+            cells = self._cells[stream]
+            # The oldest cell has left the window as far as the newest has filled.
+            gone = min(1.0, self._begun[stream] * CELLS / span) if span > 0 else 1.0
+            held += float(cells.sum() - gone * cells[0])
+        passed = seconds / max(*spans, 1e-9)
+        self._passed += passed
+        if self._passed < 1.0:
+            return
+        fade = 0.5 ** (passed / HALF_LIFE)
+        step = min(int(STEPS * np.log2(max(held, 1.0))), STEPS * DOUBLINGS - 1)
+        for sums, new in ((self._seconds, seconds), (self._results, results)):
+            sums *= fade
+            sums[step] += new
+
+    def _go(self, stream: int, seconds: float, width: float) -> None:
+        self._begun[stream] += seconds
+        if width <= 0 or self._begun[stream] < width:
+            return
+        passed = int(self._begun[stream] / width)
+        self._begun[stream] -= passed * width
+        cells, kept = self._cells[stream], max(0, CELLS + 1 - passed)
+        cells[:kept] = cells[len(cells) - kept :]
+        cells[kept:] = 0.0
+
+    @property
+    def limit(self) -> float:
+        """On average over the results: on Spark a partition's part changes."""
+        return float(self._limits[1] / max(self._limits[0], 1e-300))
+
+    def known(self) -> Contents | None:
+        """None before there was any result or time."""
+        if self._results.sum() <= 0 or self._seconds.sum() <= 0:
+            return None
+        at = np.flatnonzero((self._seconds > 0) | (self._results > 0))
+        rows = 2.0 ** ((at + 0.5) / STEPS)
+        return Contents(
+            rows, self._seconds[at] / self._seconds.sum(), self._results[at] / self._results.sum()
+        )
+
+    def save(self) -> dict[str, Any]:
+        steps = np.flatnonzero(self._seconds + self._results).tolist()
+        by_step = {str(k): [float(self._seconds[k]), float(self._results[k])] for k in steps}
+        sums = [*self._limits.tolist(), self._passed]
+        return {"cells": self._cells.tolist(), "begun": self._begun.tolist(), "by": by_step, "sums": sums}
+
+    def load(self, plain: dict[str, Any]) -> None:
+        self._cells, self._begun = np.array(plain["cells"]), np.array(plain["begun"])
+        *limits, self._passed = plain["sums"]
+        self._limits = np.array(limits)
+        for step, (seconds, results) in plain["by"].items():
+            self._seconds[int(step)], self._results[int(step)] = seconds, results
