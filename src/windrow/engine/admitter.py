@@ -21,18 +21,21 @@ import numpy as np
 
 from windrow.engine.units import UNITS, Units
 from windrow.kernels.load import survey
-from windrow.kernels.units import chances, tell
+from windrow.kernels.units import chances, runs, tell
 from windrow.planning.load import Work
 
 if TYPE_CHECKING:
     from windrow.engine.join import Arrivals, Join
     from windrow.engine.partials import Partials
+    from windrow.window.window import Window
 
 Array = np.ndarray
 HOT, COOLED = 8.0, 4.0
 """Times the mean of combinations that makes a unit hot, and below which it no longer is."""
 COUNTED_AT_ONCE = 512
 """Results of a piece whose chances are looked at; they stand for the others."""
+CELLS = 64
+"""With fewer, cells are too coarse to be left out one by one."""
 HANDFUL = 5
 """Units that must have brought results for an estimate to rest on."""
 
@@ -110,16 +113,28 @@ class Admitter:
         return self.units.of(stream, window.ts[live], words)
 
     def work(
-        self, arrivals: Sequence[Arrivals], compared: float, results: float, scans: bool, spare: bool = True
+        self,
+        arrivals: Sequence[Arrivals],
+        windows: Sequence[Window],
+        compared: float,
+        results: float,
+        scans: bool,
+        spare: bool = True,
     ) -> Work:
         """What this call would be, by how many units are admitted; `compared` and `results` of all of it. Hot
         units come first, unless none is to be spared."""
         assert self._now is not None
         streams = self.units.streams
         total = float(sum(len(a.rows) for a in arrivals))
+        fill = self._fill(windows) if scans else 1.0
         if self.units.by_row:
             part = np.arange(UNITS + 1) / UNITS
-            return Work(total * part, compared * part**2, results * (found := part ** len(streams)), found)
+            found = part ** len(streams)
+            return Work(total * part, compared * part * fill, results * found, found)
+        if self.units.by_cell and np.count_nonzero(self._new.sum(axis=0)) < CELLS:
+            # To leave out one of so few would be too much.
+            one = np.ones(UNITS + 1)
+            return Work(total * one, compared * fill * one, results * one, one)
         rows, share, before = np.empty(UNITS + 1), np.empty(UNITS + 1), self._hot.copy()
         new, held = self._new, self._held
         if len(streams) < len(arrivals):
@@ -130,8 +145,13 @@ class Admitter:
         self._hot_since[self._hot & ~before] = self._now
         rows += total - rows[-1]
         # Who scans a window meets rows of all units that are in it.
-        met = (rows / max(total, 1.0)) ** 2 if scans else share
+        met = rows * (fill / max(total, 1.0)) if scans else share
         return Work(rows, compared * met, results * share, share)
+
+    def _fill(self, windows: Sequence[Window]) -> float:
+        """The part of the rows that came lately which are in the windows."""
+        held = sum(len(windows[stream]) for stream in self.units.streams)
+        return min(1.0, held / max(1.0, float(self._held.sum()))) if self.thinned else 1.0
 
     def admit(
         self, join: Join, count: int, arrivals: Sequence[Arrivals], units: Sequence[Array | None]
@@ -170,10 +190,9 @@ class Admitter:
             mean, self.variance = true / count, self.variance + variance
         self.true += count * mean
         if probes < 1:
-            rows = partials.rows[arriving]
-            by_row = np.bincount(rows - int(rows.min()))
-            self.finders += int(np.count_nonzero(by_row))
-            self.variance += (1 - probes) * mean**2 * float(np.square(by_row, dtype=float).sum())
+            finders, squares = runs(partials.rows[arriving])
+            self.finders += finders
+            self.variance += (1 - probes) * mean**2 * squares
 
     def weights(self, join: Join, partials: Partials) -> Array | float:
         """How many results each stands for."""

@@ -16,8 +16,8 @@ import numpy as np
 from windrow.engine.admitter import Admitter
 from windrow.engine.timekeeper import TimeKeeper
 from windrow.engine.units import UNITS, Units
-from windrow.planning.costs import ENOUGH, Coefficients, Timed
-from windrow.planning.load import Choice, Curve, choose
+from windrow.planning.costs import Coefficients, Timed
+from windrow.planning.load import SCATTERED, Choice, Curve, choose
 
 if TYPE_CHECKING:
     from windrow.engine.join import Arrivals, Join
@@ -46,6 +46,10 @@ class Calls:
         self.admitter: Admitter | None = None
         """Made when it is first needed."""
         self.choice = EVERYTHING
+        self.tight = False
+        """Whether there is little time to spare in this call, if any."""
+        self.scans = False
+        """Whether windows are scanned."""
         self._seed = seed
         self._per_row: tuple[float, float] | None = None
         """Rows compared and results found for a row that comes, if nothing is given up."""
@@ -64,6 +68,7 @@ class Calls:
         self._planned = (0.0, 0.0, 0)
         """Comparisons, results and rows that the choice was made for."""
         self._found = 0
+        self._compared = 0
         self._full = [0.0, 0.0]
         """Of this call: comparisons and results if nothing were given up."""
         self._rng: np.random.Generator | None = None
@@ -79,9 +84,11 @@ class Calls:
     ) -> list[Array | None] | None:
         """Masks of the rows that are admitted, None for all. `curve` tells what parts of windows give."""
         rows = sum(len(a.rows) for a in arrivals)
+        assert join.plan is not None
+        self.scans = any(d.steps[0].access.path == "scan" for d in join.plan.directions)
         self.choice, self._costs, self._shares, self._rng = EVERYTHING, None, (1.0, 1.0), None
         keeper.short = False
-        self._found = 0
+        self._found, self._compared, self.tight = 0, 0, False
         self._planned = (0.0, 0.0, rows)
         if rows == 0 or self._per_row is None:
             return None
@@ -90,6 +97,7 @@ class Calls:
         if self._eased and not thinned and keeper.cost * rows <= AT_EASE * keeper.spare:
             return None
         self._costs = costs = keeper.costs.fitted()
+        self.tight = True
         if not thinned and self._fixed(costs, keeper) + self._exact(costs) <= keeper.spare:
             return None
         if self.admitter is None:
@@ -98,7 +106,7 @@ class Calls:
         self._choose(join, arrivals, keeper, curve)
         if self.choice.recall == 0.0 and admitter.spares:
             self._choose(join, arrivals, keeper, curve, spare=False)
-        if self.choice.recall == 0.0 and len(keeper.costs) < ENOUGH:
+        if self.choice.recall == 0.0 and keeper.costs.cold:
             self.choice = Choice(UNITS, probes=0.1, work=0.1)
         if self.choice.recall == 0.0:
             self._hope *= _HOPE
@@ -123,11 +131,13 @@ class Calls:
     ) -> None:
         assert self.admitter is not None and self._costs is not None and join.plan is not None
         compared, results, rows = self._planned
-        scans = any(d.steps[0].access.path == "scan" for d in join.plan.directions)
-        work = self.admitter.work(arrivals, compared, results, scans, spare)
+        work = self.admitter.work(arrivals, join.windows, compared, results, self.scans, spare)
         costs, fixed = self._costs, self._fixed(self._costs, keeper)
         seconds = (keeper.spare - RESERVE * keeper.budget) * self._trust / self._hope
-        choice = choose(work, costs, seconds, fixed, self.admitter.admitted, curve, self._dearer)
+        scattered = 0.0 if self.scans else SCATTERED
+        choice = choose(
+            work, costs, seconds, fixed, self.admitter.admitted, curve, self._dearer, scattered
+        )
         keeper.short = fixed + costs.row * rows > seconds
         k, self.choice = choice.units, choice
         self._shares = (
@@ -150,11 +160,16 @@ class Calls:
     def behind(self, keeper: TimeKeeper) -> bool:
         """Whether there is no longer time to probe for the rows left."""
         spare, rows = keeper.spare, keeper.rows_left
-        if self.choice.z < 1 or spare > 0.5 * keeper.budget or self._planned[2] == 0 or len(keeper.costs) < 2:
+        if self.choice.z < 1 or self._planned[2] == 0 or len(keeper.costs) < 2:
+            return False
+        if not self.tight and spare > 0.5 * keeper.budget:
             return False
         costs = keeper.costs.fitted()
-        probing = costs.compare * self._planned[0] * rows / self._planned[2]
-        return costs.sub_batch * keeper.cuts_left + costs.row * rows + probing > spare + GRACE * keeper.budget
+        done = 1 - rows / self._planned[2]
+        # Of this call, what was compared so far tells best what is to come.
+        compared = self._planned[0] if done <= 0 else max(self._planned[0], self._compared / done)
+        probing = costs.compare * compared * (1 - done)
+        return costs.sub_batch * keeper.cuts_left + costs.row * rows + probing > spare + HURRY * keeper.budget
 
     def prober(self, rows: Array, keeper_calls: int) -> Array:
         """Those of the rows that probe."""
@@ -196,18 +211,24 @@ class Calls:
     def learn(self, timed: Timed, found: int, work: float, output: float) -> None:
         """From a sub-batch that did this part of the full probing, with this part of its results."""
         self._hope = 1.0
+        self._compared += timed.compared
         if self.choice.z < 1 and self._costs is not None:
             costs, rows = self._costs, timed.rows
             each = costs.compare * self._planned[0] + costs.result * self._planned[1]
             wanted = each * rows / max(self._planned[2], 1) * work / max(self.choice.z, 1e-9)
             took = timed.probe + timed.build - costs.probe - costs.probe_row * rows - costs.piece * timed.pieces
+            promised = self._planned[1] * rows / max(self._planned[2], 1)
             if wanted > 0:
-                self._dearer += 0.3 * (min(20.0, max(0.5, took / wanted)) - self._dearer)
+                # To find less than was promised is as bad as to take longer.
+                dearer = took / wanted * max(1.0, promised / max(timed.built, 1))
+                self._dearer += 0.3 * (min(20.0, max(0.5, dearer)) - self._dearer)
         else:
             self._dearer += _FORGET * (1.0 - self._dearer)
         self._pieces += 0.2 * (timed.pieces - self._pieces)
         self._full[0] += timed.compared / max(work * self._shares[0], _LEAST)
-        self._full[1] += found / max(output * self._shares[1], _LEAST)
+        expected = self._per_row[1] * timed.rows if self._per_row is not None else 0.0
+        # What a harvest finds tells nothing of what there is: it is judged by it.
+        self._full[1] += expected if self.choice.z < 1 else found / max(output * self._shares[1], _LEAST)
         if self._per_row is None and timed.rows:
             self._per_row = self._full[0] / timed.rows, self._full[1] / timed.rows
 

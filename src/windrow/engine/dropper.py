@@ -64,6 +64,10 @@ class Dropper:
     def plan(self, join: Join, arrivals: Sequence[Arrivals], keeper: TimeKeeper) -> None:
         """Each sub-batch decides anew."""
 
+    @property
+    def tight(self) -> bool:
+        return False
+
     def behind(self, keeper: TimeKeeper) -> bool:
         return False
 

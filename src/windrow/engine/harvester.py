@@ -50,7 +50,7 @@ ENOUGH, QUANTA_AT_EASE = 5_000, 4
 QUANTA_TO_KNOW, QUANTA_PLANNED = 16, 16
 """Where calls are planned: after so many quanta, one in so many."""
 CURVE_AT = np.array([0.0, 0.02, 0.06, 0.15, 0.3, 0.5, 0.75, 1.0])
-CALLS_BETWEEN_CURVES = 64
+CALLS_BETWEEN_CURVES = 16
 CHANGED = 2.0
 """By which factor the time that a counted window covers must change for lags to be learned anew."""
 _KINDS = {"per stream": "stream", "pairwise": "pair"}
@@ -115,6 +115,10 @@ class Harvester:
             curve = Curve(CURVE_AT, (1 - omega) * np.maximum.accumulate(part) + omega * CURVE_AT)
             known = self._curve = join.plan, keeper.calls, curve
         return known[2]
+
+    @property
+    def tight(self) -> bool:
+        return self.calls.tight
 
     def behind(self, keeper: TimeKeeper) -> bool:
         return self.policy.plans_calls and self.calls.behind(keeper)
@@ -181,19 +185,22 @@ class Harvester:
     def probe(self, join: Join, probe: Probe, start: int) -> Iterator[Partials]:
         """Results of the rows from position `start` on."""
         self._arriving = stream = probe.direction.arriving
-        if self.calls.choice.probes < 1:
-            rows = self.calls.prober(np.arange(start, join.windows[stream].end), self._call)
-            yield from probe.look(join.windows, rows, EVERYTHING)
-            return
         flow = np.zeros(len(probe.direction.steps) + 1)
-        if (self.harvest is None or self.harvest.everything) and self._knows_enough:
-            yield from probe.run(join.windows, start)
-            return
         if self.harvest is None or self.harvest.everything:
-            for partials in probe.run(join.windows, start, Look(flow=flow)):
-                self._learn_lags(join, partials, 1.0, LEARNED_AT_EASE)
+            part, knows = self.calls.choice.probes, self._knows_enough
+            look = EVERYTHING if knows else Look(flow=flow)
+            if part < 1:
+                probing = self.calls.prober(np.arange(start, join.windows[stream].end), self._call)
+                found = probe.look(join.windows, probing, look)
+            else:
+                found = probe.run(join.windows, start, look)
+            if knows:
+                yield from found
+                return
+            for partials in found:
+                self._learn_lags(join, partials, 1 / part, LEARNED_AT_EASE)
                 yield partials
-            self.flows.learn(probe, flow, self._rows(join))
+            self.flows.learn(probe, flow, self._rows(join), weight=1 / part)
             return
         rows = np.arange(start, join.windows[stream].end)
         self.missed.rows += len(rows)
@@ -210,7 +217,9 @@ class Harvester:
     def _knows_enough(self) -> bool:
         """Whether this quantum's results, all of them found, need not be learned from."""
         if self.policy.plans_calls:
-            return self.flows.quanta > QUANTA_TO_KNOW and bool(self.flows.quanta % QUANTA_PLANNED)
+            scans = self.calls.scans and (self._lags is None or self._lags.weight < ENOUGH)
+            each = QUANTA_AT_EASE if scans else QUANTA_PLANNED
+            return self.flows.quanta > QUANTA_TO_KNOW and bool(self.flows.quanta % each)
         return (
             self.lags is not None and bool(self.flows.quanta % QUANTA_AT_EASE) and self.lags.weight > ENOUGH
         )
@@ -299,7 +308,7 @@ class Harvester:
             return
         for window, size in zip(join.windows, self._basic.sizes, strict=True):
             if window.span is None and not 1 / CHANGED < window.covers / SECOND / size < CHANGED:
-                self._basic = self.lags = self.harvest = None
+                self._basic = self.lags = self.harvest = self._curve = None
                 return
 
     def model(self, join: Join) -> HarvestModel:

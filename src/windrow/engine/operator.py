@@ -358,7 +358,8 @@ class Operator:
         while going:
             going = False
             self._give_up(keeper, arrivals, at)
-            cuts = self._paced(keeper, arrivals) if keeper.z < 1.0 < keeper.parts else self._quanta(arrivals)
+            finer = self._join.saver.tight and keeper.parts > 1
+            cuts = self._paced(keeper, arrivals) if finer else self._quanta(arrivals)
             for stop in cuts:
                 if any(at) and self._join.saver.behind(keeper):
                     going = True

@@ -44,6 +44,10 @@ class Saver(Protocol):
         """Decides what is given up for these rows in the time left; returns masks of the rows that are
         admitted, None for all."""
 
+    @property
+    def tight(self) -> bool:
+        """Whether the call may be late, so that it is cut as fine as pays."""
+
     def behind(self, keeper: TimeKeeper) -> bool:
         """Whether there is no longer time to probe for the rows left as it was planned."""
 

@@ -163,6 +163,8 @@ class TimeKeeper:
         if self.cost == 0.0:
             return FIRST_ROWS
         ends_in_time = self.policy.buffer is not None  # then the last quantum must be short
+        if self.policy.plans_calls and self.z == 1.0:
+            return max(LEAST_ROWS, self._rows // self.parts)
         parts = PARTS if self.z == 1.0 and not ends_in_time else self.parts
         if self.left <= 0:
             # Too late to correct the course, and each quantum has a cost of its own.

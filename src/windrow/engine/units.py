@@ -45,7 +45,8 @@ class Units:
         self._words = words
         self._width = width
         self.by_row = not any(words)
-        self.by_key = not (self.by_row or width)
+        self.by_cell = width > 0
+        self.by_key = not (self.by_row or self.by_cell)
         self.streams = [s for s, own in enumerate(words) if own or self.by_row]
 
     @classmethod

@@ -59,19 +59,22 @@ def fit_all(timed: Any, fade: float, fitted: Any, ridge: float) -> None:
 
 @njit(cache=True, nogil=True)
 def survey(new: Any, held: Any, order: Any, above: float, below: float, hot: Any, rows: Any, share: Any) -> None:
-    """By how many units are admitted, hot ones first: the rows that come in with them, and their share of all
-    combinations of a new row of one stream with rows held of all others. A unit is hot that has `above` times
-    the mean of combinations, or was and has `below`."""
+    """By how many units are admitted, hot ones first: the rows that come in with them, and their share of the
+    results. That is taken to be their share of all combinations of rows held, one of each stream, but for a
+    tenth that goes by rows: some will match what is yet to come. A unit is hot that has `above` times the
+    mean of combinations, or was and has `below`."""
     streams, units = new.shape
-    combined = np.zeros(units)
+    combined = np.ones(units)
+    came = np.zeros(units)
     for u in range(units):
         for i in range(streams):
-            each = new[i, u]
-            for j in range(streams):
-                if j != i:
-                    each *= held[j, u]
-            combined[u] += each
-    mean = combined.mean()
+            combined[u] *= held[i, u]
+            came[u] += held[i, u]
+    products, rows_held = combined.sum(), came.sum()
+    for u in range(units):
+        part = came[u] / rows_held if rows_held > 0.0 else 1.0 / units
+        combined[u] = part if products == 0.0 else 0.9 * combined[u] / products + 0.1 * part
+    mean = 1.0 / units
     rows[0] = share[0] = 0.0
     for u in range(units):
         hot[u] = combined[u] > above * mean or (hot[u] and combined[u] > below * mean)
@@ -86,14 +89,18 @@ def survey(new: Any, held: Any, order: Any, above: float, below: float, hot: Any
             share[k + 1] += combined[u]
             for i in range(streams):
                 rows[k + 1] += new[i, u]
-    for k in range(units + 1):
-        share[k] = share[k] / (mean * units) if mean > 0.0 else k / units
 
 
 @njit(cache=True, inline="always")
 def _part(seconds: float, whole: float) -> float:
     """What part of work that takes `whole` there is time for."""
     return 1.0 if seconds >= whole else max(0.0, seconds) / whole if whole > 0.0 else 0.0
+
+
+@njit(cache=True)
+def probed(seconds: float, whole: float, kept: float) -> float:
+    """What part of the rows may probe, if all take `whole` and a few still so much as is `kept`."""
+    return 1.0 if seconds >= whole else _part(seconds - kept, whole - kept)
 
 
 @njit(cache=True, nogil=True)
@@ -105,15 +112,16 @@ def promise(
     seconds: float,
     work: Any,
     found: Any,
+    scattered: float,
     dearer: float,
     recall: Any,
 ) -> None:
     """Writes what each number of units promises in so many seconds: by probes of a part of the rows, and by
     parts of windows (the curve `found` over `work`, if it has points), where finding costs `dearer` times as
-    much."""
+    much. When fewer rows probe, a `scattered` part of what all would take to find results is not saved."""
     for k in range(len(share)):
-        left, whole = seconds - taking[k], entering[k] + finding[k]
-        part = _part(left, whole)
+        left = seconds - taking[k]
+        part = probed(left, entering[k] + finding[k], scattered * finding[k])
         recall[0, k] = share[k] * part
         recall[1, k] = 0.0
         if len(work):

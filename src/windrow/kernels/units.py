@@ -75,3 +75,17 @@ def tell(units: Any, chance: Any, weight: float, loose: float, totals: Any) -> t
                 totals[units[i, k]] = before + each
                 variance += loose * ((before + each) ** 2 - before**2)
     return true, variance
+
+
+@njit(cache=True, nogil=True)
+def runs(rows: Any) -> tuple[int, float]:
+    """How many rows these results are of, those of a row standing together, and the sum of the squares of how
+    many each has."""
+    count, squares, length = 0, 0.0, 0
+    for k in range(len(rows)):
+        length += 1
+        if k + 1 == len(rows) or rows[k + 1] != rows[k]:
+            count += 1
+            squares += float(length) * length
+            length = 0
+    return count, squares

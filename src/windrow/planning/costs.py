@@ -31,6 +31,8 @@ _USUAL = 0.1
 be avoided, and never seen to be cheap."""
 ENOUGH = 6
 """Sub-batches: the first ones take longer than others."""
+_SLOW = 1e4
+"""Times what is usual: no cold start takes that long, so it is a slow machine, or a virtual one."""
 PRIOR = np.array([1e-4, 5e-8, 1e-4, 5e-8, 5e-9, 1e-4, 3e-8])
 """Seconds, in the order of the coefficients; of any recent machine, within a factor of ten."""
 
@@ -99,8 +101,12 @@ class Costs:
             self._fitted += _USUAL * (PRIOR - self._fitted)
             fit_all(self._timed[REMEMBERED - self._count :], _FADE, self._fitted, _RIDGE)
             self._known = True
-        few = self._count < ENOUGH
-        return Coefficients(*(np.minimum(self._fitted, PRIOR) if few else self._fitted).tolist())
+        return Coefficients(*(np.minimum(self._fitted, PRIOR) if self.cold else self._fitted).tolist())
+
+    @property
+    def cold(self) -> bool:
+        """Whether so little is known that it may be due to a cold start: to compilation, not to the rows."""
+        return self._count < ENOUGH and not (self._fitted > _SLOW * PRIOR).any()
 
     def save(self) -> dict[str, Any]:
         return {

@@ -13,13 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windrow.kernels.load import promise
+from windrow.kernels.load import probed, promise
 from windrow.planning.costs import Coefficients
 
 Array = np.ndarray
 AS_GOOD = 0.97
 """Of the best: then that with most units, since a row that does not probe today is there to be found
 tomorrow, but one that is dropped is missing for as long as its window lasts."""
+SCATTERED = 0.2
+"""Through an index, rows that probe meet as much memory however few they are; with fewer units windows are
+smaller."""
 STAY = 0.93
 """Of the best: then the number of units stays as it is, for the same reason."""
 _NO_POINTS = np.empty(0)
@@ -76,6 +79,7 @@ def choose(
     current: int,
     curve: Curve | None = None,
     dearer: float = 1.0,
+    scattered: float = SCATTERED,
 ) -> Choice:
     """The choice that promises most results in so many seconds.
 
@@ -89,6 +93,8 @@ def choose(
         What looking at parts of windows gives; None where it saves nothing, as through a hash table.
     dearer
         How much more it costs to find something there than in whole windows.
+    scattered
+        The part of what all rows take to find results that is not saved when fewer probe.
     """
     taking, entering = fixed + costs.take_row * work.rows, costs.probe_row * work.rows
     finding = costs.compare * work.compared + costs.result * work.results
@@ -97,19 +103,20 @@ def choose(
         return Choice(len(work.rows) - 1)
     both = np.zeros((2, len(work.rows)))
     points = (_NO_POINTS, _NO_POINTS) if curve is None else (curve.work, curve.found)
-    promise(taking, entering, finding, work.share, seconds, *points, dearer, both)
+    promise(taking, entering, finding, work.share, seconds, *points, scattered, dearer, both)
     recall = both.max(axis=0)
     best = float(recall.max())
     if best <= 0:
         return Choice(0, 0.0, 0.0, 0.0, 0.0)
     units = int(np.flatnonzero(recall >= AS_GOOD * best)[-1])
-    if recall[current] >= STAY * best:
+    if units < current and recall[current] >= STAY * best:
         units = current
     left, z, part = seconds - float(taking[units]), 1.0, 1.0
     if both[1, units] > both[0, units]:
         z = _part(left - float(entering[units]), dearer * float(finding[units]))
     else:
-        part = _part(left, float(entering[units] + finding[units]))
+        kept = scattered * float(finding[units])
+        part = probed(left, float(entering[units] + finding[units]), kept)
     taken = float(taking[units] + part * (entering[units] + z * finding[units]))
     return Choice(units, z, part, float(recall[units]), taken / whole)
 
