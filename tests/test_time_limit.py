@@ -189,7 +189,7 @@ def test_rows_at_the_end_of_a_call_get_some_time_even_when_it_is_up() -> None:
     assert deadline is not None
     keeper = TimeKeeper(deadline, wr.Dropping(), lambda: now[0])
     keeper.begin(100, 100)
-    keeper.start()
+    keeper.start(80)
     now[0] = 1.1
     keeper.stop(80, 1.0, 0)
     assert keeper.z == pytest.approx(LAST * 80 / 1.1 / 20)
@@ -234,7 +234,7 @@ def test_a_clock_that_is_set_back_does_not_blind_the_throttle() -> None:
     keeper = TimeKeeper(deadline, wr.Harvesting(), lambda: now[0])
     keeper.begin(1000, 1000)
     for took in (0.1, -100.0, 0.1):
-        keeper.start()
+        keeper.start(100)
         now[0] += took
         keeper.stop(100, 1.0, 0)
     assert keeper.cost == pytest.approx(1e-3, rel=0.5)

@@ -108,6 +108,8 @@ class Controller:
         window that lets much less through than the first one probed should come first."""
         if join.saver is None or self._statistics is None or isinstance(self._query.order, Mapping):
             return
+        if len(join.windows) == 2:
+            return  # There is only one order.
         assert join.plan is not None
         before = {d.arriving: d.order for d in join.plan.directions}
         matrix, tried = join.saver.flows.selectivities.matrix, join.saver.flows.selectivities.tried

@@ -26,8 +26,10 @@ from windrow.shed.view import Notes
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from windrow.engine.join import Join
+    from windrow.engine.join import Arrivals, Join
     from windrow.engine.partials import Partials
+    from windrow.engine.timekeeper import TimeKeeper
+    from windrow.planning.costs import Timed
 
 Array = np.ndarray
 CHANCE, STOOD_FOR = "chance", "stood for"
@@ -58,6 +60,16 @@ class Dropper:
     @property
     def share(self) -> float:
         return self._share
+
+    def plan(self, join: Join, arrivals: Sequence[Arrivals], keeper: TimeKeeper) -> None:
+        """Each sub-batch decides anew."""
+
+    @property
+    def tight(self) -> bool:
+        return False
+
+    def behind(self, keeper: TimeKeeper) -> bool:
+        return False
 
     def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> list[Array]:
         """A quantum begins, of so many rows per stream; returns masks of the rows that are let in."""
@@ -101,6 +113,15 @@ class Dropper:
             yield partials
         self.flows.learn(probe, flow, rows_held(join))
 
+    def affordable(self, join: Join, partials: Partials, keeper: TimeKeeper) -> Partials:
+        return partials
+
+    def learn(self, join: Join, timed: Timed) -> None:
+        """Rates follow the throttle."""
+
+    def end(self, rows: int, keeper: TimeKeeper, skipped: int) -> None:
+        """Nothing is carried from call to call."""
+
     def worth_keeping(self) -> list[int] | None:
         """All that is let in stays."""
         return None
@@ -142,7 +163,7 @@ class Dropper:
             "steady": self._steady,
         }
 
-    def load(self, saved: dict[str, Any]) -> None:
+    def load(self, saved: dict[str, Any], join: Join) -> None:
         self.keep = np.array(saved["keep"])
         self.found, self.true, self.variance = saved["sums"]
         self.flows.load(saved["flows"])

@@ -27,12 +27,21 @@ CHARGES = Charges(lookup=0.1)
 
 class Flows:
     def __init__(self, streams: int, half_life: float = 1.0) -> None:
-        self.selectivities = Selectivities.unknown(streams)
         self.quanta = 0
+        self._known = Selectivities.unknown(streams)
+        self._fade = 1.0
+        """What was learned still counts for this much; taken account of when it is asked for."""
         self._half_life = half_life
         self._came = np.zeros(streams)
         self._seconds = 0.0
         self._now: int | None = None
+
+    @property
+    def selectivities(self) -> Selectivities:
+        """How often rows match, lately."""
+        if self._fade < 1:
+            self._known, self._fade = self._known.decayed(self._fade), 1.0
+        return self._known
 
     @property
     def rates(self) -> Array:
@@ -50,7 +59,7 @@ class Flows:
             fade = 0.5 ** (seconds / longest / self._half_life)
             self._came *= fade
             self._seconds = self._seconds * fade + seconds
-            self.selectivities = self.selectivities.decayed(fade)
+            self._fade *= fade
         self._came += arrived
         self._now = now if self._now is None else max(now, self._now)
         return fade
@@ -73,7 +82,7 @@ class Flows:
             looked = rows[step.stream] * (first if level == 0 else 1.0)
             found[arriving, step.stream] = flow[level + 1]
             tried[arriving, step.stream] = flow[level] * looked
-        self.selectivities = self.selectivities.add(found * weight, tried * weight)
+        self._known = self.selectivities.add(found * weight, tried * weight)
 
     def model(self, join: Join, windows: BasicWindows, scores: Array | None, rows: Array) -> HarvestModel:
         """All that was learned; scores by direction, hop and basic window, None if all are alike."""
@@ -102,7 +111,7 @@ class Flows:
         }
 
     def load(self, saved: dict[str, Any]) -> None:
-        self.selectivities = Selectivities.from_plain(saved["selectivities"])
+        self._known, self._fade = Selectivities.from_plain(saved["selectivities"]), 1.0
         self.quanta, self._came = saved["quanta"], np.array(saved["came"])
         self._seconds, self._now = saved["seconds"], saved["now"]
 

@@ -16,12 +16,14 @@ import pyarrow as pa
 from windrow.engine.counting import EXTRA_COLUMNS, CountedWindow, in_windows
 from windrow.engine.keys import NO_KEY, KeyNumbers
 from windrow.engine.output import Output
-from windrow.engine.partials import Partials
+from windrow.engine.partials import Partials, in_pieces
 from windrow.engine.planner import check_connected, check_paths
 from windrow.engine.probe import Probe
 from windrow.engine.rows import RowReader, Rows
 from windrow.engine.saver import Saver, make_saver
 from windrow.engine.shedding import Shedder
+from windrow.engine.stopwatch import BUILD, PROBE, TAKE
+from windrow.engine.timekeeper import TimeKeeper
 from windrow.errors import QueryError
 from windrow.expr.split import split
 from windrow.model.plan import Plan
@@ -77,8 +79,15 @@ class Join:
         """What saves time under a deadline."""
         self.dropped = [0] * count
         """Rows that were not let in, for lack of time, per stream."""
+        self.blind = [0] * count
+        """Of the rows that were not let in those that had no chance to be, per stream."""
         self.conserved = [0] * count
         """Rows let go because nothing would have looked at them again, per stream."""
+        self.found = 0
+        self.skipped = 0
+        """Results, built or not; and those that were not built, for lack of time."""
+        self.pieces_found = 0
+        """In which results were found."""
         self.readers = [RowReader(self.predicate, self.words[s], s, functions) for s in range(count)]
         self._alike = [self._equal_words(s) for s in range(count)]
         self.windows = [self._window(s) for s in range(count)]
@@ -187,12 +196,14 @@ class Join:
                 gone.append(0 if horizon is None else window.expire(horizon))
         return gone
 
-    def evaluate(self, arrivals: Sequence[Arrivals], z: float = 1.0) -> Iterator[pa.RecordBatch]:
-        """Takes in a quantum's rows and yields the results they complete; z is the part of the full work that
-        there is time for."""
+    def evaluate(
+        self, arrivals: Sequence[Arrivals], keeper: TimeKeeper | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Takes in a quantum's rows and yields the results they complete, in the time that `keeper` knows."""
         now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
-        if self.saver:
-            arrivals = self._let_in(self.saver, arrivals, now, z)
+        lap = (lambda kind: None) if keeper is None else keeper.watch.lap
+        if self.saver and keeper:
+            arrivals = self._let_in(self.saver, arrivals, now, keeper.z)
         # Which rows the quantum pushes out of counted windows must be known before any of them is probed.
         places = [self._places(stream, arrived) for stream, arrived in enumerate(arrivals)]
         if self.shedder:
@@ -205,15 +216,17 @@ class Join:
                 continue
             if self.shedder:
                 self.shedder.arrived(self, stream, start)
-            for partials in self._probe(stream, start):
-                if self.query.counts_rows:
-                    partials = partials.where(self._in_windows(partials))
-                if len(partials):
-                    yield from self._results(partials)
+            lap(TAKE)
+            for partials in in_pieces(self._checked(stream, start)):
+                lap(PROBE)
+                yield from self._results(partials, keeper)
+                lap(BUILD)
+            lap(PROBE)
         if self.saver:
             self._conserve(self.saver, now)
         if self.shedder:
             self.shedder.settle(self)
+        lap(TAKE)
 
     def of_no_use(self, stream: int, spent: Array | None) -> Array | None:
         """Mask of the rows that are `spent` or that later rows have pushed out; None: none."""
@@ -236,6 +249,14 @@ class Join:
             if counted is not None and self.shedder is not None:
                 counted.forget(window)
 
+    def _checked(self, stream: int, start: int) -> Iterator[Partials]:
+        """Results of the rows from position `start` on, inside all windows."""
+        for partials in self._probe(stream, start):
+            if self.query.counts_rows:
+                partials = partials.where(self._in_windows(partials))
+            if len(partials):
+                yield partials
+
     def _probe(self, stream: int, start: int) -> Iterator[Partials]:
         probe = self._probes[stream]
         if self.saver is None:
@@ -248,8 +269,13 @@ class Join:
         masks = saver.begin(self, [len(a.rows) for a in arrivals], now, z)
         if masks is None:
             return arrivals
+        return self.admit(arrivals, masks)
+
+    def admit(self, arrivals: Sequence[Arrivals], masks: Sequence[Array | None]) -> list[Arrivals]:
+        """Without the rows that a mask leaves out, which are counted; None stands for all."""
         for stream, mask in enumerate(masks):
-            self.dropped[stream] += int(len(mask) - mask.sum())
+            if mask is not None:
+                self.dropped[stream] += int(len(mask) - mask.sum())
         return [replace(a, useful=_all_of(a.useful, m)) for a, m in zip(arrivals, masks, strict=True)]
 
     def _conserve(self, saver: Saver, now: int) -> None:
@@ -261,10 +287,16 @@ class Join:
             if window.span is not None:
                 self.conserved[stream] += window.expire(now - self.query.lateness - age)
 
-    def _results(self, partials: Partials) -> Iterator[pa.RecordBatch]:
+    def _results(self, partials: Partials, keeper: TimeKeeper | None) -> Iterator[pa.RecordBatch]:
         sample = self.shedder.found(self, partials) if self.shedder else None
         if sample is not None:
             partials = partials.where(sample.chosen)
+        if self.saver and keeper:
+            found = len(partials)
+            partials = self.saver.affordable(self, partials, keeper)
+            self.found += found
+            self.skipped += found - len(partials)
+            self.pieces_found += 1
         if len(partials):
             yield self.output.build(partials, self.windows, sample)
 

@@ -26,7 +26,7 @@ from windrow.engine.snapshot import pack, unpack
 from windrow.engine.state import capture, revive
 from windrow.engine.steering import apply, turn_clocks_back
 from windrow.engine.tally import Tally
-from windrow.engine.timekeeper import TimeKeeper
+from windrow.engine.timekeeper import FIRST_ROWS, TimeKeeper
 from windrow.engine.waiting import Waiting, expire_waiting, tell_of_room
 from windrow.errors import DataError, QueryError, StateError, unknown
 from windrow.kernels.notice import announce_compilation
@@ -37,6 +37,7 @@ from windrow.model.measurements import Measurements
 from windrow.model.plan import Plan
 from windrow.model.query import Query
 from windrow.planning.allocation import RecallCurve
+from windrow.planning.costs import Timed
 
 Array = np.ndarray
 
@@ -109,6 +110,8 @@ class Operator:
         counted, as is a row without a time, or one too far ahead of `now`.
         """
         self._check_whole()
+        if self._keeper is not None:
+            self._keeper.open()
         batches = {self._stream(alias): as_batch(alias, d) for alias, d in data.items()}
         for stream, batch in batches.items():
             self._learn_schema(stream, batch.schema)
@@ -292,17 +295,16 @@ class Operator:
         self._controller.prepare(self._join, arrivals, self._tally, self._frontier.newest_of_all)
         self._tally.filtered(arrivals)
         if not self.query.counts_rows:
-            arrivals = [
-                Arrivals(a.rows if a.useful is None else a.rows.where(a.useful), None) for a in arrivals
-            ]
+            arrivals = [_useful(a) for a in arrivals]
         at = [0] * len(arrivals)
         keeper = self._keeper
+        before = self._join.found, self._join.skipped
         quanta = self._quanta(arrivals) if keeper is None else self._timed(keeper, arrivals, at, seconds)
         for stop in quanta:
             quantum = [a.slice(i, j) for a, i, j in zip(arrivals, at, stop, strict=True)]
             self._expire(arrivals, at)
             self._tally.evaluations += 1
-            for batch in self._join.evaluate(quantum, keeper.z if keeper else 1.0):
+            for batch in self._join.evaluate(quantum, keeper):
                 self._tally.results += batch.num_rows
                 yield batch
             self._seq += sum(len(a.rows) for a in quantum) if self.query.counts_rows else 0
@@ -312,7 +314,7 @@ class Operator:
         self._controller.revise(self._join, self._tally, self._frontier.newest_of_all)
         if keeper is not None:
             self._controller.reorder(self._join)
-            keeper.end(self._put_back(arrivals, at), self._frontier.newest_of_all)
+            keeper.end(self._put_back(arrivals, at), self._frontier.newest_of_all, self._built(before))
 
     def _release(self, join: Join, final: bool) -> list[Arrivals]:
         """The rows whose turn it is, each stream's ascending in time, with their words."""
@@ -346,21 +348,73 @@ class Operator:
             self._tally.expired(self._expiry.run(self._join, earliest, self._seq))
 
     def _timed(
-        self, keeper: TimeKeeper, arrivals: Sequence[Arrivals], at: Sequence[int], seconds: float | None
+        self, keeper: TimeKeeper, arrivals: list[Arrivals], at: list[int], seconds: float | None
     ) -> Iterator[list[int]]:
         """Where each quantum ends, as long as there is time; `at` says how far the last has come."""
-        times = [a.seq if a.seq is not None else a.rows.ts for a in arrivals]
-        rows = sum(map(len, times))
+        rows, skipped = sum(len(a.rows) for a in arrivals), self._join.skipped if self._join else 0
         keeper.begin(rows, self._came, seconds)
-        cutter = Cutter(times)
+        if not self.query.time_policy.plans_calls:
+            for stop in self._paced(keeper, arrivals):
+                yield from self._clocked(keeper, arrivals, at, stop)
+            return
+        assert self._join is not None and self._join.saver is not None
+        if keeper.cost == 0.0 and rows > FIRST_ROWS:
+            # A few rows tell what the others will cost.
+            yield from self._clocked(keeper, arrivals, at, _cutter(arrivals).cut(FIRST_ROWS))
+        going = True
+        while going:
+            going = False
+            self._give_up(keeper, arrivals, at)
+            finer = self._join.saver.tight and keeper.parts > 1
+            cuts = self._paced(keeper, arrivals) if finer else self._quanta(arrivals)
+            for stop in cuts:
+                if any(at) and self._join.saver.behind(keeper):
+                    going = True
+                    break
+                yield from self._clocked(keeper, arrivals, at, stop)
+        self._join.saver.end(rows, keeper, self._join.skipped - skipped)
+
+    def _give_up(self, keeper: TimeKeeper, arrivals: list[Arrivals], at: list[int]) -> None:
+        """Leaves out the rows that there is no time for, of those that are left; these then begin at 0."""
+        assert self._join is not None and self._join.saver is not None
+        if any(at):
+            arrivals[:] = [a.slice(i, len(a.rows)) for a, i in zip(arrivals, at, strict=True)]
+            at[:] = [0] * len(at)
+        masks = self._join.saver.plan(self._join, arrivals, keeper)
+        keeper.watch.start()
+        if masks is not None:
+            kept = self._join.admit(arrivals, masks)
+            arrivals[:] = kept if self.query.counts_rows else [_useful(a) for a in kept]
+
+    def _paced(self, keeper: TimeKeeper, arrivals: Sequence[Arrivals]) -> Iterator[list[int]]:
+        """As many rows at a time as the throttle fraction leaves time for, as long as there is time."""
+        pace, cutter = self.query.pace, _cutter(arrivals)
         while cutter.left and not keeper.out_of_time:
-            pace = self.query.pace
-            stop = cutter.cut(pace.rows if pace is not None and pace.rows else keeper.rows())
-            done = sum(stop) - sum(at)
-            now = max(int(a.rows.ts[j - 1]) for a, j in zip(arrivals, stop, strict=True) if j)
-            keeper.start()
-            yield stop
-            keeper.stop(done, self._join.saver.share if self._join and self._join.saver else 1.0, now)
+            yield cutter.cut(pace.rows if pace is not None and pace.rows else keeper.rows())
+
+    def _clocked(
+        self, keeper: TimeKeeper, arrivals: Sequence[Arrivals], at: Sequence[int], stop: list[int]
+    ) -> Iterator[list[int]]:
+        """A sub-batch, timed."""
+        assert self._join is not None and self._join.saver is not None
+        join, saver, done = self._join, self._join.saver, sum(stop) - sum(at)
+        now = max(int(a.rows.ts[j - 1]) for a, j in zip(arrivals, stop, strict=True) if j)
+        before = join.compared, join.pieces_found, join.found - join.skipped
+        keeper.start(done)
+        yield stop
+        timed = None
+        if self.query.time_policy.plans_calls:
+            after = join.compared, join.pieces_found, join.found - join.skipped
+            more = (b - a for a, b in zip(before, after, strict=True))
+            timed = Timed(*keeper.watch.spent, done, *more)
+            saver.learn(join, timed)
+        keeper.stop(done, saver.share, now, timed)
+
+    def _built(self, before: tuple[int, int]) -> float:
+        """Which part of the results found since then was built."""
+        assert self._join is not None
+        found, skipped = self._join.found - before[0], self._join.skipped - before[1]
+        return 1 - skipped / found if found else 1.0
 
     def _put_back(self, arrivals: Sequence[Arrivals], at: Sequence[int]) -> int:
         """Rows there was no time for wait, as many as the buffer holds; those that came last go. Returns how
@@ -397,4 +451,15 @@ class Operator:
         self._broken = True
         table = pa.Table.from_batches(batches, self._join.output.schema)
         self._broken = False
+        if self._keeper is not None:
+            self._keeper.close()
         return table
+
+
+def _useful(arrived: Arrivals) -> Arrivals:
+    """Just the rows that can be in a result."""
+    return arrived if arrived.useful is None else Arrivals(arrived.rows.where(arrived.useful), None)
+
+
+def _cutter(arrivals: Sequence[Arrivals]) -> Cutter:
+    return Cutter([a.rows.ts if a.seq is None else a.seq for a in arrivals])

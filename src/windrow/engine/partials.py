@@ -7,7 +7,7 @@ to hold every pair of rows to the definition of a result.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,8 @@ import numpy as np
 from windrow.window.window import Window
 
 Array = np.ndarray
+PIECE = 1 << 13
+"""Results that are worth building by themselves."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,40 @@ class Partials:
             np.minimum(self.latest[which], ts + window.time_span),
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence[Partials]) -> Partials:
+        """Complete ones, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls({s: np.concatenate([p.rows[s] for p in parts]) for s in parts[0].rows})
+
+    def kept(self) -> Partials:
+        """Complete ones in memory of their own: what a search finds lasts only until it goes on."""
+        return Partials({s: p.copy() for s, p in self.rows.items()})
+
+    def slice(self, begin: int, end: int) -> Partials:
+        """Complete ones from `begin` to `end`."""
+        return Partials({s: p[begin:end] for s, p in self.rows.items()})
+
     def where(self, mask: Array) -> Partials:
         if mask.all():
             return self
         newest, latest = (None if b is None else b[mask] for b in (self.newest, self.latest))
         return Partials({s: p[mask] for s, p in self.rows.items()}, newest, latest)
+
+
+def in_pieces(found: Iterable[Partials]) -> Iterator[Partials]:
+    """The same results in fewer pieces: each takes some time to build however small it is."""
+    parts: list[Partials] = []
+    held = 0
+    for partials in found:
+        if not parts and len(partials) >= PIECE:
+            yield partials
+            continue
+        parts.append(partials.kept())
+        held += len(partials)
+        if held >= PIECE:
+            yield Partials.joined(parts)
+            parts, held = [], 0
+    if parts:
+        yield Partials.joined(parts)

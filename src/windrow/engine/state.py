@@ -8,6 +8,7 @@ so stored states do not depend on how the join is planned.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from windrow.engine.operator import Operator
 
 _CALL = "\x00call"
+LOST = ("dropped", "blind", "conserved", "found", "skipped")
+"""Counters of a join under a deadline."""
 Op = TypeVar("Op", bound="Operator")
 
 
@@ -68,7 +71,7 @@ def capture(op: Operator) -> State:
         head["keeper"] = op._keeper.save()
     if op._join is not None and op._join.saver is not None:
         head["saver"] = op._join.saver.save()
-        head["lost"] = {"dropped": op._join.dropped, "conserved": op._join.conserved}
+        head["lost"] = {name: getattr(op._join, name) for name in LOST}
     if op._join is not None and op._join.shedder is not None:
         head["shedder"], learned = op._join.shedder.save()
         parts += learned
@@ -107,9 +110,9 @@ def fill(op: Op, state: State) -> Op:
         for stream, kept in enumerate(held):
             _revive_window(op._join, stream, head["streams"][stream], kept)
         if op._join.saver is not None:
-            op._join.saver.load(head["saver"])
-            op._join.dropped = list(head["lost"]["dropped"])
-            op._join.conserved = list(head["lost"]["conserved"])
+            op._join.saver.load(head["saver"], op._join)
+            for name in LOST:
+                setattr(op._join, name, copy(head["lost"][name]))
         if op._join.shedder is not None:
             op._join.shedder.load(head["shedder"], list(parts))
     return op

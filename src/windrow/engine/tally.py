@@ -81,9 +81,8 @@ class Tally:
             for a, b in zip(shedder.shed if shedder else none, join.conserved if join else none, strict=True)
         ]
         dropped = [a + b for a, b in zip(self.dropped, join.dropped if join else none, strict=True)]
-        let_in = math.prod(
-            1 - d / max(n, 1) for d, n in zip(self.dropped, self.counts["rows_in"], strict=True)
-        )
+        blind = [a + b for a, b in zip(self.dropped, join.blind if join else none, strict=True)]
+        let_in = math.prod(1 - d / max(n, 1) for d, n in zip(blind, self.counts["rows_in"], strict=True))
         told = quality(join, self.results, let_in) if join else EXACT
         streams = {
             alias: StreamMeasurements(

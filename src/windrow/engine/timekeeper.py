@@ -1,11 +1,13 @@
 """Time under a deadline: how much is processed at once, and what part of the full work may be done.
 
-What full work would take for a row is learned from what the part of it took that was done. With each quantum
-the throttle fraction is set to what lets the rows left take the time left; so a burst within a call is met as
-soon as the first of its rows have been timed, and a fraction that was wrong for a few rows does no harm to
-the next call. With an interval it is instead adapted every so much event time, from rows consumed against
-rows that came, as in GrubJoin; then a call can run out of time, and what is left over waits or is dropped, or
-without a buffer is taken in late and not counted as consumed.
+What the parts of a call cost is learned from sub-batches that were timed (`planning/costs.py`); a policy asks
+for these costs and the time left, and decides once for a call what it gives up. While there is time for
+everything a call is cut as it would be without a deadline.
+
+The throttle fraction is the part of the work which depends on it that there is time for. With each sub-batch
+it is set to what lets the rows left take the time left. With an interval it is instead adapted every so much
+event time, from rows consumed against rows that came, as in GrubJoin; then a call can run out of time, and
+what is left over waits or is dropped, or without a buffer is taken in late and not counted as consumed.
 """
 
 from __future__ import annotations
@@ -15,8 +17,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from windrow.engine.stopwatch import Stopwatch
 from windrow.model.deadline import Deadline
 from windrow.model.time_policies import TimePolicy
+from windrow.planning.costs import Costs, Timed
 from windrow.planning.throttle import Throttle, adapted, consumption
 
 Clock = Callable[[], float]
@@ -27,9 +31,11 @@ LAST = 0.03
 """Of the time allowed that the rows left get when time is up already. With nothing, those that come at the
 end of a call would never be looked at, and what that loses would never be seen."""
 PARTS_SHEDDING = 16
-"""Quanta in a call while work is shed: each is a chance to correct the course."""
+"""Sub-batches in a call while work is shed, at most: each is a chance to correct the course."""
 PARTS = 4
-"""While there is time for everything."""
+"""While there is time for everything, where each sub-batch decides anew."""
+WORTH = 0.02
+"""Of a call's time that its being cut finer may cost."""
 LEAST_SECONDS = 1e-3
 """Of a call, however late it already is."""
 HOPELESS = 0.01
@@ -45,7 +51,9 @@ class TimeKeeper:
         self.deadline = deadline
         self.policy = policy
         self.clock = clock
-        self.throttle = Throttle(boost=policy.boost)
+        self.watch = Stopwatch(clock)
+        self.costs = Costs()
+        self.throttle = self._whole = Throttle(boost=policy.boost)
         self.overrun = 0
         """Calls that took more than a fifth longer than they should."""
         self.calls = 0
@@ -53,16 +61,28 @@ class TimeKeeper:
         """What the last call took."""
         self.lately = 1.0
         """The throttle fraction of the last call: the mean over its rows."""
+        self.part = 1.0
+        """Of the time the call would take that what the policy decided for it takes."""
+        self.short = False
+        """Whether this call has no time to take its rows in."""
         self._throttled = 0.0
         self._spent = 0.0
         self._done = 0.0
         """Seconds lately, and the full work for how many rows was done in them."""
-        self._began = 0.0
+        self._fixed = 0.0
+        """Seconds a row takes lately whatever the throttle fraction."""
+        self._after = 0.0
+        """Seconds between the last sub-batch and the end of a call, lately."""
+        self._began: float | None = None
         self._budget = 0.0
         self._rows = 0
         """Of this call, and how many of them are left."""
         self._rows_left = 0
         self._quantum_began = 0.0
+        self._stopped = 0.0
+        self._cuts = 0
+        self._rows_cut = float(FIRST_ROWS)
+        """Rows of a sub-batch lately; at least, while one is enough."""
         self._interval_ends: int | None = None
         self._came = 0.0
         self._consumed = 0.0
@@ -72,17 +92,35 @@ class TimeKeeper:
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def begin(self, rows: int, came: int, seconds: float | None = None) -> None:
-        """A call begins with so many rows to process, of which `came` are new; it may take so many seconds,
-        or what the deadline says."""
+    def open(self) -> None:
+        """A call begins: its time runs from here."""
         self._began = self.clock()
+
+    def begin(self, rows: int, came: int, seconds: float | None = None) -> None:
+        """So many rows are to be processed, of which `came` are new; the call may take so many seconds, or
+        what the deadline says."""
+        if self._began is None:
+            self.open()
         self._budget = self.deadline.seconds(came) if seconds is None else max(seconds, LEAST_SECONDS)
         self._rows = self._rows_left = rows
         self._came -= self._waiting  # What waited for time was counted when it came.
         self._throttled = 0.0
+        self._cuts = 0
+        self._stopped = self.clock()
+        self.part, self.short = 1.0, False
         self.calls += 1
-        if self._by_quanta:
+        if self.policy.plans_calls:
+            self.throttle = self._whole
+        elif self._by_quanta:
             self._look_ahead()
+
+    def admit(self, rows: int, z: float, part: float) -> None:
+        """Of the rows left so many are admitted; what is done for them is this part of the exact call, the
+        throttle fraction being z."""
+        self._rows -= self._rows_left - rows
+        self._rows_left, self.part, self._stopped = rows, part, self.clock()
+        if z < 1.0:
+            self.throttle = replace(self.throttle, fraction=max(self.throttle.floor, z))
 
     @property
     def z(self) -> float:
@@ -92,7 +130,28 @@ class TimeKeeper:
     @property
     def left(self) -> float:
         """Seconds left in this call."""
+        assert self._began is not None
         return self._budget - (self.clock() - self._began)
+
+    @property
+    def spare(self) -> float:
+        """Seconds left for sub-batches, without what comes after the last."""
+        return self.left - self._after
+
+    @property
+    def budget(self) -> float:
+        """Seconds that the call may take."""
+        return self._budget
+
+    @property
+    def rows_left(self) -> int:
+        """Of this call, those of the sub-batch at hand left out."""
+        return self._rows_left
+
+    @property
+    def cuts_left(self) -> float:
+        """Sub-batches that the rows left are likely to be cut into."""
+        return max(1.0, self._rows_left / self._rows_cut)
 
     @property
     def out_of_time(self) -> bool:
@@ -100,63 +159,106 @@ class TimeKeeper:
         return self.policy.buffer is not None and self.left <= 0
 
     def rows(self) -> int:
-        """How many to process next."""
+        """How many to process next, where each sub-batch decides anew."""
         if self.cost == 0.0:
             return FIRST_ROWS
         ends_in_time = self.policy.buffer is not None  # then the last quantum must be short
-        parts = PARTS if self.z == 1.0 and not ends_in_time else PARTS_SHEDDING
+        if self.policy.plans_calls and self.z == 1.0:
+            return max(LEAST_ROWS, self._rows // self.parts)
+        parts = PARTS if self.z == 1.0 and not ends_in_time else self.parts
         if self.left <= 0:
             # Too late to correct the course, and each quantum has a cost of its own.
             return max(LEAST_ROWS, self._rows // parts)
-        affordable = int(self._budget / parts / (self.cost * self.z))
+        affordable = int(self._budget / parts / (self._fixed + self._varying * self.z))
         if ends_in_time:
             return max(1, affordable)
         return max(LEAST_ROWS, min(self._rows // parts, affordable))
 
     @property
+    def parts(self) -> int:
+        """How many sub-batches a call is worth to be cut into."""
+        if not self.policy.plans_calls or not len(self.costs):
+            return PARTS_SHEDDING
+        each = self.costs.fitted().sub_batch
+        return max(1, min(PARTS_SHEDDING, int(WORTH * self._budget / max(each, 1e-9))))
+
+    @property
     def cost(self) -> float:
         """Seconds a row would take lately if everything were looked at."""
+        return self._fixed + self._varying if self._done else 0.0
+
+    @property
+    def _varying(self) -> float:
         return self._spent / self._done if self._done else 0.0
 
-    def start(self) -> None:
-        """A quantum begins."""
+    def start(self, rows: int) -> None:
+        """A sub-batch of so many rows begins."""
+        if self._cuts or not self.policy.plans_calls:
+            self.watch.start()
         self._quantum_began = self.clock()
-
-    def stop(self, rows: int, share: float, now: int) -> None:
-        """A quantum of so many rows was processed, up to this event time, with this share of full work."""
-        # A clock that is set back tells nothing of the quantum; time below 0 would spoil what others told.
-        self._spent = _FADE * self._spent + max(0.0, self.clock() - self._quantum_began)
-        self._done = _FADE * self._done + rows * share
-        self._throttled += rows * self.z
         self._rows_left -= rows
+
+    def stop(self, rows: int, share: float, now: int, timed: Timed | None = None) -> None:
+        """A sub-batch of so many rows was processed, up to this event time, with this share of the work that
+        depends on the throttle; without times by kind, all of it does."""
+        # A clock that is set back tells nothing of the quantum; time below 0 would spoil what others told.
+        self._stopped = self.clock()
+        spent, fixed = max(0.0, self._stopped - self._quantum_began), 0.0
+        if timed is not None:
+            if self.z < 1.0:
+                known = self.costs.fitted()
+                fixed = timed.take + min(timed.probe, known.probe + known.probe_row * rows)
+            else:
+                # To look at parts of windows costs otherwise, and would spoil what is known of whole ones.
+                self.costs.add(timed)
+                fixed = timed.take
+        self._spent = _FADE * self._spent + max(0.0, spent - fixed)
+        self._done = _FADE * self._done + rows * share
+        if rows:
+            self._fixed += (1 - _FADE if self._fixed else 1.0) * (fixed / rows - self._fixed)
+        self._throttled += rows * self.z
+        self._cuts += 1
         self._came += rows
         if self.policy.buffer is not None or self.left > 0:
             # Where no row waits, those taken in when time was up are the ones that would have waited.
             self._consumed += rows
-        if self._by_quanta:
-            self._look_ahead()
-        else:
+        if not self._by_quanta:
             self._pass(now)
+        elif not self.policy.plans_calls or self.z < 1.0:
+            self._look_ahead()
 
-    def end(self, waiting: int, newest: int | None) -> None:
+    def end(self, waiting: int, newest: int | None, built: float = 1.0) -> None:
         """The call is over; so many rows wait for the next, and event time has come to `newest`, be its rows
-        processed or not."""
+        processed or not. Of the results that were found this part was built."""
         self._waiting = waiting
         self._came += self._rows_left
         done = self._rows - self._rows_left
         self.lately = self._throttled / done if done else self.z
+        self.lately = min(self.lately, self.part, built)
+        if self._cuts:
+            self._rows_cut = done / self._cuts if self._cuts > 1 else max(self._rows_cut, float(done))
         if not self._by_quanta and newest is not None:
             self._pass(newest)
-        self.seconds = self.clock() - self._began
+
+    def close(self) -> None:
+        """The results are handed over."""
+        assert self._began is not None
+        now = self.clock()
+        self.seconds = now - self._began
+        self._began = None
+        after = max(0.0, now - self._stopped)
+        # Soon less, slowly more: the first calls have much to set up.
+        self._after += (0.5 if after < self._after else 0.2) * (after - self._after)
         late = self.seconds > 1.2 * self._budget > 0
         self.overrun += late
-        hopeless = late and self.z <= HOPELESS and self._by_quanta
+        hopeless = (late and self.z <= HOPELESS and self._by_quanta) or self.short
         self._hopeless = self._hopeless + 1 if hopeless else 0
         if self._hopeless == CALLS_TO_WARN:
+            dropped = "; rows are dropped to hold it" if self.short else ""
             warnings.warn(
                 f"deadline: calls take {self.seconds:.3g} s with hardly anything looked at, and may "
                 f"take {self._budget:.3g} s; taking rows in and building results costs that much, so allow "
-                "more time, or bring fewer rows with a call",
+                f"more time, or bring fewer rows with a call{dropped}",
                 stacklevel=2,
             )
 
@@ -168,10 +270,10 @@ class TimeKeeper:
 
     def _look_ahead(self) -> None:
         """The fraction for which the rows left take the time left."""
-        full = self.cost * self._rows_left
+        full = self._varying * self._rows_left
         if full > 0:
-            left = max(LAST * self._budget, self.left - (1 - MARGIN) * self._budget)
-            fraction = min(1.0, max(self.throttle.floor, left / full))
+            left = self.left - (1 - MARGIN) * self._budget - self._fixed * self._rows_left
+            fraction = min(1.0, max(self.throttle.floor, max(LAST * self._budget, left) / full))
             self.throttle = replace(self.throttle, fraction=fraction)
 
     def _pass(self, now: int) -> None:
@@ -191,7 +293,9 @@ class TimeKeeper:
         return {
             "throttle": self.throttle.fraction,
             "lately": self.lately,
-            "cost": [self._spent, self._done],
+            "cost": [self._spent, self._done, self._fixed, self._after],
+            "costs": self.costs.save(),
+            "rows_cut": self._rows_cut,
             "interval_ends": self._interval_ends,
             "came": self._came,
             "consumed": self._consumed,
@@ -204,7 +308,9 @@ class TimeKeeper:
     def load(self, saved: dict[str, Any]) -> None:
         self.throttle = replace(self.throttle, fraction=saved["throttle"])
         self.lately = saved["lately"]
-        self._spent, self._done = saved["cost"]
+        self._spent, self._done, self._fixed, self._after = saved["cost"]
+        self.costs.load(saved["costs"])
+        self._rows_cut = saved["rows_cut"]
         self._interval_ends, self._came = saved["interval_ends"], saved["came"]
         self._consumed, self._waiting = saved["consumed"], saved["waiting"]
         self.calls, self.overrun = saved["calls"], saved["overrun"]

@@ -68,6 +68,11 @@ class TimePolicy:
         assert self.interval is None or isinstance(self.interval, int)
         return self.interval
 
+    @property
+    def plans_calls(self) -> bool:
+        """Whether it decides for a whole call what to give up, rather than anew with each sub-batch."""
+        return False
+
     def check(self, spans: Sequence[int]) -> None:
         """Refuses windows it cannot serve; `spans` are those of windows in time, in microseconds."""
 
@@ -136,6 +141,10 @@ class Harvesting(TimePolicy):
                 "everything, and the recall is not known; a share such as 0.05 tells both",
                 stacklevel=3,
             )
+
+    @property
+    def plans_calls(self) -> bool:
+        return self.interval is None and self.buffer is None
 
     def check(self, spans: Sequence[int]) -> None:
         basic = self.basic

@@ -46,6 +46,9 @@ class Missed:
         """Drawn rows that found anything, and results they found."""
         self.blind = 0
         """Rows that looked at less than everything while none was drawn to tell what that misses."""
+        self.rows = 0
+        self.drawn = 0
+        """Rows that came while something was left out, and those of them that were drawn."""
 
     @property
     def unit(self) -> float:
@@ -59,6 +62,7 @@ class Missed:
 
     def draw(self, rows: int, draw: Draw) -> None:
         """So many rows are drawn."""
+        self.drawn += rows
         self.stood_for += rows * draw.weight
         self.squares += rows * draw.weight**2
 
@@ -83,11 +87,12 @@ class Missed:
 
     def save(self) -> list[float]:
         sums = [self.count, self.variance, self.stood_for, self.squares]
-        return [*sums, self.blind, self.finders, self.finds]
+        return [*sums, self.blind, self.finders, self.finds, self.rows, self.drawn]
 
     def load(self, saved: list[float]) -> None:
         self.count, self.variance, self.stood_for, self.squares = saved[:4]
         self.blind, self.finders, self.finds = int(saved[4]), int(saved[5]), saved[6]
+        self.rows, self.drawn = int(saved[7]), int(saved[8])
 
 
 def missed_interval(count: float, variance: float, unit: float, level: float = 0.95) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from windrow.engine.probe import Probe, as_mask
 from windrow.engine.shared.bound import Bound, needed
 from windrow.engine.shared.ladder import Ladder
 from windrow.engine.shared.results import Piece
+from windrow.engine.timekeeper import TimeKeeper
 from windrow.expr.parse import Reference, references
 from windrow.expr.words import word_array
 from windrow.kernels import routing
@@ -123,19 +124,21 @@ class RoutedJoin(Join):
             return horizon
         return min(horizon, self.oldest - span)
 
-    def evaluate(self, arrivals: Sequence[Arrivals], z: float = 1.0) -> Iterator[pa.RecordBatch]:
+    def evaluate(
+        self, arrivals: Sequence[Arrivals], keeper: TimeKeeper | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Takes in a quantum's rows; results go to `pieces`."""
         if self.defer is not None:
             places = [self._places(s, arrived) for s, arrived in enumerate(arrivals)]
             self.defer([self._append(s, a, places[s]) for s, a in enumerate(arrivals)], arrivals)
             return
-        yield from super().evaluate(arrivals, z)
+        yield from super().evaluate(arrivals, keeper)
         self.pieces += self.route(
             {s: self.windows[s].position(numbers) for s, numbers in found.items()} for found in self._found
         )
         self._found = []
 
-    def _results(self, partials: Partials) -> Iterator[pa.RecordBatch]:
+    def _results(self, partials: Partials, keeper: TimeKeeper | None) -> Iterator[pa.RecordBatch]:
         self.collect(partials)
         return iter(())
 

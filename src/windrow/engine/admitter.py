@@ -1,0 +1,252 @@
+"""Which units of rows are admitted when there is not time for all, and what that loses.
+
+Units have a fixed order drawn by the seed, and the first so many in it are admitted. So those that stay when
+there is less time are among those that stayed before, and their windows are complete. Units that have far
+more combinations than others, those of hot keys, are certain: without them chance would decide how much work
+there is and how much is found.
+
+A result was found with the least chance that its unit has had since its oldest row came: it stands for the
+inverse (Horvitz-Thompson). Results of a unit come or go together, so the variance is that of the totals of
+units (one cluster each); where a result needs several units, of each, to first order.
+"""
+
+from __future__ import annotations
+
+import base64
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from windrow.engine.units import UNITS, Units
+from windrow.kernels.load import survey
+from windrow.kernels.units import chances, runs, tell
+from windrow.planning.load import Work
+
+if TYPE_CHECKING:
+    from windrow.engine.join import Arrivals, Join
+    from windrow.engine.partials import Partials
+    from windrow.window.window import Window
+
+Array = np.ndarray
+HOT, COOLED = 8.0, 4.0
+"""Times the mean of combinations that makes a unit hot, and below which it no longer is."""
+COUNTED_AT_ONCE = 512
+"""Results of a piece whose chances are looked at; they stand for the others."""
+CELLS = 64
+"""With fewer, cells are too coarse to be left out one by one."""
+HANDFUL = 5
+"""Units that must have brought results for an estimate to rest on."""
+
+
+class Admitter:
+    def __init__(self, units: Units, seed: int, streams: int) -> None:
+        self.units = units
+        self.admitted = UNITS
+        """How many, in their order; besides hot ones."""
+        self.found = 0.0
+        self.true = 0.0
+        self.variance = 0.0
+        """Results, what they stand for, and the variance of that."""
+        self.partial = False
+        """Whether there ever were rows that did not probe."""
+        self.finders = 0
+        """Rows that found something while not all rows probed."""
+        self._totals = np.zeros(UNITS)
+        """What the results of each unit that was not certain stood for."""
+        self._order = np.random.default_rng((seed, 11)).permutation(UNITS)
+        self._place = np.argsort(self._order)
+        self._held = np.zeros((streams, UNITS))
+        """Rows that came, admitted or not, lately: about as many as whole windows would hold."""
+        self._new = np.zeros((streams, UNITS))
+        self._now: int | None = None
+        self._hot = np.zeros(UNITS, bool)
+        self._hot_since = np.zeros(UNITS, np.int64)
+        self._since: list[int] = []
+        self._chance: list[float] = []
+        """The chance of units that are not hot, from which event time on."""
+
+    @property
+    def thinned(self) -> bool:
+        """Whether rows that are missing in the windows may still matter."""
+        return bool(self._since)
+
+    @property
+    def spares(self) -> bool:
+        """Whether any unit is hot."""
+        return bool(self._hot.any())
+
+    @property
+    def bringing(self) -> int:
+        """Units that were not certain and brought results."""
+        return int(np.count_nonzero(self._totals))
+
+    @property
+    def unit(self) -> float:
+        """What the results of one unit more would have stood for, had it been among those admitted."""
+        total = float(self._totals.sum())
+        return float((self._totals**2).sum()) / total if total else 0.0
+
+    # -- the data flow ------------------------------------------------------------------------------
+
+    def survey(self, join: Join, arrivals: Sequence[Arrivals]) -> list[Array | None]:
+        """Takes note of the rows of a call; returns the unit of each, per stream, where it has one."""
+        now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
+        found: list[Array | None] = [None] * len(arrivals)
+        if self._now is None:
+            for stream in self.units.streams:
+                self._held[stream] = np.bincount(self._of_window(join, stream), minlength=UNITS)
+        for stream in self.units.streams:
+            rows, window = arrivals[stream].rows, join.windows[stream]
+            found[stream] = units = self.units.of(stream, rows.ts, rows.words)
+            passed = 0 if self._now is None else max(0, now - self._now)
+            self._new[stream] = np.bincount(units, minlength=UNITS)
+            self._held[stream] = self._held[stream] * np.exp(-passed / window.covers) + self._new[stream]
+        self._now = now if self._now is None else max(now, self._now)
+        return found
+
+    def _of_window(self, join: Join, stream: int) -> Array:
+        window = join.windows[stream]
+        live = slice(window.first, window.end)
+        words = [window.column(k)[live] for k in range(len(join.words[stream]))]
+        return self.units.of(stream, window.ts[live], words)
+
+    def work(
+        self,
+        arrivals: Sequence[Arrivals],
+        windows: Sequence[Window],
+        compared: float,
+        results: float,
+        scans: bool,
+        spare: bool = True,
+    ) -> Work:
+        """What this call would be, by how many units are admitted; `compared` and `results` of all of it. Hot
+        units come first, unless none is to be spared."""
+        assert self._now is not None
+        streams = self.units.streams
+        total = float(sum(len(a.rows) for a in arrivals))
+        fill = self._fill(windows) if scans else 1.0
+        if self.units.by_row:
+            part = np.arange(UNITS + 1) / UNITS
+            found = part ** len(streams)
+            return Work(total * part, compared * part * fill, results * found, found)
+        if self.units.by_cell and np.count_nonzero(self._new.sum(axis=0)) < CELLS:
+            # To leave out one of so few would be too much.
+            one = np.ones(UNITS + 1)
+            return Work(total * one, compared * fill * one, results * one, one)
+        rows, share, before = np.empty(UNITS + 1), np.empty(UNITS + 1), self._hot.copy()
+        new, held = self._new, self._held
+        if len(streams) < len(arrivals):
+            new, held = new[streams], held[streams]
+        # A unit stays hot while it is near to it: each change would cost the rows of a window.
+        bounds = (HOT, COOLED) if spare else (np.inf, np.inf)
+        survey(new, held, self._order, *bounds, self._hot, rows, share)
+        self._hot_since[self._hot & ~before] = self._now
+        rows += total - rows[-1]
+        # Who scans a window meets rows of all units that are in it.
+        met = rows * (fill / max(total, 1.0)) if scans else share
+        return Work(rows, compared * met, results * share, share)
+
+    def _fill(self, windows: Sequence[Window]) -> float:
+        """The part of the rows that came lately which are in the windows."""
+        held = sum(len(windows[stream]) for stream in self.units.streams)
+        return min(1.0, held / max(1.0, float(self._held.sum()))) if self.thinned else 1.0
+
+    def admit(
+        self, join: Join, count: int, arrivals: Sequence[Arrivals], units: Sequence[Array | None]
+    ) -> list[Array | None]:
+        """Admits this many units from now on; returns masks of the rows that come in, None for all."""
+        self.admitted = count
+        self._remember(join, count / UNITS, min(int(a.rows.ts[0]) for a in arrivals if len(a.rows)))
+        if count == UNITS:
+            return [None] * len(arrivals)
+        kept = (self._place < count) | self._hot
+        return [None if each is None else kept[each] for each in units]
+
+    def _remember(self, join: Join, chance: float, since: int) -> None:
+        if chance != (self._chance[-1] if self._chance else 1.0):
+            self._since.append(max([since, *self._since[-1:]]))
+            self._chance.append(chance)
+        if self._since:
+            held = [int(w.ts[w.first : w.end].min()) for w in join.windows if len(w)]
+            gone = bisect_right(self._since, min([since, *held])) - 1
+            if gone > 0:
+                del self._since[:gone], self._chance[:gone]
+            if len(self._since) == 1 and self._chance[0] == 1.0 and self._since[0] <= min([since, *held]):
+                self._since, self._chance = [], []
+
+    def count(self, join: Join, partials: Partials, arriving: int, probes: float) -> None:
+        """Takes account of results that arriving rows found: what they stand for, on account of rows that
+        were not admitted, and of rows that did not probe while this part of them did."""
+        count = len(partials)
+        self.found += count
+        mean = 1 / probes
+        if self.thinned:
+            which = slice(None, None, -(-count // COUNTED_AT_ONCE))
+            units, chance = self._chances(join, partials, which)
+            weight = mean * count / units.shape[1]
+            true, variance = tell(units, chance, weight, 1 - self._chance[-1], self._totals)
+            mean, self.variance = true / count, self.variance + variance
+        self.true += count * mean
+        if probes < 1:
+            finders, squares = runs(partials.rows[arriving])
+            self.finders += finders
+            self.variance += (1 - probes) * mean**2 * squares
+
+    def weights(self, join: Join, partials: Partials) -> Array | float:
+        """How many results each stands for."""
+        if not self.thinned:
+            return 1.0
+        return 1 / np.prod(self._chances(join, partials, slice(None))[1], axis=0)
+
+    def _chances(self, join: Join, partials: Partials, which: slice) -> tuple[Array, Array]:
+        """Of some results the units, by stream, and the chance of each (of units that a result has several
+        rows of, once; else 1)."""
+        units, times = [], []
+        for stream in self.units.streams:
+            window, rows = join.windows[stream], partials.rows[stream][which]
+            times.append(window.ts[rows])
+            if units and self.units.by_key:
+                units.append(units[0])
+            else:
+                words = [window.column(k)[rows] for k in range(len(join.words[stream]))]
+                units.append(self.units.of(stream, times[-1], words))
+        out = np.empty((len(units), len(times[0])))
+        steps = (np.array(self._since), np.maximum(self._chance, 1 / UNITS))
+        chances(np.stack(units), np.stack(times), *steps, self._hot, self._hot_since, out)
+        return np.stack(units), out
+
+    # -- over a restart -----------------------------------------------------------------------------
+
+    def save(self) -> dict[str, Any]:
+        return {
+            "admitted": self.admitted,
+            "sums": [self.found, self.true, self.variance, self.finders],
+            "partial": self.partial,
+            "now": self._now,
+            "steps": [self._since, self._chance],
+            "hot": [np.flatnonzero(self._hot).tolist(), self._hot_since[self._hot].tolist()],
+            "held": None if self._now is None else _packed(self._held),
+            "totals": _packed(self._totals) if self._totals.any() else None,
+        }
+
+    def load(self, saved: dict[str, Any]) -> None:
+        self.admitted, self._now = saved["admitted"], saved["now"]
+        self.found, self.true, self.variance, self.finders = saved["sums"]
+        self.partial = saved["partial"]
+        self._since, self._chance = (list(each) for each in saved["steps"])
+        self._hot[saved["hot"][0]] = True
+        self._hot_since[saved["hot"][0]] = saved["hot"][1]
+        if saved["held"] is not None:
+            self._held = _unpacked(saved["held"]).reshape(self._held.shape)
+        if saved["totals"] is not None:
+            self._totals = _unpacked(saved["totals"])
+
+
+def _packed(array: Array) -> str:
+    return base64.b64encode(array.tobytes()).decode()
+
+
+def _unpacked(text: str) -> Array:
+    return np.frombuffer(base64.b64decode(text)).copy()

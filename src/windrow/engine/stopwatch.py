@@ -1,0 +1,24 @@
+"""Seconds of a sub-batch by kind of work: taking rows in, probing, building results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+TAKE, PROBE, BUILD = range(3)
+
+
+class Stopwatch:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.spent = [0.0, 0.0, 0.0]
+        self._at = 0.0
+
+    def start(self) -> None:
+        self.spent = [0.0, 0.0, 0.0]
+        self._at = self.clock()
+
+    def lap(self, kind: int) -> None:
+        """What passed since the last was of this kind. A clock that is set back tells nothing."""
+        now = self.clock()
+        self.spent[kind] += max(0.0, now - self._at)
+        self._at = now
