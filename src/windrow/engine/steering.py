@@ -48,7 +48,7 @@ def turn_clocks_back(op: Operator) -> None:
     if op._keeper is not None:
         op._keeper.load(_earlier(op._keeper.save(), newest))
     if op._join is not None and op._join.saver is not None:
-        op._join.saver.load(_earlier(op._join.saver.save(), newest))
+        op._join.saver.load(_earlier(op._join.saver.save(), newest), op._join)
     if op._join is not None and op._join.shedder is not None:
         plain, parts = op._join.shedder.save()
         op._join.shedder.load(_earlier(plain, newest), parts)
