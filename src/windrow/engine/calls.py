@@ -32,6 +32,8 @@ RESERVE = 0.02
 GRACE, HURRY = 0.15, 0.05
 """Of the time allowed by which a call that was to be exact may be late before it gives anything up, and one
 that was not."""
+FEW = 0.02
+"""Of the rows probe when there is time for taking them in and nothing more."""
 CHEAP = 0.002
 """Of the time allowed: what takes no longer is built in any case."""
 _HOPE = 0.85
@@ -55,6 +57,8 @@ class Calls:
         """Rows compared and results found for a row that comes, if nothing is given up."""
         self._dearer = 1.0
         """How much more it costs to find results in parts of windows than by whole ones, as far as tried."""
+        self._kept = 1.0
+        """What part of what they promised harvests have found of late."""
         self._pieces = 1.0
         """In which results are built, a sub-batch."""
         self._hope = 1.0
@@ -69,8 +73,10 @@ class Calls:
         """Comparisons, results and rows that the choice was made for."""
         self._found = 0
         self._compared = 0
-        self._full = [0.0, 0.0]
-        """Of this call: comparisons and results if nothing were given up."""
+        self._full = [0.0, 0.0, 0.0]
+        """Of this call: comparisons, results and rows, if nothing were given up."""
+        self._rows_share = 1.0
+        """The part of the rows that are in the units admitted."""
         self._rng: np.random.Generator | None = None
 
     # -- the data flow ------------------------------------------------------------------------------
@@ -88,7 +94,7 @@ class Calls:
         self.scans = any(d.steps[0].access.path == "scan" for d in join.plan.directions)
         self.choice, self._costs, self._shares, self._rng = EVERYTHING, None, (1.0, 1.0), None
         keeper.short = False
-        self._found, self._compared, self.tight = 0, 0, False
+        self._found, self._compared, self.tight, self._rows_share = 0, 0, False, 1.0
         self._planned = (0.0, 0.0, rows)
         if rows == 0 or self._per_row is None:
             return None
@@ -108,6 +114,11 @@ class Calls:
             self._choose(join, arrivals, keeper, curve, spare=False)
         if self.choice.recall == 0.0 and keeper.costs.cold:
             self.choice = Choice(UNITS, probes=0.1, work=0.1)
+        taking = self._fixed(costs, keeper) + costs.take_row * rows
+        if self.choice.recall == 0.0 and taking <= keeper.spare + HURRY * keeper.budget:
+            # A few probe, so that it is seen what is lost; and all can be found by others later.
+            self.choice = Choice(UNITS, probes=FEW, recall=FEW, work=FEW)
+            self._rows_share, self._shares = 1.0, (1.0, 1.0)
         if self.choice.recall == 0.0:
             self._hope *= _HOPE
             for stream, arrived in enumerate(arrivals):
@@ -131,6 +142,8 @@ class Calls:
     ) -> None:
         assert self.admitter is not None and self._costs is not None and join.plan is not None
         compared, results, rows = self._planned
+        if curve is not None:
+            curve = Curve(curve.work, curve.found * self._kept)
         work = self.admitter.work(arrivals, join.windows, compared, results, self.scans, spare)
         costs, fixed = self._costs, self._fixed(self._costs, keeper)
         seconds = (keeper.spare - RESERVE * keeper.budget) * self._trust / self._hope
@@ -140,6 +153,7 @@ class Calls:
         )
         keeper.short = fixed + costs.row * rows > seconds
         k, self.choice = choice.units, choice
+        self._rows_share = float(work.rows[k]) / max(rows, 1)
         self._shares = (
             float(work.compared[k]) / max(compared, 1e-9) if compared else 1.0,
             float(work.share[k]),
@@ -217,14 +231,16 @@ class Calls:
             each = costs.compare * self._planned[0] + costs.result * self._planned[1]
             wanted = each * rows / max(self._planned[2], 1) * work / max(self.choice.z, 1e-9)
             took = timed.probe + timed.build - costs.probe - costs.probe_row * rows - costs.piece * timed.pieces
-            promised = self._planned[1] * rows / max(self._planned[2], 1)
+            promised = 0.0 if self._per_row is None else self._per_row[1] * rows * self._shares[1] * output
             if wanted > 0:
-                # To find less than was promised is as bad as to take longer.
-                dearer = took / wanted * max(1.0, promised / max(timed.built, 1))
-                self._dearer += 0.3 * (min(20.0, max(0.5, dearer)) - self._dearer)
+                self._dearer += 0.3 * (min(20.0, max(0.5, took / wanted)) - self._dearer)
+            if promised > 1:
+                self._kept += 0.2 * (min(1.0, timed.built / promised) - self._kept)
         else:
             self._dearer += _FORGET * (1.0 - self._dearer)
+            self._kept += _FORGET * (1.0 - self._kept)
         self._pieces += 0.2 * (timed.pieces - self._pieces)
+        self._full[2] += timed.rows / max(self._rows_share, _LEAST)
         self._full[0] += timed.compared / max(work * self._shares[0], _LEAST)
         expected = self._per_row[1] * timed.rows if self._per_row is not None else 0.0
         # What a harvest finds tells nothing of what there is: it is judged by it.
@@ -242,12 +258,13 @@ class Calls:
         else:
             self._trust += 0.05 * (1 - self._trust)
         self._eased = self.choice.work >= 1
-        if rows and self.choice.recall > 0 and self._per_row is not None:
+        *full, done = self._full
+        if done and self._per_row is not None:
             # The less was looked at, the less it tells.
-            part = min(0.5, self._shares[1] * self.choice.probes)
-            compared, results = (a + part * (b / rows - a) for a, b in zip(self._per_row, self._full, strict=True))
+            part = 0.5 * min(1.0, max(0.1, 2 * self._shares[1] * self.choice.probes)) * min(1.0, done / rows)
+            compared, results = (a + part * (b / done - a) for a, b in zip(self._per_row, full, strict=True))
             self._per_row = compared, results
-        self._full = [0.0, 0.0]
+        self._full = [0.0, 0.0, 0.0]
 
     # -- over a restart -----------------------------------------------------------------------------
 
@@ -258,6 +275,7 @@ class Calls:
             "hope": self._hope,
             "dearer": self._dearer,
             "trust": self._trust,
+            "kept": self._kept,
             "eased": self._eased,
             "admitter": None if self.admitter is None else self.admitter.save(),
         }
@@ -265,7 +283,7 @@ class Calls:
     def load(self, saved: dict[str, Any], join: Join) -> None:
         self._per_row = None if saved["per_row"] is None else (saved["per_row"][0], saved["per_row"][1])
         self._pieces, self._hope, self._eased = saved["pieces"], saved["hope"], saved["eased"]
-        self._dearer, self._trust = saved["dearer"], saved["trust"]
+        self._dearer, self._trust, self._kept = saved["dearer"], saved["trust"], saved["kept"]
         if saved["admitter"] is not None:
             self.admitter = Admitter(Units.of_join(join), self._seed, len(join.windows))
             self.admitter.load(saved["admitter"])
