@@ -55,6 +55,9 @@ class Calls:
         self._seed = seed
         self._per_row: tuple[float, float] | None = None
         """Rows compared and results found for a row that comes, if nothing is given up."""
+        self._size = 0
+        self._size_then = 0.0
+        """Rows in the windows: in this call, and when that was learned."""
         self._dearer = 1.0
         """How much more it costs to find results in parts of windows than by whole ones, as far as tried."""
         self._kept = 1.0
@@ -98,7 +101,10 @@ class Calls:
         self._planned = (0.0, 0.0, rows)
         if rows == 0 or self._per_row is None:
             return None
-        self._planned = (self._per_row[0] * rows, self._per_row[1] * rows, rows)
+        self._size = sum(map(len, join.windows))
+        # Who scans windows compares as many rows as these hold.
+        grown = self._size / self._size_then if self.scans and self._size_then else 1.0
+        self._planned = (self._per_row[0] * grown * rows, self._per_row[1] * rows, rows)
         thinned = self.admitter is not None and self.admitter.thinned
         if self._eased and not thinned and keeper.cost * rows <= AT_EASE * keeper.spare:
             return None
@@ -183,7 +189,7 @@ class Calls:
         # Of this call, what was compared so far tells best what is to come.
         compared = self._planned[0] if done <= 0 else max(self._planned[0], self._compared / done)
         probing = costs.compare * compared * (1 - done)
-        return costs.sub_batch * keeper.cuts_left + costs.row * rows + probing > spare + HURRY * keeper.budget
+        return costs.sub_batch * keeper.cuts_left + costs.row * rows + probing > spare
 
     def prober(self, rows: Array, keeper_calls: int) -> Array:
         """Those of the rows that probe."""
@@ -264,6 +270,7 @@ class Calls:
             part = 0.5 * min(1.0, max(0.1, 2 * self._shares[1] * self.choice.probes)) * min(1.0, done / rows)
             compared, results = (a + part * (b / done - a) for a, b in zip(self._per_row, full, strict=True))
             self._per_row = compared, results
+            self._size_then += (part if self._size_then else 1.0) * (self._size - self._size_then)
         self._full = [0.0, 0.0, 0.0]
 
     # -- over a restart -----------------------------------------------------------------------------
@@ -276,6 +283,7 @@ class Calls:
             "dearer": self._dearer,
             "trust": self._trust,
             "kept": self._kept,
+            "size": self._size_then,
             "eased": self._eased,
             "admitter": None if self.admitter is None else self.admitter.save(),
         }
@@ -284,6 +292,7 @@ class Calls:
         self._per_row = None if saved["per_row"] is None else (saved["per_row"][0], saved["per_row"][1])
         self._pieces, self._hope, self._eased = saved["pieces"], saved["hope"], saved["eased"]
         self._dearer, self._trust, self._kept = saved["dearer"], saved["trust"], saved["kept"]
+        self._size_then = saved["size"]
         if saved["admitter"] is not None:
             self.admitter = Admitter(Units.of_join(join), self._seed, len(join.windows))
             self.admitter.load(saved["admitter"])
