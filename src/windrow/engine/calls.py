@@ -154,9 +154,7 @@ class Calls:
         costs, fixed = self._costs, self._fixed(self._costs, keeper)
         seconds = (keeper.spare - RESERVE * keeper.budget) * self._trust / self._hope
         scattered = 0.0 if self.scans else SCATTERED
-        choice = choose(
-            work, costs, seconds, fixed, self.admitter.admitted, curve, self._dearer, scattered
-        )
+        choice = choose(work, costs, seconds, fixed, self.admitter.admitted, curve, self._dearer, scattered)
         keeper.short = fixed + costs.row * rows > seconds
         k, self.choice = choice.units, choice
         self._rows_share = float(work.rows[k]) / max(rows, 1)
@@ -236,7 +234,9 @@ class Calls:
             costs, rows = self._costs, timed.rows
             each = costs.compare * self._planned[0] + costs.result * self._planned[1]
             wanted = each * rows / max(self._planned[2], 1) * work / max(self.choice.z, 1e-9)
-            took = timed.probe + timed.build - costs.probe - costs.probe_row * rows - costs.piece * timed.pieces
+            took = (
+                timed.probe + timed.build - costs.probe - costs.probe_row * rows - costs.piece * timed.pieces
+            )
             promised = 0.0 if self._per_row is None else self._per_row[1] * rows * self._shares[1] * output
             if wanted > 0:
                 self._dearer += 0.3 * (min(20.0, max(0.5, took / wanted)) - self._dearer)

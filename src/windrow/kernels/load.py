@@ -58,7 +58,9 @@ def fit_all(timed: Any, fade: float, fitted: Any, ridge: float) -> None:
 
 
 @njit(cache=True, nogil=True)
-def survey(new: Any, held: Any, order: Any, above: float, below: float, hot: Any, rows: Any, share: Any) -> None:
+def survey(
+    new: Any, held: Any, order: Any, above: float, below: float, hot: Any, rows: Any, share: Any
+) -> None:
     """By how many units are admitted, hot ones first: the rows that come in with them, and their share of the
     results. That is taken to be their share of all combinations of rows held, one of each stream, but for a
     tenth that goes by rows: some will match what is yet to come. A unit is hot that has `above` times the
