@@ -212,7 +212,7 @@ class Calls:
             costs = self._costs = keeper.costs.fitted()
         if costs.result * count <= CHEAP * keeper.budget:
             return partials
-        compared, results, rows = self._planned
+        compared, results, _ = self._planned
         coming = max(results - before, float(count))
         ahead = costs.compare * compared * (coming - count) / max(results, coming)
         if keeper.rows_left:
@@ -234,9 +234,8 @@ class Calls:
             costs, rows = self._costs, timed.rows
             each = costs.compare * self._planned[0] + costs.result * self._planned[1]
             wanted = each * rows / max(self._planned[2], 1) * work / max(self.choice.z, 1e-9)
-            took = (
-                timed.probe + timed.build - costs.probe - costs.probe_row * rows - costs.piece * timed.pieces
-            )
+            rest = costs.probe + costs.probe_row * rows + costs.piece * timed.pieces
+            took = timed.probe + timed.build - rest
             promised = 0.0 if self._per_row is None else self._per_row[1] * rows * self._shares[1] * output
             if wanted > 0:
                 self._dearer += 0.3 * (min(20.0, max(0.5, took / wanted)) - self._dearer)

@@ -52,8 +52,8 @@ QUANTA_TO_KNOW, QUANTA_PLANNED = 16, 16
 CURVE_AT = np.array([0.0, 0.02, 0.06, 0.15, 0.3, 0.5, 0.75, 1.0])
 CALLS_BETWEEN_CURVES = 16
 SHRUNK, GROWN = 0.5, 1.25
-"""To which part or multiple the time that a counted window covers must come for lags to be learned anew: those
-beyond what it covered are not known at all."""
+"""To which part or multiple the time that a counted window covers must come for lags to be learned anew:
+those beyond what it covered are not known at all."""
 _KINDS = {"per stream": "stream", "pairwise": "pair"}
 
 
