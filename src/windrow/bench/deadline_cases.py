@@ -75,7 +75,7 @@ def _pairs(random: np.random.Generator, times: Array, alias: str, held: int) -> 
 
 
 def _rising(random: np.random.Generator, times: Array, alias: str, held: int) -> dict[str, Array]:
-    """Values that rise with time, those of b five seconds ahead: a row of a matches b's of five seconds ago."""
+    """Values that rise with time, b's five seconds ahead: a row of a matches b's of five seconds ago."""
     ahead = 5.0 if alias == "b" else 0.0
     return {"v": (100 * (times + ahead) + 2 * random.standard_normal(len(times))) % 5000}
 

@@ -107,6 +107,7 @@ class TimeKeeper:
         self._came -= self._waiting  # What waited for time was counted when it came.
         self._throttled = 0.0
         self._cuts = 0
+        self.watch.start()
         self._stopped = self.clock()
         self.part, self.short = 1.0, False
         self.calls += 1

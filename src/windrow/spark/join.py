@@ -146,9 +146,9 @@ def prepare(
         control = control_documents(control, streaming)
     if query.time_limit is not None and query.time_policy.buffer is not None:
         raise QueryError(
-            f"shed: {query.time_policy} lets rows wait for the next micro-batch, as many as there was no time "
-            "for; on Spark a batch that is run again would take its time and leave others waiting, and "
-            "results would come twice; leave buffer= out"
+            f"shed: {query.time_policy} lets rows wait for the next micro-batch if there was no time for "
+            "them; on Spark a batch that is run again would leave others waiting, and results would come "
+            "twice; leave buffer= out"
         )
     join = check(query, described)
     if streaming and not state:
