@@ -32,6 +32,8 @@ RESERVE = 0.02
 GRACE, HURRY = 0.15, 0.05
 """Of the time allowed by which a call that was to be exact may be late before it gives anything up, and one
 that was not."""
+TRIAL = 1.3
+"""Times the time left that an exact call is predicted to take, and is tried all the same now and then."""
 FEW = 0.02
 """Of the rows probe when there is time for taking them in and nothing more."""
 CHEAP = 0.002
@@ -64,6 +66,8 @@ class Calls:
         """What part of what they promised harvests have found of late."""
         self._pieces = 1.0
         """In which results are built, a sub-batch."""
+        self._since_trial, self._patience = 0, 4
+        """Calls since it was tried to be exact although that seemed to take too long, and how many to wait."""
         self._hope = 1.0
         self._trust = 1.0
         """What part of the time that calls of late were planned for they kept to it with."""
@@ -110,7 +114,12 @@ class Calls:
             return None
         self._costs = costs = keeper.costs.fitted()
         self.tight = True
-        if not thinned and self._fixed(costs, keeper) + self._exact(costs) <= keeper.spare:
+        predicted = self._fixed(costs, keeper) + self._exact(costs)
+        if not thinned and predicted <= keeper.spare:
+            return None
+        if self._try(predicted, rows, keeper):
+            if thinned and self.admitter is not None:
+                self.admitter.admit(join, UNITS, arrivals, self.admitter.survey(join, arrivals))
             return None
         if self.admitter is None:
             self.admitter = Admitter(Units.of_join(join), self._seed, len(arrivals))
@@ -165,6 +174,17 @@ class Calls:
         found = choice.probes if curve is None else choice.probes * curve(choice.z)
         part = choice.z * choice.probes
         self._planned = (float(work.compared[k]) * part, float(work.results[k]) * found, rows)
+
+    def _try(self, predicted: float, rows: int, keeper: TimeKeeper) -> bool:
+        """Whether to run exactly although it is predicted to take too long: as the last call did, and was in
+        time; or, now and then, where it is a near thing, since what is predicted errs."""
+        if self._eased and keeper.last * rows <= keeper.budget:
+            return True
+        self._since_trial += 1
+        if predicted > TRIAL * keeper.spare or self._since_trial < self._patience:
+            return False
+        self._since_trial, self._patience = 0, min(64, 2 * self._patience)
+        return True
 
     def _fixed(self, costs: Coefficients, keeper: TimeKeeper) -> float:
         """Seconds that sub-batches take whatever is in them."""
@@ -284,6 +304,7 @@ class Calls:
             "kept": self._kept,
             "size": self._size_then,
             "eased": self._eased,
+            "trial": [self._since_trial, self._patience],
             "admitter": None if self.admitter is None else self.admitter.save(),
         }
 
@@ -292,6 +313,7 @@ class Calls:
         self._pieces, self._hope, self._eased = saved["pieces"], saved["hope"], saved["eased"]
         self._dearer, self._trust, self._kept = saved["dearer"], saved["trust"], saved["kept"]
         self._size_then = saved["size"]
+        self._since_trial, self._patience = saved["trial"]
         if saved["admitter"] is not None:
             self.admitter = Admitter(Units.of_join(join), self._seed, len(join.windows))
             self.admitter.load(saved["admitter"])

@@ -59,6 +59,8 @@ class TimeKeeper:
         self.calls = 0
         self.seconds = 0.0
         """What the last call took."""
+        self.last = 0.0
+        """What the last call took for a row."""
         self.lately = 1.0
         """The throttle fraction of the last call: the mean over its rows."""
         self.part = 1.0
@@ -251,6 +253,7 @@ class TimeKeeper:
         now = self.clock()
         self.seconds = now - self._began
         self._began = None
+        self.last = self.seconds / max(1, self._rows)
         after = max(0.0, now - self._stopped)
         # Soon less, slowly more: the first calls have much to set up.
         self._after += (0.5 if after < self._after else 0.2) * (after - self._after)
@@ -306,6 +309,7 @@ class TimeKeeper:
             "consumed": self._consumed,
             "waiting": self._waiting,
             "calls": self.calls,
+            "last": self.last,
             "overrun": self.overrun,
             "hopeless": self._hopeless,
         }
@@ -318,5 +322,5 @@ class TimeKeeper:
         self._rows_cut = saved["rows_cut"]
         self._interval_ends, self._came = saved["interval_ends"], saved["came"]
         self._consumed, self._waiting = saved["consumed"], saved["waiting"]
-        self.calls, self.overrun = saved["calls"], saved["overrun"]
+        self.calls, self.overrun, self.last = saved["calls"], saved["overrun"], saved["last"]
         self._hopeless = saved["hopeless"]
