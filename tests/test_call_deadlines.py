@@ -118,7 +118,7 @@ def test_a_part_of_the_time_gives_that_part_of_the_results(
     """Whether taking rows in is what costs, or building results; dropping rows would give its square."""
     calls = keyed(1, 3_000, skew=skew)
     exact, spent, _ = run(two(), calls, 1.0, **charges)
-    speed = float(np.median(spent[15:])) / part
+    speed = part * float(np.median(spent[15:]))
     found, took, operator = run(two(deadline="1 s"), calls, speed, **charges)
     assert found[15:].sum() > 0.7 * part * exact[15:].sum()
     assert (took[15:] > 1.2).sum() <= 2
@@ -133,7 +133,7 @@ def test_recall_intervals_hold_the_truth_over_seeds() -> None:
     for seed in range(20):
         calls = keyed(seed, 1_500, calls=25)
         exact, spent, _ = run(two(), calls, 1.0, insertion=20.0)
-        speed = float(np.median(spent[10:])) / 0.4
+        speed = 0.4 * float(np.median(spent[10:]))
         found, _, operator = run(two(deadline="1 s", seed=seed), calls, speed, insertion=20.0)
         measured = operator.measure()
         inside += measured.recall_low <= found.sum() / exact.sum() <= measured.recall_high
