@@ -86,3 +86,5 @@ def test_a_deadline_that_makes_no_sense_is_told_before_anything_runs(tmp_path):
     frames = {alias: frame(lagging(alias, 0)) for alias in "abc"}
     assert "must be positive" in failing(lambda: joined(frames, None, deadline="0 seconds"))
     assert "Did you mean 'harvest'" in failing(lambda: joined(frames, None, deadline="1 s", shed="harvset"))
+    waiting = wr.Harvesting(buffer=5)
+    assert "leave buffer= out" in failing(lambda: joined(frames, None, deadline="1 s", shed=waiting))

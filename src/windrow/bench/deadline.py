@@ -1,35 +1,34 @@
-"""Deadlines in real time: streams that come two, four and eight times as fast as the machine can join them.
+"""Deadlines of parts and multiples of what an exact call takes: recall, calls that were late, what was told.
 
-GrubJoin's three streams (s. 6.2), whose values rise with time and which lag behind each other, in an epsilon
-join by nested loops. A call brings half a second of each stream and may take half a second. First the rate is
-found at which exact calls take just that; then the streams come at multiples of it, and harvesting is put
-beside dropping rows. Before, with ample time, what the machinery costs when nothing is shed: against a join
-without a deadline that takes the same rows at once and probes in the same orders, and against one left to
-itself. The latter takes larger quanta, and orders by how often rows match at all; under a deadline it is seen
-how often they match when they are new, which where streams lag makes for better orders.
+For each join the exact calls are timed by the processor's clock; then the same rows come under deadlines of a
+quarter to one and a half times their median. Bars: a recall of 0.8 x for a deadline of x < 1 where streams do
+not lag, 0.99 from 1.2 on. The optimum beside it leaves out what no choice saves. `overload` plays GrubJoin's
+three lagging streams (s. 6.2) at multiples of the rate that one process can handle, which is found here.
 """
 
 from __future__ import annotations
 
 import math
 import time
+import warnings
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from rich.console import Console
 
+from windrow.bench.deadline_cases import CASES, Case
 from windrow.engine.operator import Operator
 from windrow.model.query import Query, Stream
 
-SPAN, TICK, SECONDS = 5.0, 0.5, 15.0
+SPAN, TICK = 5.0, 0.5
 LAGS, NOISE = (0.0, 1.25, 3.75), (2.0, 2.0, 50.0)
 NEAR = 1.0
 """How near values must be to match."""
-WARM_UP = 12
-"""Calls until windows are full and the throttle has settled."""
 FACTORS = (2, 4, 8)
-QUANTA, TURNS = 4, 3
+PARTS_ALLOWED = (0.25, 0.5, 0.8, 1.2, 1.5)
+CALLS, CALLS_WARM = 60, 25
+"""Calls of a run, and those until windows are full and costs are known, which do not count."""
 ROWS_FOR_FULL_SIZE = 1_000_000
 
 
@@ -47,18 +46,77 @@ def calls(rate: float, seconds: float, seed: int = 1, tick: float = TICK) -> lis
 
 
 def run(rows: int, console: Console) -> list[dict[str, Any]]:
-    seconds = SECONDS if rows >= ROWS_FOR_FULL_SIZE else 8.0
-    with console.status("finding the rate that the machine can handle"):
-        base = sustainable()
-    with console.status("what a deadline costs while there is time for everything"):
-        cost = _idle(base / 2, seconds)
-    for name, ratio in cost.items():
-        console.print(f"{name} = {ratio:.3f}")
     figures = []
-    for factor in FACTORS if rows >= ROWS_FOR_FULL_SIZE else FACTORS[:1]:
-        with console.status(f"{factor} times {base:,.0f} rows/s a stream"):
-            figures.append(_overload(factor, base, seconds) | cost)
+    for case in CASES:
+        for size in case.rows if rows >= ROWS_FOR_FULL_SIZE else case.rows[:1]:
+            with console.status(f"{case.name}, {size:,} rows a call"):
+                figures += parts_of_exact(case, size)
+            for line in figures[-len(PARTS_ALLOWED) :]:
+                console.print(
+                    f"{line['case']}: recall {line['recall']:.3f} (bar {line['bar']:.2f}, at most about "
+                    f"{line['optimum']:.2f}), told {line['told']}, over {line['calls past 1.2 x deadline']:g}"
+                )
+    missed = sum(line["recall"] < line["bar"] for line in figures)
+    console.print(f"{missed} of {len(figures)} cells miss their bar")
     return figures
+
+
+def parts_of_exact(case: Case, rows: int) -> list[dict[str, Any]]:
+    """The recall at deadlines of parts and multiples of the median exact call, on the processor's clock."""
+    calls, after = case.calls(rows, CALLS, seed=1), slice(CALLS_WARM, None)
+    clocked(case.query(), calls[:CALLS_WARM])  # compiles
+    exact, spent, _ = clocked(case.query(), calls)
+    _, ample, timed = clocked(case.query(deadline="1 hour"), calls)
+    whole = float(np.median(spent[after]))
+    varying = _varying(timed, CALLS, rows)
+    found = []
+    for part in PARTS_ALLOWED:
+        results, took, operator = clocked(case.query(deadline=f"{part * whole * 1e6:.0f} us"), calls)
+        told = operator.measure()
+        recall = results[after].sum() / max(exact[after].sum(), 1)
+        total = results.sum() / max(exact.sum(), 1)
+        found.append(
+            {
+                "case": f"{case.name}, {rows:,} rows, {part:g}x",
+                "exact call, ms": 1e3 * whole,
+                "recall": float(recall),
+                "bar": 0.8 * part if part < 1 else 0.99,
+                "optimum": min(1.0, max(0.0, 1 - (1 - part) * whole / max(varying, 1e-9))),
+                "calls past 1.2 x deadline": int((took[after] > 1.2 * part * whole).sum()),
+                "told": f"{told.recall:.3f} [{told.recall_low:.3f}, {told.recall_high:.3f}]",
+                "of the whole run": float(total),
+                "inside": str(bool(told.recall_low - 1e-9 <= total <= told.recall_high + 1e-9)),
+                "rows dropped": told.rows_dropped / told.rows_in,
+                "ample : none": float(ample[after].sum() / spent[after].sum()),
+            }
+        )
+    return found
+
+
+def clocked(query: Query, calls: list[dict[str, pa.Table]]) -> tuple[np.ndarray, np.ndarray, Operator]:
+    """Results and processor seconds of each call."""
+    clock = time.process_time
+    operator, found, spent = Operator(query, clock=clock), [], []
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", UserWarning
+        )  # that there is no time to take rows in is in the figures
+        for call in calls:
+            began = clock()
+            found.append(operator.process(call).num_rows)
+            spent.append(clock() - began)
+    return np.array(found), np.array(spent), operator
+
+
+def _varying(operator: Operator, calls: int, rows: int) -> float:
+    """Seconds of an exact call that can be saved, by the costs that were learned: those of admitted rows, of
+    rows compared and of results. At best they are saved in proportion to the results that are lost, where
+    streams do not lag and no key is better than another."""
+    keeper, measured = operator._keeper, operator.measure()
+    assert keeper is not None
+    costs = keeper.costs.fitted()
+    each = costs.compare * measured.comparisons + costs.result * measured.results
+    return costs.row * rows + each / calls
 
 
 def predicate(near: float = NEAR) -> str:
@@ -85,53 +143,3 @@ def sustainable(near: float = NEAR) -> float:
         return rate
     steep = math.log(taken / before[1]) / math.log(rate / before[0])
     return float(before[0] * (TICK / before[1]) ** (1 / max(steep, 0.1)))
-
-
-def _play(query: Query, parts: list[dict[str, pa.Table]]) -> tuple[list[int], list[float], Operator]:
-    operator, found, spent = Operator(query), [], []
-    for part in parts:
-        began = time.perf_counter()
-        found.append(operator.process(part).num_rows)
-        spent.append(time.perf_counter() - began)
-    return found, spent, operator
-
-
-def _overload(factor: int, base: float, seconds: float) -> dict[str, Any]:
-    parts = calls(factor * base, seconds)
-    deadline = f"{TICK} s"
-    harvested, spent, operator = _play(_query(deadline=deadline, shed="harvest"), parts)
-    dropped, slow, _ = _play(_query(deadline=deadline, shed="drop"), parts)
-    measured, after = operator.measure(), slice(min(WARM_UP, len(parts) // 2), None)
-    return {
-        "case": f"{factor}x",
-        "rows/s a stream": factor * base,
-        "slowest call : deadline": max(spent[after]) / TICK,
-        "calls past 1.2 x deadline": sum(s > 1.2 * TICK for s in spent[after]),
-        "throttle": measured.throttle,
-        "recall": measured.recall,
-        "harvested : dropped": sum(harvested[after]) / max(sum(dropped[after]), 1),
-        "slowest when dropping : deadline": max(slow[after]) / TICK,
-    }
-
-
-def _idle(rate: float, seconds: float) -> dict[str, float]:
-    """What an ample deadline costs against none; runs take turns, and the fastest of each counts."""
-    parts = calls(rate, seconds)
-    _, _, learned = _play(_query(deadline="1 hour"), parts)
-    assert learned.plan is not None
-    rows = round(3 * rate * TICK / QUANTA)
-    alike: dict[str, Any] = {"evaluate": f"{rows} rows", "order": learned.plan.orders}
-    queries = {
-        "ample": _query(deadline="1 hour"),
-        "none": _query(),
-        "ample, alike": _query(deadline="1 hour", **alike),
-        "none, alike": _query(**alike),
-    }
-    spent = dict.fromkeys(queries, math.inf)
-    for _ in range(TURNS):
-        for name, query in queries.items():
-            spent[name] = min(spent[name], sum(_play(query, parts)[1]))
-    return {
-        "ample deadline : none, quanta and orders alike": spent["ample, alike"] / spent["none, alike"],
-        "ample deadline : none, each left to itself": spent["ample"] / spent["none"],
-    }

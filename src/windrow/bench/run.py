@@ -37,8 +37,8 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "shared": ("Many queries in one join, against the largest alone and each alone", shared.run),
     "shed": ("What a memory limit costs, by policy", shed.run),
     "harvest": ("Choosing what to look at under a deadline: time and optimality, by method", harvest.run),
-    "deadline": ("Streams faster than the machine: harvesting against dropping rows", deadline.run),
-    "overload": ("The same on Spark, against a deadline for each micro-batch", overload.run),
+    "deadline": ("Recall at deadlines of parts and multiples of an exact call's time", deadline.run),
+    "overload": ("Streams faster than the machine on Spark, a deadline for each micro-batch", overload.run),
     "spark": ("On Spark, against Spark's own stream-stream join, on the same files", spark.run),
     "startup": ("First use compiles, later processes load from disk", startup.run),
 }

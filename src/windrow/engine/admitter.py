@@ -203,7 +203,8 @@ class Admitter:
     def _chances(self, join: Join, partials: Partials, which: slice) -> tuple[Array, Array]:
         """Of some results the units, by stream, and the chance of each (of units that a result has several
         rows of, once; else 1)."""
-        units, times = [], []
+        units: list[Array] = []
+        times: list[Array] = []
         for stream in self.units.streams:
             window, rows = join.windows[stream], partials.rows[stream][which]
             times.append(window.ts[rows])

@@ -32,6 +32,10 @@ RESERVE = 0.02
 GRACE, HURRY = 0.15, 0.05
 """Of the time allowed by which a call that was to be exact may be late before it gives anything up, and one
 that was not."""
+TRIAL = 1.3
+"""Times the time left that an exact call is predicted to take, and is tried all the same now and then."""
+FEW = 0.02
+"""Of the rows probe when there is time for taking them in and nothing more."""
 CHEAP = 0.002
 """Of the time allowed: what takes no longer is built in any case."""
 _HOPE = 0.85
@@ -53,10 +57,17 @@ class Calls:
         self._seed = seed
         self._per_row: tuple[float, float] | None = None
         """Rows compared and results found for a row that comes, if nothing is given up."""
+        self._size = 0
+        self._size_then = 0.0
+        """Rows in the windows: in this call, and when that was learned."""
         self._dearer = 1.0
         """How much more it costs to find results in parts of windows than by whole ones, as far as tried."""
+        self._kept = 1.0
+        """What part of what they promised harvests have found of late."""
         self._pieces = 1.0
         """In which results are built, a sub-batch."""
+        self._since_trial, self._patience = 0, 4
+        """Calls since it was tried to be exact although that seemed to take too long, and how many to wait."""
         self._hope = 1.0
         self._trust = 1.0
         """What part of the time that calls of late were planned for they kept to it with."""
@@ -69,8 +80,10 @@ class Calls:
         """Comparisons, results and rows that the choice was made for."""
         self._found = 0
         self._compared = 0
-        self._full = [0.0, 0.0]
-        """Of this call: comparisons and results if nothing were given up."""
+        self._full = [0.0, 0.0, 0.0]
+        """Of this call: comparisons, results and rows, if nothing were given up."""
+        self._rows_share = 1.0
+        """The part of the rows that are in the units admitted."""
         self._rng: np.random.Generator | None = None
 
     # -- the data flow ------------------------------------------------------------------------------
@@ -88,17 +101,25 @@ class Calls:
         self.scans = any(d.steps[0].access.path == "scan" for d in join.plan.directions)
         self.choice, self._costs, self._shares, self._rng = EVERYTHING, None, (1.0, 1.0), None
         keeper.short = False
-        self._found, self._compared, self.tight = 0, 0, False
+        self._found, self._compared, self.tight, self._rows_share = 0, 0, False, 1.0
         self._planned = (0.0, 0.0, rows)
         if rows == 0 or self._per_row is None:
             return None
-        self._planned = (self._per_row[0] * rows, self._per_row[1] * rows, rows)
+        self._size = sum(map(len, join.windows))
+        # Who scans windows compares as many rows as these hold.
+        grown = self._size / self._size_then if self.scans and self._size_then else 1.0
+        self._planned = (self._per_row[0] * grown * rows, self._per_row[1] * rows, rows)
         thinned = self.admitter is not None and self.admitter.thinned
         if self._eased and not thinned and keeper.cost * rows <= AT_EASE * keeper.spare:
             return None
         self._costs = costs = keeper.costs.fitted()
         self.tight = True
-        if not thinned and self._fixed(costs, keeper) + self._exact(costs) <= keeper.spare:
+        predicted = self._fixed(costs, keeper) + self._exact(costs)
+        if not thinned and predicted <= keeper.spare:
+            return None
+        if self._try(predicted, rows, keeper):
+            if thinned and self.admitter is not None:
+                self.admitter.admit(join, UNITS, arrivals, self.admitter.survey(join, arrivals))
             return None
         if self.admitter is None:
             self.admitter = Admitter(Units.of_join(join), self._seed, len(arrivals))
@@ -108,6 +129,11 @@ class Calls:
             self._choose(join, arrivals, keeper, curve, spare=False)
         if self.choice.recall == 0.0 and keeper.costs.cold:
             self.choice = Choice(UNITS, probes=0.1, work=0.1)
+        taking = self._fixed(costs, keeper) + costs.take_row * rows
+        if self.choice.recall == 0.0 and taking <= keeper.spare + HURRY * keeper.budget:
+            # A few probe, so that it is seen what is lost; and all can be found by others later.
+            self.choice = Choice(UNITS, probes=FEW, recall=FEW, work=FEW)
+            self._rows_share, self._shares = 1.0, (1.0, 1.0)
         if self.choice.recall == 0.0:
             self._hope *= _HOPE
             for stream, arrived in enumerate(arrivals):
@@ -131,6 +157,8 @@ class Calls:
     ) -> None:
         assert self.admitter is not None and self._costs is not None and join.plan is not None
         compared, results, rows = self._planned
+        if curve is not None:
+            curve = Curve(curve.work, curve.found * self._kept)
         work = self.admitter.work(arrivals, join.windows, compared, results, self.scans, spare)
         costs, fixed = self._costs, self._fixed(self._costs, keeper)
         seconds = (keeper.spare - RESERVE * keeper.budget) * self._trust / self._hope
@@ -138,6 +166,7 @@ class Calls:
         choice = choose(work, costs, seconds, fixed, self.admitter.admitted, curve, self._dearer, scattered)
         keeper.short = fixed + costs.row * rows > seconds
         k, self.choice = choice.units, choice
+        self._rows_share = float(work.rows[k]) / max(rows, 1)
         self._shares = (
             float(work.compared[k]) / max(compared, 1e-9) if compared else 1.0,
             float(work.share[k]),
@@ -145,6 +174,17 @@ class Calls:
         found = choice.probes if curve is None else choice.probes * curve(choice.z)
         part = choice.z * choice.probes
         self._planned = (float(work.compared[k]) * part, float(work.results[k]) * found, rows)
+
+    def _try(self, predicted: float, rows: int, keeper: TimeKeeper) -> bool:
+        """Whether to run exactly although it is predicted to take too long: as the last call did, and was in
+        time; or, now and then, where it is a near thing, since what is predicted errs."""
+        if self._eased and keeper.last * rows <= keeper.budget:
+            return True
+        self._since_trial += 1
+        if predicted > TRIAL * keeper.spare or self._since_trial < self._patience:
+            return False
+        self._since_trial, self._patience = 0, min(64, 2 * self._patience)
+        return True
 
     def _fixed(self, costs: Coefficients, keeper: TimeKeeper) -> float:
         """Seconds that sub-batches take whatever is in them."""
@@ -167,7 +207,7 @@ class Calls:
         # Of this call, what was compared so far tells best what is to come.
         compared = self._planned[0] if done <= 0 else max(self._planned[0], self._compared / done)
         probing = costs.compare * compared * (1 - done)
-        return costs.sub_batch * keeper.cuts_left + costs.row * rows + probing > spare + HURRY * keeper.budget
+        return costs.sub_batch * keeper.cuts_left + costs.row * rows + probing > spare
 
     def prober(self, rows: Array, keeper_calls: int) -> Array:
         """Those of the rows that probe."""
@@ -192,7 +232,7 @@ class Calls:
             costs = self._costs = keeper.costs.fitted()
         if costs.result * count <= CHEAP * keeper.budget:
             return partials
-        compared, results, rows = self._planned
+        compared, results, _ = self._planned
         coming = max(results - before, float(count))
         ahead = costs.compare * compared * (coming - count) / max(results, coming)
         if keeper.rows_left:
@@ -214,17 +254,18 @@ class Calls:
             costs, rows = self._costs, timed.rows
             each = costs.compare * self._planned[0] + costs.result * self._planned[1]
             wanted = each * rows / max(self._planned[2], 1) * work / max(self.choice.z, 1e-9)
-            took = (
-                timed.probe + timed.build - costs.probe - costs.probe_row * rows - costs.piece * timed.pieces
-            )
-            promised = self._planned[1] * rows / max(self._planned[2], 1)
+            rest = costs.probe + costs.probe_row * rows + costs.piece * timed.pieces
+            took = timed.probe + timed.build - rest
+            promised = 0.0 if self._per_row is None else self._per_row[1] * rows * self._shares[1] * output
             if wanted > 0:
-                # To find less than was promised is as bad as to take longer.
-                dearer = took / wanted * max(1.0, promised / max(timed.built, 1))
-                self._dearer += 0.3 * (min(20.0, max(0.5, dearer)) - self._dearer)
+                self._dearer += 0.3 * (min(20.0, max(0.5, took / wanted)) - self._dearer)
+            if promised > 1:
+                self._kept += 0.2 * (min(1.0, timed.built / promised) - self._kept)
         else:
             self._dearer += _FORGET * (1.0 - self._dearer)
+            self._kept += _FORGET * (1.0 - self._kept)
         self._pieces += 0.2 * (timed.pieces - self._pieces)
+        self._full[2] += timed.rows / max(self._rows_share, _LEAST)
         self._full[0] += timed.compared / max(work * self._shares[0], _LEAST)
         expected = self._per_row[1] * timed.rows if self._per_row is not None else 0.0
         # What a harvest finds tells nothing of what there is: it is judged by it.
@@ -242,14 +283,14 @@ class Calls:
         else:
             self._trust += 0.05 * (1 - self._trust)
         self._eased = self.choice.work >= 1
-        if rows and self.choice.recall > 0 and self._per_row is not None:
+        *full, done = self._full
+        if done and self._per_row is not None:
             # The less was looked at, the less it tells.
-            part = min(0.5, self._shares[1] * self.choice.probes)
-            compared, results = (
-                a + part * (b / rows - a) for a, b in zip(self._per_row, self._full, strict=True)
-            )
+            part = 0.5 * min(1.0, max(0.1, 2 * self._shares[1] * self.choice.probes)) * min(1.0, done / rows)
+            compared, results = (a + part * (b / done - a) for a, b in zip(self._per_row, full, strict=True))
             self._per_row = compared, results
-        self._full = [0.0, 0.0]
+            self._size_then += (part if self._size_then else 1.0) * (self._size - self._size_then)
+        self._full = [0.0, 0.0, 0.0]
 
     # -- over a restart -----------------------------------------------------------------------------
 
@@ -260,14 +301,19 @@ class Calls:
             "hope": self._hope,
             "dearer": self._dearer,
             "trust": self._trust,
+            "kept": self._kept,
+            "size": self._size_then,
             "eased": self._eased,
+            "trial": [self._since_trial, self._patience],
             "admitter": None if self.admitter is None else self.admitter.save(),
         }
 
     def load(self, saved: dict[str, Any], join: Join) -> None:
         self._per_row = None if saved["per_row"] is None else (saved["per_row"][0], saved["per_row"][1])
         self._pieces, self._hope, self._eased = saved["pieces"], saved["hope"], saved["eased"]
-        self._dearer, self._trust = saved["dearer"], saved["trust"]
+        self._dearer, self._trust, self._kept = saved["dearer"], saved["trust"], saved["kept"]
+        self._size_then = saved["size"]
+        self._since_trial, self._patience = saved["trial"]
         if saved["admitter"] is not None:
             self.admitter = Admitter(Units.of_join(join), self._seed, len(join.windows))
             self.admitter.load(saved["admitter"])

@@ -51,8 +51,9 @@ QUANTA_TO_KNOW, QUANTA_PLANNED = 16, 16
 """Where calls are planned: after so many quanta, one in so many."""
 CURVE_AT = np.array([0.0, 0.02, 0.06, 0.15, 0.3, 0.5, 0.75, 1.0])
 CALLS_BETWEEN_CURVES = 16
-CHANGED = 2.0
-"""By which factor the time that a counted window covers must change for lags to be learned anew."""
+SHRUNK, GROWN = 0.5, 1.25
+"""To which part or multiple the time that a counted window covers must come for lags to be learned anew:
+those beyond what it covered are not known at all."""
 _KINDS = {"per stream": "stream", "pairwise": "pair"}
 
 
@@ -307,7 +308,7 @@ class Harvester:
         if self._basic is None or not self._counts_rows:
             return
         for window, size in zip(join.windows, self._basic.sizes, strict=True):
-            if window.span is None and not 1 / CHANGED < window.covers / SECOND / size < CHANGED:
+            if window.span is None and not SHRUNK < window.covers / SECOND / size < GROWN:
                 self._basic = self.lags = self.harvest = self._curve = None
                 return
 

@@ -405,8 +405,8 @@ class Operator:
         timed = None
         if self.query.time_policy.plans_calls:
             after = join.compared, join.pieces_found, join.found - join.skipped
-            more = (b - a for a, b in zip(before, after, strict=True))
-            timed = Timed(*keeper.watch.spent, done, *more)
+            compared, pieces, built = (b - a for a, b in zip(before, after, strict=True))
+            timed = Timed(*keeper.watch.seconds, done, compared, pieces, built)
             saver.learn(join, timed)
         keeper.stop(done, saver.share, now, timed)
 

@@ -28,9 +28,9 @@ from windrow.planning.time_curve import spoken
 
 Array = np.ndarray
 SECOND = 1_000_000
-PARTS = 48
+PARTS = 192
 """Calls in which the sample is taken in."""
-WARM = 4
+WARM = 16
 """The first calls, in which windows fill and kernels load."""
 PATIENCE = 20.0
 """Seconds a rehearsal takes at most, about; and so many again what is tried after it."""

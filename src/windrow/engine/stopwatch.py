@@ -13,6 +13,11 @@ class Stopwatch:
         self.spent = [0.0, 0.0, 0.0]
         self._at = 0.0
 
+    @property
+    def seconds(self) -> tuple[float, float, float]:
+        """Of taking rows in, probing and building."""
+        return self.spent[TAKE], self.spent[PROBE], self.spent[BUILD]
+
     def start(self) -> None:
         self.spent = [0.0, 0.0, 0.0]
         self._at = self.clock()

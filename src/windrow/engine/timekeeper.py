@@ -59,6 +59,8 @@ class TimeKeeper:
         self.calls = 0
         self.seconds = 0.0
         """What the last call took."""
+        self.last = 0.0
+        """What the last call took for a row."""
         self.lately = 1.0
         """The throttle fraction of the last call: the mean over its rows."""
         self.part = 1.0
@@ -69,8 +71,9 @@ class TimeKeeper:
         self._spent = 0.0
         self._done = 0.0
         """Seconds lately, and the full work for how many rows was done in them."""
-        self._fixed = 0.0
-        """Seconds a row takes lately whatever the throttle fraction."""
+        self._taken = 0.0
+        self._taken_rows = 0.0
+        """Seconds lately that do not depend on the throttle fraction, and of how many rows."""
         self._after = 0.0
         """Seconds between the last sub-batch and the end of a call, lately."""
         self._began: float | None = None
@@ -106,6 +109,7 @@ class TimeKeeper:
         self._came -= self._waiting  # What waited for time was counted when it came.
         self._throttled = 0.0
         self._cuts = 0
+        self.watch.start()
         self._stopped = self.clock()
         self.part, self.short = 1.0, False
         self.calls += 1
@@ -188,6 +192,10 @@ class TimeKeeper:
         return self._fixed + self._varying if self._done else 0.0
 
     @property
+    def _fixed(self) -> float:
+        return self._taken / self._taken_rows if self._taken_rows else 0.0
+
+    @property
     def _varying(self) -> float:
         return self._spent / self._done if self._done else 0.0
 
@@ -214,8 +222,7 @@ class TimeKeeper:
                 fixed = timed.take
         self._spent = _FADE * self._spent + max(0.0, spent - fixed)
         self._done = _FADE * self._done + rows * share
-        if rows:
-            self._fixed += (1 - _FADE if self._fixed else 1.0) * (fixed / rows - self._fixed)
+        self._taken, self._taken_rows = _FADE * self._taken + fixed, _FADE * self._taken_rows + rows
         self._throttled += rows * self.z
         self._cuts += 1
         self._came += rows
@@ -246,6 +253,7 @@ class TimeKeeper:
         now = self.clock()
         self.seconds = now - self._began
         self._began = None
+        self.last = self.seconds / max(1, self._rows)
         after = max(0.0, now - self._stopped)
         # Soon less, slowly more: the first calls have much to set up.
         self._after += (0.5 if after < self._after else 0.2) * (after - self._after)
@@ -293,7 +301,7 @@ class TimeKeeper:
         return {
             "throttle": self.throttle.fraction,
             "lately": self.lately,
-            "cost": [self._spent, self._done, self._fixed, self._after],
+            "cost": [self._spent, self._done, self._taken, self._taken_rows, self._after],
             "costs": self.costs.save(),
             "rows_cut": self._rows_cut,
             "interval_ends": self._interval_ends,
@@ -301,6 +309,7 @@ class TimeKeeper:
             "consumed": self._consumed,
             "waiting": self._waiting,
             "calls": self.calls,
+            "last": self.last,
             "overrun": self.overrun,
             "hopeless": self._hopeless,
         }
@@ -308,10 +317,10 @@ class TimeKeeper:
     def load(self, saved: dict[str, Any]) -> None:
         self.throttle = replace(self.throttle, fraction=saved["throttle"])
         self.lately = saved["lately"]
-        self._spent, self._done, self._fixed, self._after = saved["cost"]
+        self._spent, self._done, self._taken, self._taken_rows, self._after = saved["cost"]
         self.costs.load(saved["costs"])
         self._rows_cut = saved["rows_cut"]
         self._interval_ends, self._came = saved["interval_ends"], saved["came"]
         self._consumed, self._waiting = saved["consumed"], saved["waiting"]
-        self.calls, self.overrun = saved["calls"], saved["overrun"]
+        self.calls, self.overrun, self.last = saved["calls"], saved["overrun"], saved["last"]
         self._hopeless = saved["hopeless"]

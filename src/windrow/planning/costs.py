@@ -27,8 +27,8 @@ REMEMBERED = 48
 _FADE = 0.9
 _RIDGE = 3e-3
 _USUAL = 0.1
-"""By which what is left open goes back to what is usual each time: else what was once thought to be dear would
-be avoided, and never seen to be cheap."""
+"""By which what is left open goes back to what is usual each time: else what was once thought to be dear
+would be avoided, and never seen to be cheap."""
 ENOUGH = 6
 """Sub-batches: the first ones take longer than others."""
 _SLOW = 1e4
@@ -95,8 +95,8 @@ class Costs:
         self._known = False
 
     def fitted(self) -> Coefficients:
-        """By what is known now. What the last ones leave open is taken to be as it was before. While little is
-        known nothing is taken to cost more than usual."""
+        """By what is known now. What the last ones leave open is taken to be as it was before. While little
+        is known nothing is taken to cost more than usual."""
         if not self._known:
             self._fitted += _USUAL * (PRIOR - self._fitted)
             fit_all(self._timed[REMEMBERED - self._count :], _FADE, self._fitted, _RIDGE)

@@ -184,6 +184,12 @@ def prepare(
     described, streaming = read_frames({alias: frames[alias] for alias in query.aliases})
     if control is not None:
         control = control_documents(control, streaming)
+    if query.time_limit is not None and query.time_policy.buffer is not None:
+        raise QueryError(
+            f"shed: {query.time_policy} lets rows wait for the next micro-batch if there was no time for "
+            "them; on Spark a batch that is run again would leave others waiting, and results would come "
+            "twice; leave buffer= out"
+        )
     join = check(query, described)
     if streaming and not state:
         raise QueryError(

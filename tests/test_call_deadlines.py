@@ -1,0 +1,248 @@
+"""Deadlines of whole calls: keys dropped, fewer probes, fewer results; never a wrong one, and what is told of it
+holds. On a virtual clock that charges for everything a join does."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import oracle
+import windrow as wr
+from queries import Case, cases, examples
+from windrow.kernels.units import UNITS
+from windrow.lab.clock import VirtualClock, WorkClock
+from windrow.planning.costs import PRIOR, Coefficients, Costs, Timed
+from windrow.planning.load import Choice, Curve, Work, choose
+
+EQUAL = "a.k = b.k"
+
+
+def machine(query: wr.Query, speed: float, insertion: float = 1.0, result: float = 3.0, **given: Any) -> Any:
+    """A clock that charges for rows taken in, compared and built; and the operator that runs by it."""
+    clock = WorkClock(VirtualClock(speed, insertion=insertion, result=result))
+    clock.operator = wr.Operator(query, clock=clock, **given)
+    return clock.operator, clock
+
+
+def play(case: Case, speed: float, cut: int | None, insertion: float, result: float) -> tuple[pa.Table, Any]:
+    query = case.query(algorithm="eager", order="heuristic", deadline="1 second")
+    schemas = {alias: table.schema for alias, table in case.tables.items()}
+    operator, clock = machine(query, speed, insertion, result, schemas=schemas)
+    parts = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for number, call in enumerate(case.inputs()):
+            parts.append(operator.process(call))
+            if number == cut:
+                clock.operator = operator = wr.Operator.restore(query, operator.snapshot(), clock=clock)
+        parts.append(operator.finish())
+    return pa.concat_tables(parts), operator.measure()
+
+
+CHARGES = st.tuples(st.sampled_from([0.0, 1.0, 20.0]), st.sampled_from([0.0, 1.0, 50.0]))
+
+
+@examples(15)
+@given(
+    case=cases(most_streams=4) | cases(most_streams=3, counted=True),
+    speed=st.sampled_from([20, 100, 1_000, 10_000]),
+    cut=st.none() | st.integers(0, 3),
+    charges=CHARGES,
+)
+def test_under_any_deadline_results_are_some_of_the_exact_ones(
+    case: Case, speed: float, cut: int | None, charges: tuple[float, float]
+) -> None:
+    output, measured = play(case, speed, cut, *charges)
+    exact = case.answer()
+    assert not oracle.ids(output) - exact
+    oracle.assert_payload(output, case.tables)
+    assert measured.results == output.num_rows
+    assert 0 <= measured.recall_low <= measured.recall_high <= 1
+    if output.num_rows < sum(exact.values()):
+        assert measured.recall_low < 1, "unknown is never 1"
+
+
+@examples(8)
+@given(case=cases(most_streams=4) | cases(most_streams=3, counted=True), charges=CHARGES)
+def test_with_ample_time_nothing_is_lost(case: Case, charges: tuple[float, float]) -> None:
+    output, measured = play(case, 1e12, None, *charges)
+    assert oracle.ids(output) == case.answer()
+    assert (measured.recall, measured.recall_low, measured.rows_dropped) == (1.0, 1.0, 0)
+
+
+# --- Streams joined by equality -----------------------------------------------------------------------------
+
+
+def keyed(seed: int, keys: int, calls: int = 40, rows: int = 400, skew: float = 0.0) -> list[dict[str, pa.Table]]:
+    random = np.random.default_rng(seed)
+    chances = 1 / np.arange(1, keys + 1) ** skew
+    found = []
+    for second in range(calls):
+        call = {}
+        for alias in "ab":
+            times = np.sort(random.uniform(second, second + 1, rows))
+            ts = pa.array((times * 1e6).astype(np.int64), pa.timestamp("us"))
+            call[alias] = pa.table({"ts": ts, "k": random.choice(keys, rows, p=chances / chances.sum())})
+        found.append(call)
+    return found
+
+
+def two(on: str = EQUAL, **options: Any) -> wr.Query:
+    return wr.Query({alias: wr.Stream("ts", "5 s") for alias in "ab"}, on, **options)
+
+
+def run(query: wr.Query, calls: list[dict[str, pa.Table]], speed: float, **charges: float) -> tuple[Any, Any, Any]:
+    """Results and seconds of each call, and what was measured."""
+    operator, clock = machine(query, speed, **charges)
+    found, spent = [], []
+    for call in calls:
+        began = clock()
+        found.append(operator.process(call).num_rows)
+        spent.append(clock() - began)
+    return np.array(found), np.array(spent), operator
+
+
+@pytest.mark.parametrize("part", [0.3, 0.5, 0.8])
+@pytest.mark.parametrize("skew", [0.0, 1.2])
+@pytest.mark.parametrize("charges", [{"insertion": 30.0, "result": 1.0}, {"insertion": 1.0, "result": 10.0}])
+def test_a_part_of_the_time_gives_that_part_of_the_results(
+    part: float, skew: float, charges: dict[str, float]
+) -> None:
+    """Whether taking rows in is what costs, or building results; dropping rows would give its square."""
+    calls = keyed(1, 3_000, skew=skew)
+    exact, spent, _ = run(two(), calls, 1.0, **charges)
+    speed = part * float(np.median(spent[15:]))
+    found, took, operator = run(two(deadline="1 s"), calls, speed, **charges)
+    assert found[15:].sum() > 0.7 * part * exact[15:].sum()
+    assert (took[15:] > 1.2).sum() <= 2
+    measured = operator.measure()
+    recall = found.sum() / exact.sum()
+    assert measured.throttle < 1
+    assert measured.recall_low - 0.05 <= recall <= measured.recall_high + 0.05
+
+
+def test_recall_intervals_hold_the_truth_over_seeds() -> None:
+    inside = 0
+    for seed in range(20):
+        calls = keyed(seed, 1_500, calls=25)
+        exact, spent, _ = run(two(), calls, 1.0, insertion=20.0)
+        speed = 0.4 * float(np.median(spent[10:]))
+        found, _, operator = run(two(deadline="1 s", seed=seed), calls, speed, insertion=20.0)
+        measured = operator.measure()
+        inside += measured.recall_low <= found.sum() / exact.sum() <= measured.recall_high
+    assert inside >= 17
+
+
+def test_what_is_restored_goes_on_alike_while_keys_are_dropped() -> None:
+    calls = keyed(3, 2_000)
+    query = two(deadline="1 s")
+    operator, clock = machine(query, 30_000.0, insertion=30.0)
+    for call in calls[:20]:
+        operator.process(call)
+    assert operator.measure().rows_dropped > 0
+    blob = operator.snapshot()
+    clock.operator, before = operator, []
+    for call in calls[20:30]:
+        before.append(operator.process(call).num_rows)
+    again = WorkClock(VirtualClock(30_000.0, insertion=30.0, result=3.0))
+    again.operator = restored = wr.Operator.restore(query, blob, clock=again)
+    assert [restored.process(call).num_rows for call in calls[20:30]] == before
+    assert restored.measure().recall == pytest.approx(operator.measure().recall)
+
+
+# --- Unknown is never 1 -------------------------------------------------------------------------------------
+
+
+def told(operator: Any) -> tuple[float, float, float]:
+    measured = operator.measure()
+    return measured.recall, measured.recall_low, measured.recall_high
+
+
+def test_nothing_admitted_tells_nothing() -> None:
+    operator, _ = machine(two(deadline="1 ms"), 10.0, insertion=1_000.0)
+    with pytest.warns(UserWarning, match="rows are dropped to hold it"):
+        for call in keyed(0, 10, calls=8, rows=100):
+            operator.process(call)
+    recall, low, _ = told(operator)
+    assert operator.measure().rows_dropped > 0
+    assert low == 0.0 and (math.isnan(recall) or recall < 1)
+
+
+def test_a_single_result_tells_next_to_nothing() -> None:
+    operator, _ = machine(two(deadline="1 s"), 30_000.0, insertion=30.0)
+    for call in keyed(5, 10**9, calls=20):
+        operator.process(call)
+    assert operator.measure().results <= 2 and operator.measure().rows_dropped > 0
+    assert told(operator)[1] <= 0.3
+
+
+def test_a_stream_that_ends_leaves_what_is_told_as_it_was() -> None:
+    calls = keyed(2, 1_500, calls=20)
+    operator, _ = machine(two(deadline="1 s"), 30_000.0, insertion=30.0)
+    for call in calls:
+        operator.process(call)
+    before = told(operator)
+    for _ in range(3):
+        operator.process({alias: table.slice(0, 0) for alias, table in calls[0].items()})
+    operator.finish()
+    assert told(operator) == before and before[1] < 1
+
+
+# --- Costs and choices --------------------------------------------------------------------------------------
+
+
+def test_costs_are_told_apart_as_soon_as_amounts_vary() -> None:
+    truth = Coefficients(2e-4, 4e-8, 1e-4, 2e-8, 6e-9, 5e-5, 9e-8)
+    costs, random = Costs(), np.random.default_rng(0)
+    for _ in range(40):
+        rows, compared, pieces, built = random.integers(1, [5_000, 100_000, 5, 50_000]).tolist()
+        take = truth.take + truth.take_row * rows
+        probe = truth.probe + truth.probe_row * rows + truth.compare * compared
+        costs.add(Timed(take, probe, truth.piece * pieces + truth.result * built, rows, compared, pieces, built))
+    found = costs.fitted()
+    for name in ("take", "take_row", "probe", "compare", "piece", "result"):
+        assert getattr(found, name) == pytest.approx(getattr(truth, name), rel=0.25), name
+
+
+def test_a_cold_start_is_not_believed() -> None:
+    costs = Costs()
+    costs.add(Timed(0.05, 0.05, 0.05, 64, 64, 1, 10))
+    assert costs.cold and np.all(np.array(list(vars(costs.fitted()).values())) <= PRIOR)
+
+
+def work(units: int, rows: float = 1_000, compared: float = 1e6, results: float = 1e5) -> Work:
+    share = np.arange(units + 1) / units
+    return Work(rows * share, compared * share, results * share, share)
+
+
+COSTS = Coefficients(1e-4, 1e-6, 1e-4, 1e-6, 1e-8, 1e-4, 1e-7)
+WHOLE = 2e-4 + 2e-3 + 1e-2 + 1e-2
+
+
+@given(st.floats(0.0, 1.5), st.floats(0.0, 1.0), st.integers(0, UNITS))
+def test_a_choice_is_as_good_as_the_best_single_one(part: float, bend: float, current: int) -> None:
+    seconds = part * WHOLE
+    points = np.linspace(0, 1, 9)
+    curve = Curve(points, points ** (1 - 0.9 * bend))
+    chosen = choose(work(UNITS), COSTS, seconds, 2e-4, current, curve)
+    left = max(0.0, seconds - 2e-4)
+    by_units = min(1.0, left / (WHOLE - 2e-4))
+    by_ages = curve(min(1.0, max(0.0, left - 2e-3) / 2e-2))
+    assert chosen.recall >= 0.92 * max(by_units, by_ages) - 1e-3
+    assert 0 <= chosen.units <= UNITS and chosen.recall <= 1
+    if part >= 1.001:
+        assert chosen == Choice(UNITS)
+
+
+def test_probes_are_given_up_before_units_where_nothing_else_differs() -> None:
+    """What does not probe today can still be found tomorrow."""
+    free = Coefficients(1e-4, 0.0, 1e-4, 0.0, 1e-8, 1e-4, 1e-7)
+    chosen = choose(work(UNITS), free, 1e-2, 2e-4, UNITS, scattered=0.0)
+    assert chosen.units == UNITS and 0.4 < chosen.probes < 0.6
