@@ -124,17 +124,27 @@ class Traces:
 
     def _learn(self, j: int) -> None:
         count = len(self._totals)
-        met = self._met[j, : min(self._meetings[j], MET)]
-        each, parts = np.ascontiguousarray(met[:, -1]), self._parts[j]
+        met, parts = self._met[j, : min(self._meetings[j], MET)], self._parts[j]
         prior, stood = self._prior(j)
         stood += met[:, count:-1].sum(axis=0)
-        known = (np.ascontiguousarray(met[:, :count]), each)
-        recurring.share(*known, prior, stood, ROUNDS, parts)
-        self._weights[j] = (each.sum() * parts + prior) / stood
-        recurring.needed(*known, self._weights[j], parts, self._needed[j])
-        self._weights[j] *= self._needed[j]
         self._learned[j] = self._meetings[j]
         recurring.sums(*self._counts, len(self._half_lives), self._sums)
+        if len(self.streams) == 2:
+            # Keys that come for the first time are no news of those that came before, whose time it is that
+            # stood. With more streams what they find hangs on others still: there it is left as it was.
+            met = met[met[:, : count : len(self._half_lives)].sum(axis=1) >= recurring.LONE]
+        if not len(met):
+            self._weights[j], parts[:] = prior / stood, np.eye(count + 1)[-1]
+            return
+        each = np.ascontiguousarray(met[:, -1])
+        known = (np.ascontiguousarray(met[:, :count]), each)
+        recurring.share(*known, prior, stood, ROUNDS, parts)
+        told = each.sum() * parts + prior
+        self._weights[j] = told / stood
+        if len(self.streams) == 2:
+            parts[:] = told / told.sum()
+        recurring.needed(*known, self._weights[j], parts, self._needed[j])
+        self._weights[j] *= self._needed[j]
 
     def add(self, stream: int, words: Array, each: float) -> None:
         """Counts rows of the stream, which stand for so many each."""
