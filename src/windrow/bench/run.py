@@ -18,6 +18,7 @@ from windrow.bench import (
     harvest,
     memory,
     overload,
+    real,
     scan,
     sets,
     shared,
@@ -36,6 +37,9 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "memory": ("Memory per window row, and cost per row over 1,000 small batches", memory.run),
     "shared": ("Many queries in one join, against the largest alone and each alone", shared.run),
     "shed": ("What a memory limit costs, by policy", shed.run),
+    "coverage": ("Intervals of the recall on real data: how often they hold, by policy", real.coverage),
+    "forecast": ("Recall on real data as measured, as explained and as foretold", real.forecast),
+    "policies": ("`auto` on real data against the best single policy", real.policies),
     "harvest": ("Choosing what to look at under a deadline: time and optimality, by method", harvest.run),
     "deadline": ("Recall at deadlines of parts and multiples of an exact call's time", deadline.run),
     "overload": ("Streams faster than the machine on Spark, a deadline for each micro-batch", overload.run),
@@ -84,4 +88,6 @@ def _table(figures: Figures) -> Table:
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
+    if value is None:
+        return "unknown"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -41,6 +41,10 @@ PRIOR, CROSS = 3.0, 0.25
 the part of them that each other stream would have foretold as well."""
 MET, SOME = 1024, 64
 """Arrivals that weights are learned from, and how many of a quantum."""
+STEADY = float(MET)
+"""Of two streams: arrivals besides, of keys that come as often as they came in the long run, as PROB has it.
+Fast counts foretell the next rows well and the rest of a window badly, so they must tell much to be gone
+by."""
 ROUNDS, REFIT = 10, 4
 """Of expectation maximisation, each time that one in so many arrivals is new."""
 _NONE = np.empty(0)
@@ -124,17 +128,29 @@ class Traces:
 
     def _learn(self, j: int) -> None:
         count = len(self._totals)
-        met = self._met[j, : min(self._meetings[j], MET)]
-        each, parts = np.ascontiguousarray(met[:, -1]), self._parts[j]
+        met, parts = self._met[j, : min(self._meetings[j], MET)], self._parts[j]
         prior, stood = self._prior(j)
         stood += met[:, count:-1].sum(axis=0)
-        known = (np.ascontiguousarray(met[:, :count]), each)
-        recurring.share(*known, prior, stood, ROUNDS, parts)
-        self._weights[j] = (each.sum() * parts + prior) / stood
-        recurring.needed(*known, self._weights[j], parts, self._needed[j])
-        self._weights[j] *= self._needed[j]
         self._learned[j] = self._meetings[j]
         recurring.sums(*self._counts, len(self._half_lives), self._sums)
+        if len(self.streams) == 2:
+            # Keys that come for the first time are no news of those that came before, whose time it is that
+            # stood. With more streams what they find hangs on others still: there it is left as it was.
+            met = met[met[:, : count : len(self._half_lives)].sum(axis=1) >= recurring.LONE]
+        if not len(met):
+            self._weights[j], parts[:] = prior / stood, np.eye(count + 1)[-1]
+            return
+        each = np.ascontiguousarray(met[:, -1])
+        known = (np.ascontiguousarray(met[:, :count]), each)
+        recurring.share(*known, prior, stood, ROUNDS, parts)
+        told = each.sum() * parts + prior
+        self._weights[j] = told / stood
+        if len(self.streams) == 2:
+            # What is left out is decided by what was seen.
+            told = each.sum() * parts + self._prior(j, steady=False)[0]
+            parts[:] = told / told.sum()
+        recurring.needed(*known, self._weights[j], parts, self._needed[j])
+        self._weights[j] *= self._needed[j]
 
     def add(self, stream: int, words: Array, each: float) -> None:
         """Counts rows of the stream, which stand for so many each."""
@@ -163,8 +179,8 @@ class Traces:
         """As kernels take them: the cells, what all keys add up to by trace, and its unit."""
         return self._cells, self._totals / self._units, self._units
 
-    def _prior(self, j: int) -> tuple[Array, Array]:
-        """Arrivals that weights begin with, and what stood for them."""
+    def _prior(self, j: int, steady: bool = True) -> tuple[Array, Array]:
+        """Arrivals that weights begin with, and what stood for them; with the steady ones, or without."""
         scales = len(self._half_lives)
         prior = np.full(len(self._totals) + 1, CROSS * PRIOR / scales)
         prior[j * scales : (j + 1) * scales] = PRIOR / scales
@@ -172,7 +188,11 @@ class Traces:
         # A count stands for its half-life / ln 2: with one arrival in that time as many come as came. A key
         # comes by itself once in the slowest half-life.
         counts = np.tile(self._half_lives, len(self.streams)) / np.log(2)
-        return prior, PRIOR * np.append(counts, self._half_lives[0])
+        stood = PRIOR * np.append(counts, self._half_lives[0])
+        if steady and len(self.streams) == 2:
+            prior[j * scales] += STEADY
+            stood[j * scales] += STEADY * counts[0]
+        return prior, stood
 
     def rate(self, stream: int, words: Array, ages: Array, out: Array) -> None:
         """Multiplies `out` by the rate of these keys on the stream; by 0 if a key has but one row.
