@@ -321,9 +321,8 @@ class Shedder:
     def quality(self, join: Join, results: int) -> Quality:
         """Of so many results."""
         if self.monitor is None:
-            known = Quality(1.0, 1.0, 1.0, found=float(results), true=float(results))
-            if sum(self.shed) > 0:
-                known = replace(known, recall=float("nan"), low=0.0, unit=UNKNOWN)
+            whole = Quality(1.0, 1.0, 1.0, found=float(results), true=float(results))
+            known = replace(whole, recall=float("nan"), low=0.0, unit=UNKNOWN) if sum(self.shed) else whole
         else:
             sums = self.monitor.results
             told = (sums.found, sums.true, float(sums.variance.sum()), self.monitor.unit)
@@ -346,18 +345,14 @@ class Shedder:
         whole = (self._coming.in_window(stream, span) for stream, span in enumerate(spans))
         return sum(max(s, w * c) for s, w, c in zip(held.sizes, whole, held.costs, strict=True))
 
-    def outlook(
-        self, join: Join, rates: Sequence[float] | None = None, faster: float = 1.0
-    ) -> Outlook | None:
+    def outlook(self, join: Join, rates: Sequence[float] | None = None, faster: float = 1) -> Outlook | None:
         """What to expect of how much memory, from what has been learned so far; with rows of each stream
         coming as fast as they do, or at these rates, so many times as fast in all."""
         views = [self._view(join, s) for s in range(len(join.windows))]
         known = self.ranking.known(views, Room(float(self.limit.size), self._held(join).costs))
         if known is None:
             return None
-        contents = self._contents.known()
-        if contents is not None:
-            contents = contents.scaled(faster)
+        contents = self._contents.known(faster)
         if rates is not None:
             known = [replace(k, rate=rate) for k, rate in zip(known, rates, strict=True)]
         return outlook(known, self.ranking, self._needs, views, contents, self._measured())

@@ -97,7 +97,8 @@ class PpsCluster(Sampled):
 @dataclass(frozen=True, kw_only=True)
 class Uniform(Sampled):
     """Chooses each result with the same chance, independently, and keeps a row until the last chosen result
-    it is expected to bring (UNIFORM). For two streams.
+    it is expected to bring (UNIFORM). For two streams. Where keys come in bursts, rows bring far more than is
+    expected of them, which only a few monitored rows see: the recall's interval is then too narrow.
 
     Parameters
     ----------

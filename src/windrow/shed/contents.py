@@ -95,12 +95,12 @@ class ContentsOverTime:
         """On average over the results: on Spark a partition's part changes."""
         return float(self._limits[1] / max(self._limits[0], 1e-300))
 
-    def known(self) -> Contents | None:
-        """None before there was any result or time."""
+    def known(self, faster: float = 1.0) -> Contents | None:
+        """As it was, or of streams so many times as fast; None before there was any result or time."""
         if self._results.sum() <= 0 or self._seconds.sum() <= 0:
             return None
         at = np.flatnonzero((self._seconds > 0) | (self._results > 0))
-        rows = 2.0 ** ((at + 0.5) / STEPS)
+        rows = faster * 2.0 ** ((at + 0.5) / STEPS)
         return Contents(
             rows, self._seconds[at] / self._seconds.sum(), self._results[at] / self._results.sum()
         )
