@@ -1,5 +1,5 @@
-"""Deadlines of whole calls: keys dropped, fewer probes, fewer results; never a wrong one, and what is told of it
-holds. On a virtual clock that charges for everything a join does."""
+"""Deadlines of whole calls: keys dropped, fewer probes, fewer results; never a wrong one, and what is told of
+it holds. On a virtual clock that charges for everything a join does."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_recall_intervals_hold_the_truth_over_seeds() -> None:
 def test_what_is_restored_goes_on_alike_while_keys_are_dropped() -> None:
     calls = keyed(3, 2_000)
     query = two(deadline="1 s")
-    operator, clock = machine(query, 10_000.0, insertion=30.0)
+    operator, _ = machine(query, 10_000.0, insertion=30.0)
     for call in calls[:20]:
         operator.process(call)
     assert operator.measure().rows_dropped > 0

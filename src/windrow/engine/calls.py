@@ -67,7 +67,7 @@ class Calls:
         self._pieces = 1.0
         """In which results are built, a sub-batch."""
         self._since_trial, self._patience = 0, 4
-        """Calls since it was tried to be exact although that seemed to take too long, and how many to wait."""
+        """Calls since an exact one was tried that seemed to take too long, and how many to wait."""
         self._hope = 1.0
         self._trust = 1.0
         """What part of the time that calls of late were planned for they kept to it with."""
