@@ -32,7 +32,7 @@ RESERVE = 0.02
 GRACE, HURRY = 0.15, 0.05
 """Of the time allowed by which a call that was to be exact may be late before it gives anything up, and one
 that was not."""
-TRIAL = 1.3
+TRIAL = 1.15
 """Times the time left that an exact call is predicted to take, and is tried all the same now and then."""
 FEW = 0.02
 """Of the rows probe when there is time for taking them in and nothing more."""
@@ -67,7 +67,7 @@ class Calls:
         self._pieces = 1.0
         """In which results are built, a sub-batch."""
         self._since_trial, self._patience = 0, 4
-        """Calls since it was tried to be exact although that seemed to take too long, and how many to wait."""
+        """Calls since an exact one was tried that seemed to take too long, and how many to wait."""
         self._hope = 1.0
         self._trust = 1.0
         """What part of the time that calls of late were planned for they kept to it with."""
@@ -178,10 +178,12 @@ class Calls:
     def _try(self, predicted: float, rows: int, keeper: TimeKeeper) -> bool:
         """Whether to run exactly although it is predicted to take too long: as the last call did, and was in
         time; or, now and then, where it is a near thing, since what is predicted errs."""
+        self._since_trial += 1
+        if predicted > TRIAL * keeper.spare:
+            return False
         if self._eased and keeper.last * rows <= keeper.budget:
             return True
-        self._since_trial += 1
-        if predicted > TRIAL * keeper.spare or self._since_trial < self._patience:
+        if self._since_trial < self._patience:
             return False
         self._since_trial, self._patience = 0, min(64, 2 * self._patience)
         return True

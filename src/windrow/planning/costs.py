@@ -31,7 +31,7 @@ _USUAL = 0.1
 would be avoided, and never seen to be cheap."""
 ENOUGH = 6
 """Sub-batches: the first ones take longer than others."""
-_SLOW = 1e4
+_SLOW = 1e6
 """Times what is usual: no cold start takes that long, so it is a slow machine, or a virtual one."""
 PRIOR = np.array([1e-4, 5e-8, 1e-4, 5e-8, 5e-9, 1e-4, 3e-8])
 """Seconds, in the order of the coefficients; of any recent machine, within a factor of ten."""
