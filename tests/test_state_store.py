@@ -273,10 +273,10 @@ LAID = {"partitioning": "4 by key a.k = b.k", "spread": "none", "hashing": "vers
 def test_rows_that_would_go_elsewhere_are_refused(tmp_path: Path, change: dict, told: str) -> None:
     """What explains the rest is told alone."""
     pinned = (fingerprint(QUERY), stored.schemas())
-    store(tmp_path).ledger.pin(*pinned, first=True, layout=LAID)
-    store(tmp_path).ledger.pin(*pinned, first=False, layout=LAID)
+    store(tmp_path).log.pin(*pinned, first=True, layout=LAID)
+    store(tmp_path).log.pin(*pinned, first=False, layout=LAID)
     with pytest.raises(wr.StateError, match=r"in another way: .*new checkpoint") as refused:
-        store(tmp_path).ledger.pin(*pinned, first=False, layout={**LAID, **change})
+        store(tmp_path).log.pin(*pinned, first=False, layout={**LAID, **change})
     assert told in str(refused.value)
     assert "hashing" not in str(refused.value).replace(told, "")
 

@@ -1,10 +1,9 @@
 """Deadlines of parts and multiples of what an exact call takes: recall, calls that were late, what was told.
 
-For each join the exact calls are timed by the processor's clock; then the same rows come under deadlines of
-a quarter to one and a half times their median. Bars: a recall of 0.8 x for a deadline of x < 1 where
-streams do not lag, 0.99 from 1.2 on. The optimum beside it is an estimate from the costs learned, and no
-bound. `overload` plays GrubJoin's three lagging streams (s. 6.2) at multiples of the rate that one process
-can handle, which is found here.
+For each join the exact calls are timed by the processor's clock; then the same rows come under deadlines of a
+quarter to one and a half times their median. Bars: a recall of 0.8 x for a deadline of x < 1 where streams do
+not lag, 0.99 from 1.2 on. The optimum beside it is an estimate, no bound. `overload` plays GrubJoin's
+three lagging streams (s. 6.2) at multiples of the rate that one process can handle, which is found here.
 """
 
 from __future__ import annotations
