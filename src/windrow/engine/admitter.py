@@ -5,7 +5,7 @@ there is less time are among those that stayed before, and their windows are com
 more combinations than others, those of hot keys, are certain: without them chance would decide how much work
 there is and how much is found.
 
-A result was found with the least chance that its unit has had since its oldest row came: it stands for the
+A result was found with the least chance that its unit had when one of its rows came: it stands for the
 inverse (Horvitz-Thompson). Results of a unit come or go together, so the variance is that of the totals of
 units (one cluster each); where a result needs several units, of each, to first order.
 """
@@ -62,10 +62,11 @@ class Admitter:
         self._new = np.zeros((streams, UNITS))
         self._now: int | None = None
         self._hot = np.zeros(UNITS, bool)
-        self._hot_since = np.zeros(UNITS, np.int64)
         self._since: list[int] = []
         self._chance: list[float] = []
-        """The chance of units that are not hot, from which event time on."""
+        self._certain: list[Array] = []
+        """From which event time on units had which chance, and which were hot and therefore certain. A unit
+        may cool and become hot again while rows of both times are in the windows."""
 
     @property
     def thinned(self) -> bool:
@@ -135,14 +136,13 @@ class Admitter:
             # To leave out one of so few would be too much.
             one = np.ones(UNITS + 1)
             return Work(total * one, compared * fill * one, results * one, one)
-        rows, share, before = np.empty(UNITS + 1), np.empty(UNITS + 1), self._hot.copy()
+        rows, share = np.empty(UNITS + 1), np.empty(UNITS + 1)
         new, held = self._new, self._held
         if len(streams) < len(arrivals):
             new, held = new[streams], held[streams]
         # A unit stays hot while it is near to it: each change would cost the rows of a window.
         bounds = (HOT, COOLED) if spare else (np.inf, np.inf)
         survey(new, held, self._order, *bounds, self._hot, rows, share)
-        self._hot_since[self._hot & ~before] = self._now
         rows += total - rows[-1]
         # Who scans a window meets rows of all units that are in it.
         met = rows * (fill / max(total, 1.0)) if scans else share
@@ -165,16 +165,22 @@ class Admitter:
         return [None if each is None else kept[each] for each in units]
 
     def _remember(self, join: Join, chance: float, since: int) -> None:
-        if chance != (self._chance[-1] if self._chance else 1.0):
+        certain = self._hot & (chance < 1.0)
+        last = (self._chance[-1], self._certain[-1]) if self._since else (1.0, np.zeros(UNITS, bool))
+        if chance != last[0] or not np.array_equal(certain, last[1]):
             self._since.append(max([since, *self._since[-1:]]))
             self._chance.append(chance)
+            self._certain.append(certain)
         if self._since:
             held = [int(w.ts[w.first : w.end].min()) for w in join.windows if len(w)]
-            gone = bisect_right(self._since, min([since, *held])) - 1
-            if gone > 0:
-                del self._since[:gone], self._chance[:gone]
-            if len(self._since) == 1 and self._chance[0] == 1.0 and self._since[0] <= min([since, *held]):
-                self._since, self._chance = [], []
+            gone = max(0, bisect_right(self._since, min([since, *held])) - 1)
+            if (
+                len(self._since) == gone + 1
+                and self._chance[-1] == 1.0
+                and self._since[-1] <= min([since, *held])
+            ):
+                gone += 1
+            del self._since[:gone], self._chance[:gone], self._certain[:gone]
 
     def count(self, join: Join, partials: Partials, arriving: int, probes: float) -> None:
         """Takes account of results that arriving rows found: what they stand for, on account of rows that
@@ -214,20 +220,22 @@ class Admitter:
                 words = [window.column(k)[rows] for k in range(len(join.words[stream]))]
                 units.append(self.units.of(stream, times[-1], words))
         out = np.empty((len(units), len(times[0])))
-        steps = (np.array(self._since), np.maximum(self._chance, 1 / UNITS))
-        chances(np.stack(units), np.stack(times), *steps, self._hot, self._hot_since, out)
+        chance = np.maximum(self._chance, 1 / UNITS)
+        steps = (np.array(self._since), chance, np.stack(self._certain))
+        chances(np.stack(units), np.stack(times), *steps, out)
         return np.stack(units), out
 
     # -- over a restart -----------------------------------------------------------------------------
 
     def save(self) -> dict[str, Any]:
+        certain = [np.flatnonzero(each).tolist() for each in self._certain]
         return {
             "admitted": self.admitted,
             "sums": [self.found, self.true, self.variance, self.finders],
             "partial": self.partial,
             "now": self._now,
-            "steps": [self._since, self._chance],
-            "hot": [np.flatnonzero(self._hot).tolist(), self._hot_since[self._hot].tolist()],
+            "steps": [self._since, self._chance, certain],
+            "hot": np.flatnonzero(self._hot).tolist(),
             "held": None if self._now is None else _packed(self._held),
             "totals": _packed(self._totals) if self._totals.any() else None,
         }
@@ -236,9 +244,9 @@ class Admitter:
         self.admitted, self._now = saved["admitted"], saved["now"]
         self.found, self.true, self.variance, self.finders = saved["sums"]
         self.partial = saved["partial"]
-        self._since, self._chance = (list(each) for each in saved["steps"])
-        self._hot[saved["hot"][0]] = True
-        self._hot_since[saved["hot"][0]] = saved["hot"][1]
+        self._since, self._chance, certain = (list(each) for each in saved["steps"])
+        self._certain = [np.isin(np.arange(UNITS), each) for each in certain]
+        self._hot = np.isin(np.arange(UNITS), saved["hot"])
         if saved["held"] is not None:
             self._held = _unpacked(saved["held"]).reshape(self._held.shape)
         if saved["totals"] is not None:

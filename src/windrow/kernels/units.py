@@ -34,21 +34,19 @@ def cells_of(values: Any, width: float) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def chances(units: Any, ts: Any, since: Any, chance: Any, hot: Any, hot_since: Any, out: Any) -> None:
+def chances(units: Any, ts: Any, since: Any, chance: Any, certain: Any, out: Any) -> None:
     """Writes for each result the chance of each of its units, by stream; of a unit that it has several rows
     of the least, at the first of them, and 1 at the others.
 
-    A row's chance is that of its time: `chance` from the time `since` on, and 1 before the first; of units
-    that are hot 1 from `hot_since` on.
+    A row's chance is that of its time: from the time `since` on `chance`, but 1 of units that are `certain`;
+    and 1 before the first.
     """
     streams, count = ts.shape
     for k in range(count):
         for i in range(streams):
             u, at = units[i, k], ts[i, k]
             step = np.searchsorted(since, at, side="right")
-            own = 1.0 if step == 0 else chance[step - 1]
-            if hot[u] and at >= hot_since[u]:
-                own = 1.0
+            own = 1.0 if step == 0 or certain[step - 1, u] else chance[step - 1]
             for j in range(i):
                 if units[j, k] == u:
                     out[j, k] = min(out[j, k], own)

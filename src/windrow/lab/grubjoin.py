@@ -43,7 +43,7 @@ CAPACITY = 250_000.0
 """Comparisons per second at that scale: three aligned streams of 100 rows/s need 221,000, and a tenth is
 reserve."""
 
-OURS = Harvesting(basic="2 s", shredding=SHREDDING)
+OURS = Harvesting(basic="2 s", shredding=SHREDDING, whole_calls=False)
 PAPERS = Harvesting(
     method="double-sided",
     basic="2 s",

@@ -108,6 +108,10 @@ class Harvesting(TimePolicy):
         Of what was learned, in lengths of the longest window.
     conserve
         Let go of rows that have grown older than anything that is looked at (section 7).
+    whole_calls
+        Plan each call as a whole, from what work of every kind costs: what is given up may also be keys,
+        probes or results. False for the paper's throttle fraction, set anew with each sub-batch, alone; as
+        with `interval`, `buffer` and `conserve`, which belong to it.
     """
 
     name = "harvest"
@@ -117,6 +121,7 @@ class Harvesting(TimePolicy):
     correlations: str = "pairwise"
     half_life: float = 1.0
     conserve: bool = False
+    whole_calls: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -133,8 +138,10 @@ class Harvesting(TimePolicy):
                 f"shed harvest: shredding is a share from 0 to below 1, got {self.shredding!r}; with 1 every "
                 "row would look at a sample of everything and nothing be harvested"
             )
-        if not isinstance(self.conserve, bool):
-            raise QueryError(f"shed harvest: conserve must be true or false, got {self.conserve!r}")
+        for option in ("conserve", "whole_calls"):
+            if not isinstance(getattr(self, option), bool):
+                given = getattr(self, option)
+                raise QueryError(f"shed harvest: {option} must be true or false, got {given!r}")
         if self.shredding == 0:
             warnings.warn(
                 "shed harvest: with shredding=0 no lags are learned any more once there is not time for "
@@ -144,7 +151,7 @@ class Harvesting(TimePolicy):
 
     @property
     def plans_calls(self) -> bool:
-        return self.interval is None and self.buffer is None
+        return self.whole_calls and self.interval is None and self.buffer is None and not self.conserve
 
     def check(self, spans: Sequence[int]) -> None:
         basic = self.basic
