@@ -48,10 +48,14 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
 }
 
 
+ON_REQUEST = ("coverage", "forecast", "policies")
+"""Run only by name: they take long, and fetch packages that hold data."""
+
+
 def run_benchmarks(
     names: list[str], rows: int, out: Path, case: str | None = None, console: Console | None = None
 ) -> dict[str, Figures]:
-    """The benchmarks of these names, or all; of `spark`, only what `case` tells. Returns their figures."""
+    """The benchmarks of these names, or all that need no data from elsewhere; of `spark`, only what `case` tells. Returns their figures."""
     for name in names:
         if name not in BENCHMARKS:
             raise QueryError(unknown("benchmark", name, BENCHMARKS))
@@ -60,7 +64,7 @@ def run_benchmarks(
     console = console or Console()
     out.mkdir(parents=True, exist_ok=True)
     found = {}
-    for name in names or BENCHMARKS:
+    for name in names or [name for name in BENCHMARKS if name not in ON_REQUEST]:
         title, run = BENCHMARKS[name]
         console.print(f"[bold]{name}[/bold]: {title}")
         found[name] = figures = (run if case is None else partial(spark.run, case=case))(rows, console)
