@@ -46,8 +46,6 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "spark": ("On Spark, against Spark's own stream-stream join, on the same files", spark.run),
     "startup": ("First use compiles, later processes load from disk", startup.run),
 }
-
-
 ON_REQUEST = ("coverage", "forecast", "policies")
 """Run only by name: they take long, and fetch packages that hold data."""
 
@@ -55,7 +53,8 @@ ON_REQUEST = ("coverage", "forecast", "policies")
 def run_benchmarks(
     names: list[str], rows: int, out: Path, case: str | None = None, console: Console | None = None
 ) -> dict[str, Figures]:
-    """The benchmarks of these names, or all that need no data from elsewhere; of `spark`, only what `case` tells. Returns their figures."""
+    """The benchmarks of these names, or all but those on request; of `spark`, only what `case` tells. Returns
+    their figures."""
     for name in names:
         if name not in BENCHMARKS:
             raise QueryError(unknown("benchmark", name, BENCHMARKS))
