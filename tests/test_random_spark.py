@@ -34,11 +34,13 @@ def uncompiled() -> Iterator[None]:
         spark().conf.unset(name) if value is None else spark().conf.set(name, value)
 
 
-def check(strategy: st.SearchStrategy[SparkCase], count: int, config: pytest.Config, directory: Path) -> None:
-    """`count` cases of the strategy, and a hundred times as many in a soak."""
+def check(
+    strategy: st.SearchStrategy[SparkCase], count: int, config: pytest.Config, directory: Path, first: int = 0
+) -> None:
+    """`count` cases of the strategy from the seed `first` on, and a hundred times as many in a soak."""
     chosen = config.getoption("--spark-seed")
     soak = not settings().derandomize
-    first = SystemRandom().randrange(10**9) if soak else 0
+    first = SystemRandom().randrange(10**9) if soak else first
     seeds = [chosen] if chosen is not None else range(first, first + count * settings().max_examples // 100)
     for start in range(0, len(seeds), TOGETHER):
         cases = [drawn(number, strategy) for number in seeds[start : start + TOGETHER]]
@@ -47,8 +49,9 @@ def check(strategy: st.SearchStrategy[SparkCase], count: int, config: pytest.Con
         shutil.rmtree(directory / str(start))
 
 
-def test_random_joins(pytestconfig, tmp_path):
-    check(spark_cases(), 36, pytestconfig, tmp_path)
+@pytest.mark.parametrize("group", range(3))
+def test_random_joins(pytestconfig, tmp_path, group):
+    check(spark_cases(), TOGETHER, pytestconfig, tmp_path, group * TOGETHER)
 
 
 def test_counted_rows_that_may_come_late(pytestconfig, tmp_path):
