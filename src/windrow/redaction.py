@@ -54,7 +54,8 @@ def cause(error: BaseException) -> BaseException | None:
 
 def _without_secrets(url: re.Match[str]) -> str:
     scheme, rest = url[1], url[2]
-    authority = _AUTHORITY.match(rest)[0]  # type: ignore[index]
+    found = _AUTHORITY.match(rest)
+    authority = found[0] if found else ""
     if ":" in authority or not scheme.endswith("//"):
         # There may be a password, which may hold anything, even slashes that nobody escaped.
         at = rest.rfind("@")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,9 +40,9 @@ class Case:
     access: str | None = None
     lags: bool = False
 
-    def query(self, **limits: object) -> Query:
+    def query(self, **limits: Any) -> Query:
         streams = {alias: Stream("ts", f"{SPAN} s", self.access) for alias in self.aliases}
-        return Query(streams, self.on, **limits)  # type: ignore[arg-type]
+        return Query(streams, self.on, **limits)
 
     def calls(self, rows: int, count: int, seed: int) -> list[dict[str, pa.Table]]:
         random = np.random.default_rng(seed)
