@@ -16,7 +16,7 @@ from random import Random
 
 import pyarrow as pa
 
-from windrow.state.filesystem import Commit, Entry, Root, Sink, refused_reads, refused_writes
+from windrow.state.filesystem import Commit, Entry, Pending, Root, refused_reads, refused_writes
 
 
 def _locked() -> threading.Lock:
@@ -125,7 +125,7 @@ class SimulatedRoot(Root):
 
     @contextmanager
     def commit(self, what: str, where: str) -> Iterator[Commit]:
-        pending = _Pending()
+        pending = Pending()
         yield pending
         with refused_writes(what, self.at(where)):
             for path, sink in pending.files.items():
@@ -181,12 +181,3 @@ class SimulatedRoot(Root):
             elif since > self.scheduler.now - behind:
                 (found.add if before else found.discard)(path)
         return sorted(found)
-
-
-class _Pending:
-    def __init__(self) -> None:
-        self.files: dict[str, pa.BufferOutputStream] = {}
-
-    def open(self, path: str) -> Sink:
-        self.files[path] = pa.BufferOutputStream()
-        return self.files[path]

@@ -150,7 +150,7 @@ class ArrowRoot(Root):
 
     @contextmanager
     def commit(self, what: str, where: str) -> Iterator[Commit]:
-        pending = _Pending()
+        pending = Pending()
         yield pending
         for path, sink in pending.files.items():
             self._put(path, sink.getvalue(), what)
@@ -207,7 +207,7 @@ class ArrowRoot(Root):
                 sink.write(data)
 
 
-class _Pending:
+class Pending:
     """The files of a commit, in memory until all are complete."""
 
     def __init__(self) -> None:

@@ -209,7 +209,8 @@ def _versions(root: Root, directory: str) -> list[Version]:
 def _newest(root: Root, directory: str, partition: int) -> Manifest | None:
     """The newest version that no later run has made void."""
     held = f"{directory}/{partition_directory(partition)}"
-    valid = [v for v in _versions(root, held) if _markers(root, directory).valid(v)]
+    markers = _markers(root, directory)
+    valid = [v for v in _versions(root, held) if markers.valid(v)]
     if not valid:
         return None
     path = f"{held}/{manifest_name(valid[-1])}"
