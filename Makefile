@@ -43,11 +43,8 @@ lab: $(READY) ## every experiment of the papers, first quick, then at full size 
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --lab -m lab
 	@$(BIN)/windrow lab run --all --out lab-results
 
-soak: $(READY) ## what `make test` leaves out: every fault on Spark, then 100 times the random queries (hours)
-	@$(BIN)/python -m pytest --faults --soak -m faults
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --soak tests/test_random_queries.py tests/test_shared.py
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --soak tests/test_protocol.py
-	@$(BIN)/python -m pytest --soak tests/test_random_spark.py
+soak: $(READY) ## every fault on Spark, 20,000 schedules, 2,000 random joins on Spark, 10 times the random queries (long)
+	@bash scripts/soak $(BIN)/python $(JOBS)
 
 docs: $(READY) ## the documentation site, into build/site; any warning is an error
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"

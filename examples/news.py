@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 from windrow.lab.news import ON, WITHIN, news_items
-from windrow.lab.slow_machine import Scene, compare
+from windrow.lab.slow_machine import Scenario, compare
 
 
 def main() -> None:
@@ -21,7 +21,7 @@ def main() -> None:
     asked = parser.parse_args()
     items = news_items(asked.minutes, asked.stories, asked.seed)
     print(", ".join(f"{source}: {table.num_rows:,} items" for source, table in items.items()))
-    scene = Scene(items, 60 * asked.minutes, tick=60, time="at", within=WITHIN, on=ON)
+    scene = Scenario(items, 60 * asked.minutes, tick=60, time="at", within=WITHIN, on=ON)
     print(compare(scene, asked.slower, asked.seed))
 
 

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import windrow as wr
 from flights_data import oddities, read
-from windrow.spark.live import open_session
+from windrow.spark.session import open_session
 
 PARTS = (1.0, 0.5, 0.25, 0.1)
 """Of the rows that whole windows hold, the parts there is memory for."""
@@ -72,7 +72,7 @@ class Run:
     """Results that are not in the answer, or there too often."""
     recall: float
     reported: tuple[float, float, float]
-    rows_shed: int
+    rows_evicted: int
     rows_late: int
     rows_null_time: int
     seconds: float
@@ -150,7 +150,8 @@ def run_stream(
     query.awaitTermination()
     batches = wr.metrics(query)
     # The counts of all batches and partitions together, as if they had been one batch.
-    whole = replace(batches[-1], partitions=tuple(p for batch in batches for p in batch.partitions))
+    last, parts = batches[-1], [p for batch in batches for p in batch.partitions]
+    whole = wr.BatchMetrics.of(last.join, last.batch, last.seconds, parts)
 
     database.execute(f"create or replace view found as from read_parquet('{place / 'results'}/*.parquet')")
     results, true = (
@@ -165,7 +166,7 @@ def run_stream(
         wrong=wrong,
         recall=(results - wrong) / true,
         reported=whole.recall,
-        rows_shed=whole.rows_shed,
+        rows_evicted=whole.rows_evicted,
         rows_late=whole.rows_late,
         rows_null_time=whole.rows_null_time,
         seconds=time.perf_counter() - began,

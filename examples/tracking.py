@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from windrow.lab.slow_machine import Scene, compare
+from windrow.lab.slow_machine import Scenario, compare
 from windrow.lab.tracking import ON, WITHIN, passages
 
 
@@ -21,7 +21,7 @@ def main() -> None:
     asked = parser.parse_args()
     readings = passages(asked.seconds, asked.rate, asked.seed)
     print(", ".join(f"gate {gate}: {table.num_rows:,} readings" for gate, table in readings.items()))
-    scene = Scene(readings, asked.seconds, tick=2, time="at", within=WITHIN, on=ON)
+    scene = Scenario(readings, asked.seconds, tick=2, time="at", within=WITHIN, on=ON)
     print(compare(scene, asked.slower, asked.seed))
 
 

@@ -30,7 +30,7 @@ def missing(dist: Path, sources: Path) -> dict[str, list[str]]:
         packed = set(archive.namelist())
     with tarfile.open(source) as archive:
         shipped = {name.partition("/")[2] for name in archive.getnames()}
-    package = [name.removeprefix("src/") for name in listed if name.startswith("src/windrow/")]
+    package = [name.removeprefix("src/") for name in listed if name.startswith("src/")]
     return {
         wheel.name: [name for name in package if name not in packed],
         source.name: [name for name in listed if name not in shipped],

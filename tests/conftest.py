@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from random import SystemRandom
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,7 +20,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 LATER = ("faults", "lab")
 """Markers of tests that wait for the option of their name."""
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-EXAMPLES, SOAK = 100, 100
+EXAMPLES, SOAK = 100, 10
 """Examples a test would run by itself (`queries.examples` scales them), and how many times more in a soak."""
 
 
@@ -44,6 +45,21 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("windrow")
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`blocks(4, soak=270)`: the test runs for blocks 0 to 3, in a soak for 0 to 269. So processes share the
+    work, and a long run shows how far it is."""
+    blocks = metafunc.definition.get_closest_marker("blocks")
+    if blocks is not None:
+        count = blocks.kwargs["soak"] if metafunc.config.getoption("--soak") else blocks.args[0]
+        metafunc.parametrize("block", range(count))
+
+
+@pytest.fixture
+def first_seed(request: pytest.FixtureRequest) -> int:
+    """From which a test may count: 0, or in a soak a new one."""
+    return SystemRandom().randrange(10**9) if request.config.getoption("--soak") else 0
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes minutes has a target of its own: make soak, make lab."""
     off = [name for name in LATER if not config.getoption(f"--{name}")]
@@ -65,6 +81,15 @@ def drivers(started: Drivers) -> Iterator[Drivers]:
     """A driver to kill, with no fault planted yet."""
     yield started
     started.faults.clear()
+
+
+@pytest.fixture
+def uncompiled() -> Iterator[None]:
+    """Spark's plans are interpreted."""
+    from spark_tools import UNCOMPILED, settings
+
+    with settings(UNCOMPILED):
+        yield
 
 
 @pytest.fixture

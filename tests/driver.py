@@ -239,7 +239,7 @@ def shared(spark: Any, at: Place, **settings: Any) -> dict[str, list[str]]:
     query = writer.trigger(availableNow=True).start(str(at / "out"))
     query.awaitTermination()
     told = wr.metrics(query)
-    return {"rejected": sorted({reason for m in told for reason in m.rejected})}
+    return {"control_errors": sorted({reason for m in told for reason in m.control_errors})}
 
 
 def side_by_side(spark: Any, at: Place) -> None:

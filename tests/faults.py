@@ -17,7 +17,7 @@ from typing import Any
 
 FOLDER = "WINDROW_FAULTS"
 """The variable that tells workers where faults are planted."""
-PATIENCE = 120.0
+PATIENCE = 900.0
 """Seconds after which something hangs."""
 
 
@@ -111,7 +111,7 @@ def _hook(faults: Faults) -> None:
     from windrow.state.runs import Version
     from windrow.state.store import StateStore
 
-    commit, batch_of, replace = StateStore.commit, task.Task.run_micro_batch, Path.replace
+    commit, batch_of, replace = StateStore.commit, task.JoinTask.run_micro_batch, Path.replace
     committing: list[int] = []
     task.ROWS_PER_BATCH = 40  # so that there is something between the first results and the last
 
@@ -136,13 +136,17 @@ def _hook(faults: Faults) -> None:
             faults.strike("mark", committing[0])
         return replace(self, target)
 
-    def struck_batch(self: task.Task, root: str, now: Any, *rest: Any) -> Any:
+    def struck_batch(self: task.JoinTask, root: str, now: Any, *rest: Any) -> Any:
         for number, rows in enumerate(batch_of(self, root, now, *rest)):
             if number == 2:
                 faults.strike("results", now.batch)
             yield rows
 
-    StateStore.commit, Path.replace, task.Task.run_micro_batch = struck_commit, struck_replace, struck_batch
+    StateStore.commit, Path.replace, task.JoinTask.run_micro_batch = (
+        struck_commit,
+        struck_replace,
+        struck_batch,
+    )
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ from math import log2
 
 import numpy as np
 
+from windrow.harvest.model import CostFactors, HarvestModel
 from windrow.model.harvest import BasicWindows
-from windrow.planning.harvest_model import Charges, HarvestModel
 
 
 def random_model(
@@ -35,7 +35,7 @@ def random_model(
         np.exp(-0.5 * ((middles - centre) / width) ** 2),
         access=access,
         drivers=sigma * 2,
-        charges=charges or Charges(),
+        charges=charges or CostFactors(),
     )
 
 

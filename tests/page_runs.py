@@ -12,9 +12,9 @@ import pyarrow as pa
 
 import windrow as wr
 from windrow.lab.clock import VirtualClock, WorkClock
-from windrow.spark.account import Account
-from windrow.spark.live import Progress
-from windrow.spark.metrics import BatchMetrics, QueryMetrics
+from windrow.spark.metrics import BatchMetrics, PartitionQueryMetrics
+from windrow.spark.partition_report import PartitionReport
+from windrow.spark.query_progress import BatchProgress
 
 START = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 SECONDS = 4.0
@@ -59,7 +59,9 @@ class Run:
         values = self._signal[place] + self._rng.normal(0, 2, count)
         return pa.table({"x": values, "at": pa.array(at, pa.timestamp("us", "UTC"))})
 
-    def next(self, queries: dict[str, QueryMetrics] | None = None, began: datetime | None = None) -> dict:
+    def next(
+        self, queries: dict[str, PartitionQueryMetrics] | None = None, began: datetime | None = None
+    ) -> dict:
         """The document of the next batch."""
         load = 1 + 1.2 * np.exp(-(((self.batch - 24) / 7) ** 2))
         parts = []
@@ -68,27 +70,27 @@ class Run:
                 alias: self._rows(lag, int(self.rate * load * share * (1 + 0.3 * number)))
                 for alias, lag, share in zip(self.query.aliases, LAGS, SHARES, strict=True)
             }
-            before, then = operator.measure(), clock()
+            before, then = operator.metrics(), clock()
             operator.process(rows)
             limit = self.query.time_limit
-            account = Account(
+            account = PartitionReport(
                 batch=self.batch,
                 partition=number,
                 before=before,
-                after=operator.measure(),
+                after=operator.metrics(),
                 counted={},
                 seconds=(0.01, 0.0, clock() - then, 0.02),
                 allowed=None if limit is None else limit.seconds(0),
-                limit=self.query.limit,
-                rejected=(),
+                limit=self.query.memory_limit,
+                control_errors=(),
                 hot=(f"key {number}", 0.04),
                 queries=queries or {},
-                learned=operator.learned().to_plain(),
+                learned_models=operator.learned_models().to_dict(),
             )
             parts.append(account.metrics(self.query))
         when = began or START + timedelta(seconds=self.batch * SECONDS)
-        join = BatchMetrics("sensors", self.batch, 0.8, tuple(parts))
-        told = Progress(self.batch, when.isoformat(), 0.8, join.rows_in, 0, None, (join,)).to_dict()
+        join = BatchMetrics.of("sensors", self.batch, 0.8, parts)
+        told = BatchProgress(self.batch, when.isoformat(), 0.8, join.rows_in, 0, None, (join,)).to_dict()
         self.batch += 1
         return json.loads(json.dumps(told))
 

@@ -104,7 +104,7 @@ class Case:
             if number in self.snapshots:
                 op = wr.Operator.restore(query, op.snapshot())
         outputs.append(op.finish())
-        return pa.concat_tables(outputs), op.measure()
+        return pa.concat_tables(outputs), op.metrics()
 
 
 def window_text(window: int | tuple[int, bool]) -> str:

@@ -1,29 +1,21 @@
 """A simulated place for states, and a scheduler that decides with a seed who gets to touch it next.
 
-Actors are threads of which one runs at a time. Each operation on a file hands the turn back to the
-scheduler, which may let another actor go on, fail the operation, or kill the actor there for good, as `kill
--9` would.
+Actors are coroutines. Each operation on a file hands the turn back to the scheduler, which may let another
+actor go on, fail the operation, or kill the actor there for good, as `kill -9` would.
 """
 
 from __future__ import annotations
 
 import errno
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from random import Random
 
+import greenlet
 import pyarrow as pa
 
-from windrow.state.filesystem import Commit, Entry, Pending, Root, refused_reads, refused_writes
-
-
-def _locked() -> threading.Lock:
-    """Whoever acquires it waits until another releases it."""
-    lock = threading.Lock()
-    lock.acquire()
-    return lock
+from windrow.state.storage import AtomicCommit, Entry, Pending, Storage, refused_reads, refused_writes
 
 
 class Killed(BaseException):
@@ -33,14 +25,15 @@ class Killed(BaseException):
 @dataclass(eq=False)
 class Actor:
     name: str
-    work: Callable[[], object]
-    turn: threading.Lock = field(default_factory=lambda: _locked())
-    done: bool = False
-    doomed: bool = False
+    work: greenlet.greenlet
     failing: bool = False
     """Its next operation on a file fails."""
     result: object = None
     error: BaseException | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.work.dead
 
 
 class Scheduler:
@@ -51,38 +44,20 @@ class Scheduler:
         self.trace: list[str] = []
         self.actors: list[Actor] = []
         self.now = 1_000_000.0
-        self._main = _locked()
-        self._local = threading.local()
+        self._running: Actor | None = None
 
     def spawn(self, name: str, work: Callable[[], object]) -> Actor:
-        actor = Actor(name, work)
-
-        def run() -> None:
-            self._local.actor = actor
-            actor.turn.acquire()
-            try:
-                if actor.doomed:
-                    raise Killed
-                actor.result = work()
-            except BaseException as error:
-                actor.error = error
-            actor.done = True
-            self._main.release()
-
-        threading.Thread(target=run, daemon=True).start()
+        actor = Actor(name, greenlet.greenlet(work))
         self.actors.append(actor)
         return actor
 
     def step(self, operation: str) -> None:
         """Called by an actor before it touches a file."""
-        actor: Actor | None = getattr(self._local, "actor", None)
+        actor = self._running
         if actor is None:
             return  # the test itself looks at the files
         self.trace.append(f"{actor.name}: {operation}")
-        self._main.release()
-        actor.turn.acquire()
-        if actor.doomed:
-            raise Killed
+        greenlet.getcurrent().parent.switch()
         if actor.failing:
             actor.failing = False
             self.trace.append(f"{actor.name}: fails")
@@ -91,17 +66,23 @@ class Scheduler:
     def advance(self, actor: Actor) -> None:
         """Lets it run up to its next operation."""
         self.now += self.rng.choice([0.0, 0.1, 3.0, 40.0])
-        actor.turn.release()
-        self._main.acquire()
-        if actor.done:
-            self.actors.remove(actor)
+        self._resume(actor, actor.work.switch)
 
     def kill(self, actor: Actor) -> None:
         if not actor.done:
             self.trace.append(f"{actor.name}: killed")
-            actor.doomed = True
             while not actor.done:
-                self.advance(actor)
+                self._resume(actor, actor.work.throw, Killed)
+
+    def _resume(self, actor: Actor, go_on: Callable[..., object], *how: object) -> None:
+        self._running = actor
+        try:
+            actor.result = go_on(*how)
+        except (Exception, Killed) as error:
+            actor.error = error
+        self._running = None
+        if actor.done:
+            self.actors.remove(actor)
 
     def run(self, until: Callable[[], bool]) -> None:
         """Whoever is chosen goes on, until it is so."""
@@ -109,7 +90,7 @@ class Scheduler:
             self.advance(self.rng.choice(self.actors))
 
 
-class SimulatedRoot(Root):
+class SimulatedRoot(Storage):
     """Files in memory. On an `eventual` store a listing may lack what was put lately and show what was
     deleted lately, and two may create one file; but a file that is asked for by name is there."""
 
@@ -124,7 +105,7 @@ class SimulatedRoot(Root):
         """When a name appeared or vanished, and whether it was there before."""
 
     @contextmanager
-    def commit(self, what: str, where: str) -> Iterator[Commit]:
+    def commit(self, what: str, where: str) -> Iterator[AtomicCommit]:
         pending = Pending()
         yield pending
         with refused_writes(what, self.at(where)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import numpy as np
@@ -19,16 +19,18 @@ import pyarrow as pa
 import windrow as wr
 from oracle import ids
 from simulated_store import Actor, Killed, Scheduler, SimulatedRoot
-from windrow.spark.arrivals import Arrived
 from windrow.spark.metrics import COLUMN
 from windrow.spark.microbatch import MicroBatch
 from windrow.spark.operator_cache import OperatorCache
-from windrow.spark.task import Task
+from windrow.spark.task import JoinTask
+from windrow.spark.task_input import TaskInput
 
 SECOND = 1_000_000
 SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("k", pa.int64())])
 ATTEMPTS = 4
 WINDOWS = {"time": "6 seconds", "rows": "2 rows per key"}
+COPY = "copy"
+"""The actor that copies the state."""
 Tables = dict[str, pa.Table]
 
 
@@ -49,6 +51,18 @@ class Checkpoint:
     next: int = 0
     sink: dict[int, Counter[tuple]] = field(default_factory=dict)
 
+    def copy(self) -> Checkpoint:
+        return Checkpoint(self.next, dict(self.sink))
+
+
+@dataclass
+class Backup:
+    """A copy of the state made file by file while tasks ran, and one of the checkpoint made when it began."""
+
+    checkpoint: Checkpoint
+    batches: list[Tables]
+    files: dict[str, tuple[bytes, float]] = field(default_factory=dict)
+
 
 class Simulation:
     def __init__(self, seed: int) -> None:
@@ -61,10 +75,18 @@ class Simulation:
         self.counted = self.rng.random() < 0.4
         within = WINDOWS["rows" if self.counted else "time"]
         streams = {alias: wr.Stream("ts", within) for alias in "ab"}
-        self.query = wr.Query(streams, "a.k = b.k", late=self.rng.choice(["0 s", "2 s"]))
-        self.batches = [self._form(n) for n in range(self.last)] + [self._flush(n) for n in range(3)]
+        late = self.rng.choice(["0 s", "2 s"])
+        self.query = wr.Query(streams, "a.k = b.k", late=late)
+        flushes = 2 if self.counted and late != "0 s" else 0
+        self.batches = [self._form(n) for n in range(self.last)] + [self._flush(n) for n in range(flushes)]
+        task = JoinTask(
+            query=self.query, schemas=(SCHEMA, SCHEMA), union_columns=(), keys=(None, None),
+            partitions=self.partitions, name="join", state="",
+        )  # fmt: skip
+        self.tasks = [task.of(partition) for partition in range(self.partitions)]
         self.workers = [self._worker() for _ in range(3)]
         self.token = "first"
+        self.backup: Backup | None = None
 
     # -- the rows -----------------------------------------------------------------------------------------
 
@@ -76,7 +98,8 @@ class Simulation:
         }
 
     def _flush(self, number: int) -> Tables:
-        """Rows so late that all before them comes out of hiding; none matches them."""
+        """Rows of a time so late that all held back comes out, after the second of them in every partition.
+        None matches them."""
         time = 1000.0 * (number + 1)
         return {alias: self._rows([time], key) for alias, key in (("a", -number), ("b", -50 - number))}
 
@@ -101,15 +124,12 @@ class Simulation:
         return OperatorCache(lambda: self.scheduler.now)
 
     def _attempt(self, run: str, batch: int, partition: int, worker: OperatorCache) -> Counter[tuple]:
-        task = Task(
-            query=self.query, schemas=(SCHEMA, SCHEMA), slots=(), keys=(None, None),
-            partitions=self.partitions, name="join", state="", token=self.token,
-        )  # fmt: skip
+        task = replace(self.tasks[partition], token=self.token)
         rows = {s: self._own(self.batches[batch][a], partition) for s, a in enumerate("ab")}
-        arrived = Arrived(partition, {s: r for s, r in rows.items() if r.num_rows})
+        arrived = TaskInput(partition, {s: r for s, r in rows.items() if r.num_rows})
         now = MicroBatch("query", run, batch)
         found: Counter[tuple] = Counter()
-        for out in task.of(partition).run_micro_batch(self.root, now, arrived, 0.0, worker):
+        for out in task.run_micro_batch(self.root, now, arrived, 0.0, worker):
             if out.column(COLUMN).null_count:
                 found.update(ids(pa.Table.from_batches([out.select(["a", "b"])])))
             self.scheduler.step("hand on")
@@ -180,9 +200,8 @@ class Simulation:
             restarts += 1
             run = f"{self.rng.getrandbits(128):032x}"
             self.scheduler.trace.append(f"run {run[:2]} from batch {checkpoint.next}")
-            if (
-                self.rng.random() < 0.5
-            ):  # another driver process; workers of the old one may live on as zombies
+            if self.rng.random() < 0.5:
+                # Another driver process; workers of the old one may live on as zombies.
                 self.token, self.workers = run, [self._worker() for _ in range(3)]
             try:
                 while checkpoint.next < len(self.batches):
@@ -199,13 +218,18 @@ class Simulation:
                         break
                     if self.rng.random() < 0.05:
                         self._rival(checkpoint.next)
+                    if self.rng.random() < 0.1:
+                        self._back_up(checkpoint)
+                    elif self.backup is not None and self.rng.random() < 0.1:
+                        checkpoint = self._put_back(self.backup)
+                        break
             except wr.StateError as error:
                 refused = str(error)
                 self.scheduler.trace.append(f"refused: {refused[:160]}")
                 if "another run of this query" not in refused and "simulated" not in refused:
                     break
-            except Killed:
-                self.scheduler.trace.append("the query fails: a task was killed too often")
+            except (OSError, Killed):
+                self.scheduler.trace.append("the query fails: a task failed too often")
             if self.rng.random() < 0.5:
                 for zombie in list(self.scheduler.actors):
                     self.scheduler.kill(zombie)
@@ -228,6 +252,42 @@ class Simulation:
                 self.batches[batch] = self._form(batch)
         self.scheduler.trace.append(f"set back to batch {checkpoint.next}")
 
+    def _back_up(self, checkpoint: Checkpoint) -> None:
+        """Begins to copy the state, one directory after another; tasks run meanwhile."""
+        root, backup = self.root, Backup(checkpoint.copy(), list(self.batches))
+        self.scheduler.trace.append(f"a copy is begun before batch {checkpoint.next}")
+
+        def work() -> object:
+            directories = sorted({path.rpartition("/")[0] for path in root.files})
+            self.rng.shuffle(directories)
+            for directory in directories:
+                names = [entry.name for entry in root.entries(directory)]
+                self.rng.shuffle(names)
+                for path in (f"{directory}/{name}" for name in names):
+                    self.scheduler.step(f"copy {path}")
+                    if path in root.files:
+                        backup.files[path] = root.files[path]
+            if self.rng.random() < 0.5:  # the checkpoint is copied after the state
+                backup.checkpoint, backup.batches = checkpoint.copy(), list(self.batches)
+            self.backup = backup
+            return None
+
+        self.scheduler.spawn(COPY, work)
+
+    def _put_back(self, backup: Backup) -> Checkpoint:
+        """The query is stopped; it will go on from the copies, elsewhere or in the same place."""
+        self.scheduler.trace.append(f"put back from the copies, to batch {backup.checkpoint.next}")
+        elsewhere = self.rng.random() < 0.5
+        for actor in list(self.scheduler.actors):
+            if not elsewhere or actor.name == COPY:
+                self.scheduler.kill(actor)
+        if elsewhere:
+            self.root, self.token = SimulatedRoot(self.scheduler, self.root.eventual), f"{self.rng.random()}"
+        self.root.files, self.root.recent = dict(backup.files), {}
+        self.batches = list(backup.batches)
+        self.backup = None
+        return backup.checkpoint
+
     def _rival(self, batch: int) -> None:
         """Another driver starts with a copy of the checkpoint and runs a batch. This one must notice."""
         if batch >= len(self.batches):
@@ -236,7 +296,7 @@ class Simulation:
         self.scheduler.trace.append(f"a rival {run[:2]} from batch {batch}")
         try:
             self._batch(run, batch)
-        except (wr.StateError, Killed):
+        except (wr.StateError, OSError, Killed):
             self.scheduler.trace.append("the rival fails")
 
 

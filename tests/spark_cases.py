@@ -33,10 +33,10 @@ from queries import ALIASES, EVALUATE, EXPIRE, Case, orders, paths
 from shared_cases import Asked, asked
 from spark_tools import Stream
 from windrow.engine.join import Join
-from windrow.expr.words import word_array
+from windrow.expr.join_columns import column_values
 from windrow.spark.join import prepare
-from windrow.spark.partitioning import Layout, Spread, choose_layout
-from windrow.spark.share import share
+from windrow.spark.partitioning import PartitionLayout, SkewedKeys, choose_layout
+from windrow.spark.shared_join import share
 
 ROWS = {2: 30, 3: 18, 4: 10}
 """Most rows per stream, by number of streams: few, so that partitions and batches are often empty."""
@@ -67,7 +67,7 @@ class SparkCase:
         return "\n".join([*lines, str(self.layout), repr(self.case)])
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> PartitionLayout:
         return laid_out(self.case.query(), self.partitions, self.partitioning, self.spread)
 
     def columns(self, alias: str) -> pa.Schema:
@@ -121,9 +121,11 @@ def _says(said: str, alias: str, column: str) -> bool:
 
 def laid_out(
     query: wr.Query, partitions: int, partitioning: str | None, spread: Mapping[str, Any] | None = None
-) -> Layout:
+) -> PartitionLayout:
     join = Join(query, [SCHEMA] * len(query.aliases))
-    return choose_layout(query, join.predicate, join.classes, partitions, partitioning, Spread.parse(spread))
+    return choose_layout(
+        query, join.predicate, join.classes, partitions, partitioning, SkewedKeys.parse(spread)
+    )
 
 
 # --- Drawing --------------------------------------------------------------------------------------------
@@ -268,16 +270,16 @@ def _spread(draw: st.DrawFn, case: Case, partitions: int, partitioning: str | No
     """Some values of the key, where the layout has a key and the query lets its rows be parted."""
     query = case.query()
     layout = laid_out(query, partitions, partitioning)
-    key = next((cut for cut in layout.cuts if cut.kind == "key"), None)
-    if key is None or key.ways < 2 or draw(st.booleans()):
+    key = next((cut for cut in layout.dimensions if cut.kind == "key"), None)
+    if key is None or key.parts < 2 or draw(st.booleans()):
         return None
-    ways = draw(st.integers(2, key.ways))
-    words = [place.word for place in key.places if place.word is not None]
+    ways = draw(st.integers(2, key.parts))
+    words = [place.column for place in key.placements if place.column is not None]
     values: list[Any] = []
     for word in words:
         table = case.tables[query.aliases[word.stream]]
         columns = {(query.aliases[word.stream], n): table.column(n).combine_chunks() for n in SCHEMA.names}
-        values += word_array(word, columns, table.num_rows, {}).to_pylist()
+        values += column_values(word, columns, table.num_rows, {}).to_pylist()
     known = sorted({v for v in values if v is not None and v == v}, key=str)
     if not known:
         return None

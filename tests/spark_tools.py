@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -23,6 +24,8 @@ from windrow.spark.session import local_session
 SCHEMA = "id long, ts timestamp, k long, x double, s string"
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
+UNCOMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""For plans over a few rows: compiling them takes longer than running them."""
 
 
 @cache
@@ -31,6 +34,17 @@ def spark() -> SparkSession:
     session.conf.set("spark.sql.shuffle.partitions", "3")
     session.conf.set("spark.sql.session.timeZone", "UTC")
     return session
+
+
+@contextmanager
+def settings(values: Mapping[str, str]) -> Iterator[None]:
+    """The session with these settings, for a while."""
+    before = {name: spark().conf.get(name, None) for name in values}
+    for name, value in values.items():
+        spark().conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark().conf.unset(name) if value is None else spark().conf.set(name, value)
 
 
 def rows(seed: int, count: int, start: float = 0, span: float = 20, keys: int = 9) -> pa.Table:

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 import windrow as wr
 from oracle import ids
-from windrow.engine.state import State, capture, fingerprint, revive
-from windrow.state import CommitLog, Manifest, Scope, Start, StateStore, Version
+from windrow.engine.state import State, capture, fingerprint, restore
+from windrow.state import CommitLog, JoinId, Manifest, Start, StateStore, Version
 
-SCOPE = Scope("query", "join")
+SCOPE = JoinId("query", "join")
 RUN = "0" * 32
 QUERY = wr.Query({alias: wr.Stream("ts", "5 seconds") for alias in "ab"}, "a.k = b.k", late="1 second")
 Call = Mapping[str, pa.Table]
@@ -75,7 +75,7 @@ def collect(held: StateStore, committed: int) -> None:
 
 
 def publish(into: StateStore, batch: int, op: wr.Operator) -> Manifest:
-    return commit(into, batch, capture(op), op._frontier.newest)
+    return commit(into, batch, capture(op), op._watermarks.max_event_times)
 
 
 def commit(into: StateStore, batch: int, state: State, times: Sequence[int | None] = ()) -> Manifest:
@@ -89,7 +89,7 @@ def begin(log: CommitLog) -> None:
 
 
 def revived(query: wr.Query, state: State) -> wr.Operator:
-    return revive(wr.Operator, query, state)
+    return restore(wr.Operator, query, state)
 
 
 def run(
@@ -102,12 +102,12 @@ def run(
     """All results, with the state published after every batch and, where told, taken up by a fresh store as
     another process would."""
     held, op, answer = opened(), wr.Operator(query), Counter()
-    held.log.pin(fingerprint(query), {}, first=True)
+    held.log.check_metadata(fingerprint(query), {}, first=True)
     assert required(held, 0) is None
     for batch, call in enumerate(calls):
         if batch and reload(batch):
             held = opened()
-            held.log.pin(fingerprint(query), {}, first=False)
+            held.log.check_metadata(fingerprint(query), {}, first=False)
             found = required(held, batch)
             assert found is not None and found.batch == batch - 1
             op = revived(query, held.load(found))
@@ -118,8 +118,8 @@ def run(
 
 
 def _rows_held(op: wr.Operator) -> list[int]:
-    windows = [len(w) for w in op._join.windows] if op._join else [0] * len(op._waiting)
-    return [len(waiting) + window for waiting, window in zip(op._waiting, windows, strict=True)]
+    windows = [len(w) for w in op._join.windows] if op._join else [0] * len(op._buffer)
+    return [len(waiting) + window for waiting, window in zip(op._buffer, windows, strict=True)]
 
 
 def uninterrupted(calls: list[Call], query: wr.Query = QUERY) -> Counter[tuple]:
@@ -136,7 +136,7 @@ def files(root: Path, pattern: str = "*") -> list[Path]:
 def started(root: Path, count: int = 3, rows: int = 300) -> StateStore:
     """A pinned store with the versions 0 .. count - 1."""
     held, op = store(root), wr.Operator(QUERY)
-    held.log.pin(fingerprint(QUERY), schemas(), first=True)
+    held.log.check_metadata(fingerprint(QUERY), schemas(), first=True)
     for batch, call in enumerate(batches(count, rows)):
         op.process(call)
         publish(held, batch, op)
@@ -155,7 +155,7 @@ def publish_again_and_again(root: str, batch: int, times: int) -> None:
 
 def publish_until_killed(root: str) -> None:
     held, op = store(root), wr.Operator(QUERY)
-    held.log.pin(fingerprint(QUERY), {}, first=True)
+    held.log.check_metadata(fingerprint(QUERY), {}, first=True)
     for batch, call in enumerate(batches(2000, 50)):
         op.process(call)
         publish(held, batch, op)

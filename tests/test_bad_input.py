@@ -244,10 +244,10 @@ def test_a_refused_call_leaves_the_operator_as_it_was() -> None:
     """No row of a call with a bad table is taken in, not even those of its good tables."""
     op = wr.Operator(wr.Query(TWO, "a.k = b.k"))
     op.process({"a": tiny([1], k=[1]), "b": tiny([9], k=[1])})
-    before = op.measure()
+    before = op.metrics()
     with pytest.raises(wr.DataError):
         op.process({"a": tiny([2], k=[1]), "b": tiny([2], other=[1])})
-    assert op.measure() == before
+    assert op.metrics() == before
     assert ids(op.process({"b": tiny([9], k=[1])})) == Counter()
 
 
@@ -279,8 +279,8 @@ def test_null_and_nan_keys_never_match_and_are_counted(column: pa.Array) -> None
     op = wr.Operator(wr.Query(TWO, "a.x = b.x"))
     table = tiny([0, 0], x=column)
     assert ids(op.process({"a": table, "b": table})) == Counter([(1, 1)])
-    assert op.measure().rows_filtered == 2
-    assert op.measure().window_rows == 2
+    assert op.metrics().rows_filtered == 2
+    assert op.metrics().window_rows == 2
 
 
 def test_a_column_of_nulls_only() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import windrow as wr
-from windrow.model.policies import POLICIES
-from windrow.model.time_policies import TIME_POLICIES
+from windrow.model.policies.baselines import POLICIES
+from windrow.model.policies.time_policies import TIME_POLICIES
 
 ALL = {**POLICIES, **TIME_POLICIES}
 NONSENSE = ["x", None, True, float("nan"), float("inf"), -1, 0, 1.5, [], {}, (), b"x", {"z": 1}, 10**12]

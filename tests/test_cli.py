@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 import windrow
 from spark_tools import spark
-from windrow.bench.run import BENCHMARKS
 from windrow.cli import app
+from windrow_bench.run import BENCHMARKS
 
 
 def run(*arguments: str):
@@ -28,7 +28,8 @@ def test_version():
     assert run("--version").output.strip() == f"windrow {windrow.__version__}"
 
 
-def test_demo_is_exact_and_leaves_its_results_and_the_session_it_found(tmp_path):
+def test_demo_is_exact_and_leaves_its_results_and_the_session_it_found(tmp_path, monkeypatch):
+    monkeypatch.setattr("windrow.demo.FILES", 4)
     session = spark()
     found = run("demo", "--seconds", "30", "--rate", "200", "--json", "--out", str(tmp_path))
     assert found.exit_code == 0, found.output

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import windrow
 from windrow.cli import app
-from windrow.commands import CODES
+from windrow.cli.common import CODES
 
 DOCS = Path(__file__).parent.parent / "docs/command-line.md"
 

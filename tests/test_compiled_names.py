@@ -10,7 +10,7 @@ from pathlib import Path
 TELL = """
 import os
 import numpy as np
-from windrow.kernels.probing import lower
+from windrow.kernels.probe_index import lower
 
 def names():
     lower(np.arange(3), 0, 3, 1)

@@ -17,15 +17,16 @@ import windrow as wr
 from queries import examples
 from shared_cases import ids_in_order
 from windrow.engine.control import EXPRESSION_DEPTH, MESSAGE_BYTES, REASON_LENGTH, in_order
-from windrow.engine.shared import roster
-from windrow.engine.shared.group import GroupOperator
-from windrow.engine.shared.names import Names
-from windrow.engine.shared.siblings import Sibling
-from windrow.engine.shared.state import capture_group, revive_group
+from windrow.engine.shared import subscribers
+from windrow.engine.shared.group_operator import GroupOperator
+from windrow.engine.shared.query_names import QueryNames
+from windrow.engine.shared.sibling_joins import Sibling
+from windrow.engine.shared.state import capture_group, restore_group
 from windrow.engine.state import capture
 from windrow.errors import DataError, QueryError
 from windrow.model.sharing import Subscription
-from windrow.spark.follow import follow
+from windrow.model.stateful import encode
+from windrow.spark.task_control import apply_controls
 
 SECOND = 1_000_000
 SCHEMA = pa.schema({"id": pa.int64(), "ts": pa.timestamp("us"), "k": pa.int64(), "v": pa.float64()})
@@ -65,13 +66,13 @@ def test_messages_of_a_batch_have_one_order():
 def test_remove_and_add_in_one_batch_replaces(at):
     rng = np.random.default_rng(1)
     op = group()
-    op.handle({"a": rows(rng, 30, 0), "b": rows(rng, 30, 0)})
+    op.process_queries({"a": rows(rng, 30, 0), "b": rows(rng, 30, 0)})
     when = {} if at is None else {"at": at + 10 * SECOND}
     add = {"name": "x", "within": "1 s", "where": "a.v > 0.5"}
-    assert follow(op, (json.dumps({**when, "add": add}), json.dumps({**when, "remove": "x"}))) == ()
-    since = op.roster.last("x").since
-    assert [(m.since, m.until) for m in op.roster if m.name == "x"] == [(None, since), (since, None)]
-    out = op.handle({"a": rows(rng, 30, 10), "b": rows(rng, 30, 10)})
+    assert apply_controls(op, (json.dumps({**when, "add": add}), json.dumps({**when, "remove": "x"}))) == ()
+    since = op.subscribers.last("x").since
+    assert [(m.since, m.until) for m in op.subscribers if m.name == "x"] == [(None, since), (since, None)]
+    out = op.process_queries({"a": rows(rng, 30, 10), "b": rows(rng, 30, 10)})
     assert out["x"].num_rows < out["y"].num_rows
 
 
@@ -104,19 +105,19 @@ class Partitions:
         self.results: Counter = Counter()
 
     def batch(self, data: dict[str, pa.Table], documents: tuple[str, ...], restart: bool) -> tuple[str, ...]:
-        streams = [[op.measure().streams[a].newest for op in self.ops] for a in "ab"]
+        streams = [[op.metrics().streams[a].max_event_time for op in self.ops] for a in "ab"]
         reached = [max((t for t in each if t is not None), default=None) for each in streams]
         told = []
         for p, op in enumerate(self.ops):
-            op.advance(dict(zip("ab", reached, strict=True)))
-            told.append(follow(op, documents))
+            op.advance_event_time(dict(zip("ab", reached, strict=True)))
+            told.append(apply_controls(op, documents))
             if restart:
-                op = self.ops[p] = revive_group(group(), capture_group(op))
+                op = self.ops[p] = restore_group(group(), capture_group(op))
             mine = {a: t.filter(pa.array(t["k"].to_numpy() % len(self.ops) == p)) for a, t in data.items()}
-            for name, table in op.handle(mine).items():
+            for name, table in op.process_queries(mine).items():
                 self.results.update((name, *pair) for pair in ids_in_order(table))
         assert len(set(told)) == 1, "refused in one partition and not in another"
-        rosters = {tuple((m.key, m.since, m.until) for m in op.roster) for op in self.ops}
+        rosters = {tuple((m.key, m.since, m.until) for m in op.subscribers) for op in self.ops}
         assert len(rosters) == 1
         return told[0]
 
@@ -148,14 +149,14 @@ def test_decisions_do_not_depend_on_how_messages_are_cut_into_batches(documents,
     rng = np.random.default_rng(seed)
     calls = [{a: rows(rng, 4, 10 * n) for a in "ab"} for n in range(len(cuts) + 1)]
     whole, cut = group(), group()
-    refused = list(follow(whole, tuple(numbered)))
+    refused = list(apply_controls(whole, tuple(numbered)))
     found: list[str] = []
     for call, start, end in zip(calls, [0, *cuts], [*cuts, len(numbered)], strict=True):
-        for reason in follow(cut, tuple(reversed(numbered[start:end]))):
+        for reason in apply_controls(cut, tuple(reversed(numbered[start:end]))):
             found += [] if reason in found else [reason]
-        cut.handle(call)
+        cut.process_queries(call)
     assert found == refused
-    assert cut.names.to_json() == whole.names.to_json()
+    assert encode(cut.names, []) == encode(whole.names, [])
 
 
 def test_joins_beside_each_other_agree_who_has_a_name():
@@ -166,14 +167,14 @@ def test_joins_beside_each_other_agree_who_has_a_name():
     for number, (name, like) in enumerate(likes.items()):
         op = GroupOperator({name: Subscription(like), f"{name}2": Subscription(like)}, schemas=schemas)
         op.siblings, op.number = tuple(Sibling(q, schemas) for q in likes.values()), number
-        op.names = Names([["x", "x2"], ["y", "y2"]])
+        op.names = QueryNames([["x", "x2"], ["y", "y2"]])
         ops.append(op)
 
     def send(document: dict[str, Any], refused: str | None = None) -> None:
-        told = {follow(op, (json.dumps(document),)) for op in ops}
+        told = {apply_controls(op, (json.dumps(document),)) for op in ops}
         assert len(told) == 1
         assert refused in told.pop()[0] if refused else told == {()}
-        assert len({json.dumps(op.names.to_json()) for op in ops}) == 1
+        assert len({json.dumps(encode(op.names, [])) for op in ops}) == 1
 
     new = {"name": "n", "within": "1 s"}
     send({"add": new}, "say which with 'like'")
@@ -184,7 +185,7 @@ def test_joins_beside_each_other_agree_who_has_a_name():
     send({"at": 8, "add": {**new, "like": "x"}}, "there is a query 'n' until")
     send({"at": 9, "add": {**new, "like": "x"}})
     send({"event_time": {"c": 9}}, "unknown stream 'c'")
-    assert [[m.name for m in op.roster] for op in ops] == [["x", "x2", "n"], ["y", "y2", "n"]]
+    assert [[m.name for m in op.subscribers] for op in ops] == [["x", "x2", "n"], ["y", "y2", "n"]]
 
 
 # --- Nothing they can break ------------------------------------------------------------------------------
@@ -228,11 +229,11 @@ def test_poison_is_refused_with_a_short_reason(document, message):
     assert len(str(told.value)) <= REASON_LENGTH + 3
     assert shared.snapshot() == before
     op = group()
-    assert follow(op, (text,)) == (str(told.value),)
+    assert apply_controls(op, (text,)) == (str(told.value),)
 
 
 def test_there_are_only_so_many_queries(monkeypatch):
-    monkeypatch.setattr(roster, "MOST_QUERIES", 5)
+    monkeypatch.setattr(subscribers, "MOST_QUERIES", 5)
     op = group()
     for n in range(2):
         op.control({"add": {"name": f"q{n}", "within": f"{n + 1} s"}})
@@ -252,9 +253,9 @@ def test_an_added_query_whose_expression_fails_costs_no_one_else_anything():
         op.control({"add": {**ADD, **added}})
         rng = np.random.default_rng(1)
         data = {"a": rows(rng, 40, 0), "b": rows(rng, 40, 0)}
-        out = op.handle(data)
+        out = op.process_queries(data)
         assert out["n"].num_rows == 0 < out["x"].num_rows
-        assert "more than it takes" in op.rejected[0]
+        assert "more than it takes" in op.control_errors[0]
         with pytest.raises(DataError, match="more than it takes"):
             len(wr.SharedOperator({"n": Subscription(asked, **added)}).process(data)["n"])
 
@@ -333,10 +334,10 @@ def test_whatever_comes_is_followed_or_refused_and_never_fails(documents):
                 assert len(str(error)) <= REASON_LENGTH + 3
                 assert _state(op) == before
         op.process({"a": rows(rng, 20, 10), "b": rows(rng, 20, 10)})
-    follow(group(), tuple(documents))
+    apply_controls(group(), tuple(documents))
 
 
 def _state(op: Any) -> str:
     return repr(
-        op.snapshot() if not isinstance(op, GroupOperator) else (capture(op).head, op.names.to_json())
+        op.snapshot() if not isinstance(op, GroupOperator) else (capture(op).metadata, encode(op.names, []))
     )

@@ -10,7 +10,11 @@ import pytest
 
 import windrow as wr
 from pages import ROOT, Reading, blocks, pages, stage
+from windrow.model.metric_fields import metrics_of
+from windrow.model.metrics import JoinCounts, StreamCounts
+from windrow.ui.prometheus import family_name
 
+DASHBOARD = ROOT / "docs/dashboard.md"
 REFERENCE = ROOT / "docs/reference.md"
 LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)|!\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -30,12 +34,31 @@ def test_links_lead_somewhere(page: Path):
         assert link.startswith(("http", "mailto")) or (page.parent / link).exists(), link
 
 
+def test_the_tour_names_files_that_exist():
+    text = (ROOT / "docs/tour.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", text)
+    assert len(named) > 100
+    for path in named:
+        assert (ROOT / "src/windrow" / path).exists() or (ROOT / path).exists(), path
+
+
 def test_the_reference_has_every_public_name():
     named = re.findall(r"^::: ([\w.]+)", REFERENCE.read_text(encoding="utf-8"), re.MULTILINE)
     for path in named:
         module, _, name = path.rpartition(".")
         assert hasattr(importlib.import_module(module), name), path
     assert {path.rpartition(".")[2] for path in named} >= set(wr.__all__)
+
+
+def test_the_table_of_metrics_is_that_of_their_declarations():
+    by_stream = {metric.name for metric in metrics_of(StreamCounts)}
+    table = ["| metric | unit | per stream | |", "|---|---|---|---|"]
+    table += (
+        f"| `{family_name(m)}` | {m.unit} | {'yes' if m.name in by_stream else ''} | {m.help} |"
+        for m in metrics_of(JoinCounts)
+    )
+    shown = DASHBOARD.read_text(encoding="utf-8").split("<!-- metrics -->")[1].split("<!-- end")[0]
+    assert shown.strip() == "\n".join(table)
 
 
 def test_a_block_that_cannot_run_says_why():

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from windrow.engine.estimate import estimate
-from windrow.engine.spread import spread_of
+from windrow.engine.sampled_aggregates import estimate
 from windrow.errors import DataError, QueryError
+from windrow.estimation.cluster_variance import cluster_variance
 
 START = datetime(2024, 1, 1)
 RUNS = 300
@@ -271,7 +271,7 @@ def test_the_variance_is_unbiased_even_if_clusters_are_thinned() -> None:
         kept = random.random(40)[cluster] < 1 / weight
         part = (np.zeros(kept.sum(), np.int64), cluster[kept], weight[kept], value[kept])
         sums.append(weight[kept] @ value[kept])
-        variances.append(spread_of(*part, 1).variance[0])
+        variances.append(cluster_variance(*part, 1).variance[0])
     assert np.mean(sums) == pytest.approx(value.sum(), rel=0.03)
     assert np.mean(variances) == pytest.approx(np.var(sums), rel=0.06)
 
@@ -283,4 +283,6 @@ def test_equal_weights_give_the_formula_for_whole_clusters() -> None:
     totals = np.bincount(cluster, value)
     weights = np.array([weight[cluster == c][0] for c in range(9)])
     expected = ((1 - 1 / weights) * (weights * totals) ** 2).sum()
-    assert spread_of(np.zeros(50, np.int64), cluster, weight, value, 1).variance[0] == pytest.approx(expected)
+    assert cluster_variance(np.zeros(50, np.int64), cluster, weight, value, 1).variance[0] == pytest.approx(
+        expected
+    )

@@ -14,8 +14,8 @@ import pytest
 
 import windrow as wr
 from windrow.draw import Axis
-from windrow.engine.explain import explain_sample
-from windrow.planning.time_curve import TimeCurve
+from windrow.explanation.explain import explain_sample
+from windrow.harvest.time_curve import TimeCurve
 
 SCHEMA = pa.schema({"ts": pa.timestamp("us"), "k": pa.int64(), "v": pa.string()})
 SECOND = 1_000_000
@@ -145,9 +145,9 @@ def test_a_deadline_is_drawn_as_a_harvest():
     page = Page(found.page())
     assert any(kind == "piece" for _, kind in page.seen)
     assert "of the work" in page.text and "1 second" in page.text
-    by_rate = wr.explain(query(deadline="1000000 rows/s"), data=sample())
+    by_rate = wr.explain(query(deadline="1000000 rows/s"), data=sample(1000))
     assert by_rate.throttle is not None
-    exact = wr.explain(query(deadline="1 hour"), data=sample())
+    exact = wr.explain(query(deadline="1 hour"), data=sample(1000))
     assert exact.throttle == 1.0 and exact.plan.harvest is None
 
 
@@ -159,7 +159,7 @@ def test_a_sample_is_cut_where_the_first_stream_ends_and_time_runs_out():
     assert found.learned_from.short == ()
     told: list[tuple[int, int]] = []
     hurried = explain_sample(query(), sample(), tell=lambda *at: told.append(at), patience=0.0)
-    assert not hurried.learned_from.whole and "no more than" in str(hurried)
+    assert not hurried.learned_from.complete and "no more than" in str(hurried)
     assert told[-1][0] == sum(hurried.learned_from.rows.values()) < told[-1][1]
     short = wr.explain(query(), data={a: rows(k, 300, 3.0) for k, a in enumerate("abc")})
     assert short.learned_from.short == ("a", "b")
@@ -236,7 +236,7 @@ def test_ticks_are_round_and_curves_refuse_nonsense():
         "100",
     ]
     curve = TimeCurve(np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.8, 0.9]), 10.0, 2.0)
-    assert curve.needed(0.4) == pytest.approx(0.25) and curve.needed(1.0) == float("inf")
+    assert curve.work_for(0.4) == pytest.approx(0.25) and curve.work_for(1.0) == float("inf")
     assert "more than is known" in str(curve) and "625 ms a second" in str(curve)
     for work, recall in (([0, 1], [0]), ([0, 0], [0, 1]), ([0, 1], [1, 0]), ([0, 2], [0, 1])):
         with pytest.raises(wr.QueryError):

@@ -14,10 +14,10 @@ import pytest
 
 from windrow.errors import QueryError
 from windrow.expr.evaluate import evaluate
+from windrow.expr.join_columns import encoded_column
 from windrow.expr.parse import parse
 from windrow.expr.resolve import resolve
-from windrow.expr.split import split
-from windrow.expr.words import word_values
+from windrow.expr.split_predicate import split_predicate
 from windrow.model.predicate import Atom, Band, Comparison, Equality
 from windrow.model.query import Function
 
@@ -43,7 +43,7 @@ FUNCTIONS = {"f": Function(lambda x: x, pa.int64()), "abs": Function(lambda x: x
 
 
 def printed(text: str, functions: dict | None = None) -> list[str]:
-    predicate = split(text, SCHEMAS, functions or {})
+    predicate = split_predicate(text, SCHEMAS, functions or {})
     filters = [f"filter {f.stream}: {f.sql}" for f in predicate.filters]
     atoms = [f"{type(a).__name__.lower()} {a} as {a.left.type} {a.left.kind}" for a in predicate.atoms]
     residuals = [f"residual {sorted(r.streams)}: {r}" for r in predicate.residuals]
@@ -122,13 +122,13 @@ def test_own_functions_win() -> None:
     assert printed("f(a.id) = b.id", FUNCTIONS) == ["equality F(a.id) = b.id as int64 int"]
     assert printed("abs(a.id - b.id) <= 5", FUNCTIONS) == ["residual [0, 1]: ABS(a.id - b.id) <= 5"]
     with pytest.raises(QueryError, match="functions: 'f' and 'F' differ only in case"):
-        split("a.id = b.id", SCHEMAS, {"f": FUNCTIONS["f"], "F": FUNCTIONS["f"]})
+        split_predicate("a.id = b.id", SCHEMAS, {"f": FUNCTIONS["f"], "F": FUNCTIONS["f"]})
 
 
 def test_same_expression_is_the_same_word() -> None:
-    predicate = split("a.ID = b.id and A.id < c.i32 and (a.id) = c.id", SCHEMAS, {})
-    assert [str(w) for w in predicate.words_of(0)] == ["a.id"]
-    assert [str(w) for w in predicate.words_of(2)] == ["c.i32", "c.id"]
+    predicate = split_predicate("a.ID = b.id and A.id < c.i32 and (a.id) = c.id", SCHEMAS, {})
+    assert [str(w) for w in predicate.columns_of(0)] == ["a.id"]
+    assert [str(w) for w in predicate.columns_of(2)] == ["c.i32", "c.id"]
     assert pickle.loads(pickle.dumps(predicate)).atoms == predicate.atoms
 
 
@@ -144,7 +144,7 @@ def test_same_expression_is_the_same_word() -> None:
 )
 def test_errors(text: str, message: str) -> None:
     with pytest.raises(QueryError) as caught:
-        split(text, SCHEMAS, {})
+        split_predicate(text, SCHEMAS, {})
     assert message in str(caught.value)
 
 
@@ -196,12 +196,12 @@ def test_atoms_agree_with_evaluation(text: str) -> None:
         ref: _tamed(array) if ref[1] == "id" and ("-" in text or "+" in text) else array
         for ref, array in columns.items()
     }
-    predicate = split(text, SCHEMAS, {})
+    predicate = split_predicate(text, SCHEMAS, {})
     node = resolve(parse(text, list(SCHEMAS)), SCHEMAS)
     wanted = [value is True for value in evaluate(node, safe, rows, {}).to_pylist()]
     found = [True] * rows
     for atom in predicate.atoms:
-        (x, x_valid), (y, y_valid) = (word_values(w, safe, rows, {}) for w in atom.words)
+        (x, x_valid), (y, y_valid) = (encoded_column(w, safe, rows, {}) for w in atom.words)
         for i in range(rows):
             valid = (x_valid is None or x_valid[i]) and (y_valid is None or y_valid[i])
             found[i] = found[i] and bool(valid) and holds(atom, x[i].item(), y[i].item())

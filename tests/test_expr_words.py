@@ -10,18 +10,18 @@ import pyarrow as pa
 import pytest
 from sqlglot import exp
 
-from windrow.expr.encode import encode, kind_of
-from windrow.expr.words import word_values
+from windrow.expr.encoding import encode, encoding_of
+from windrow.expr.join_columns import encoded_column
 from windrow.kernels.hashing import combine, hash_bytes, hash_fixed
-from windrow.model.predicate import Word
+from windrow.model.predicate import JoinColumn
 
 
 def words(array: pa.Array, kind: pa.DataType | None = None) -> tuple[np.ndarray, np.ndarray | None]:
     kind = kind or array.type
-    how = kind_of(kind)
+    how = encoding_of(kind)
     assert how is not None
-    word = Word(0, "a.v", kind, how, exp.column("v", table="a"))
-    return word_values(word, {("a", "v"): array}, len(array), {})
+    word = JoinColumn(0, "a.v", kind, how, exp.column("v", table="a"))
+    return encoded_column(word, {("a", "v"): array}, len(array), {})
 
 
 INTEGERS = [

@@ -41,7 +41,7 @@ def test_refused_data_leaves_the_operator_as_it_was():
     op.process({"a": rows(0), "b": rows(0)})
     with pytest.raises(wr.DataError, match="stream 'b'"):
         op.process({"a": rows(1), "b": pa.table({"ts": [1]})})
-    assert op.measure().rows_in == 2
+    assert op.metrics().rows_in == 2
     assert op.process({"a": rows(1)}).num_rows == 1
 
 
@@ -52,14 +52,14 @@ def test_after_finish_nothing_earlier_is_taken():
     assert op.finish().num_rows == 2
     op = wr.Operator.restore(q, op.snapshot())
     op.process({"b": rows(3)})
-    assert op.measure().rows_late == 1
+    assert op.metrics().rows_late == 1
 
 
 def test_the_user_is_told_once_when_kernels_compile(tmp_path, monkeypatch, caplog):
-    from windrow.kernels import notice
+    from windrow.engine import compile_notice
 
-    monkeypatch.setattr(notice, "_told", False)
-    monkeypatch.setattr(notice, "is_compiled", lambda: False)
+    monkeypatch.setattr(compile_notice, "_told", False)
+    monkeypatch.setattr(compile_notice, "is_compiled", lambda: False)
     wr.Operator(query())
     wr.Operator(query())
     assert caplog.text.count("compiling kernels") == 1

@@ -74,7 +74,7 @@ def test_kill_9_around_queries_that_come_and_go(drivers: Drivers, at: Place) -> 
     for batch, point in ((1, "results"), (2, "mark"), (3, "manifest")):
         drivers.die_at(point, batch, "shared", at, **settings)
     told = drivers.driver.run("shared", at, **settings)
-    assert any("nobody" in reason for reason in told["rejected"]), told
+    assert any("nobody" in reason for reason in told["control_errors"]), told
     assert_each_as_alone(at, changed=True)
 
 

@@ -7,7 +7,9 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
-from windrow.shed.contents import ContentsOverTime
+from windrow.eviction.recall_forecast import Measured
+from windrow.eviction.window_contents import WindowContentsOverTime
+from windrow.model.stateful import decode, encode
 
 SPAN, SECONDS, CALLS = 10, 240, 40
 
@@ -55,7 +57,7 @@ def test_what_is_foretold_of_bursts_comes_true(policy: str) -> None:
         assert curve is not None
         assert explained.recall.at(limit) == pytest.approx(found / exact, abs=0.1)
         # What a running operator foretells of its own limit is what it measures, where that is known.
-        told = operator.measure()
+        told = operator.metrics()
         if told.recall_high - told.recall_low < 0.5:
             assert curve.at(limit) == pytest.approx(told.recall, abs=0.02)
     # A burst fills the windows for two of six windows; the mean of the rates would never reach the limit.
@@ -65,17 +67,18 @@ def test_what_is_foretold_of_bursts_comes_true(policy: str) -> None:
 
 def test_contents_are_those_of_whole_windows() -> None:
     """Two rows a second for 40 s, then none: a window of 10 s holds 20, and is empty 10 s later."""
-    contents = ContentsOverTime(1)
+    contents = WindowContentsOverTime(1)
     for second in range(80):
-        contents.arrive(0, 2 if second < 40 else 0)
-        contents.settle(1.0, [10.0], 5.0 if second < 40 else 0.0, 8.0)
+        contents.on_arrival(0, 2 if second < 40 else 0)
+        contents.end_sub_batch(1.0, [10.0], 5.0 if second < 40 else 0.0, 8.0)
     known = contents.known()
     assert known is not None and contents.limit == 8.0
     assert known.rows[-1] == pytest.approx(20, rel=0.15)
     assert known.results[known.rows > 15].sum() == pytest.approx(1.0)
-    assert known.binding(15) == pytest.approx(34 / 71, abs=0.08)
-    again = ContentsOverTime(1)
-    again.load(contents.save())
+    assert known.binding_fraction(15) == pytest.approx(34 / 71, abs=0.08)
+    again = WindowContentsOverTime(1)
+    arrays: list[np.ndarray] = []
+    decode(encode(contents, arrays), arrays, again)
     other = again.known()
     assert other is not None and other.time.tolist() == known.time.tolist()
 
@@ -86,3 +89,11 @@ def test_a_curve_goes_through_what_was_measured() -> None:
     assert (moved.at(25), moved.at(50), moved.at(0), moved.at(100)) == (0.2, 0.4, 0.0, 1.0)
     assert moved.at(40) <= 0.4 and 0.4 < moved.at(75) < 1
     assert curve.through({}) is curve and curve.through({200.0: 0.5}) is curve
+
+
+def test_a_wide_interval_corrects_only_a_curve_outside_of_it() -> None:
+    curve = wr.RecallCurve(np.array([0.0, 50.0, 100.0]), np.array([0.0, 0.9, 1.0]), "rows")
+    assert not Measured(50.0, 0.7, 0.3, 0.95).corrects(curve)
+    assert Measured(50.0, 0.7, 0.3, 0.85).corrects(curve)
+    assert Measured(50.0, 0.88, 0.8, 0.95).corrects(curve)
+    assert not Measured(50.0, float("nan"), 0.0, 1.0).corrects(curve)

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
-from windrow.planning.age import AgeCurve
-from windrow.shed.calibration import Calibration
-from windrow.shed.forecast import AddedForecast, Known
-from windrow.shed.joint_forecast import JointForecast
+from windrow.eviction.forecast import AdditiveForecast, StreamModel
+from windrow.eviction.joint_forecast import JointForecast
+from windrow.eviction.models.match_rates import MatchRateModel
+from windrow.memory_models.age_curve import AgeCurve
 
 SECOND = 1_000_000
 SECONDS, SPAN, CALLS = 60, 10, 90
@@ -107,7 +107,9 @@ def test_of_two_streams_whole_results_tell_what_curves_do() -> None:
     """Each result needs one stored row, so what they need together is what they need one by one."""
     curves = AgeCurve((1.0, 0.0, 3.0, 1.0), 2.5), AgeCurve((4.0, 1.0), 5.0)
     ratios, shares = np.array([0.5, 2.0]), np.array([0.7, 0.3])
-    known = [Known(c, rate, 1.0, ratios, shares, np.ones(1)) for c, rate in zip(curves, (3, 5), strict=True)]
+    known = [
+        StreamModel(c, rate, 1.0, ratios, shares, np.ones(1)) for c, rate in zip(curves, (3, 5), strict=True)
+    ]
     ages, scores, weights = [], [], []
     for stream, each in enumerate(known):
         for part, results in enumerate(each.curve.rates):
@@ -117,10 +119,10 @@ def test_of_two_streams_whole_results_tell_what_curves_do() -> None:
                 scores.append([ratio, ratio])
                 weights.append(each.rate * share * ratio * results)
     joint = JointForecast(known, np.array(ages), np.array(scores), np.array(weights), responds=False)
-    added = AddedForecast(known)
+    added = AdditiveForecast(known)
     for memory, recall in zip(joint.curve("rows").memory, joint.curve("rows").recall, strict=True):
         assert added.curve("rows").at(memory) == pytest.approx(recall, abs=0.01)
-        assert joint.divided(memory) == pytest.approx(added.divided(memory), abs=0.5)
+        assert joint.shares(memory) == pytest.approx(added.shares(memory), abs=0.5)
 
 
 def test_whole_results_are_remembered_over_a_restart() -> None:
@@ -136,9 +138,9 @@ def test_whole_results_are_remembered_over_a_restart() -> None:
 
 
 def test_rows_without_a_score_are_a_group_of_their_own() -> None:
-    calibration = Calibration(4, 4.0, scored=True)
+    calibration = MatchRateModel(4, 4.0, scored=True)
     scores = np.array([0.0, 5e-324, 1e-9, 1.0, 1e9])
     assert np.searchsorted(calibration.groups()[2], scores).tolist() == [0] * 5  # before there is a scale
-    calibration.lived(np.ones(64), np.zeros(64, np.int64), SECOND, 1.0, 1.0, 10.0)
+    calibration.add_exposure(np.ones(64), np.zeros(64, np.int64), SECOND, 1.0, 1.0, 10.0)
     group = np.searchsorted(calibration.groups()[2], scores)
     assert group[0] == 0 and group[1:].tolist() == [1, 1, 12, 24]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from harvests import random_model, slow_cost_and_output
 from windrow.errors import QueryError
+from windrow.harvest.model import CostFactors, HarvestModel
+from windrow.harvest.solve import solve
 from windrow.model.harvest import BasicWindows, Harvest, HarvestHop
-from windrow.planning.harvest_model import Charges, HarvestModel
-from windrow.planning.harvest_solve import solve
 
 PATHS = st.sampled_from(["scan", "sorted", "hash"])
 
@@ -24,7 +24,7 @@ PATHS = st.sampled_from(["scan", "sorted", "hash"])
 def test_tables_say_what_the_formulas_say(seed, streams, windows, ragged, data):
     rng = np.random.default_rng(seed)
     access = tuple(tuple(data.draw(PATHS) for _ in range(streams - 1)) for _ in range(streams))
-    charges = Charges(lookup=rng.uniform(0, 3), match=rng.uniform(0, 3), arrival=rng.uniform(0, 50))
+    charges = CostFactors(lookup=rng.uniform(0, 3), match=rng.uniform(0, 3), arrival=rng.uniform(0, 50))
     model = random_model(rng, streams, windows, access=access, charges=charges, ragged=ragged)
     chosen = rng.integers(0, model.counts + 1)
     # More basic windows never cost less in the tables, even where min(scan, index) would say so.
@@ -66,7 +66,7 @@ def test_an_index_leaves_little_to_shed():
     scores = np.exp(-np.arange(10.0)) * np.ones((2, 1, 10))
     lost = {}
     for path in ("scan", "hash"):
-        model = HarvestModel(*args, scores, access=((path,), (path,)), charges=Charges(lookup=0.1))
+        model = HarvestModel(*args, scores, access=((path,), (path,)), charges=CostFactors(lookup=0.1))
         lost[path] = 1 - solve(model, 0.5).recall
     assert lost["hash"] > 0.4 and lost["scan"] < 0.02
 
@@ -76,7 +76,7 @@ def test_an_index_leaves_little_to_shed():
 def test_a_harvest_survives_json_and_adds_up(seed, streams, z):
     model = random_model(np.random.default_rng(seed), streams, 4)
     harvest = solve(model, z, parts=True)
-    assert Harvest.from_plain(json.loads(json.dumps(harvest.to_plain()))) == harvest
+    assert Harvest.from_dict(json.loads(json.dumps(harvest.to_dict()))) == harvest
     assert harvest.cost <= z * harvest.full_cost * (1 + 1e-9)
     assert harvest.everything == (z == 1)
     assert 0 <= harvest.recall <= 1 + 1e-12

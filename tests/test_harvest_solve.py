@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 
 from harvests import random_model, slow_cost_and_output
 from windrow.errors import QueryError
-from windrow.kernels import choosing
+from windrow.harvest.greedy import METRICS, greedy, reverse, switch
+from windrow.harvest.model import CostFactors, HarvestModel
+from windrow.harvest.solve import METHODS, solve
+from windrow.kernels.harvest import multiple_choice
 from windrow.model.harvest import BasicWindows
-from windrow.planning.harvest_double_sided import switch
-from windrow.planning.harvest_greedy import METRICS, greedy
-from windrow.planning.harvest_model import Charges, HarvestModel
-from windrow.planning.harvest_reverse import reverse
-from windrow.planning.harvest_solve import METHODS, solve
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -64,7 +62,7 @@ def test_four_streams_knapsack_is_near_the_optimum():
 )
 def test_every_method_stays_within_the_budget(seed, streams, z, method):
     rng = np.random.default_rng(seed)
-    charges = Charges(arrival=float(rng.choice([0, 20])))
+    charges = CostFactors(arrival=float(rng.choice([0, 20])))
     model = random_model(rng, streams, 6, ragged=True, charges=charges)
     harvest = solve(model, z, method)
     free = max(z * harvest.full_cost, harvest.base)
@@ -122,7 +120,7 @@ def test_choosing_against_every_combination():
         sizes = rng.integers(0, size + 1, m)
         budget = float(rng.uniform(0, 60))
         best = np.full(m, -1)
-        assert choosing.choose(budget, 10**6, sizes, cost, output, best)
+        assert multiple_choice.solve_multiple_choice(budget, 10**6, sizes, cost, output, best)
         worth = sum(output[i, p] for i, p in enumerate(best) if p >= 0)
         assert sum(cost[i, p] for i, p in enumerate(best) if p >= 0) <= budget * (1 + 1e-9)
         every = product(*(range(-1, s) for s in sizes))
@@ -153,13 +151,15 @@ def test_a_join_that_finds_nothing_looks_at_nothing():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_budget_below_what_no_harvest_avoids_is_spent_on_nothing(method):
-    model = random_model(np.random.default_rng(0), 3, 4, charges=Charges(arrival=500.0))
+    model = random_model(np.random.default_rng(0), 3, 4, charges=CostFactors(arrival=500.0))
     assert 0.01 * model.full[0] < model.base
     harvest = solve(model, 0.01, method, parts=True)
     assert harvest.cost == harvest.base and harvest.output == 0
     best = np.zeros(3, dtype=np.int64)
     points = np.ones((3, 1))
-    assert not choosing.choose(-1.0, 100, np.ones(3, dtype=np.int64), points, points, best)
+    assert not multiple_choice.solve_multiple_choice(
+        -1.0, 100, np.ones(3, dtype=np.int64), points, points, best
+    )
     assert (best == -1).all()
 
 

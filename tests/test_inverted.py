@@ -19,15 +19,15 @@ from likenesses import LISTS, alike, likenesses, random_list
 from oracle import SECOND, Term
 from queries import Case, examples, play, tiny
 from terms import pair
-from windrow.engine.ages import FOREVER, Ages
-from windrow.engine.probe import Look
+from windrow.engine.age_intervals import FOREVER, AgeIntervals
+from windrow.engine.probe import ProbeScope
 from windrow.errors import QueryError
-from windrow.expr.split import split
-from windrow.kernels import inverted
-from windrow.kernels.probing import fresh_state
+from windrow.expr.split_predicate import split_predicate
+from windrow.kernels import inverted_index
+from windrow.kernels.probe_index import fresh_state
 from windrow.lab.clock import VirtualClock, WorkClock
 from windrow.window.postings import Postings
-from windrow.window.window import Window
+from windrow.window.window_store import WindowStore
 
 ROWS = {2: 110, 3: 40}
 
@@ -185,7 +185,7 @@ def test_probing_goes_on_where_it_stopped(measure: str, limit: float, room: int,
     out_probe, out_row = np.empty(room, np.int64), np.empty(room, np.int64)
     found, more, state = [], True, fresh_state()
     while more:
-        more, written, _ = inverted.probe_inverted(
+        more, written, _ = inverted_index.probe_inverted(
             state, starts, sizes, elements, oldest, latest, held.tokens, held.starts, held.rows, held.bounds,
             offset, ts, first, ordered, at_least, share, False, counts, touched, out_probe, out_row,
         )  # fmt: skip
@@ -206,8 +206,8 @@ def test_a_window_holds_its_sets_and_no_more() -> None:
     def read(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
         return packed([sorted(set(x)) for x in batch["w"].to_pylist()])
 
-    window = Window(schema, [], 10 * SECOND, [read])
-    bare = Window(schema, [], 10 * SECOND)
+    window = WindowStore(schema, [], 10 * SECOND, [read])
+    bare = WindowStore(schema, [], 10 * SECOND)
     sizes, last = [], 0
     for k in range(300):
         numbers = list(range(10 * k, 10 * k + 10))
@@ -242,13 +242,13 @@ def test_fewer_ages_cost_less() -> None:
     assert join is not None
     probe, window, found, compared = join._probes[0], join.windows[1], [], []
     parts = ((-FOREVER, 40 * SECOND), (160 * SECOND, 200 * SECOND), (360 * SECOND, FOREVER))
-    for ages in (None, Ages(parts)):
-        before = probe.compared
-        looked = probe.look(join.windows, np.arange(2), Look((ages,)))
+    for ages in (None, AgeIntervals(parts)):
+        before = probe.comparisons
+        looked = probe.run_rows(join.windows, np.arange(2), ProbeScope((ages,)))
         found.append(
             {pair for p in looked for pair in zip(*(p.rows[s].tolist() for s in (0, 1)), strict=True)}
         )
-        compared.append(probe.compared - before)
+        compared.append(probe.comparisons - before)
     part = (399_900_000 - window.ts) // (40 * SECOND)
     assert found[1] == {(i, p) for i, p in found[0] if part[p] in (0, 4, 9)}
     assert len(found[1]) > 50 and 0 < compared[1] < 0.4 * compared[0]
@@ -304,8 +304,8 @@ def test_what_no_token_finds_is_refused(on: str) -> None:
 def test_own_functions_win() -> None:
     schemas = dict.fromkeys("ab", SCHEMA)
     own: dict[str, Any] = {"jaccard": wr.Function(lambda x, y: 1.0, pa.float64())}
-    assert split("jaccard(a.w, b.w) > 0.5", schemas, {}).sets_of(0)
-    assert not split("jaccard(a.w, b.w) > 0.5", schemas, own).sets_of(0)
+    assert split_predicate("jaccard(a.w, b.w) > 0.5", schemas, {}).sets_of(0)
+    assert not split_predicate("jaccard(a.w, b.w) > 0.5", schemas, own).sets_of(0)
 
 
 def test_an_unknown_path_names_the_known_ones() -> None:

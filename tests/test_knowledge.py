@@ -10,7 +10,7 @@ import pytest
 
 import windrow as wr
 from page_runs import limited
-from windrow.model.knowledge import MOST_SPANS, Spans
+from windrow.model.learned_models import MOST_SPANS, Histogram
 
 SECOND = 1_000_000
 TIMES = pa.timestamp("us")
@@ -32,7 +32,7 @@ def test_age_curves_have_their_results_where_the_streams_have_their_lag(policy):
     operator = wr.Operator(wr.Query(streams, "a.k = b.k", memory="300 rows", shed=policy))
     for batch in range(12):
         operator.process(lagging(batch, 3.0))
-    curve = operator.learned().ages["a"]
+    curve = operator.learned_models().ages["a"]
     peak = curve.low + (int(np.argmax(curve.values)) + 0.5) * curve.width
     assert abs(peak - 3.0) <= 2 * curve.width
     assert len(curve.values) <= MOST_SPANS and curve.low + curve.width * len(curve.values) >= 20
@@ -41,7 +41,7 @@ def test_age_curves_have_their_results_where_the_streams_have_their_lag(policy):
 def test_lags_and_harvest_are_told_under_a_deadline():
     run = limited()
     for _ in range(12):
-        told = run.next()["joins"]["sensors"]["partitions"][0]["learned"]
+        told = run.next()["joins"]["sensors"]["partitions"][0]["learned_models"]
     lags = {(g["of"], g["behind"]): g for g in told["lags"]}
     assert set(lags) == {("b", "a"), ("c", "a"), ("c", "b")}
     peak = lags["b", "a"]["low"] + (np.argmax(lags["b", "a"]["values"]) + 0.5) * lags["b", "a"]["width"]
@@ -59,9 +59,9 @@ def test_lags_and_harvest_are_told_under_a_deadline():
 def test_without_limits_there_is_just_the_plan():
     streams = {alias: wr.Stream("at", "20 seconds") for alias in "ab"}
     operator = wr.Operator(wr.Query(streams, "a.k = b.k"))
-    assert operator.learned().plan is None
+    assert operator.learned_models().plan is None
     operator.process(lagging(0, 1.0))
-    told = operator.learned()
+    told = operator.learned_models()
     assert (dict(told.ages), told.lags, told.harvest, told.shed, told.memory) == ({}, (), None, "", None)
     assert told.plan is not None and "when a arrives" in told.plan
 
@@ -75,14 +75,14 @@ def test_telling_changes_nothing(policy):
         for operator in (asked, left):
             operator.process(lagging(batch, 3.0))
             if operator is asked:
-                operator.learned().to_plain()
+                operator.learned_models().to_dict()
     assert asked.snapshot() == left.snapshot()
 
 
 def test_spans_are_taken_together_until_there_are_few():
     values = [float(k) for k in range(150)]
-    counts, rates = Spans.of_counts(-5.0, 0.1, values), Spans.of_rates(-5.0, 0.1, values)
+    counts, rates = Histogram.of_counts(-5.0, 0.1, values), Histogram.of_rates(-5.0, 0.1, values)
     assert len(counts.values) == len(rates.values) == 50 and counts.width == pytest.approx(0.3)
     assert sum(counts.values) == sum(values) and rates.values[0] == 1.0
-    few = Spans.of_counts(0.0, 1.0, [1.0, 2.0])
-    assert few.to_plain() == {"low": 0.0, "width": 1.0, "values": [1.0, 2.0]}
+    few = Histogram.of_counts(0.0, 1.0, [1.0, 2.0])
+    assert few.to_dict() == {"low": 0.0, "width": 1.0, "values": [1.0, 2.0]}

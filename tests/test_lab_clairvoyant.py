@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from windrow.errors import WindrowError
-from windrow.lab.clairvoyant import Arrivals, Bound, clairvoyant
+from windrow.lab.clairvoyant import OfflineOptimum, ResultTrace, clairvoyant
 
 Limit = int | tuple[int, int]
 
@@ -17,13 +17,13 @@ Limit = int | tuple[int, int]
 TABLE_1 = ("abcddbac", "babbccda")
 
 
-def fits(arrivals: Arrivals, held: frozenset[int], limit: Limit) -> bool:
+def fits(arrivals: ResultTrace, held: frozenset[int], limit: Limit) -> bool:
     if not isinstance(limit, tuple):
         return len(held) <= limit
     return all(sum(arrivals.stream[row] == s for row in held) <= limit[s] for s in (0, 1))
 
 
-def exhaustive(arrivals: Arrivals, limit: Limit, weights: np.ndarray) -> float:
+def exhaustive(arrivals: ResultTrace, limit: Limit, weights: np.ndarray) -> float:
     """The best over every choice of what to drop after every step."""
     worth = {(int(u), int(v)): w for u, v, w in zip(arrivals.earlier, arrivals.later, weights, strict=True)}
     steps = [list(rows) for _, rows in groupby(range(len(arrivals.ts)), key=lambda row: arrivals.steps[row])]
@@ -42,7 +42,7 @@ def exhaustive(arrivals: Arrivals, limit: Limit, weights: np.ndarray) -> float:
     return best(0, frozenset())
 
 
-def replay(arrivals: Arrivals, bound: Bound, limit: Limit, weights: np.ndarray) -> float:
+def replay(arrivals: ResultTrace, bound: OfflineOptimum, limit: Limit, weights: np.ndarray) -> float:
     """Runs the join, dropping as the bound says; the limit must hold after every step."""
     steps = arrivals.steps
     for step in steps:
@@ -51,12 +51,12 @@ def replay(arrivals: Arrivals, bound: Bound, limit: Limit, weights: np.ndarray) 
     return float(weights[arrivals.later <= bound.until[arrivals.earlier]].sum())
 
 
-def random_trace(seed: int, rows: int, most_together: int = 1) -> tuple[Arrivals, np.ndarray]:
+def random_trace(seed: int, rows: int, most_together: int = 1) -> tuple[ResultTrace, np.ndarray]:
     random = np.random.default_rng(seed)
     ts = np.cumsum(random.integers(0, 3, size=rows))
     step = np.cumsum(random.integers(0, 2, size=rows)) if most_together > 1 else None
     stream, key = random.integers(0, 2, size=rows), random.integers(0, 3, size=rows)
-    arrivals = Arrivals.equal_keys(ts, stream, key, (6, 9), step)
+    arrivals = ResultTrace.equal_keys(ts, stream, key, (6, 9), step)
     return arrivals, random.integers(0, 5, size=len(arrivals.later)).astype(float)
 
 
@@ -75,7 +75,7 @@ def test_a_longer_trace_can_be_replayed_and_gains_with_memory() -> None:
     """Also that the solver ends in whole solutions: the bound would be refused otherwise."""
     random = np.random.default_rng(3)
     rows = 600
-    arrivals = Arrivals.equal_keys(
+    arrivals = ResultTrace.equal_keys(
         np.arange(rows), random.integers(0, 2, size=rows), random.zipf(1.5, size=rows) % 40, (80, 50)
     )
     weights = random.random(len(arrivals.later))
@@ -94,7 +94,7 @@ def test_pairs_are_those_of_the_window_join() -> None:
         random = np.random.default_rng(seed)
         ts, stream = np.sort(random.integers(0, 20, size=30)), random.integers(0, 2, size=30)
         key, within = random.integers(-1, 3, size=30), (4, 7)
-        arrivals = Arrivals.equal_keys(ts, stream, key, within)
+        arrivals = ResultTrace.equal_keys(ts, stream, key, within)
         expected = {
             (u, v)
             for u, v in combinations(range(30), 2)
@@ -104,7 +104,7 @@ def test_pairs_are_those_of_the_window_join() -> None:
         assert set(found) == expected and len(found) == len(expected)
 
 
-def aged(curve: tuple[int, ...], units: int) -> Arrivals:
+def aged(curve: tuple[int, ...], units: int) -> ResultTrace:
     """One row of stream 0 a unit; between its ages k - 1 and k, curve[k - 1] rows of stream 1 match it."""
     rows = [
         row
@@ -113,7 +113,7 @@ def aged(curve: tuple[int, ...], units: int) -> Arrivals:
     ]
     key, stream = np.array(rows).T
     ts = np.repeat(np.arange(units), np.diff(np.append(np.flatnonzero(stream == 0), len(rows))))
-    return Arrivals.equal_keys(ts, stream, key, (len(curve), 0))
+    return ResultTrace.equal_keys(ts, stream, key, (len(curve), 0))
 
 
 @pytest.mark.parametrize(
@@ -132,10 +132,10 @@ def test_the_age_models_examples(curve: tuple[int, ...], memory: int, per_unit: 
     assert longer - shorter == pytest.approx(30 * per_unit)
 
 
-def table_1(together: bool) -> tuple[Arrivals, np.ndarray]:
+def table_1(together: bool) -> tuple[ResultTrace, np.ndarray]:
     key = np.array([ord(value) - ord("a") + 1 for pair in zip(*TABLE_1, strict=True) for value in pair])
     ts = np.repeat(np.arange(1, 9), 2)
-    arrivals = Arrivals.equal_keys(ts, np.tile([0, 1], 8), key, (8, 8), ts if together else None)
+    arrivals = ResultTrace.equal_keys(ts, np.tile([0, 1], 8), key, (8, 8), ts if together else None)
     return arrivals, key[arrivals.earlier].astype(float)
 
 
@@ -199,9 +199,9 @@ def test_a_wrong_trace_is_refused(wrong: dict[str, np.ndarray], message: str) ->
         "earlier": np.array([0]),
         "later": np.array([1]),
     }
-    assert clairvoyant(Arrivals(**right), 1).recall == 1
+    assert clairvoyant(ResultTrace(**right), 1).recall == 1
     with pytest.raises(WindrowError, match=message):
-        Arrivals(**(right | wrong))
+        ResultTrace(**(right | wrong))
 
 
 def test_wrong_limits_and_weights_are_refused() -> None:
@@ -216,6 +216,6 @@ def test_wrong_limits_and_weights_are_refused() -> None:
 
 def test_a_trace_without_results() -> None:
     nothing = np.array([], int)
-    bound = clairvoyant(Arrivals(nothing, nothing, nothing, nothing), 3)
+    bound = clairvoyant(ResultTrace(nothing, nothing, nothing, nothing), 3)
     assert (bound.total, bound.results, bound.recall, len(bound.kept)) == (0, 0, 1.0, 0)
     assert str(clairvoyant(aged((1, 1), 3), 1)) == "at most 3 of 5 (60.0%)"

@@ -11,10 +11,10 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
+from windrow.cli.lab import app
 from windrow.errors import WindrowError
 from windrow.lab import experiments
 from windrow.lab.averages import average
-from windrow.lab.cli import app
 from windrow.lab.experiment import Claim, Outcome
 from windrow.lab.multijoin import EQUAL_FOUR, Streams, count_work
 from windrow.lab.run import run_experiment, save

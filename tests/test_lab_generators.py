@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from windrow.errors import WindrowError
-from windrow.lab.clock import VirtualClock, Work, expiry_accesses
+from windrow.lab.clock import VirtualClock, WorkTotals, expiry_accesses
 from windrow.lab.generators import auctions_and_bids, interleaved_streams
 
 
@@ -55,11 +55,11 @@ def test_bids_follow_their_auctions():
 
 
 def test_virtual_clock():
-    work = Work(comparisons=1_000, insertions=100, expiries=50)
+    work = WorkTotals(comparisons=1_000, insertions=100, expiries=50)
     assert VirtualClock(capacity=1_150).seconds(work) == 1.0
     assert VirtualClock(capacity=1_000, insertion=0, expiry=2).seconds(work) == pytest.approx(1.1)
     assert VirtualClock(capacity=1_150).rate(100, work) == 100
-    assert VirtualClock(capacity=1_000, result=3).seconds(Work(comparisons=400, results=200)) == 1.0
+    assert VirtualClock(capacity=1_000, result=3).seconds(WorkTotals(comparisons=400, results=200)) == 1.0
     with pytest.raises(WindrowError, match="capacity must be positive"):
         VirtualClock(capacity=0)
     with pytest.raises(WindrowError, match="must not be negative"):

@@ -5,11 +5,11 @@ from statistics import fmean
 import numpy as np
 import pytest
 
+from windrow.harvest.model import HarvestModel
+from windrow.harvest.solve import METHODS
 from windrow.lab.grubjoin import CAPACITY, LAGGING, OURS, Process, epsilon_run
 from windrow.lab.harvest import first_hops, greedy_opening_wide, random_problem
 from windrow.model.harvest import BasicWindows
-from windrow.planning.harvest_model import HarvestModel
-from windrow.planning.harvest_solve import METHODS
 
 
 def test_results_that_cost_time_leave_less_for_looking():

@@ -7,8 +7,18 @@ import pytest
 
 from windrow.engine.shared.schedule import SCHEDULES
 from windrow.errors import WindrowError
-from windrow.kernels.serving import serve
-from windrow.lab.shared import VALUES, Counted, Machine, Trace, bursts, calibrated, count, poisson, response
+from windrow.lab.queue_kernels import serve
+from windrow.lab.shared import (
+    VALUES,
+    ArrivalTrace,
+    CountedMatches,
+    ServerCosts,
+    bursts,
+    calibrated,
+    count,
+    poisson,
+    response,
+)
 
 
 def plainly(arrived: list[float], work: np.ndarray, ranks: np.ndarray) -> tuple[np.ndarray, int]:
@@ -66,9 +76,9 @@ def test_matches_are_counted_by_rung():
 
 def test_results_wait_as_the_paper_says():
     """Two rows at once, two windows: by hand."""
-    trace = Trace(np.zeros(2), np.zeros(2, np.int64), np.zeros(2, np.int64), 0)
-    counted = Counted(np.array([[1, 1], [1, 1]]), np.array([[1, 3], [1, 3]]))
-    machine = Machine(look=1.0, make=0.0)
+    trace = ArrivalTrace(np.zeros(2), np.zeros(2, np.int64), np.zeros(2, np.int64), 0)
+    counted = CountedMatches(np.array([[1, 1], [1, 1]]), np.array([[1, 3], [1, 3]]))
+    machine = ServerCosts(look=1.0, make=0.0)
     # LWO: row 1 ends its slices at 1 and 4, row 2 at 5 and 8.
     assert response(trace, counted, (1, 4), "lwo", machine).mean.tolist() == [3.0, (1 + 4 + 5 + 8) / 4]
     # SWF: at 1, 2, 5, 8; the larger query gets both results of a row when it has passed the larger window.

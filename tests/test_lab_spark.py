@@ -11,7 +11,7 @@ import pytest
 
 from windrow.errors import WindrowError
 from windrow.spark.java import find_java, java_version, wrap
-from windrow.spark.sweep import run_tasks
+from windrow.spark.parallel_tasks import run_tasks
 from windrow.state.private import private_directory
 
 

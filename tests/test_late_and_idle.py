@@ -40,7 +40,7 @@ def test_late_is_measured_against_earlier_calls_of_the_same_stream(late: str, dr
     op = wr.Operator(query(late=late))
     op.process({"a": one(10), "b": one(2)})
     op.process({"a": one(8, 9, 10)})  # 2, 1 and 0 s behind the 10 of the first call
-    measured = op.measure()
+    measured = op.metrics()
     assert measured.rows_late == dropped
     assert measured.streams["a"].rows_late == dropped
     assert measured.streams["b"].rows_late == 0
@@ -50,7 +50,7 @@ def test_late_is_measured_against_earlier_calls_of_the_same_stream(late: str, dr
 def test_disorder_within_a_call_is_never_late() -> None:
     op = wr.Operator(query())
     assert ids(op.process({"a": one(100, 0, 50), "b": one(51, 1, 101)})) == Counter([(0, 2), (1, 1), (2, 0)])
-    assert op.measure().rows_late == 0
+    assert op.metrics().rows_late == 0
 
 
 def test_a_late_row_is_lost_to_the_answer_too() -> None:
@@ -67,7 +67,7 @@ def test_a_row_in_time_on_its_stream_is_not_late_however_far_others_are() -> Non
     for time in range(0, 1000, 100):
         got += ids(op.process({"a": one(time)}))
     assert got == Counter([(0, n) for n in range(0, 100, 10)])
-    assert op.measure().rows_late == 0
+    assert op.metrics().rows_late == 0
 
 
 def test_late_rows_meet_late_rows_exactly() -> None:
@@ -88,7 +88,7 @@ def test_late_rows_reach_back_to_rows_older_than_the_window_of_the_newest() -> N
 def test_null_times_are_counted_and_dropped() -> None:
     op = wr.Operator(query())
     assert ids(op.process({"a": one(None, 1), "b": one(1, None, None)})) == Counter([(1, 0)])
-    measured = op.measure()
+    measured = op.metrics()
     assert measured.rows_null_time == 3
     assert measured.streams["b"].rows_null_time == 2
     assert (measured.rows_in, measured.rows_late) == (5, 0)
@@ -97,7 +97,7 @@ def test_null_times_are_counted_and_dropped() -> None:
 def test_a_column_of_null_times_only() -> None:
     op = wr.Operator(query())
     assert op.process({"a": one(None, None), "b": one(1)}).num_rows == 0
-    assert op.measure().rows_null_time == 2
+    assert op.metrics().rows_null_time == 2
     assert ids(op.process({"a": one(2)})) == Counter([(0, 0)])
 
 
@@ -106,14 +106,14 @@ def test_filtered_rows_are_counted_but_move_time_on() -> None:
     asked = wr.Query({x: wr.Stream("ts", "5 seconds") for x in "ab"}, "a.k = b.k and a.x > 0")
     op = wr.Operator(asked)
     op.process({"a": tiny([1, 2, 10], k=[1, None, 1], x=[1, 1, 0]), "b": one(1)})
-    assert op.measure().rows_filtered == 2  # a null key and a failed condition
+    assert op.metrics().rows_filtered == 2  # a null key and a failed condition
     op.process({"a": tiny([9], k=[1], x=[1])})
-    assert op.measure().rows_late == 1
+    assert op.metrics().rows_late == 1
 
 
 def held(op: wr.Operator) -> int:
     """Rows in the windows, and rows that wait for the schema of a stream not yet seen."""
-    return op.measure().window_rows + op.measure().rows_waiting
+    return op.metrics().window_rows + op.metrics().rows_buffered
 
 
 def test_windows_are_let_go_as_time_moves_on() -> None:
@@ -138,7 +138,7 @@ def test_idle_lets_the_others_go_on() -> None:
         op.process({"a": one(second)})
     assert held(op) <= 20
     assert op.process({"b": one(2)}).num_rows == 0
-    assert op.measure().rows_late == 1
+    assert op.metrics().rows_late == 1
     assert ids(op.process({"b": one(89)})) == Counter([(0, 0)] * 11)  # not late: 99 - 10; a at 84 to 94
 
 
@@ -149,7 +149,7 @@ def test_idle_is_no_reason_to_drop_rows_within_it() -> None:
     op = wr.Operator(query(idle="8 seconds"))
     for call in calls:
         op.process(call)
-    assert op.measure().rows_late == 1
+    assert op.metrics().rows_late == 1
 
 
 def test_idle_and_late_add_up() -> None:
@@ -160,7 +160,7 @@ def test_idle_and_late_add_up() -> None:
     op = wr.Operator(query(idle="10 seconds", late="5 seconds"))
     op.process({"a": one(80, 100)})
     assert op.process({"b": one(84.999999)}).num_rows == 0
-    assert op.measure().rows_late == 1
+    assert op.metrics().rows_late == 1
 
 
 def test_three_streams_with_one_silent() -> None:

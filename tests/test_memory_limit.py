@@ -16,9 +16,9 @@ import oracle
 import windrow as wr
 from queries import Case, cases, examples
 from windrow.errors import QueryError
-from windrow.model.limit import MemoryLimit
-from windrow.model.policies import POLICIES
-from windrow.model.policy import Policy
+from windrow.model.limits import MemoryLimit
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.baselines import POLICIES
 
 SECOND = 1_000_000
 UNSAMPLED = [name for name, policy in POLICIES.items() if not policy.samples]
@@ -52,7 +52,7 @@ def test_an_ample_limit_changes_nothing(policy: str, case: Case) -> None:
     output, measured = case.run(memory="1 GiB", shed=policy)
     assert oracle.ids(output) == case.answer()
     assert (measured.recall, measured.recall_low, measured.recall_high) == (1.0, 1.0, 1.0)
-    assert measured.rows_shed == 0
+    assert measured.rows_evicted == 0
 
 
 # --- One stream of calls for what follows ----------------------------------------------------------------
@@ -80,7 +80,7 @@ def calls(count: int, rows: int = 200, keys: int = 20, seed: int = 0) -> list[di
     return made
 
 
-def two(memory: str | int | None, shed: str | Policy = "fifo", **more: Any) -> wr.Query:
+def two(memory: str | int | None, shed: str | MemoryPolicy = "fifo", **more: Any) -> wr.Query:
     streams = {alias: wr.Stream("ts", "20 seconds") for alias in "ab"}
     return wr.Query(streams, on="a.k = b.k", memory=memory, shed=shed, **more)
 
@@ -93,8 +93,8 @@ def test_a_restored_operator_goes_on_the_same(policy: str) -> None:
     for tables in data:
         parts = wr.Operator.restore(query, parts.snapshot())
         assert parts.process(tables).equals(whole.process(tables))
-        assert str(parts.measure()) == str(whole.measure())
-        assert parts.measure().quality == whole.measure().quality or math.isnan(parts.measure().recall)
+        assert str(parts.metrics()) == str(whole.metrics())
+        assert parts.metrics().quality == whole.metrics().quality or math.isnan(parts.metrics().recall)
 
 
 def test_what_a_restored_operator_watches_does_not_grow() -> None:
@@ -103,9 +103,9 @@ def test_what_a_restored_operator_watches_does_not_grow() -> None:
     operator, sizes = wr.Operator(query), []
     for tables in calls(12):
         operator.process(tables)
-        blob, watched = operator.snapshot(), operator.measure().quality.watched_rows
+        blob, watched = operator.snapshot(), operator.metrics().quality.monitored_rows
         operator = wr.Operator.restore(query, blob)
-        assert operator.measure().quality.watched_rows == watched
+        assert operator.metrics().quality.monitored_rows == watched
         sizes.append(len(blob))
     assert sizes[-1] < 1.5 * sizes[3]
 
@@ -116,11 +116,11 @@ def test_bytes_are_bytes(policy: str) -> None:
     operator = wr.Operator(two(f"{limit} B", policy))
     for tables in calls(8):
         operator.process(tables)
-        measured = operator.measure()
+        measured = operator.metrics()
         assert measured.memory_bytes <= limit
         assert measured.window_rows > 0
-    assert measured.rows_shed > 0
-    assert measured.rows_shed == sum(s.rows_shed for s in measured.streams.values())
+    assert measured.rows_evicted > 0
+    assert measured.rows_evicted == sum(s.rows_evicted for s in measured.streams.values())
 
 
 @pytest.mark.parametrize("policy", UNSAMPLED)
@@ -133,11 +133,11 @@ def test_the_recall_is_known(policy: str) -> None:
     for seed in range(4):
         limited = wr.Operator(two("250 rows", policy, seed=seed))
         found = sum(limited.process(tables).num_rows for tables in data)
-        measured = limited.measure()
+        measured = limited.metrics()
         assert found < 0.9 * true
         assert measured.results == found
         assert measured.recall_low < measured.recall < measured.recall_high
-        assert measured.quality.watched_rows > 0
+        assert measured.quality.monitored_rows > 0
         ratios.append(measured.recall / (found / true))
     assert abs(np.mean(ratios) - 1) < 0.2
 
@@ -146,7 +146,7 @@ def test_without_monitored_rows_the_recall_is_not_known() -> None:
     limited = wr.Operator(two("250 rows", POLICIES["random"](monitor=0.0)))
     for tables in calls(4):
         limited.process(tables)
-    measured = limited.measure()
+    measured = limited.metrics()
     assert math.isnan(measured.recall)
     assert (measured.recall_low, measured.recall_high) == (0.0, 1.0)
 
@@ -161,7 +161,7 @@ def test_rows_that_wait_for_the_first_sight_of_a_stream_are_told_of(memory: str)
         operator.process({"a": tables["a"]})
     known = wr.Operator(two(memory), {alias: table.schema for alias, table in tables.items()})
     known.process({"a": tables["a"]})
-    assert known.measure().rows_waiting == 0 and known.measure().window_rows <= 150
+    assert known.metrics().rows_buffered == 0 and known.metrics().window_rows <= 150
 
 
 def test_eager_the_limit_holds_after_every_row() -> None:
@@ -170,7 +170,7 @@ def test_eager_the_limit_holds_after_every_row() -> None:
     for tables in calls(2, rows=30):
         for number in range(30):
             operator.process({alias: table.slice(number, 1) for alias, table in tables.items()})
-            held[operator.measure().window_rows] += 1
+            held[operator.metrics().window_rows] += 1
     assert max(held) == 10
 
 
@@ -179,7 +179,7 @@ def test_memory_is_divided_as_asked() -> None:
         operator = wr.Operator(two("100 rows", POLICIES["fifo"](split=split, monitor=0.0)))
         for tables in calls(3):
             operator.process(tables)
-        assert tuple(s.window_rows for s in operator.measure().streams.values()) == wanted
+        assert tuple(s.window_rows for s in operator.metrics().streams.values()) == wanted
 
 
 # --- Bad input -------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def test_bytes_too_few_for_any_row_are_refused(policy: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if policy.samples])
 def test_a_sample_needs_a_limit(name: str) -> None:
-    with pytest.raises(QueryError, match="samples to stay inside a limit; give memory="):
+    with pytest.raises(QueryError, match="samples to stay inside a limit; set memory="):
         two(None, name)
 
 
@@ -275,7 +275,7 @@ def test_keys_of_which_no_row_is_held_are_forgotten(text: bool, monkeypatch: pyt
         return found, len(operator.snapshot())
 
     found, size = run()
-    monkeypatch.setattr("windrow.engine.counting.FEW_KEYS", 1 << 40)
+    monkeypatch.setattr("windrow.engine.row_windows.FEW_KEYS", 1 << 40)
     remembered, larger = run()
     assert found == remembered and sum(map(len, found)) > 1000
     assert size < larger / 3

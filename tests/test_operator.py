@@ -52,7 +52,7 @@ def test_calls_without_anything() -> None:
     assert ids(op.process({"b": B})) == ANSWER
     assert op.process({}).num_rows == 0
     assert op.finish().num_rows == 0
-    assert op.measure().results == 4
+    assert op.metrics().results == 4
 
 
 def test_empty_tables() -> None:
@@ -114,14 +114,14 @@ def test_a_change_of_schema_is_refused(other: pa.Table) -> None:
     with pytest.raises(wr.DataError, match="'a'"):
         op.process({"a": other})
     assert ids(op.process({"b": B.slice(2)})) == Counter()  # goes on as before
-    assert op.measure().rows_in == 7
+    assert op.metrics().rows_in == 7
 
 
 def test_metadata_is_no_change_of_schema() -> None:
     op = wr.Operator(query(late="10 seconds"))
     op.process({"a": A, "b": B})
     op.process({"a": A.replace_schema_metadata({"from": "elsewhere"})})
-    assert op.measure().rows_in == 9
+    assert op.metrics().rows_in == 9
 
 
 def test_schemas_may_be_given_beforehand() -> None:
@@ -248,13 +248,13 @@ def test_two_operators_of_one_query_share_nothing() -> None:
     first, second = wr.Operator(asked), wr.Operator(asked)
     first.process({"a": A})
     assert second.process({"a": A.slice(0, 0), "b": B}).num_rows == 0
-    assert second.measure().rows_in == 3
+    assert second.metrics().rows_in == 3
 
 
 def test_measurements_add_up() -> None:
     op = wr.Operator(query(on="a.k = b.k and a.note <> 'q'"))
     op.process({"a": A, "b": B})
-    measured = op.measure()
+    measured = op.metrics()
     assert (measured.rows_in, measured.results, measured.rows_filtered) == (6, 4, 1)
     assert measured.streams["a"].rows_in == measured.streams["b"].rows_in == 3
     assert measured.streams["a"].rows_filtered == 1
@@ -271,7 +271,7 @@ def test_many_small_calls_leave_no_trace() -> None:
         table = tiny([n, n + 0.5], k=[n % 7, n % 5])
         op.process({"a": table, "b": table})
         if n in (300, 999):
-            sizes[n] = op.measure()
+            sizes[n] = op.metrics()
     assert sizes[999].window_rows <= 2 * sizes[300].window_rows
     assert sizes[999].memory_bytes <= 2 * sizes[300].memory_bytes
     assert sizes[999].window_rows < 200

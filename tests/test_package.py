@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from collections import defaultdict
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -25,7 +27,17 @@ def test_every_file_that_is_not_python_is_packed():
         of_package = any(fnmatch(str(path.relative_to(package)), p) for p in patterns.get("windrow", ()))
         assert anywhere or of_package, f"{path.relative_to(ROOT)} would be missing from a wheel"
     # Setuptools takes folders for packages only if Python does.
-    assert {p.parent for p in files if p.suffix == ".py"} == {p.parent for p in package.rglob("__init__.py")}
+    python = [p for p in (ROOT / "src").rglob("*.py") if "__pycache__" not in p.parts]
+    assert {p.parent for p in python} == {p.parent for p in python if p.name == "__init__.py"}
+
+
+def test_no_class_name_occurs_twice():
+    defined = defaultdict(list)
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                defined[node.name].append(str(path.relative_to(ROOT / "src")))
+    assert not {name: paths for name, paths in defined.items() if len(paths) > 1}
 
 
 def test_the_newest_version_in_the_changelog_is_this_one():

@@ -10,11 +10,11 @@ import pytest
 
 from browser import Browser, find_chromium
 from page_runs import Run, limited, record
-from windrow.page.address import Address
-from windrow.page.history import History
-from windrow.page.report import page, read_run, write_page
-from windrow.page.server import Server
-from windrow.spark.metrics import QueryMetrics
+from windrow.spark.metrics import PartitionQueryMetrics
+from windrow.ui.address import Address
+from windrow.ui.history import History
+from windrow.ui.report import page, read_run, write_page
+from windrow.ui.server import Server
 
 SHOWN = "[...document.querySelectorAll('.panel:not([hidden]) h2')].map((h) => h.firstChild.textContent)"
 PILL = "document.querySelector('.pill').textContent"
@@ -46,8 +46,8 @@ def test_a_report_shows_every_panel_there_is_data_for(browser, tmp_path):
     written = write_page(read_run(tmp_path), tmp_path / "page.html")
     browser.open(written.as_uri())
     assert shown(browser) == [
-        "Rows in", "Results", "Recall", "Memory", "Batch time", "Throttle", "Left out", "Skew", "Age curves",
-        "Lags", "Harvest", "Partitions", "Streams", "Plan",
+        "Rows in", "Results", "Recall", "Memory", "Batch time", "Throttle fraction", "Rows lost", "Skew",
+        "Age curves", "Lags", "Harvest", "Partitions", "Streams", "Plan",
     ]  # fmt: skip
     text = browser.text()
     assert "when a arrives" in text and "Not shown" in text and "Queries: the join is not shared" in text
@@ -74,12 +74,12 @@ def test_it_fits_a_phone_and_follows_the_colours_preferred(browser, tmp_path, da
 
 def test_names_and_values_with_markup_stay_text(browser, tmp_path):
     run = limited(deadline="30 ms")
-    told = QueryMetrics(3, 0.1, 0.2, 0.3, 4, None)
+    told = PartitionQueryMetrics(3, 0.1, 0.2, 0.3, 4, None)
     for _ in range(4):
         batch = run.next(queries={EVIL: told, "__proto__": told})
     for part in batch["joins"]["sensors"]["partitions"]:
-        part["hot_key"], part["rejected"] = EVIL, [EVIL]
-        part["learned"]["plan"] = EVIL
+        part["hot_key"], part["control_errors"] = EVIL, [EVIL]
+        part["learned_models"]["plan"] = EVIL
     batch["joins"][EVIL] = batch["joins"].pop("sensors")
     batch = json.loads(json.dumps(batch).replace('"b"', json.dumps(EVIL)))
     history = History(EVIL)
@@ -131,7 +131,7 @@ def test_an_exact_join_says_why_panels_are_missing(browser, tmp_path):
     history.add(Run(partitions=1).next())
     (tmp_path / "page.html").write_text(page(history), encoding="utf-8")
     browser.open((tmp_path / "page.html").as_uri())
-    assert not {"Recall", "Throttle", "Harvest", "Age curves", "Skew"} & set(shown(browser))
+    assert not {"Recall", "Throttle fraction", "Harvest", "Age curves", "Skew"} & set(shown(browser))
     told = browser.text()
     for why in ("so the answer is exact", "there is no deadline", "nothing so far", "there is one partition"):
         assert why in told, why

@@ -10,10 +10,11 @@ import pytest
 
 from page_runs import START, Run, limited
 from windrow.errors import DataError
-from windrow.page.history import MOST_LEARNED, MOST_POINTS, History
-from windrow.page.point import Point
-from windrow.shed.recall import batch_recall
-from windrow.spark.metrics import QueryMetrics
+from windrow.estimation.recall import batch_recall
+from windrow.model.metrics import ResultCounts
+from windrow.spark.metrics import PartitionQueryMetrics
+from windrow.ui.batch_point import BatchPoint
+from windrow.ui.history import MOST_LEARNED, MOST_POINTS, History
 
 
 @pytest.fixture(scope="module")
@@ -49,30 +50,34 @@ def test_a_point_tells_what_the_metrics_of_its_batch_tell(told):
         join = batch["joins"]["sensors"]
         point = history.joins["sensors"].latest
         assert point.recall == (None if join["recall"][0] is None else pytest.approx(join["recall"]))
-        assert (point.results, point.shed, point.throttle) == (
+        assert (point.results, point.rows_evicted, point.throttle_fraction) == (
             join["results"],
-            join["rows_shed"],
-            join["throttle"],
+            join["rows_evicted"],
+            join["throttle_fraction"],
         )
-        assert point.memory == join["window_rows"] and point.room == 1400
+        assert point.memory_size == join["window_rows"] and point.memory_limit_size == 1400
 
 
-def test_rows_left_out_are_no_more_than_came_where_rows_are_copied(told):
+def test_rows_lost_are_no_more_than_came_where_rows_are_copied(told):
     """Each row in four partitions, each of which shed three of its four copies and dropped the last."""
     batch = copy.deepcopy(told[3])
     join = batch["joins"]["sensors"]
     rows = sum(part["rows_in"] for part in join["partitions"])
-    for part in join["partitions"]:
-        part["rows_copied"] = 3 * part["rows_in"]
-    join |= {"rows_shed": 3 * rows, "rows_dropped": rows, "rows_late": 0, "rows_null_time": 0}
+    join |= {
+        "rows_copied": 3 * rows,
+        "rows_evicted": 3 * rows,
+        "rows_dropped": rows,
+        "rows_late": 0,
+        "rows_null_time": 0,
+    }
     history = History("sensors")
     for number in (0, 1):
         history.add(later(batch, number, 4.0 * number))
     shown = history.look()["joins"]["sensors"]
-    assert shown["latest"]["left_out"] == rows and shown["total"]["left_out"] == 2 * rows
-    join |= {"rows_shed": 0, "rows_dropped": rows, "rows_late": 7}
+    assert shown["latest"]["rows_lost"] == rows and shown["total"]["rows_lost"] == 2 * rows
+    join |= {"rows_evicted": 0, "rows_dropped": rows, "rows_late": 7}
     history.add(later(batch, 2, 8.0))
-    assert history.joins["sensors"].latest.left_out == 7 + round(rows / 4)
+    assert history.joins["sensors"].latest.rows_lost == 7 + round(rows / 4)
 
 
 def test_a_long_run_is_kept_whole_in_bounded_room(told):
@@ -93,20 +98,28 @@ def test_batches_taken_together_have_the_recall_of_their_sums(told):
         history.add(batch)
     points = history.joins["sensors"].points
     both = points[4].and_then(points[5])
-    sums = [getattr(points[4], n) + getattr(points[5], n) for n in ("found", "true", "variance")]
-    assert both.unit == max(points[4].unit, points[5].unit)
-    assert both.recall == batch_recall(*sums, both.results, True, both.unit)
-    assert min(p.throttle for p in points[4:6]) <= both.throttle <= max(p.throttle for p in points[4:6])
-    assert isinstance(both, Point) and both.busy == max(points[4].busy, points[5].busy)
+    names = ("results_found", "results_estimated", "results_variance")
+    sums = {name: getattr(points[4], name) + getattr(points[5], name) for name in names}
+    largest = max(points[4].results_max_weight, points[5].results_max_weight)
+    assert both.results_max_weight == largest
+    assert both.recall == batch_recall(ResultCounts(**sums, results_max_weight=largest), both.results, True)
+    assert (
+        min(p.throttle_fraction for p in points[4:6])
+        <= both.throttle_fraction
+        <= max(p.throttle_fraction for p in points[4:6])
+    )
+    assert isinstance(both, BatchPoint) and both.slowest_partition_seconds == max(
+        points[4].slowest_partition_seconds, points[5].slowest_partition_seconds
+    )
 
 
 def test_queries_are_told_over_partitions_and_batches():
     run, history = Run(), History("shared")
-    history.add(run.next({"hot": QueryMetrics(10, 0.1, 0.2, 0.3, 5, None)}))
-    history.add(run.next({"hot": QueryMetrics(30, 0.3, 0.6, 0.7, 1, None)}))
-    history.add(run.next({"cold": QueryMetrics(0, None, None, None, 0, None)}))
+    history.add(run.next({"hot": PartitionQueryMetrics(10, 0.1, 0.2, 0.3, 5, None)}))
+    history.add(run.next({"hot": PartitionQueryMetrics(30, 0.3, 0.6, 0.7, 1, None)}))
+    history.add(run.next({"cold": PartitionQueryMetrics(0, None, None, None, 0, None)}))
     hot, cold = (history.joins["sensors"].total.queries[name] for name in ("hot", "cold"))
-    assert (hot.results, hot.mean, hot.p99, hot.backlog) == (80, pytest.approx(0.25), 0.6, 2)
+    assert (hot.results, hot.mean, hot.p99, hot.backlog_rows) == (80, pytest.approx(0.25), 0.6, 2)
     assert (cold.results, cold.mean, cold.p99) == (0, None, None)
 
 
@@ -119,19 +132,7 @@ def test_what_was_learned_is_kept_of_few_partitions(told):
         batch["joins"]["sensors"]["partitions"] = [part]
         history.add(batch)
     now = history.look()["joins"]["sensors"]
-    assert len(now["learned"]) == MOST_LEARNED and now["partitions_known"] == 3 * MOST_LEARNED
-
-
-def test_metrics_of_before_there_was_a_page_are_read_too(told):
-    old = copy.deepcopy(told[2])
-    del old["behind"]
-    for part in old["joins"]["sensors"]["partitions"]:
-        for name in ("rows_waiting", "memory_room", "seconds_allowed", "learned"):
-            del part[name]
-    history = History("sensors")
-    history.add(old)
-    assert history.look()["joins"]["sensors"]["learned"] == {}
-    assert history.joins["sensors"].latest.room is None
+    assert len(now["learned_models"]) == MOST_LEARNED and now["partitions_known"] == 3 * MOST_LEARNED
 
 
 @pytest.mark.parametrize("wrong", [{}, [], 7, {"batch": 1}, {"began": "soon", "joins": {}}], ids=str)

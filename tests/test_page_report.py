@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from page_runs import record
 from windrow.cli import app
-from windrow.page.assets import embed, standalone
+from windrow.ui.assets import embed, standalone
 
 
 def report(*arguments: object):
@@ -36,7 +36,7 @@ def test_a_directory_and_a_file_give_the_same_page(tmp_path):
     assert [p["results"] for p in one["joins"]["sensors"]["points"]] == [
         batch["joins"]["sensors"]["results"] for batch in told
     ]
-    assert one["joins"]["sensors"]["learned"]["0"]["plan"].startswith("Plan for 3 streams")
+    assert one["joins"]["sensors"]["learned_models"]["0"]["plan"].startswith("Plan for 3 streams")
 
 
 def test_the_page_needs_nothing_else_and_runs_nothing_else(tmp_path):

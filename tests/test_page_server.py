@@ -13,9 +13,9 @@ import pytest
 
 from page_runs import limited
 from windrow.errors import QueryError
-from windrow.page.address import Address
-from windrow.page.history import History
-from windrow.page.server import FILES, Server
+from windrow.ui.address import Address
+from windrow.ui.history import History
+from windrow.ui.server import FILES, Server
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_data_is_sent_when_there_is_something_new(server, told):
     second = json.loads(body)
     join = second["joins"]["sensors"]
     assert second["run"]["state"] == "running" and [p["batch"] for p in join["points"]] == [0, 1, 2]
-    assert set(join["learned"]) == {"0", "1"} and join["partitions_known"] == 2
+    assert set(join["learned_models"]) == {"0", "1"} and join["partitions_known"] == 2
     assert "joins" not in json.loads(get(server, f"/data?seen={second['mark']}")[1])
 
 

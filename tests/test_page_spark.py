@@ -57,9 +57,9 @@ def test_a_dashboard_follows_a_query_and_its_restart(tmp_path):
         assert told["run"]["name"] == "<b>pairs" and told["run"]["state"] == "running"
         expected = wr.metrics(query)
         assert [p["results"] for p in join["points"]] == [b.results for b in expected]
-        assert join["total"]["shed"] == sum(b.rows_shed for b in expected) > 0
-        assert join["latest"]["memory"] <= join["latest"]["room"] <= 60
-        for known in join["learned"].values():
+        assert join["total"]["rows_evicted"] == sum(b.rows_evicted for b in expected) > 0
+        assert join["latest"]["memory_size"] <= join["latest"]["memory_limit_size"] <= 60
+        for known in join["learned_models"].values():
             assert known["on"] == "a.k = b.k" and known["memory"] == "60 rows"
             assert set(known["ages"]) <= {"a", "b"} and "when a arrives" in known["plan"]
         assert f'windrow_results_total{{join="pairs"}} {join["total"]["results"]}' in fetch(

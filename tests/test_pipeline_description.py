@@ -11,7 +11,7 @@ from rich.console import Console
 
 from pipelines import run, set_up
 from windrow.errors import QueryError
-from windrow.pipeline.read import read_pipeline
+from windrow.pipeline.toml_reader import read_pipeline
 from windrow.spark.session import local_session
 
 GOOD = """
@@ -225,13 +225,21 @@ def test_a_run_that_fails_ends_with_a_sentence_and_code_1(auctions, tmp_path):
 
 
 def test_the_live_view_shows_what_happens(auctions, tmp_path):
-    from windrow.pipeline.build import build
-    from windrow.pipeline.run import run_stream
+    from windrow.pipeline.builder import build
+    from windrow.pipeline.runner import run_stream
 
     changes = [f"run.checkpoint={tmp_path / 'c'}", f"sink.path={tmp_path / 'r'}"]
     console = Console(force_terminal=True, width=110, record=True, file=(tmp_path / "screen").open("w"))
     built = build(read_pipeline(auctions, changes), local_session(2, ""))
     run_stream(built.pipeline.run.name, built.start, console, per_partition=True)
     shown = console.export_text()
-    for words in ("hot_bids", "rows in", "/s in all", "left out", "newest", "hottest key", "done: 1 batches"):
+    for words in (
+        "hot_bids",
+        "rows in",
+        "/s in all",
+        "lost",
+        "max event time",
+        "hottest key",
+        "done: 1 batches",
+    ):
         assert words in shown, (words, shown)

@@ -136,7 +136,7 @@ def test_clicks_join_three_ways_and_count_what_is_late(spark, tmp_path):
 
     told = [json.loads(line) for line in (tmp_path / "clicks-metrics.jsonl").read_text().splitlines()]
     assert sum(batch["joins"]["clicks"]["rows_late"] for batch in told) == admitted.late.total()
-    assert f"left out: {admitted.late.total()} late" in ran.output
+    assert f"lost: {admitted.late.total()} late" in ran.output
 
 
 @pytest.mark.faults

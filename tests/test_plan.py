@@ -101,7 +101,7 @@ def test_orders_are_revised_when_the_streams_change():
         op.process({"a": part(second, 50, 50), "b": part(second, 50, 50), "c": part(second, 1000, 50)})
     assert before == ("a", "b", "c")
     assert op.plan.orders["a"] == ("a", "c", "b")
-    assert op.measure().replans >= 1
+    assert op.metrics().replans >= 1
 
 
 @pytest.mark.parametrize(

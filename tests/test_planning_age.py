@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from queries import examples
 from windrow.errors import QueryError
-from windrow.planning.age import AgeCurve, Retention, split
+from windrow.memory_models.age_curve import AgeCurve, Retention, split
 
 EXAMPLE_3_3 = AgeCurve((1, 1, 2, 1))
 EXAMPLE_3_4 = AgeCurve((3, 0, 2))
@@ -75,7 +75,7 @@ def test_example_3_4_mixes_two_retention_times():
     assert EXAMPLE_3_4.best_retention() == 1
     assert EXAMPLE_3_4.retention(2) == Retention(1, 3, 0.5)
     assert EXAMPLE_3_4.results(2) == pytest.approx(4)
-    assert EXAMPLE_3_4.by(2) == 3 == EXAMPLE_3_4.paper_results(2, rate=1)
+    assert EXAMPLE_3_4.results_by(2) == 3 == EXAMPLE_3_4.paper_results(2, rate=1)
     assert [each.tolist() for each in EXAMPLE_3_4.envelope()] == [[0, 1, 3], [0, 3, 5]]
 
 
@@ -101,7 +101,7 @@ def test_retention_meets_its_mean_and_its_results(curve, part):
     chosen = curve.retention(part * curve.window)
     assert chosen.mean == pytest.approx(min(part, 1.0) * curve.window)
     assert 0 <= chosen.share <= 1 and 0 <= chosen.short < chosen.long <= curve.window
-    mixed = chosen.share * curve.by(chosen.long) + (1 - chosen.share) * curve.by(chosen.short)
+    mixed = chosen.share * curve.results_by(chosen.long) + (1 - chosen.share) * curve.results_by(chosen.short)
     assert mixed == pytest.approx(float(curve.results(chosen.mean)), abs=1e-9 * max(curve.n, 1))
 
 
@@ -153,7 +153,7 @@ def test_priority_is_the_definition(curve, parts):
         if np.abs(curve.ages - age).min() < 1e-6 * curve.width:
             age = float(curve.ages[np.abs(curve.ages - age).argmin()])
         later = curve.ages > age
-        rates = (curve.cumulative[later] - curve.by(age)) / (curve.ages[later] - age)
+        rates = (curve.cumulative[later] - curve.results_by(age)) / (curve.ages[later] - age)
         assert curve.priority(np.array([age]))[0] == pytest.approx(rates.max(initial=0.0), rel=1e-6, abs=1e-6)
 
 
@@ -263,4 +263,4 @@ def test_prints():
 
 def test_when_is_the_inverse_of_the_cumulative_curve():
     curve = AgeCurve((2, 0, 1, 0), 10.0)
-    assert curve.when(np.array([0, 1, 2, 2.5, 3, 9])).tolist() == [0, 5, 10, 25, 30, 30]
+    assert curve.age_at(np.array([0, 1, 2, 2.5, 3, 9])).tolist() == [0, 5, 10, 25, 30, 30]

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from queries import examples
 from windrow.errors import QueryError
-from windrow.planning.age import AgeCurve, split
-from windrow.planning.allocation import RecallCurve, allocate, proportional
-from windrow.planning.frequency import FrequencyModel
+from windrow.memory_models.age_curve import AgeCurve, split
+from windrow.memory_models.allocation import RecallCurve, allocate_max_min, proportional
+from windrow.memory_models.frequency import FrequencyModel
 
 MIB = 2**20
 K = np.arange(1, 21)
@@ -34,7 +34,7 @@ seeds = st.lists(st.integers(0, 10_000), min_size=1, max_size=5, unique=True)
 def test_all_joins_reach_the_same_recall(chosen, part):
     curves = [drawn(seed) for seed in chosen]
     memory = part * sum(curve.memory[-1] for curve in curves)
-    found = allocate(curves, memory)
+    found = allocate_max_min(curves, memory)
     assert found.recall == pytest.approx((found.worst,) * len(curves), abs=1e-9)
     assert sum(found.memory) == pytest.approx(memory)
     assert found.worst >= proportional(curves, memory).worst - 1e-9
@@ -45,7 +45,7 @@ def test_weights_scale_the_recall_until_a_join_has_all(chosen, part, seed):
     curves = [drawn(each) for each in chosen]
     weights = np.random.default_rng(seed).uniform(0.5, 2, len(curves))
     memory = part * sum(curve.memory[-1] for curve in curves)
-    found = allocate(curves, memory, weights)
+    found = allocate_max_min(curves, memory, weights)
     level = max(r / w for r, w in zip(found.recall, weights, strict=True))
     assert found.recall == pytest.approx(np.minimum(level * weights, 1), abs=1e-6)
     assert sum(found.memory) == pytest.approx(memory)
@@ -54,31 +54,33 @@ def test_weights_scale_the_recall_until_a_join_has_all(chosen, part, seed):
 def test_no_other_division_has_a_better_worst():
     one, two = drawn(1), drawn(2)
     memory = 0.4 * (one.memory[-1] + two.memory[-1])
-    found = allocate([one, two], memory)
+    found = allocate_max_min([one, two], memory)
     assert found.worst >= max(min(one.at(x), two.at(memory - x)) for x in np.linspace(0, memory, 1001)) - 1e-9
 
 
 def test_functions_and_curves_give_the_same():
     one, two = drawn(3), drawn(4)
-    assert allocate([one.at, two.at], 12.0).memory == pytest.approx(allocate([one, two], 12.0).memory)
-    equal = allocate([lambda m: min(m / 10, 1.0), lambda m: min(m / 30, 1.0)], 20.0)
+    assert allocate_max_min([one.at, two.at], 12.0).memory == pytest.approx(
+        allocate_max_min([one, two], 12.0).memory
+    )
+    equal = allocate_max_min([lambda m: min(m / 10, 1.0), lambda m: min(m / 30, 1.0)], 20.0)
     assert equal.memory == pytest.approx((5, 15)) and equal.recall == pytest.approx((0.5, 0.5))
 
 
 def test_a_step_that_does_not_fit_leaves_the_memory_in_use():
     flat = RecallCurve([0, 10, 90, 100], [0, 0.5, 0.5, 1.0])
-    found = allocate([flat, flat], 60.0)
+    found = allocate_max_min([flat, flat], 60.0)
     assert found.worst == pytest.approx(0.5) and sum(found.memory) == pytest.approx(60)
 
 
 def test_a_join_that_cannot_do_better_leaves_the_rest_to_others():
     poor = RecallCurve([0, 10], [0, 0.3])
-    found = allocate([poor, RecallCurve([0, 100], [0, 1])], 70.0)
+    found = allocate_max_min([poor, RecallCurve([0, 100], [0, 1])], 70.0)
     assert found.memory == pytest.approx((10, 60)) and found.recall == pytest.approx((0.3, 0.6))
 
 
 def test_too_much_memory_is_not_given_away():
-    found = allocate([drawn(5), drawn(6)], 1e9)
+    found = allocate_max_min([drawn(5), drawn(6)], 1e9)
     assert found.memory == (drawn(5).memory[-1], drawn(6).memory[-1]) and found.worst == 1
 
 
@@ -99,7 +101,7 @@ def age_pair(exponent: float) -> list[RecallCurve]:
 def test_frequency_joins_proportional_falls_with_skew_and_equal_recall_does_not():
     # Below a skew of 1 the values are too alike for either join to be the easy one.
     skews = (1.0, 1.5, 2.0, 2.5)
-    ours = [allocate(frequency_pair(z), 200.0).worst for z in skews]
+    ours = [allocate_max_min(frequency_pair(z), 200.0).worst for z in skews]
     theirs = [proportional(frequency_pair(z), 200.0).worst for z in skews]
     assert all(a >= b for a, b in zip(ours, theirs, strict=True))
     assert max(ours) - min(ours) < 0.1
@@ -108,7 +110,7 @@ def test_frequency_joins_proportional_falls_with_skew_and_equal_recall_does_not(
 
 def test_age_joins_proportional_stays_flat_and_equal_recall_rises():
     exponents = (0.0, 1.0, 2.0, 4.0)
-    ours = [allocate(age_pair(p), 500.0).worst for p in exponents]
+    ours = [allocate_max_min(age_pair(p), 500.0).worst for p in exponents]
     theirs = [proportional(age_pair(p), 500.0).worst for p in exponents]
     assert theirs == pytest.approx([0.5] * 4)
     assert ours == sorted(ours) and ours[-1] > 0.7
@@ -120,15 +122,15 @@ def test_age_joins_proportional_stays_flat_and_equal_recall_rises():
 @given(st.integers(0, 10_000), st.floats(0, 1))
 def test_needed_is_the_inverse(seed, recall):
     curve = drawn(seed)
-    memory = curve.needed(recall)
+    memory = curve.memory_for(recall)
     assert curve.at(memory) == pytest.approx(recall, abs=1e-9)
     assert memory == 0 or curve.at(memory * (1 - 1e-6)) < recall + 1e-9
 
 
 def test_needed_takes_the_least_and_says_when_none_is_enough():
     curve = RecallCurve([0, 10, 90, 100], [0, 0.5, 0.5, 0.9])
-    assert curve.needed(0.5) == 10 and curve.needed(0) == 0
-    assert curve.needed(0.7) == pytest.approx(95) and curve.needed(0.95) == float("inf")
+    assert curve.memory_for(0.5) == 10 and curve.memory_for(0) == 0
+    assert curve.memory_for(0.7) == pytest.approx(95) and curve.memory_for(0.95) == float("inf")
 
 
 def test_prints_what_a_planner_asks():
@@ -136,7 +138,7 @@ def test_prints_what_a_planner_asks():
     assert "95 % needs 310 MiB" in str(curve).splitlines()
     assert "99 % needs more than is known" in str(RecallCurve([0, 10], [0, 0.95])).splitlines()
     assert "50 % needs 500 rows" in str(RecallCurve([0, 1000], [0, 1], "rows")).splitlines()
-    assert str(allocate([curve], 310 * MIB)) == "join 0: 310 MiB, recall 95.0 %"
+    assert str(allocate_max_min([curve], 310 * MIB)) == "join 0: 310 MiB, recall 95.0 %"
 
 
 def test_of_age_follows_the_split():
@@ -166,10 +168,13 @@ def test_of_frequency_follows_the_model(seed, streams):
         (lambda: RecallCurve([1, 0], [0, 1]), "must rise"),
         (lambda: RecallCurve([0, 1], [1, 0]), "must not fall"),
         (lambda: RecallCurve([0, 1], [0, 2]), "in 0..1"),
-        (lambda: allocate([], 5), "at least one join"),
-        (lambda: allocate([drawn(1)], -5), "from 0 up, got -5"),
-        (lambda: allocate([drawn(1)], 5, [0.0]), "one positive weight for each of 1 joins"),
-        (lambda: allocate([drawn(1), RecallCurve([0, 1], [0, 1], "rows")], 5), "some curves count bytes"),
+        (lambda: allocate_max_min([], 5), "at least one join"),
+        (lambda: allocate_max_min([drawn(1)], -5), "from 0 up, got -5"),
+        (lambda: allocate_max_min([drawn(1)], 5, [0.0]), "one positive weight for each of 1 joins"),
+        (
+            lambda: allocate_max_min([drawn(1), RecallCurve([0, 1], [0, 1], "rows")], 5),
+            "some curves count bytes",
+        ),
     ],
 )
 def test_bad_input(build, says):

@@ -10,8 +10,8 @@ from scipy.optimize import linprog
 
 from queries import examples
 from windrow.errors import QueryError
+from windrow.memory_models.frequency import FrequencyModel
 from windrow.planning.cost import results_rate
-from windrow.planning.frequency import FrequencyModel
 from windrow.planning.statistics import JoinStatistics, StreamStatistics
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from queries import examples
 from windrow.errors import QueryError
-from windrow.planning.age import AgeCurve
-from windrow.planning.sampling import (
+from windrow.memory_models.age_curve import AgeCurve
+from windrow.memory_models.sampling import (
     AgeSample,
     ClusterSample,
     FrequencySample,
@@ -63,7 +63,7 @@ def test_theorem_4_3(p, poisson):
     rng = np.random.default_rng(43)
     curve, rows, rate = AgeCurve((0, 1, 0, 3, 5, 1, 0, 0, 2, 0), WINDOW / 10), 200_000, 2.0
     births = arrivals(rng, rate, rows, poisson)
-    lives = lifetimes(rng, curve.when(np.arange(1, 13)), rows, p)
+    lives = lifetimes(rng, curve.age_at(np.arange(1, 13)), rows, p)
     seen = held(rng, births, lives)
     model = AgeSample(curve, rate)
     assert seen.mean() == pytest.approx(model.memory(p), rel=0.02)

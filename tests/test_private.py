@@ -17,7 +17,7 @@ import pytest
 
 from test_lab_spark import a_java
 from windrow.spark.java import cache_directory, find_java, java_version, wrap
-from windrow.state.cache import Cache, cache_of_machine
+from windrow.state.part_cache import PartCache, cache_of_machine
 from windrow.state.private import is_own_file, private_directory
 
 OTHER = 54_321
@@ -129,7 +129,7 @@ def test_the_cache_of_parts_is_each_users_own(temporary: Path, monkeypatch: pyte
 
 
 def test_copies_are_private(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "copies", time.time)
+    cache = PartCache(tmp_path / "copies", time.time)
     cache.put("part", pa.py_buffer(b"contents"))
     assert _mode(tmp_path / "copies") == 0o700
 
@@ -140,7 +140,7 @@ def test_a_cache_somebody_else_made_is_done_without(tmp_path: Path, trap: Callab
     if place.is_dir():
         (place / "part").write_bytes(b"mischief")
         os.utime(place / "part", (0, 0))
-    cache = Cache(place, time.time)
+    cache = PartCache(place, time.time)
     fetched = cache.get("part", 8, lambda: pa.py_buffer(b"contents"))
     assert fetched.to_pybytes() == b"contents"
     cache.trim()
@@ -152,7 +152,7 @@ def test_a_cache_somebody_else_made_is_done_without(tmp_path: Path, trap: Callab
 def test_a_cache_that_is_replaced_while_in_use_is_done_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache = Cache(tmp_path / "copies", time.time)
+    cache = PartCache(tmp_path / "copies", time.time)
     cache.put("part", pa.py_buffer(b"contents"))
     (tmp_path / "copies" / "part").unlink()
     (tmp_path / "copies").rmdir()

@@ -7,17 +7,16 @@ import pytest
 
 from simulation import Simulation
 
-BLOCKS, SEEDS, SOAK = 5, 50, 100
+SEEDS = 75
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
-def test_any_schedule_ends_right_or_is_refused(block: int, request: pytest.FixtureRequest) -> None:
-    seeds = SEEDS * (SOAK if request.config.getoption("--soak") else 1)
+@pytest.mark.blocks(4, soak=270)
+def test_any_schedule_ends_right_or_is_refused(block: int, first_seed: int) -> None:
     refused = 0
-    for seed in range(block * seeds, (block + 1) * seeds):
+    for seed in range(first_seed + block * SEEDS, first_seed + (block + 1) * SEEDS):
         outcome = Simulation(seed).run()
         schedule = "\n".join([f"seed {seed}", *outcome.trace])
         assert not outcome.results - outcome.wanted, schedule
         assert outcome.refused or not outcome.wanted - outcome.results, schedule
         refused += outcome.refused is not None
-    assert refused < seeds / 5, "few schedules may end in a refusal"
+    assert refused < SEEDS / 5, "few schedules may end in a refusal"

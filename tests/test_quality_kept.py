@@ -31,7 +31,7 @@ def slow(query: wr.Query, capacity: float, insertion: float = 0.0, blob: bytes |
 
 
 def told(operator: wr.Operator) -> tuple[float, float, float]:
-    measured = operator.measure()
+    measured = operator.metrics()
     return measured.recall, measured.recall_low, measured.recall_high
 
 
@@ -49,7 +49,7 @@ def test_to_have_found_nothing_is_not_to_have_lost_nothing_for_lack_of_time() ->
     for call in range(4):
         batch = rows(5 * call + np.arange(50) / 10, v=np.arange(50.0))
         operator.process({"a": batch, "b": batch})
-    assert operator.measure().rows_dropped > 0 and operator.measure().results == 0
+    assert operator.metrics().rows_dropped > 0 and operator.metrics().results == 0
     assert math.isnan(told(operator)[0]) and told(operator)[1:] == (0.0, 1.0)
 
 
@@ -60,23 +60,23 @@ def test_a_restored_operator_knows_how_fast_rows_come() -> None:
     for call in range(4):
         batch = rows(10 * call + np.arange(1000) / 100, k=np.arange(1000))
         operator.process({"a": batch, "b": batch})
-    before = operator.measure()
+    before = operator.metrics()
     restored = wr.Operator.restore(query, operator.snapshot())
-    assert restored.measure().replans == before.replans
+    assert restored.metrics().replans == before.replans
     restored.process(dict.fromkeys("ab", rows([40.0], k=[1])))
-    for alias, stream in restored.measure().streams.items():
+    for alias, stream in restored.metrics().streams.items():
         assert stream.rate == before.streams[alias].rate == pytest.approx(100, rel=0.01)
 
 
 def test_rows_of_one_moment_are_not_a_million_a_second() -> None:
     operator = wr.Operator(two())
     operator.process({"a": rows([7.0], k=[1]), "b": rows([7.0] * 3, k=[1, 2, 3])})
-    assert [s.rate for s in operator.measure().streams.values()] == [1.0, 3.0]
+    assert [s.rate for s in operator.metrics().streams.values()] == [1.0, 3.0]
 
 
 def test_a_hopeless_deadline_is_told_even_if_the_join_moves_after_every_call() -> None:
     query, blob = two("a.v > b.v", deadline="1 ms"), None
-    with pytest.warns(UserWarning, match=r"may take 0\.001 s; taking rows in"):
+    with pytest.warns(UserWarning, match=r"limit 0\.001 s|longer than 0\.001 s"):
         for call in range(10):
             operator = slow(query, 1_000, 1_000.0, blob)
             batch = rows(call + np.arange(50) / 50, v=np.arange(50.0))
@@ -86,10 +86,10 @@ def test_a_hopeless_deadline_is_told_even_if_the_join_moves_after_every_call() -
 
 def test_partitions_have_chances_of_their_own() -> None:
     """With the same in all of them they err alike, and together several times more than is told."""
-    from windrow.spark.task import Task
+    from windrow.spark.task import JoinTask
 
     seeds = [
-        Task(two(seed=seed), (), (), (), 4, "j", None).of(partition).query.seed
+        JoinTask(two(seed=seed), (), (), (), 4, "j", None).of(partition).query.seed
         for seed in range(3)
         for partition in range(4)
     ]
@@ -106,7 +106,7 @@ def test_rows_without_importance_count_once_however_often_they_are_judged() -> N
         operator.control({"at": at, "importance": {"a": "a.w * 2"}})
     later = rows(11 + np.arange(10) / 10, k=np.arange(10), w=pa.array([None, 1.0] * 5))
     operator.process({"a": later, "b": later})
-    assert operator.measure().quality.importance_missing == 55
+    assert operator.metrics().quality.rows_null_importance == 55
 
 
 @pytest.mark.parametrize("unit", [1, 3600])
@@ -127,7 +127,7 @@ def test_lags_are_learned_anew_when_counted_windows_come_to_cover_more_time(unit
         operator = slow(wr.Query(streams, "abs(a.v - b.v) <= 1", **limits), 6_000)
         found.append([operator.process(call).num_rows for call in calls])
     exact, harvested = (sum(counts[45:]) for counts in found)
-    assert operator.measure().throttle < 0.6
+    assert operator.metrics().throttle_fraction < 0.6
     assert harvested > 0.75 * exact
 
 
@@ -136,12 +136,12 @@ def test_a_restored_operator_keeps_the_memory_it_was_given_last() -> None:
     batch = rows(np.arange(100) / 10, k=np.arange(100))
     operator = wr.Operator(two(memory="80 rows"))
     operator.process({"a": batch, "b": batch})
-    operator.resize(wr.MemoryLimit("rows", 30))
+    operator.set_memory_limit(wr.MemoryLimit("rows", 30))
     later = rows(10 + np.arange(50) / 10, k=np.arange(50))
     for memory, most in (("80 rows", 30), ("60 rows", 60)):
         restored = wr.Operator.restore(two(memory=memory), operator.snapshot())
         restored.process({"a": later, "b": later})
-        assert most - 10 < restored.measure().window_rows <= most
+        assert most - 10 < restored.metrics().window_rows <= most
 
 
 def test_a_uniform_sample_of_rows_that_had_to_go_tells_how_unsure_it_is() -> None:
@@ -169,6 +169,6 @@ def test_rows_that_were_pushed_out_take_no_memory_from_others(policy: str) -> No
         times = call + np.arange(100) / 100
         tables = {alias: rows(times, k=np.minimum(rng.zipf(1.3, 100), 20)) for alias in "ab"}
         assert limited.process(tables).num_rows == exact.process(tables).num_rows
-    measured = limited.measure()
-    assert (measured.recall, measured.recall_low, measured.rows_shed) == (1.0, 1.0, 0)
+    measured = limited.metrics()
+    assert (measured.recall, measured.recall_low, measured.rows_evicted) == (1.0, 1.0, 0)
     assert sum(s.rows_expired for s in measured.streams.values()) + measured.window_rows == 2000

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from harvests import random_model
 from windrow.errors import QueryError
+from windrow.harvest.model import HarvestModel
+from windrow.harvest.random_drop import drop_rates
+from windrow.harvest.solve import solve
+from windrow.harvest.useful_ages import max_useful_ages
 from windrow.model.harvest import BasicWindows, Harvest, HarvestDirection, HarvestHop
-from windrow.planning.admission import ages_worth_keeping
-from windrow.planning.harvest_model import HarvestModel
-from windrow.planning.harvest_solve import solve
-from windrow.planning.random_drop import drop_rates
 
 
 @settings(max_examples=15, deadline=None)
@@ -27,7 +27,7 @@ def test_no_drop_rates_of_a_grid_are_better(seed, z, selectivity):
     # Every result needs a row of each stream.
     assert found.output == pytest.approx(model.full[1] * np.prod(found.keep), rel=1e-9)
     for keep in product(np.linspace(0.1, 1, 10), repeat=3):
-        cost, output = model.thinned(keep).full
+        cost, output = model.with_drop_rates(keep).full
         if cost <= z * model.full[0]:
             assert output <= found.output * 1.0005
 
@@ -66,14 +66,14 @@ def test_ages_worth_keeping_by_hand():
     )
     harvest = Harvest(windows, directions)
     # Stream 0: basic windows 1 and 2, to 6 s. Stream 1: 1 and half of 2, the young end, to 5 s.
-    assert ages_worth_keeping(harvest) == (6, 5, 9)
+    assert max_useful_ages(harvest) == (6, 5, 9)
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0.01, 1))
 def test_no_age_that_is_looked_at_is_let_go(seed, z):
     harvest = solve(random_model(np.random.default_rng(seed), 3, 6, ragged=True), z, parts=True)
-    ages = ages_worth_keeping(harvest)
+    ages = max_useful_ages(harvest)
     looked = [
         (hop.stream, high)
         for direction in harvest.directions

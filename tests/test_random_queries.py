@@ -1,6 +1,6 @@
 """The engine against the oracle over random queries, and the oracle against DuckDB.
 
-`pytest --soak` runs a hundred times more, with new seeds.
+`pytest --soak` runs ten times more, with new seeds.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def test_twenty_thousand_rows_per_stream_against_duckdb(algorithm: str, cut: int
     got = pa.table({a: pa.array([row["id"] for row in output.column(a).to_pylist()]) for a in windows})
     assert got.num_rows == answer.num_rows > 1_000
     assert got.sort_by([(a, "ascending") for a in windows]).equals(answer)
-    assert op.measure().rows_late == 0
+    assert op.metrics().rows_late == 0
 
 
 LONG_RUNS = [
@@ -161,8 +161,8 @@ def test_a_long_run_by_each_path(on: str, access: str | None) -> None:
         answer = connection.execute(f"select a.id, b.id from a, b where {on} and {in_windows(windows)}")
         assert oracle.ids(output) == Counter(answer.fetchall()) != Counter()
     oracle.assert_payload(output, tables)
-    assert op.measure().rows_late == 0
-    assert op.measure().window_rows < 1_000
+    assert op.metrics().rows_late == 0
+    assert op.metrics().window_rows < 1_000
 
 
 @pytest.mark.parametrize("cut", CUTS)

@@ -53,7 +53,7 @@ def test_examples_are_exact_and_report_what_they_lose(examples, tmp_path, capsys
     )
     assert exact.rows_null_time == (cancelled if script == "flights_weather.py" else 0)
 
-    assert limited.wrong == 0 and 0 < limited.recall < 1 and limited.rows_shed > 0
+    assert limited.wrong == 0 and 0 < limited.recall < 1 and limited.rows_evicted > 0
     estimate, low, high = limited.reported
     assert 0 <= low <= estimate <= high <= 1
     assert f"{limited.results:,} results" in capsys.readouterr().out

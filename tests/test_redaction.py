@@ -21,14 +21,14 @@ from pipelines import set_up
 from spark_tools import Stream, rows
 from spark_tools import run as run_stream
 from windrow.cli import app
-from windrow.page.history import History
-from windrow.page.prometheus import exposition
-from windrow.page.report import page
-from windrow.pipeline.read import read_pipeline
+from windrow.pipeline.toml_reader import read_pipeline
 from windrow.redaction import redacted
-from windrow.spark.complaints import RunError, sentence, telling
-from windrow.state.filesystem import ArrowRoot, open_root
-from windrow.statements.read import parse_script
+from windrow.spark.spark_errors import RunError, as_query_error, short_message
+from windrow.sql_frontend.parser import parse_script
+from windrow.state.storage import ArrowStorage, open_storage
+from windrow.ui.history import History
+from windrow.ui.prometheus import exposition
+from windrow.ui.report import page
 
 SECRET = "hUnTeR2"
 URLS = {
@@ -127,7 +127,7 @@ def test_a_text_of_any_length_is_looked_through_once(piece: str) -> None:
 def test_a_state_path_that_cannot_be_opened(url: str) -> None:
     try:
         # Some are opened: Azure connects when asked for a file, and Oracle's could be a path.
-        told = repr(str(open_root(url)))
+        told = repr(str(open_storage(url)))
     except wr.StateError as refused:
         told = _whole(refused)
         assert "cannot open the state path" in told
@@ -149,7 +149,7 @@ class _Quoting:
 
 @pytest.mark.parametrize("kind", [OSError, PermissionError, pa.ArrowInvalid, RuntimeError, KeyError])
 def test_what_the_library_below_says_is_told_without_secrets(url: str, kind: type[Exception]) -> None:
-    root = ArrowRoot(url, _Quoting(url, kind), "base")
+    root = ArrowStorage(url, _Quoting(url, kind), "base")
     assert SECRET not in str(root) + root.at("p0") + root.url
     asked: list[Callable[[], object]] = [
         lambda: root.read("p0"),
@@ -164,13 +164,13 @@ def test_what_the_library_below_says_is_told_without_secrets(url: str, kind: typ
         assert SECRET not in _whole(refused.value)
 
 
-def _commit(root: ArrowRoot) -> None:
+def _commit(root: ArrowStorage) -> None:
     with root.commit("a file", "p0") as commit:
         commit.open("p0/x").write(b"")
 
 
 def test_a_file_that_is_not_there_is_named_without_secrets(url: str) -> None:
-    root = ArrowRoot(url, _Quoting(url, FileNotFoundError), "base")
+    root = ArrowStorage(url, _Quoting(url, FileNotFoundError), "base")
     with pytest.raises(FileNotFoundError) as missing:
         root.read("p0")
     assert SECRET not in _whole(missing.value) and "p0" in str(missing.value)
@@ -183,7 +183,7 @@ def test_damage_is_told_without_secrets(url: str) -> None:
         file.write(b"{}")
     from windrow.state.inspect import verify
 
-    (damage,) = verify(ArrowRoot(url, inner, "base")).damage
+    (damage,) = verify(ArrowStorage(url, inner, "base")).damage
     assert SECRET not in repr(damage) and "join.json" in damage.path
 
 
@@ -196,7 +196,7 @@ def test_commands_on_a_state_print_no_secrets(command: list[str], scheme: str) -
 
 
 def test_a_pool_prints_no_secrets() -> None:
-    assert SECRET not in repr(wr.Pool("1 MiB", f"s3://key:{SECRET}@bucket/pool"))
+    assert SECRET not in repr(wr.MemoryPool("1 MiB", f"s3://key:{SECRET}@bucket/pool"))
 
 
 # --- Pipelines and SQL ------------------------------------------------------------------------------------
@@ -255,9 +255,9 @@ def test_a_line_of_sql_is_shown_without_secrets_and_the_carets_stay_below_their_
 
 def test_what_spark_says_is_told_without_secrets(url: str) -> None:
     said = f"[STREAM_FAILED] Query terminated with exception: [FAILED] cannot reach {url} SQLSTATE: XXKST"
-    assert SECRET not in sentence(RuntimeError(said))
+    assert SECRET not in short_message(RuntimeError(said))
     assert SECRET not in str(error := RunError(said, f"{said}\n at Main")) + error.report
-    with pytest.raises(wr.QueryError) as refused, telling("here", (RuntimeError,)):
+    with pytest.raises(wr.QueryError) as refused, as_query_error("here", (RuntimeError,)):
         raise RuntimeError(said)
     assert SECRET not in _whole(refused.value)
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from windrow.kernels import priority
+from windrow.kernels import importance_priority
 
 NOW, TOP = 100_000_000, 1e200
 
@@ -29,9 +29,9 @@ def test_one_pass_is_the_formula(decay: float, maturity: float) -> None:
     idle, loss, tie = 7e6, 0.2, 1e-9
     out, kept, spared = np.empty(1001), np.empty(1001), np.empty(1001)
     terms = (*given, NOW, decay, idle, loss, tie)
-    priority.per_second_sparing_young(*terms, maturity, TOP, out)
-    priority.per_second(*terms, kept)
-    priority.spare_young(ts, kept, NOW, maturity, TOP, spared)
+    importance_priority.per_second_sparing_young(*terms, maturity, TOP, out)
+    importance_priority.per_second(*terms, kept)
+    importance_priority.spare_young(ts, kept, NOW, maturity, TOP, spared)
     assert np.array_equal(out, spared)
     for k in range(1001):
         age, since = max(1.0, float(NOW - ts[k])), NOW - matched[k]
@@ -44,6 +44,6 @@ def test_one_pass_is_the_formula(decay: float, maturity: float) -> None:
 
 def test_what_is_no_importance_is_none() -> None:
     values = np.array([1.0, np.nan, 0.0, np.inf, -2.0, 1e100, 1e101])
-    assert priority.bound_importance(values, 0) == 4
+    assert importance_priority.bound_importance(values, 0) == 4
     assert values.tolist() == [1.0, 0.0, 0.0, 0.0, 0.0, 1e100, 0.0]
-    assert priority.bound_importance(np.array([np.nan, np.nan, np.nan]), 2) == 1
+    assert importance_priority.bound_importance(np.array([np.nan, np.nan, np.nan]), 2) == 1

@@ -56,11 +56,11 @@ def test_a_row_ahead_of_the_clock_is_set_aside_and_changes_nothing(within):
     for n in (0, 2, 5):
         wrong[n]["b"] = pa.concat_tables([wrong[n]["b"], garbage(900 + n)])
     assert run(op, wrong, now=60 * SECOND) == want
-    told = op.measure()
+    told = op.metrics()
     assert (told.rows_ahead, told.rows_late, told.streams["b"].rows_ahead) == (3, 0, 3)
     assert "3 too far ahead" in str(told)
     again = wr.Operator.restore(query(within), op.snapshot())
-    assert again.measure().rows_ahead == 3
+    assert again.metrics().rows_ahead == 3
 
 
 def test_the_bound_is_what_the_query_says_and_can_be_taken_away():
@@ -74,7 +74,7 @@ def test_the_bound_is_what_the_query_says_and_can_be_taken_away():
     ]:
         op = wr.Operator(query(ahead=ahead))
         op.process({"a": edge, "b": rows(1, 0)}, now=now)
-        assert op.measure().rows_ahead == kept, (ahead, now)
+        assert op.metrics().rows_ahead == kept, (ahead, now)
     assert query().head_start == DAY
     with pytest.raises(QueryError, match="ahead: must not be negative"):
         query(ahead="-1 s")
@@ -85,7 +85,7 @@ def test_the_bound_is_what_the_query_says_and_can_be_taken_away():
 def test_shared_queries_have_one_bound():
     op = wr.SharedOperator({"x": query(), "y": query("1 s")})
     op.process({"a": garbage(9), "b": rows(1, 0)}, now=0)
-    assert op.measure().joins[0].rows_ahead == 1
+    assert op.metrics().joins[0].rows_ahead == 1
     assert len(wr.SharedOperator({"x": query(), "y": query(ahead="2 days")}).groups) == 2
 
 
@@ -111,12 +111,12 @@ def test_a_stream_that_was_pushed_ahead_is_set_back(shed, within, late):
     run(op, calls(0, 2))
     run(op, [{"b": garbage(900)}])
     run(op, calls(2, 3))
-    lost = op.measure()
+    lost = op.metrics()
     assert lost.streams["b"].rows_late == 40, "the stream has ended"
     op.control({"event_time": {"b": 30 * SECOND}})
     op = wr.Operator.restore(op.query, op.snapshot())
     got = run(op, calls(3, 9)) + ids(op.finish())
-    assert op.measure().rows_late == lost.rows_late
+    assert op.metrics().rows_late == lost.rows_late
     whole = wr.Operator(query(within, late=late))
     run(whole, calls(0, 2))
     run(whole, [{"a": rows(2, 20)}])
@@ -128,7 +128,7 @@ def test_a_stream_that_was_pushed_ahead_is_set_back(shed, within, late):
             assert want - got == Counter({r: n for r, n in want.items() if r[0] < 3_000})
         else:
             assert got.total() > want.total() / 10
-            assert op.measure().window_rows <= 30
+            assert op.metrics().window_rows <= 30
     elif shed is None:
         # Of counted windows, what came in between is missing for as many rows as they hold.
         late_enough = Counter({r: n for r, n in want.items() if min(r[0], r[1] - 100_000) >= 5_000})
@@ -140,7 +140,7 @@ def test_a_stream_that_has_not_come_so_far_is_left_as_it_is():
     for each in (op, plain):
         run(each, calls(0, 2))
     op.control({"event_time": {"a": FAR, "b": 10**9}})
-    assert op.measure().streams["a"].newest == plain.measure().streams["a"].newest
+    assert op.metrics().streams["a"].max_event_time == plain.metrics().streams["a"].max_event_time
     assert run(op, calls(2, 5)) == run(plain, calls(2, 5))
 
 

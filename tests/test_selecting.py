@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from windrow.kernels.selecting import lowest
+from windrow.kernels.select_lowest import mark_lowest
 
 RANKS = st.one_of(
     st.sampled_from([0.0, 1.0, -1.0, 1e200, np.inf, -np.inf]),
@@ -24,7 +24,7 @@ def by_sorting(rank, frees, needed):
 
 def chosen(rank, frees, needed):
     out = np.ones(len(rank), bool)
-    lowest(rank, frees, needed, out)
+    mark_lowest(rank, frees, needed, out)
     return out
 
 

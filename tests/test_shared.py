@@ -84,12 +84,12 @@ def test_under_a_deadline_nothing_is_lost_and_the_order_stays(schedule, counted)
             if number in restarts:
                 op = wr.SharedOperator.restore(queries, op.snapshot(), **options)
             if backlog is not None:
-                assert all(q.backlog <= backlog for q in op.measure().queries.values())
+                assert all(q.backlog_rows <= backlog for q in op.metrics().queries.values())
         outputs.append(op.finish())
         for name, query in queries.items():
             got = [row for out in outputs for row in ids_in_order(out[name])]
             assert got == flat(run_alone(case, query))
-        assert all(q.backlog == 0 for q in op.measure().queries.values())
+        assert all(q.backlog_rows == 0 for q in op.metrics().queries.values())
 
     check()
 
@@ -113,7 +113,7 @@ def test_who_repeats_a_call_leaves_off_at_the_same_place(counted):
             mine, theirs = op.process(call), twin.process(call)
             for name in queries:
                 assert ids_in_order(mine[name]) == ids_in_order(theirs[name])
-            left = [{n: q.backlog for n, q in o.measure().queries.items()} for o in (op, twin)]
+            left = [{n: q.backlog_rows for n, q in o.metrics().queries.items()} for o in (op, twin)]
             assert left[0] == left[1]
 
     check()
@@ -147,12 +147,16 @@ def test_queries_come_and_go_without_disturbing_others(schedule):
 
         for number in range(len(calls) + 1):
             op = restarted(op) if (number, "before") in restarts else op
-            newest = [s.newest for s in op.measure().joins[0].streams.values() if s.newest is not None]
+            newest = [
+                s.max_event_time
+                for s in op.metrics().joins[0].streams.values()
+                if s.max_event_time is not None
+            ]
             now = max(newest) + 1 if newest else None
             for name, (begin, at) in added.items():
                 if begin == number:
                     op.add(name, queries[name], at)
-                    told = op.measure().queries[name]
+                    told = op.metrics().queries[name]
                     complete[name], since[name] = told.complete_from, told.since
                     assert told.since == (now if at is None else at)
             for name, (end, at) in gone.items():
@@ -161,7 +165,7 @@ def test_queries_come_and_go_without_disturbing_others(schedule):
                     until[name] = now if at is None else at
             op = restarted(op) if (number, "after") in restarts else op
             out = op.process(calls[number]) if number < len(calls) else op.finish()
-            complete |= {n: q.complete_from for n, q in op.measure().queries.items()}
+            complete |= {n: q.complete_from for n, q in op.metrics().queries.items()}
             for name, table in out.items():
                 got[name] += zip(ids_in_order(table), newest_in_order(table), strict=True)
         assert [row for row, _ in got["q0"]] == flat(run_alone(case, queries["q0"]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,13 +11,14 @@ import pytest
 
 import windrow as wr
 from shared_cases import flat, ids_in_order, newest_in_order, ticking
-from windrow.engine.shared.ladder import Ladder
-from windrow.engine.shared.response import Responses
-from windrow.engine.shared.results import deal
+from windrow.engine.shared.response_times import ResponseTimes
+from windrow.engine.shared.results import fan_out
 from windrow.engine.shared.schedule import greedy, lwo, swf
+from windrow.engine.shared.tiers import WindowTiers
 from windrow.errors import QueryError
-from windrow.kernels import routing
+from windrow.kernels import result_routing
 from windrow.model.query import Window
+from windrow.model.stateful import decode, encode
 
 SECOND = 1_000_000
 
@@ -92,9 +95,9 @@ def test_who_shares_and_who_does_not():
 
 def test_windows_that_do_not_contain_each_other():
     """a wide on one stream, b on the other: no chain, and each result is held against each."""
-    ladder = Ladder.of([tuple(Window("time", s) for s in sizes) for sizes in ((1, 9), (9, 1), (5, 5))])
-    assert not ladder.chain
-    assert ladder.rungs[-1].tolist() == [9, 9]
+    ladder = WindowTiers.of([tuple(Window("time", s) for s in sizes) for sizes in ((1, 9), (9, 1), (5, 5))])
+    assert not ladder.nested
+    assert ladder.tier_sizes[-1].tolist() == [9, 9]
     distances = np.array([[0, 0, 7, 3, 9], [0, 8, 0, 4, 9]])
     routed = ladder.route(ladder.ranks(distances))
     held = {ladder.outputs[k][0].size: r.tolist() for k, r in enumerate(routed)}
@@ -106,11 +109,11 @@ def test_order_is_by_newest_then_most_recent():
     for times, places in ((50, 40), (5, 3000), (1 << 40, 10)):
         newest = rng.integers(-times, times, 3000)
         where = rng.integers(0, places, (2, 3000))
-        order = routing.order_of(newest, where)
+        order = result_routing.order_of(newest, where)
         want = np.lexsort((-where[1], -where[0], newest))
         assert (newest[order] == newest[want]).all() and (where[:, order] == where[:, want]).all()
-        assert routing.in_order(newest[order], where[:, order])
-        assert not routing.in_order(newest, where)
+        assert result_routing.in_order(newest[order], where[:, order])
+        assert not result_routing.in_order(newest, where)
 
 
 def test_filters_and_select_lists():
@@ -130,7 +133,7 @@ def test_filters_and_select_lists():
     assert pc.min(out["few"]["d"]).as_py() > 0
     plain = wr.Operator(query("4 s", "a.k = b.k and a.v > 0.5 and a.v > b.v")).process(data)
     assert sorted(out["few"]["id"].to_pylist()) == sorted(r[0] for r in ids_in_order(plain))
-    assert len(op.measure().joins) == 1
+    assert len(op.metrics().joins) == 1
 
 
 def test_many_rows_and_moving_windows():
@@ -149,24 +152,24 @@ def test_a_new_query_says_from_when_it_is_complete_and_the_largest_frees_memory(
     op = wr.SharedOperator({"small": query("5 s")})
     for n in range(3):
         op.process({"a": rows(n, 200, 60 * n), "b": rows(10 + n, 200, 60 * n)})
-    held = op.measure().joins[0].window_rows
+    held = op.metrics().joins[0].window_rows
     op.add("large", query("2 min"), at=190 * SECOND)
-    asked = op.measure().queries["large"]
+    asked = op.metrics().queries["large"]
     assert asked.since == 190 * SECOND
     # Windows of 5 s held rows from about 175 s on: whole after 2 minutes.
     assert 290 * SECOND < asked.complete_from <= 296 * SECOND
     op.add("tiny", query("1 s"))
-    tiny = op.measure().queries["tiny"]
+    tiny = op.metrics().queries["tiny"]
     assert tiny.complete_from == tiny.since, "from now on"
     for n in range(3, 7):
         op.process({"a": rows(n, 200, 60 * n), "b": rows(10 + n, 200, 60 * n)})
-    assert op.measure().joins[0].window_rows > 5 * held
+    assert op.metrics().joins[0].window_rows > 5 * held
     op.remove("large", at=425 * SECOND)
-    assert op.measure().queries["large"].until == 425 * SECOND
+    assert op.metrics().queries["large"].until == 425 * SECOND
     for n in range(7, 10):
         op.process({"a": rows(n, 200, 60 * n), "b": rows(10 + n, 200, 60 * n)})
     assert "large" not in op.queries
-    assert op.measure().joins[0].window_rows <= 2 * held
+    assert op.metrics().joins[0].window_rows <= 2 * held
 
 
 def test_counted_windows_grow_and_shrink():
@@ -174,15 +177,15 @@ def test_counted_windows_grow_and_shrink():
     for n in range(3):
         op.process({"a": rows(n, 50, 60 * n), "b": rows(10 + n, 50, 60 * n)})
     op.add("large", query("100 rows"))
-    assert op.measure().queries["large"].complete_from > 10**18, "not yet"
+    assert op.metrics().queries["large"].complete_from > 10**18, "not yet"
     for n in range(3, 8):
         op.process({"a": rows(n, 50, 60 * n), "b": rows(10 + n, 50, 60 * n)})
-    assert 240 * SECOND < op.measure().queries["large"].complete_from < 360 * SECOND
-    assert op.measure().joins[0].window_rows == 200
+    assert 240 * SECOND < op.metrics().queries["large"].complete_from < 360 * SECOND
+    assert op.metrics().joins[0].window_rows == 200
     op.remove("large")
     for n in (8, 9):
         out = op.process({"a": rows(n, 50, 60 * n), "b": rows(10 + n, 50, 60 * n)})
-    assert op.measure().joins[0].window_rows == 10
+    assert op.metrics().joins[0].window_rows == 10
     alone = wr.SharedOperator({"small": query("5 rows")})
     outputs = [alone.process({"a": rows(n, 50, 60 * n), "b": rows(10 + n, 50, 60 * n)}) for n in range(10)]
     assert ids_in_order(out["small"]) == ids_in_order(outputs[-1]["small"])
@@ -233,7 +236,7 @@ def test_a_query_added_before_its_columns_are_known_goes_with_a_reason():
     assert ids_in_order(out["one"]) == ids_in_order(
         wr.SharedOperator({"one": query("5 s")}).process(data)["one"]
     )
-    assert "column 'w'" in op.measure().rejected[0] and "rejected" in str(op.measure())
+    assert "column 'w'" in op.metrics().control_errors[0] and "control error" in str(op.metrics())
 
 
 @pytest.mark.parametrize("at, still", [(None, True), (None, False), (30 * SECOND, True)])
@@ -245,16 +248,16 @@ def test_a_query_that_is_over_gets_what_was_carried_over(at, still):
     op = wr.SharedOperator(queries, **options)
     calls = [{"a": rows(n, 100, 10 * n, 10), "b": rows(20 + n, 100, 10 * n, 10)} for n in range(6)]
     got = [op.process(call)["large"] for call in calls[:3]]
-    assert op.measure().queries["large"].backlog > 0
+    assert op.metrics().queries["large"].backlog_rows > 0
     op = wr.SharedOperator.restore(queries, op.snapshot(), **options)
     op.remove("large", at)
-    now = op.measure().queries["large"].until
+    now = op.metrics().queries["large"].until
     op.add("large", query("1 s"), now)
     if not still:
         options = {"clock": ticking()}
     op = wr.SharedOperator.restore(queries, op.snapshot(), **options)
     got += [op.process(call)["large"] for call in calls[3:]]
-    assert op.measure().queries["large"].since == now
+    assert op.metrics().queries["large"].since == now
     first = wr.SharedOperator({"large": queries["large"]})
     second = wr.SharedOperator({"large": query("1 s")})
     want = [first.process(call)["large"] for call in calls[:3]]
@@ -293,11 +296,11 @@ def test_results_are_dealt_once_to_all_who_get_them():
         "same": wr.Subscription(query("2 s"), select=["a.id"]),
     }
     out = wr.SharedOperator(queries).process({"a": rows(1, 200), "b": rows(2, 200)})
-    dealt = list(deal(out.answers))
-    assert [d.batch.num_rows for d in dealt] == [out["one"].num_rows, out["ids"].num_rows]
+    dealt = list(fan_out(out.query_results))
+    assert [d.table.num_rows for d in dealt] == [out["one"].num_rows, out["ids"].num_rows]
     for name in queries:
         parts = [
-            pa.Table.from_batches([d.batch]).filter(pa.array([name in who for who in d.queries.to_pylist()]))
+            pa.Table.from_batches([d.table]).filter(pa.array([name in who for who in d.queries.to_pylist()]))
             for d in dealt
         ]
         assert [p for p in parts if p.num_rows] == [out[name].combine_chunks()]
@@ -339,23 +342,23 @@ def test_response_times_under_a_deadline():
     )
     for n in range(12):
         op.process({"a": rows(n, 100, 10 * n, 10), "b": rows(20 + n, 100, 10 * n, 10)})
-    told = op.measure().queries
-    assert told["large"].backlog > told["small"].backlog == 0
+    told = op.metrics().queries
+    assert told["large"].backlog_rows > told["small"].backlog_rows == 0
     op.finish()
-    told = op.measure().queries
+    told = op.metrics().queries
     assert told["large"].response_mean > told["small"].response_mean
     assert told["large"].response_mean <= told["large"].response_p99 <= told["large"].response_max
-    assert "rows behind" not in str(op.measure())
+    assert "rows behind" not in str(op.metrics())
 
 
 def test_responses_keep_mean_maximum_and_percentile():
-    r = Responses()
+    r = ResponseTimes()
     for k in range(1, 1001):
         r.add(k / 1000, 1)
     assert r.mean == pytest.approx(0.5005) and r.maximum == 1.0
     assert 0.99 <= r.percentile(0.99) <= 1.0
     assert 0.5 <= r.percentile(0.5) <= 0.6
-    again = Responses.load(r.to_json())
+    again = decode(json.loads(json.dumps(encode(r, []))), [])
     again.add(0.1, 5)
     assert again.since(r).count == 5 and again.since(r).maximum == pytest.approx(0.1, rel=0.21)
 
@@ -382,11 +385,21 @@ def test_counted_windows_are_carried_over_and_let_go(kind):
     outputs, sizes = [], []
     for call in calls:
         outputs.append(op.process(call))
-        sizes.append(op.measure().joins[0].window_rows)
+        sizes.append(op.metrics().joins[0].window_rows)
     outputs.append(op.finish())
     for name, asked in queries.items():
         alone = wr.SharedOperator({name: asked})
         want = [alone.process(call)[name] for call in calls]
         assert flat([out[name] for out in outputs]) == flat(want)
     assert max(sizes) < 4000
-    assert op.measure().queries["large"].backlog == 0
+    assert op.metrics().queries["large"].backlog_rows == 0
+
+
+@pytest.mark.parametrize("on", ["a.flag = (b.s = 'x')", "(b.s = 'x') = a.flag", "b.s = 'x' = a.flag"])
+def test_a_condition_may_be_a_side_of_an_equality(on):
+    """However it is written, and in whatever order the shared join has the sides."""
+    schema = pa.schema({"ts": pa.timestamp("us"), "s": pa.string(), "flag": pa.bool_()})
+    query = wr.Query({alias: wr.Stream("ts", "5 s") for alias in "ab"}, on)
+    op = wr.SharedOperator({"q": query}, schemas=dict.fromkeys("ab", schema))
+    rows = pa.table([[0, 0], ["x", "y"], [True, False]], schema=schema)
+    assert op.process(dict.fromkeys("ab", rows))["q"].num_rows == 2

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import windrow as wr
-from windrow.lab.memory import Trace
+from windrow.eviction.models.match_rates import fit
+from windrow.eviction.policies.auto import AutoRanking
+from windrow.lab.memory import JoinWorkload
 from windrow.lab.memory_streams import following, shared_key
-from windrow.model.policies import POLICIES
-from windrow.shed.auto import AutoRanking
-from windrow.shed.calibration import fit
+from windrow.model.policies.baselines import POLICIES
 
 
-def recall(trace: Trace, part: float, policy: str) -> float:
+def recall(trace: JoinWorkload, part: float, policy: str) -> float:
     found = trace.under(part * trace.whole, POLICIES[policy](), 0, "every 100 rows")
     return found.recall(trace.exact, 2 * max(trace.windows.values()))
 
@@ -44,7 +44,7 @@ def test_the_first_quantum_takes_its_time() -> None:
     operator = wr.Operator(wr.Query(streams, trace.on, memory="1000 rows", shed="auto"))
     operator.process(trace.tables)
     operator.finish()
-    assert operator._join is not None and operator._join.shedder is not None
-    ranking = operator._join.shedder.ranking
+    assert operator._join is not None and operator._join.evictor is not None
+    ranking = operator._join.evictor.ranking
     assert isinstance(ranking, AutoRanking)
-    assert ranking._keys._traces[0]._seconds == pytest.approx(2.0, abs=0.3)
+    assert ranking._keys._intensities[0]._seconds == pytest.approx(2.0, abs=0.3)

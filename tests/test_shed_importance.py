@@ -14,10 +14,10 @@ import pytest
 
 import windrow as wr
 from valued import IJOIN, PLAIN, SECOND, SPAN, by, every_second, feeds, held, query, ranking, timed, view
-from windrow.model.importance import Greedy, Importance, Size
-from windrow.model.policies import Fifo
-from windrow.model.policy import Policy
-from windrow.shed.schedule import Schedule
+from windrow.eviction.policies.recompute_schedule import RecomputeSchedule
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.baselines import Fifo
+from windrow.model.policies.importance import Greedy, Importance, Size
 
 # --- Against the paper's pseudocode ----------------------------------------------------------------------
 
@@ -116,14 +116,14 @@ def by_the_book(
     ],
     ids=["ijoin", "k-successive", "global", "greedy", "size"],
 )
-def test_eager_is_the_papers_algorithm(aliases: str, policy: Policy, choose: Callable) -> None:
+def test_eager_is_the_papers_algorithm(aliases: str, policy: MemoryPolicy, choose: Callable) -> None:
     if not isinstance(policy, Size):
         policy = replace(policy, by=by(aliases))
     for seed in range(2):
         tables = feeds(aliases, 70, seed=seed)
         operator = wr.Operator(query(aliases, 5 * len(aliases), policy, evaluate="eager"))
         found = operator.process(tables)
-        quality = operator.measure().quality
+        quality = operator.metrics().quality
         importance = sum(min(row[a]["imp"] for a in aliases) for row in found.to_pylist())
         results, total, fairness = by_the_book(tables, 5, choose)
         assert (found.num_rows, importance) == (results, pytest.approx(total))
@@ -170,7 +170,7 @@ def test_matches_fade_the_same_in_batches(evaluate: str) -> None:
     ts, k = ([t[name].to_numpy() for t in tables.values()] for name in ("ts", "k"))
     ts = [t.astype("datetime64[us]").astype(np.int64) / SECOND for t in ts]
     for stream in (0, 1):
-        notes = view(operator, stream).notes
+        notes = view(operator, stream).row_state
         other = 1 - stream
         found = view(operator, stream).ts / SECOND
         for place, row in enumerate(np.searchsorted(ts[stream], found)):
@@ -183,13 +183,13 @@ def test_matches_fade_the_same_in_batches(evaluate: str) -> None:
 @pytest.mark.parametrize(
     "shed", [replace(IJOIN, by=by("ab")), Greedy(by=by("ab"), **PLAIN), Importance(by=by("ab"))]
 )
-def test_batches_keep_what_is_important(shed: Policy) -> None:
+def test_batches_keep_what_is_important(shed: MemoryPolicy) -> None:
     tables = feeds("ab", 1500, keys=200)
     fifo = wr.Operator(query("ab", 160, Fifo(**PLAIN), within=300))
     important = wr.Operator(query("ab", 160, shed, within=300))
     plain = fifo.process(tables).to_pylist()
     important.process(tables)
-    total = important.measure().quality.importance
+    total = important.metrics().quality.importance
     assert total is not None
     assert total > 1.02 * sum(min(row["a"]["imp"], row["b"]["imp"]) for row in plain)
 
@@ -198,15 +198,15 @@ def test_batches_keep_what_is_important(shed: Policy) -> None:
 
 
 def test_schedules_count() -> None:
-    assert [Schedule("successive", 3, 0.1, 1).due(0) for _ in range(3)] == [True] * 3
-    every_third = Schedule("k-successive", 3, 0.1, 2)
+    assert [RecomputeSchedule("successive", 3, 0.1, 1).due(0) for _ in range(3)] == [True] * 3
+    every_third = RecomputeSchedule("k-successive", 3, 0.1, 2)
     assert [every_third.due(n % 2) for n in range(12)] == [True, True, *[False] * 4, True, True, *[False] * 4]
     assert every_third.recomputed == 4
-    assert [Schedule("k-successive", 1, 0.1, 1).due(0) for _ in range(3)] == [True] * 3
+    assert [RecomputeSchedule("k-successive", 1, 0.1, 1).due(0) for _ in range(3)] == [True] * 3
 
 
 def test_adaptive_computes_when_results_get_worse() -> None:
-    schedule = Schedule("adaptive", 10, 0.1, 1)
+    schedule = RecomputeSchedule("adaptive", 10, 0.1, 1)
     due = []
     for importance in [10.0] * 40 + [20.0] * 40 + [0.0] * 10:
         schedule.evaluated(importance)
@@ -219,8 +219,8 @@ def test_adaptive_computes_when_results_get_worse() -> None:
 def test_recomputations_are_told(recompute: str, share: float) -> None:
     operator = wr.Operator(query("ab", 10, replace(IJOIN, recompute=recompute), evaluate="eager"))
     operator.process(every_second(200))
-    measured = operator.measure()
-    assert measured.quality.recomputations == pytest.approx(share * measured.rows_shed, abs=2)
+    measured = operator.metrics()
+    assert measured.quality.priority_recomputations == pytest.approx(share * measured.rows_evicted, abs=2)
 
 
 # --- Parameters that are not given -----------------------------------------------------------------------

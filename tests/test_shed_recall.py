@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from windrow.shed.missed import missed_interval
-from windrow.shed.recall import Account, Haunted, recall_interval
+from windrow.estimation.missed import missed_interval
+from windrow.estimation.recall import ResultEstimate, ShadowMatches, recall_interval
 
 
 @pytest.mark.parametrize("ghosts", [0.5, 3, 20, 300])
@@ -24,20 +24,22 @@ def test_the_interval_holds_a_sum_over_few_ghosts(ghosts):
     assert inside >= (880 if ghosts == 3 else 930)
 
 
-def seen(account: Account, *results: tuple[int, ...], weight: float = 10.0) -> Account:
+def seen(account: ResultEstimate, *results: tuple[int, ...], weight: float = 10.0) -> ResultEstimate:
     """Adds results; each is told by the slots of its ghosts."""
     depth = np.array([len(slots) for slots in results])
     ghosts = []
     for place in range(depth.max()):
         which = np.flatnonzero(depth > place)
         ghosts.append((which, np.array([results[k][place] for k in which])))
-    account.haunted(np.ones(len(results)), Haunted(weight**depth, depth, ghosts), np.full(8, weight))
+    account.add_with_shadows(
+        np.ones(len(results)), ShadowMatches(weight**depth, depth, ghosts), np.full(8, weight)
+    )
     return account
 
 
 def test_results_are_counted_by_their_ghosts():
-    account = seen(Account(8, 2), (), (0,), (0,), (1, 2))
-    assert account.found == 4 and account.true == 1 + 2 * 10 + 100
+    account = seen(ResultEstimate(8, 2), (), (0,), (0,), (1, 2))
+    assert account.found == 4 and account.estimated == 1 + 2 * 10 + 100
     assert account.missed.tolist() == [18, 99]
     assert account.variance.tolist() == pytest.approx([0.9 * 20**2, 0.9 * 100**2 * 2])
     assert account.largest.tolist() == pytest.approx([18, 90])
@@ -47,7 +49,7 @@ def test_results_are_counted_by_their_ghosts():
 
 
 def test_what_was_not_seen_may_still_be_lost():
-    one, two = Account(8, 1), Account(8, 2)
+    one, two = ResultEstimate(8, 1), ResultEstimate(8, 2)
     for account in (one, two):
         seen(account, *[()] * 200, *[(k,) for k in range(8)])
     recall, low, high = one.recall(10.0)
@@ -55,8 +57,8 @@ def test_what_was_not_seen_may_still_be_lost():
     # Results that lost two rows were not seen, and are not excluded.
     assert two.recall(10.0)[0] == recall and two.recall(10.0)[1] < low
 
-    nothing = Account(8, 1)
-    nothing.haunted(np.ones(50), Haunted(np.ones(50), np.zeros(50, int), []), np.full(8, 10.0))
+    nothing = ResultEstimate(8, 1)
+    nothing.add_with_shadows(np.ones(50), ShadowMatches(np.ones(50), np.zeros(50, int), []), np.full(8, 10.0))
     assert nothing.recall(1.0) == (1.0, 1.0, 1.0)
     # Nor is it told for certain that nothing was.
     assert 0.8 < nothing.recall(10.0)[0] < 1.0 and nothing.recall(10.0)[1] < 0.8

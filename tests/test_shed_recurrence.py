@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
-from windrow.shed.recurrence import FASTER, Traces
+from windrow.eviction.models.key_intensity import FASTER, KeyIntensity
+from windrow.model.stateful import decode, encode
 
 SPAN, SECONDS = 20.0, 600
 SCALES = 1 + len(FASTER)
@@ -31,21 +32,21 @@ def following(rng: np.random.Generator, at: int) -> tuple[int, int]:
     return at, at - 1
 
 
-def learned(keys: Keys) -> Traces:
+def learned(keys: Keys) -> KeyIntensity:
     """Of two streams of a row a second."""
-    rng, traces = np.random.default_rng(3), Traces((0, 1), 4096)
+    rng, traces = np.random.default_rng(3), KeyIntensity((0, 1), 4096)
     for at in range(SECONDS):
         words = [np.array([key]) for key in keys(rng, at)]
-        traces.stand(1.0)
+        traces.add_exposure(1.0)
         for stream in (0, 1):
-            traces.meet(stream, words[stream], 1.0)
-        traces.go(1.0, SPAN, 4.0)
+            traces.observe(stream, words[stream], 1.0)
+        traces.advance(1.0, SPAN, 4.0)
         for stream in (0, 1):
             traces.add(stream, words[stream], 1.0)
     return traces
 
 
-def foretold(traces: Traces, stream: int) -> np.ndarray:
+def foretold(traces: KeyIntensity, stream: int) -> np.ndarray:
     """The part of a stream's arrivals by what foretold them: the traces of the one stream and the other, the
     slowest first; and those that nothing did."""
     return traces._parts[stream] * traces._needed[stream]
@@ -83,15 +84,16 @@ def test_a_row_that_is_the_only_one_of_its_key_has_no_rate() -> None:
     traces.rate(1, words, np.array([0.0, 1.0, 0.0]), found)
     assert found[0] == 0 and found[1] > 0 and found[2] == 0  # of the second both streams know
     ages = np.array([0.0, SPAN])
-    soon, late = traces.lone(1, 0, ages)
+    soon, late = traces.singleton_rate(1, 0, ages)
     assert soon > 10 * late
     assert soon > 0.1
 
 
 def test_learned_weights_outlive_a_restart() -> None:
     traces = learned(in_the_news)
-    again = Traces((0, 1), 4096)
-    again.load(*traces.save())
+    again = KeyIntensity((0, 1), 4096)
+    arrays: list[np.ndarray] = []
+    decode(encode(traces, arrays), arrays, again)
     for stream in (0, 1):
         np.testing.assert_array_equal(again.weights(stream), traces.weights(stream))
         found = [np.ones(2), np.ones(2)]
@@ -119,3 +121,22 @@ def test_auto_keeps_what_is_in_the_news(lag: int) -> None:
         for shed in ("auto", "frequency", "age", "fifo", "random")
     }
     assert found["auto"] >= 0.9 * max(found.values()), found
+
+
+def test_auto_keeps_keys_that_come_again_though_not_to_all_of_three_streams() -> None:
+    """Some keys come again and again on two streams and seldom on the third; the others come once. Before a
+    key has come to all three, that it comes again tells it from those."""
+    on, streams = "a.k = b.k and b.k = c.k", {alias: wr.Stream("ts", "50 s") for alias in "abc"}
+    found = dict.fromkeys(("auto", "frequency"), 0)
+    for seed in range(4):
+        rng, rows = np.random.default_rng(seed), 1200
+        ts = pa.array(np.arange(rows) * 1_000_000, pa.timestamp("us"))
+        tables = {}
+        for stream, often in enumerate((0.5, 0.5, 0.1)):
+            regular, once = rng.integers(0, 40, rows), rng.integers(1000, 9000, rows)
+            keys = np.where(rng.random(rows) < often, regular, once + 10_000 * (1 + stream))
+            tables["abc"[stream]] = pa.table({"ts": ts, "k": keys})
+        for shed in found:
+            query = wr.Query(streams, on, memory="30 rows", shed=shed, evaluate="every 10 rows")
+            found[shed] += wr.Operator(query).process(tables).num_rows
+    assert found["auto"] >= found["frequency"], found

@@ -12,9 +12,9 @@ import pytest
 
 import windrow as wr
 from windrow.errors import QueryError
-from windrow.kernels.chance import enlist, identify, uniforms
-from windrow.model.policy import Policy
-from windrow.model.samples import Cluster, PpsCluster, Sample, Uniform
+from windrow.kernels.row_sampling import identify, init_row_sampling, uniforms
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.sampling import Cluster, PpsCluster, Sample, Uniform
 
 SECOND = 1_000_000
 WITHIN = "15 seconds"
@@ -76,7 +76,7 @@ THREE = [Cluster(), Cluster(p=1.0), PpsCluster()]
 @pytest.mark.parametrize(
     ("aliases", "policy"), [*(("ab", p) for p in TWO), *(("abc", p) for p in THREE)], ids=str
 )
-def test_weighted_sums_are_unbiased(aliases: str, policy: Policy, evaluate: str | None) -> None:
+def test_weighted_sums_are_unbiased(aliases: str, policy: MemoryPolicy, evaluate: str | None) -> None:
     """Rows are drawn each for itself, so copies of a small join side by side are as many runs of it."""
     rows, keys = (32, 8) if aliases == "ab" else (24, 3)
     data = {alias: rows_of(5 + k, rows, keys, COPIES) for k, alias in enumerate(aliases)}
@@ -85,8 +85,8 @@ def test_weighted_sums_are_unbiased(aliases: str, policy: Policy, evaluate: str 
     limited = query(aliases, memory=f"{8 * COPIES} rows", shed=policy, evaluate=evaluate)
     operator = wr.Operator(limited)
     results = operator.process(data)
-    assert operator.measure().window_rows <= 8 * COPIES
-    assert operator.measure().rows_shed > 0
+    assert operator.metrics().window_rows <= 8 * COPIES
+    assert operator.metrics().rows_evicted > 0
     assert results.num_rows < 0.8 * exact.num_rows
     runs = sums(results, results["weight"].to_numpy(), COPIES)
     error = runs.std(axis=1, ddof=1) / np.sqrt(COPIES)
@@ -143,7 +143,7 @@ def test_the_paper_loses_what_a_row_brings_beyond_what_is_expected_of_it() -> No
     ],
     ids=str,
 )
-def test_the_quantum_does_not_change_the_sample(aliases: str, policy: Policy) -> None:
+def test_the_quantum_does_not_change_the_sample(aliases: str, policy: MemoryPolicy) -> None:
     if policy.name == "uniform" and aliases == "abc":
         return
     if isinstance(policy, PpsCluster):
@@ -167,7 +167,7 @@ def test_a_row_outside_the_sample_is_not_used_in_its_own_quantum() -> None:
     data = {alias: rows_of(k, 200, 4) for k, alias in enumerate("ab")}
     operator = wr.Operator(query("ab", memory="1000 rows", shed=Cluster(p=0.1), evaluate="every 5 minutes"))
     results = operator.process(data)
-    assert operator.measure().evaluations == 1
+    assert operator.metrics().sub_batches == 1
     stored = np.where(
         column(results, "a", "ts") <= column(results, "b", "ts"),
         column(results, "a", "ts"),
@@ -199,7 +199,7 @@ def test_rows_that_come_late_count_by_arrival() -> None:
 
 
 @pytest.mark.parametrize("policy", [Cluster(), PpsCluster(), Uniform(), Uniform(model="age")], ids=str)
-def test_an_ample_limit_gives_everything_for_certain(policy: Policy) -> None:
+def test_an_ample_limit_gives_everything_for_certain(policy: MemoryPolicy) -> None:
     data = {alias: rows_of(k, 100, 8) for k, alias in enumerate("ab")}
     exact = wr.Operator(query("ab")).process(data)
     operator = wr.Operator(query("ab", memory="10000 rows", shed=policy))
@@ -207,12 +207,17 @@ def test_an_ample_limit_gives_everything_for_certain(policy: Policy) -> None:
     assert results.num_rows == exact.num_rows
     assert (results["weight"].to_numpy() == 1.0).all()
     assert (results["cluster"].to_numpy() == -1).all()
-    quality = operator.measure().quality
-    assert (quality.recall, quality.low, quality.high, quality.sampling) == (1.0, 1.0, 1.0, 1.0)
+    quality = operator.metrics().quality
+    assert (quality.recall, quality.recall_low, quality.recall_high, quality.sampling_fraction) == (
+        1.0,
+        1.0,
+        1.0,
+        1.0,
+    )
 
 
 @pytest.mark.parametrize("policy", [Cluster(), PpsCluster(), Uniform()], ids=str)
-def test_the_sampled_part_follows_the_rates(policy: Policy) -> None:
+def test_the_sampled_part_follows_the_rates(policy: MemoryPolicy) -> None:
     operator = wr.Operator(query("ab", memory="400 rows", shed=policy))
     parts, held = [], []
     for at, rows in enumerate((400, 400, 1600, 1600, 400, 400)):
@@ -222,9 +227,9 @@ def test_the_sampled_part_follows_the_rates(policy: Policy) -> None:
             ts = table["ts"].to_numpy().astype("datetime64[us]") + np.timedelta64(60 * at, "s")
             data[alias] = table.set_column(0, "ts", pa.array(ts))
         operator.process(data)
-        measured = operator.measure()
+        measured = operator.metrics()
         assert measured.window_rows <= 400
-        parts.append(measured.quality.sampling)
+        parts.append(measured.quality.sampling_fraction)
         held.append(measured.window_rows)
     assert parts[1] > 0.9 or policy.name == "uniform"
     assert parts[3] < 0.8 * parts[1]
@@ -241,7 +246,7 @@ def test_the_recall_and_its_interval() -> None:
         limited = query("ab", memory="40 rows", shed="cluster", seed=seed, evaluate="every 40 rows")
         operator = wr.Operator(limited)
         recall = operator.process(data).num_rows / exact
-        measured = operator.measure()
+        measured = operator.metrics()
         inside += measured.recall_low <= recall <= measured.recall_high
     assert inside >= 90
 
@@ -288,7 +293,7 @@ def test_weights_and_clusters_are_what_an_estimate_needs() -> None:
             lambda: query("abc", memory="100 rows", shed="uniform"),
             "two streams, got 3: a, b, c; use 'cluster'",
         ),
-        (lambda: query("ab", shed="cluster"), "give memory="),
+        (lambda: query("ab", shed="cluster"), "set memory="),
     ],
 )
 def test_wrong_settings_are_refused(wrong: Callable[[], object], told: str) -> None:
@@ -304,7 +309,7 @@ def test_wrong_settings_are_refused(wrong: Callable[[], object], told: str) -> N
         (Uniform(model="age", curves={"c": (1.0,)}), "unknown stream 'c'"),
     ],
 )
-def test_settings_that_do_not_fit_the_streams_are_refused(shed: Policy, told: str) -> None:
+def test_settings_that_do_not_fit_the_streams_are_refused(shed: MemoryPolicy, told: str) -> None:
     with pytest.raises(QueryError, match=told):
         wr.Operator(query("ab", memory="10 rows", shed=shed), {a: rows_of(0, 1, 1).schema for a in "ab"})
 
@@ -344,9 +349,9 @@ def test_chances_are_even_and_independent() -> None:
 def test_skips_are_geometric() -> None:
     who = identify(3, np.arange(40_000.0), np.zeros(40_000, np.int64), np.zeros(40_000, np.int64))
     notes = np.zeros((5, len(who)))
-    enlist(who, np.full(len(who), 100.0), 0.0, 1.0, 0.0, (-3, -1), *notes)
+    init_row_sampling(who, np.full(len(who), 100.0), 0.0, 1.0, 0.0, (-3, -1), *notes)
     assert (notes[0] == 1).all()
-    enlist(who, np.full(len(who), 100.0), 0.0, 0.2, 0.0, (-3, -1), *notes)
+    init_row_sampling(who, np.full(len(who), 100.0), 0.0, 0.2, 0.0, (-3, -1), *notes)
     drawn = notes[0]
     assert drawn.min() == 1
     for k in range(1, 8):

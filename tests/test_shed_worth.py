@@ -13,7 +13,7 @@ import pytest
 import windrow as wr
 from valued import IJOIN, SECOND, by, feeds, query, ranking, timed, view
 from windrow.errors import QueryError
-from windrow.model.importance import Greedy, Importance, Lookup, by_to_plain, check_by
+from windrow.model.policies.importance import Greedy, Importance, Lookup, by_to_plain, check_by
 
 
 @pytest.mark.parametrize(
@@ -34,13 +34,13 @@ def test_importance_of_results(shed: type[Any], combine: str, worth: Callable[[f
     found = operator.process(feeds("abc", 150))
     assert found.num_rows
     total = sum(worth(row["a"]["imp"], 2 * row["b"]["imp"]) for row in found.to_pylist())
-    assert operator.measure().quality.importance == pytest.approx(total)
+    assert operator.metrics().quality.importance == pytest.approx(total)
 
 
 def test_all_equally_important() -> None:
     operator = wr.Operator(query("ab", 20, Importance()))
     found = operator.process(feeds("ab", 200))
-    quality = operator.measure().quality
+    quality = operator.metrics().quality
     assert quality.importance == found.num_rows
     assert quality.importance_recall == quality.recall < 1
 
@@ -53,13 +53,13 @@ def test_the_recall_of_importance_is_known() -> None:
     for batch in tables:
         limited.process(batch)
         true += sum(min(row["a"]["imp"], row["b"]["imp"]) for row in exact.process(batch).to_pylist())
-    quality = limited.measure().quality
+    quality = limited.metrics().quality
     assert quality.importance is not None and quality.importance_recall is not None
     share = quality.importance / true
     assert share < 0.7
     assert quality.importance_recall == pytest.approx(share, rel=0.15)
-    assert quality.importance_low is not None and quality.importance_high is not None
-    assert quality.importance_low < quality.importance_recall < quality.importance_high
+    assert quality.importance_recall_low is not None and quality.importance_recall_high is not None
+    assert quality.importance_recall_low < quality.importance_recall < quality.importance_recall_high
     assert quality.importance_recall > quality.recall
 
 
@@ -70,15 +70,15 @@ def test_lookup_and_expression_agree() -> None:
     given = dict.fromkeys("ab", table), {a: text.format(a) for a in "ab"}
     first, second = (wr.Operator(query("ab", 12, replace(IJOIN, by=b), evaluate="eager")) for b in given)
     assert first.process(tables).equals(second.process(tables))
-    assert first.measure().quality.importance == second.measure().quality.importance
+    assert first.metrics().quality.importance == second.metrics().quality.importance
 
 
 def test_null_and_nan_count_as_unimportant() -> None:
     operator = wr.Operator(query("ab", 100, Greedy(by="a.imp", monitor=0.0)))
     a = {"ts": [0, 1, 2, 3], "k": [1, 1, 1, 1], "imp": pa.array([None, math.nan, 3.0, 0.0])}
     operator.process({"a": timed(a), "b": timed({"ts": [4], "k": [1], "imp": [1.0]})})
-    quality = operator.measure().quality
-    assert (quality.importance, quality.importance_missing) == (3.0, 2)
+    quality = operator.metrics().quality
+    assert (quality.importance, quality.rows_null_importance) == (3.0, 2)
 
 
 @pytest.mark.parametrize("value", [-5.0, math.inf, -math.inf, 1e300])
@@ -93,8 +93,8 @@ def test_what_is_no_importance_is_taken_for_none_and_counted(shed, value: float,
         operator.control({"at": 1, "importance": by})
     rows = timed({"ts": [1, 2, 3, 4], "k": [1] * 4, "imp": [2.0, value, 3.0, 1.5]})
     operator.process({"a": rows, "b": rows})
-    assert operator.measure().quality.importance_missing == 1
-    assert operator.measure().window_rows <= 4
+    assert operator.metrics().quality.rows_null_importance == 1
+    assert operator.metrics().window_rows <= 4
 
 
 def test_an_importance_that_fails_on_a_row_is_none_of_its_quantum() -> None:
@@ -109,7 +109,7 @@ def test_an_importance_that_fails_on_a_row_is_none_of_its_quantum() -> None:
     for start, value in ((0, 1.0), (4, 9.0), (8, 1.0)):
         rows = timed({"ts": [start, start + 1], "k": [1, 1], "imp": [value, 1.0]})
         operator.process({"a": rows, "b": rows})
-    assert 0 < operator.measure().quality.importance_missing <= 4
+    assert 0 < operator.metrics().quality.rows_null_importance <= 4
 
 
 @pytest.mark.parametrize("shed", [Greedy, Importance, wr.Auto])
@@ -211,11 +211,11 @@ def test_a_new_function_holds_from_its_time_on() -> None:
     operator = wr.Operator(query("ab", 100, Greedy(by="a.imp", monitor=0.0), evaluate="eager"))
     first = timed({"ts": [0, 1], "k": [1, 2], "imp": [3.0, 4.0]})
     operator.process({"a": first, "b": first.slice(0, 0)})
-    ranking(operator).change(5 * SECOND, {"a": "10 * a.imp", "b": Lookup("k", {1: 7.0})})
+    ranking(operator).change_importance(5 * SECOND, {"a": "10 * a.imp", "b": Lookup("k", {1: 7.0})})
     operator.process({"a": first.slice(0, 0), "b": timed({"ts": [4, 5], "k": [1, 1], "imp": [0.0, 0.0]})})
     assert ranking(operator).total == 3.0 + min(30.0, 7.0)
-    assert view(operator, 0).notes["importance"].tolist() == [30.0, 40.0]
-    assert view(operator, 1).notes["importance"].tolist() == [7.0, 7.0]
+    assert view(operator, 0).row_state["importance"].tolist() == [30.0, 40.0]
+    assert view(operator, 1).row_state["importance"].tolist() == [7.0, 7.0]
 
 
 def test_of_several_functions_the_newest_holds_that_is_due() -> None:
@@ -223,19 +223,19 @@ def test_of_several_functions_the_newest_holds_that_is_due() -> None:
     rows = timed({"ts": [0], "k": [1], "imp": [1.0]})
     operator.process({"a": rows, "b": rows.slice(0, 0)})
     for at, factor in ((6, 300), (2, 100), (3, 200), (3, 250)):
-        ranking(operator).change(at * SECOND, f"{factor} * a.imp")
+        ranking(operator).change_importance(at * SECOND, f"{factor} * a.imp")
     seen = []
     for time in (1, 2, 4, 7):
         operator = wr.Operator.restore(operator.query, operator.snapshot())
         operator.process({"a": rows.slice(0, 0), "b": timed({"ts": [time], "k": [9], "imp": [0.0]})})
-        seen.append(view(operator, 0).notes["importance"].tolist())
+        seen.append(view(operator, 0).row_state["importance"].tolist())
     assert seen == [[1.0], [100.0], [250.0], [300.0]]
 
 
 def test_a_wrong_new_function_changes_nothing() -> None:
     operator = wr.Operator(query("ab", 10, Importance(by="a.imp")), dict.fromkeys("ab", SCHEMA))
     with pytest.raises(QueryError, match="shed importance: by: stream 'a': unknown column 'imq'"):
-        ranking(operator).change(0, "a.imq")
+        ranking(operator).change_importance(0, "a.imq")
     operator.process(
         {
             alias: table.append_column("text", pa.nulls(50, pa.string()))
@@ -260,8 +260,8 @@ def test_a_restored_operator_goes_on_the_same(recompute: str) -> None:
         tables = feeds("ab", 60, seed=number, start=60 * number)
         parts = wr.Operator.restore(described, parts.snapshot())
         assert parts.process(tables).equals(whole.process(tables))
-        assert parts.measure().quality == whole.measure().quality
+        assert parts.metrics().quality == whole.metrics().quality
         if number == 3:
             for operator in (whole, parts):
-                ranking(operator).change(400 * SECOND, {"b": "b.imp"})
-    assert whole.measure().rows_shed
+                ranking(operator).change_importance(400 * SECOND, {"b": "b.imp"})
+    assert whole.metrics().rows_evicted

@@ -53,8 +53,8 @@ def test_counters_and_windows_survive() -> None:
     op.process({"a": table(5, 6)})  # late
     again = wr.Operator.restore(query(), op.snapshot())
     for name in ("rows_in", "rows_late", "rows_null_time", "rows_filtered", "results", "window_rows"):
-        assert getattr(again.measure(), name) == getattr(op.measure(), name), name
-    assert again.measure().rows_late == 1
+        assert getattr(again.metrics(), name) == getattr(op.metrics(), name), name
+    assert again.metrics().rows_late == 1
     more = {"a": table(20, 30), "b": table(10, 30)}
     assert ids(again.process(more)) == ids(op.process(more)) != Counter()
 
@@ -83,7 +83,7 @@ def test_before_any_or_all_streams_were_seen(seen: list[str]) -> None:
     again = wr.Operator.restore(query(), op.snapshot())
     rest = {alias: table(0, 3) for alias in "ab" if alias not in seen} or {"a": table(3, 4)}
     assert ids(again.process(rest)) == ids(op.process(rest))
-    assert again.measure().rows_in == op.measure().rows_in
+    assert again.metrics().rows_in == op.metrics().rows_in
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,9 @@ import windrow as wr
 from spark_tools import START, Stream, in_process, rows, run, spark, written
 from windrow.spark.join import join
 from windrow.spark.metrics import metrics
-from windrow.spark.share import share
+from windrow.spark.shared_join import share
+
+pytestmark = pytest.mark.usefixtures("uncompiled")
 
 SECOND = 1_000_000
 FAR = START + 80 * 365 * 86_400 * SECOND
@@ -80,10 +82,10 @@ def test_poison_leaves_a_query_running(streams):
             stream.put(call[alias])
     limited = {"memory": "90 rows", "shed": wr.Importance(by="a.x"), "control": control.read()}
     told = metrics(run(joined(path, given, **limited), path))
-    reasons = {r for m in told for r in m.rejected}
+    reasons = {r for m in told for r in m.control_errors}
     # Two of them are no messages of this kind of join, and for one reason.
     assert len(reasons) == len(POISON) - 1 and all(len(r) < 400 for r in reasons), reasons
-    assert sum(m.importance_missing for m in told) > 0, "a negative importance counts, and stops nothing"
+    assert sum(m.rows_null_importance for m in told) > 0, "a negative importance counts, and stops nothing"
     assert [m.batch for m in told] == list(range(FILES)) and told[-1].results > 0
     assert not written(path) - in_process(query(), *calls())
 
@@ -99,7 +101,7 @@ def test_poison_and_a_name_taken_again_leave_shared_queries_running(streams):
     frames = {alias: s.read() for alias, s in given.items()}
     out = share(queries, frames, partitions=3, state=str(path / "state"), control=control.read())
     told = metrics(run(out, path, ["query", "a.id as a", "b.id as b"]))
-    assert not any("already" in r for m in told for r in m.rejected)
+    assert not any("already" in r for m in told for r in m.control_errors)
     found: dict[str, Counter] = {"x": Counter(), "y": Counter()}
     for (name, *pair), count in written(path).items():
         found[name][tuple(pair)] += count

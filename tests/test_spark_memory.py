@@ -11,10 +11,12 @@ import pytest
 
 import windrow as wr
 from spark_tools import START, Stream, failing, frame, in_process, rows, run, spark, written
-from windrow.shed.recall import recall_interval
+from windrow.estimation.recall import recall_interval
 from windrow.spark.join import join
 from windrow.spark.metrics import metrics
-from windrow.state.layout import Scope
+from windrow.state.paths import JoinId
+
+pytestmark = pytest.mark.usefixtures("uncompiled")
 
 FILES, SIZE, LIMIT = 6, 900, 180
 ON = "a.k = b.k"
@@ -56,13 +58,13 @@ def test_a_limit_holds_for_the_whole_join_and_over_a_restart(two):
     assert found < true
     assert [m.batch for m in told] == list(range(FILES))
     assert all(0 < m.window_rows <= LIMIT for m in told)
-    assert sum(m.rows_shed for m in told) > SIZE
+    assert sum(m.rows_evicted for m in told) > SIZE
     assert sum(m.results for m in told) == found.total()
     # By need: the parts follow what comes in, and together are no more than the limit.
     shares = [[int(p.memory_limit.split()[0]) for p in m.partitions] for m in told]
     assert all(sum(s) <= LIMIT for s in shares)
     assert shares[0] == [LIMIT // 3] * 3 != shares[-1]
-    sums = [sum(m.total(f"results_{n}") for m in told) for n in ("found", "true", "variance")]
+    sums = [sum(getattr(m, f"results_{n}") for m in told) for n in ("found", "estimated", "variance")]
     _, low, high = recall_interval(*sums, level=0.999)
     assert low <= found.total() / true.total() <= high
     assert told[-1].recall[0] < 1 and "recall 0." in str(told[-1])
@@ -105,7 +107,7 @@ def test_importance_changes_while_the_query_runs(two):
     shed = wr.Greedy(by={"a": "60 - a.k", "b": "60 - b.k"})
     ran = run(joined(path, streams, shed=shed, control=control.read()), path, ["a.k as k", "a.id as id"])
     told = metrics(ran)
-    reasons = {reason for m in told for p in m.partitions for reason in p.rejected}
+    reasons = {reason for m in told for p in m.partitions for reason in p.control_errors}
     assert any("not JSON" in r for r in reasons) and any("nothing" in r for r in reasons)
     assert all(m.partitions[0].importance is not None for m in told)
     found = spark().read.parquet(str(path / "out")).toArrow().to_pydict()
@@ -124,13 +126,13 @@ def test_a_negative_importance_is_none_and_the_query_goes_on(two):
     streams["a"].put(*files(1)[:2])
     streams["b"].put(*files(2)[:2])
     told = metrics(run(joined(path, streams, shed=wr.Greedy(by={"a": worth})), path))
-    assert [m.importance_missing > 0 for m in told] == [False, True]
+    assert [m.rows_null_importance > 0 for m in told] == [False, True]
     assert told[1].rows_in == 2 * SIZE
     assert written(path) < exact(2)
 
 
 def test_joins_share_a_pool_and_follow_their_streams(tmp_path):
-    pool = wr.Pool("600 rows", str(tmp_path / "pool"))
+    pool = wr.MemoryPool("600 rows", str(tmp_path / "pool"))
     shares = {}
     for name, keys in (("first", 6), ("second", 200)):
         path = tmp_path / name
@@ -155,35 +157,35 @@ def test_joins_share_a_pool_and_follow_their_streams(tmp_path):
 
 def test_a_pool_is_divided_by_forecasts(tmp_path):
     now = [1000.0]
-    pool = wr.Pool("300 rows", str(tmp_path), clock=lambda: now[0])
-    one, two = Scope("q", "one"), Scope("q", "two")
-    assert pool.part(one).size == 300
+    pool = wr.MemoryPool("300 rows", str(tmp_path), clock=lambda: now[0])
+    one, two = JoinId("q", "one"), JoinId("q", "two")
+    assert pool.share(one).size == 300
     easy, hard = (wr.RecallCurve(np.array([0.0, size]), np.array([0.0, 1.0]), "rows") for size in (100, 300))
-    pool.say(one, easy, 1.0)
-    assert pool.part(two).size == 150
-    pool.say(two, hard, 1.0)
-    assert (pool.part(one).size, pool.part(two).size) == (75, 225)
-    pool.say(two, hard, 3.0)
-    assert pool.part(one).size == 30
+    pool.share_forecast(one, easy, 1.0)
+    assert pool.share(two).size == 150
+    pool.share_forecast(two, hard, 1.0)
+    assert (pool.share(one).size, pool.share(two).size) == (75, 225)
+    pool.share_forecast(two, hard, 3.0)
+    assert pool.share(one).size == 30
     now[0] += 700
-    pool.say(one, easy, 1.0)
-    assert pool.part(one).size == 300, "the other has ended"
+    pool.share_forecast(one, easy, 1.0)
+    assert pool.share(one).size == 300, "the other has ended"
 
 
 def test_joins_of_which_nothing_is_known_leave_the_others_less_of_a_pool(tmp_path):
     """All of them together never get more than there is, a join's first batch apart: so many as have shown
     themselves by then it knows."""
     now = [1000.0]
-    pool = wr.Pool("300 rows", str(tmp_path), clock=lambda: now[0])
-    one, two, three = (Scope("q", name) for name in ("one", "two", "three"))
-    assert [pool.part(scope).size for scope in (one, two, three)] == [300, 150, 100]
-    assert [pool.part(scope).size for scope in (one, two, three)] == [100, 100, 100]
-    pool.say(one, wr.RecallCurve(np.array([0.0, 50.0]), np.array([0.0, 1.0]), "rows"), 1.0)
-    assert [pool.part(scope).size for scope in (one, two, three)] == [100, 100, 100]
+    pool = wr.MemoryPool("300 rows", str(tmp_path), clock=lambda: now[0])
+    one, two, three = (JoinId("q", name) for name in ("one", "two", "three"))
+    assert [pool.share(scope).size for scope in (one, two, three)] == [300, 150, 100]
+    assert [pool.share(scope).size for scope in (one, two, three)] == [100, 100, 100]
+    pool.share_forecast(one, wr.RecallCurve(np.array([0.0, 50.0]), np.array([0.0, 1.0]), "rows"), 1.0)
+    assert [pool.share(scope).size for scope in (one, two, three)] == [100, 100, 100]
     for _ in range(3):  # a join that never says anything shows that it goes on
         now[0] += 400
-        assert pool.part(two).size >= 100
-    assert pool.part(two).size == 300
+        assert pool.share(two).size >= 100
+    assert pool.share(two).size == 300
 
 
 def test_what_is_wrong_is_told_before_any_data_is_read(two):

@@ -7,7 +7,7 @@ import pytest
 
 import windrow as wr
 from windrow.engine.join import Join
-from windrow.spark.partitioning import Layout, Spread, choose_layout
+from windrow.spark.partitioning import PartitionLayout, SkewedKeys, choose_layout
 
 COLUMNS = pa.schema({"ts": pa.timestamp("us"), "k": pa.int64(), "j": pa.int64(), "x": pa.float64()})
 
@@ -18,8 +18,8 @@ def layout(
     partitions: int = 8,
     within: str = "1 s",
     wanted: str | None = None,
-    spread: Spread | None = None,
-) -> Layout:
+    spread: SkewedKeys | None = None,
+) -> PartitionLayout:
     aliases = "abcd"[:streams]
     query = wr.Query({a: wr.Stream("ts", within) for a in aliases}, on, cross=True)
     join = Join(query, [COLUMNS] * streams)
@@ -44,12 +44,16 @@ def test_the_planner_cuts_by_what_costs_the_fewest_copies(on, streams, text):
 
 def test_the_reach_adds_up_along_the_bands():
     chain = layout("abs(a.x - b.x) <= 2 and abs(b.x - c.x) <= 1 and abs(c.x - d.x) <= 4", 4, wanted="range")
-    (cut,) = chain.cuts
-    assert (cut.by, [p.reach for p in cut.places], cut.width) == ("range of c.x", [3.0, 1.0, 0.0, 4.0], 16.0)
+    (cut,) = chain.dimensions
+    assert (cut.by, [p.reach for p in cut.placements], cut.width) == (
+        "range of c.x",
+        [3.0, 1.0, 0.0, 4.0],
+        16.0,
+    )
 
 
 def test_a_width_can_be_given():
-    (cut,) = layout("abs(a.x - b.x) <= 2", wanted="range(2.5)").cuts
+    (cut,) = layout("abs(a.x - b.x) <= 2", wanted="range(2.5)").dimensions
     assert cut.width == 2.5
 
 
@@ -66,7 +70,7 @@ def test_rows_counted_per_key_stay_together():
     with pytest.raises(wr.QueryError, match="nothing to partition by grid"):
         layout("a.k = b.k", within="3 rows per key", wanted="grid")
     with pytest.raises(wr.QueryError, match="must stay together"):
-        layout("a.k = b.k", within="3 rows per key", spread=Spread((1,), 2))
+        layout("a.k = b.k", within="3 rows per key", spread=SkewedKeys((1,), 2))
 
 
 def test_bad_wishes_are_refused():
@@ -75,6 +79,6 @@ def test_bad_wishes_are_refused():
     with pytest.raises(wr.QueryError, match="nothing to partition by range"):
         layout("a.k = b.k", wanted="range")
     with pytest.raises(wr.QueryError, match="9 ways are more than the 8"):
-        layout("a.k = b.k", spread=Spread((1,), 9))
+        layout("a.k = b.k", spread=SkewedKeys((1,), 9))
     with pytest.raises(wr.QueryError, match="ways must be"):
-        Spread.parse({"key": [1], "ways": 1})
+        SkewedKeys.parse({"key": [1], "ways": 1})

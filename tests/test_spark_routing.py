@@ -17,8 +17,10 @@ import windrow as wr
 from flows import SCHEMA, VALUES
 from oracle import ids
 from spark_tools import spark
-from windrow.spark.join import Prepared, prepare
+from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.routing import Router, described
+
+pytestmark = pytest.mark.usefixtures("uncompiled")
 
 EXTRA = {
     "c": "collate(s, 'UTF8_LCASE')",
@@ -103,12 +105,17 @@ def frame(alias: str) -> DataFrame:
     return plain.selectExpr("*", *more).cache()
 
 
-def prepared(on: str, aliases: str = "ab", partitions: int = 8, **options) -> Prepared:
+@cache
+def arrow(alias: str) -> pa.Table:
+    return frame(alias).toArrow()
+
+
+def prepared(on: str, aliases: str = "ab", partitions: int = 8, **options) -> PreparedJoin:
     query = wr.Query({a: wr.Stream("ts", "1 s") for a in aliases}, on, cross=True)
     return prepare({a: frame(a) for a in aliases}, query, partitions, **options)
 
 
-def routes(cases: list[Prepared]) -> Counter[tuple[int, int, int, int]]:
+def routes(cases: list[PreparedJoin]) -> Counter[tuple[int, int, int, int]]:
     """How often each row of each stream of each case goes to a partition, found in one job."""
     parts = []
     for number, case in enumerate(cases):
@@ -122,13 +129,13 @@ def routes(cases: list[Prepared]) -> Counter[tuple[int, int, int, int]]:
     return Counter(tuple(row) for row in reduce(DataFrame.union, parts).collect())
 
 
-def answer(case: Prepared) -> Counter[tuple]:
+def answer(case: PreparedJoin) -> Counter[tuple]:
     op = wr.Operator(case.query, dict(zip(case.query.aliases, [f.arrow for f in case.frames], strict=True)))
-    given = {f.alias: f.data.toArrow().cast(f.arrow) for f in case.frames}
-    return ids(op.process(given))
+    return ids(op.process({f.alias: arrow(f.alias).cast(f.arrow) for f in case.frames}))
 
 
-def check(cases: list[Prepared]) -> None:
+def check(cases: list[PreparedJoin]) -> Counter[tuple[int, int, int, int]]:
+    """Every result's rows meet once. Returns where they went."""
     went = routes(cases)
     assert set(went.values()) == {1}, "a row goes to a partition twice"
     to: dict[tuple[int, int, int], set[int]] = {}
@@ -140,11 +147,12 @@ def check(cases: list[Prepared]) -> None:
         for result in results:
             meet = set.intersection(*(to[number, stream, row] for stream, row in enumerate(result)))
             assert len(meet) == 1, f"{case}\n{result} meet in {meet}"
+    return went
 
 
 def test_equal_keys_meet():
     cases = [prepared(on) for on in KEYS]
-    assert all(case.layout.cuts[0].kind == "key" for case in cases)
+    assert all(case.layout.dimensions[0].kind == "key" for case in cases)
     check(cases)
 
 
@@ -164,7 +172,7 @@ def test_a_word_may_be_a_key_in_one_dimension_and_a_number_in_another():
     """Spark hashes the one natively and Windrow computes the other; each is the same for all streams."""
     on = "a.i = b.i and abs(b.f - (c.i + 1)) <= 1 and abs(a.i - (b.j + 1)) <= 8"
     case = prepared(on, "abc", 8)
-    assert {cut.kind for cut in case.layout.cuts} == {"key", "range"}, str(case)
+    assert {cut.kind for cut in case.layout.dimensions} == {"key", "range"}, str(case)
     check([case])
 
 
@@ -191,15 +199,10 @@ SPREAD = {
 
 def test_spread_values_are_known_on_every_side():
     cases = [prepared(on, spread={"key": values, "ways": 4}) for on, values in SPREAD.items()]
-    check(cases)
-    went = routes(cases)
+    copies = Counter((number, stream, row) for number, stream, row, _ in check(cases))
     for number, case in enumerate(cases):
-        spread = {s for n, s, row, _ in went if n == number and _copies(went, n, s, row) > 1}
+        spread = {s for (n, s, _), count in copies.items() if n == number and count > 1}
         assert spread == {0, 1}, str(case)
-
-
-def _copies(went: Counter[tuple[int, int, int, int]], number: int, stream: int, row: int) -> int:
-    return sum((number, stream, row, p) in went for p in range(8))
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from typer.testing import CliRunner
 
 import windrow as wr
 from spark_tools import START, Stream, failing, frame, in_process, rows, run, spark
+from windrow.cli.queries import app
 from windrow.spark.metrics import metrics
-from windrow.spark.share import prepare_shared, share
-from windrow.state.queries_cli import app
+from windrow.spark.shared_join import prepare_shared, share
+
+pytestmark = pytest.mark.usefixtures("uncompiled")
 
 ON = "a.k = b.k"
 FILES = 4
@@ -93,7 +95,7 @@ def test_each_query_gets_what_it_gets_alone_and_goes_on_from_its_checkpoint(two)
     assert set(first[0].queries) == {"fast", "middle", "slow"}
     for m in first:
         for q in m.queries.values():
-            assert q.results >= 0 and q.backlog == 0
+            assert q.results >= 0 and q.backlog_rows == 0
             assert q.response_max is None or q.response_mean <= q.response_max
     assert first[-1].queries["slow"].results > first[-1].queries["fast"].results > 0
 
@@ -144,7 +146,7 @@ def test_queries_come_and_go_by_control_documents(two):
         '{"add": ',
     )
     ran = run(shared(a, b, path, control=control.read()), path, COLUMNS)
-    reasons = {r for m in metrics(ran) for r in m.rejected}
+    reasons = {r for m in metrics(ran) for r in m.control_errors}
     for words in (
         "there is a query 'fast' already",
         "nothing",
@@ -183,7 +185,7 @@ def test_a_deadline_carries_large_windows_over_and_loses_nothing(two):
     b.put(*files(2)[:3])
     ran = run(shared(a, b, path, deadline="1 us", **options), path, COLUMNS)
     told = metrics(ran)
-    assert max(m.queries["slow"].backlog for m in told) > 0
+    assert max(m.queries["slow"].backlog_rows for m in told) > 0
     between = by_query(path)
     assert between["slow"] < alone(queries["slow"], 3)
     a.put(*files(1)[3:])
@@ -192,7 +194,7 @@ def test_a_deadline_carries_large_windows_over_and_loses_nothing(two):
     found = by_query(path)
     for name, q in queries.items():
         assert found[name] == alone(q)
-    assert all(q.backlog == 0 for q in metrics(ran)[-1].queries.values())
+    assert all(q.backlog_rows == 0 for q in metrics(ran)[-1].queries.values())
 
 
 def test_a_heartbeat_serves_what_was_carried_over_while_the_streams_pause(two):
@@ -208,10 +210,10 @@ def test_a_heartbeat_serves_what_was_carried_over_while_the_streams_pause(two):
         while time.monotonic() < end:
             told = metrics(running)
             came = sum(m.rows_in for m in told)
-            if came == 6 * 80 and not any(q.backlog for q in told[-1].queries.values()):
+            if came == 6 * 80 and not any(q.backlog_rows for q in told[-1].queries.values()):
                 break
             time.sleep(0.2)
-        assert any(q.backlog for m in told for q in m.queries.values()), "nothing was carried over"
+        assert any(q.backlog_rows for m in told for q in m.queries.values()), "nothing was carried over"
         assert told[-1].rows_in == 0, "only heartbeats came at last"
     finally:
         running.stop()
@@ -258,7 +260,7 @@ def test_the_command_line_adds_removes_and_lists(two):
     control = spark().readStream.text(str(directory)).withColumnRenamed("value", "document")
     queries = {n: QUERIES[n] for n in ("fast", "slow")}
     ran = run(shared(a, b, path, queries, control=control), path, COLUMNS)
-    assert not [r for m in metrics(ran) for r in m.rejected]
+    assert not [r for m in metrics(ran) for r in m.control_errors]
     listed = json.loads(cli.invoke(app, ["list", str(path / "state"), "--json"]).stdout)
     assert {q["name"] for q in listed} == {"fast", "more"}
     found = by_query(path)

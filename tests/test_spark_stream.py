@@ -52,7 +52,7 @@ def test_micro_batches_give_what_one_operator_gives(two, on):
     for call in calls:
         op.process(call)
     assert sum(m.rows_in for m in told) == 480
-    assert sum(m.rows_late for m in told) == op.measure().rows_late > 0
+    assert sum(m.rows_late for m in told) == op.metrics().rows_late > 0
 
 
 def test_it_goes_on_from_its_checkpoint(two):
@@ -70,9 +70,9 @@ def test_it_goes_on_from_its_checkpoint(two):
     (batch,) = metrics(ran)[-1:]
     assert "rows in" in str(batch)
     assert batch.batch == 3
-    assert {s: v.newest for s, v in batch.partitions[0].streams.items()}.keys() == {"a", "b"}
+    assert {s: v.max_event_time for s, v in batch.partitions[0].streams.items()}.keys() == {"a", "b"}
     assert all(
-        p.seconds_process > 0 and p.memory_bytes > 0 and 0 < p.hot_share <= 1 for p in batch.partitions
+        p.seconds_process > 0 and p.memory_bytes > 0 and 0 < p.hot_key_share <= 1 for p in batch.partitions
     )
 
 

@@ -6,8 +6,8 @@ import pytest
 
 import windrow as wr
 from spark_tools import failing
-from windrow.statements.names import Known
-from windrow.statements.read import parse_script, read_script
+from windrow.sql_frontend.parser import parse_script, read_script
+from windrow.sql_frontend.scope import StreamInfo
 
 # The text, the words the carets stand under, and a part of what is said.
 WRONG = [
@@ -115,7 +115,7 @@ def test_several_lines():
 
 
 def test_unknown_names_get_the_nearest():
-    known = {"bids": Known(("price", "at"), "at"), "asks": Known(("price", "at"), "at")}
+    known = {"bids": StreamInfo(("price", "at"), "at"), "asks": StreamInfo(("price", "at"), "at")}
     text = "SELECT b.prize FROM {} b, asks a WHERE a.price = b.price WINDOW 1 s"
     assert "Did you mean 'price'? Available: at, price" in failing(
         lambda: read_script(text.format("bids"), known=known)

@@ -7,10 +7,10 @@ import sqlglot
 
 import windrow as wr
 from windrow.model.units import SECOND
-from windrow.statements.dialect import Windrow
-from windrow.statements.names import Known
-from windrow.statements.read import parse_script, read_script
-from windrow.statements.statement import Aggregate, Grouping
+from windrow.sql_frontend.grammar import WindrowDialect
+from windrow.sql_frontend.parser import parse_script, read_script
+from windrow.sql_frontend.scope import StreamInfo
+from windrow.sql_frontend.statement import Aggregate, Grouping
 
 GOLDEN = {
     "the Memory paper's first example": (
@@ -108,9 +108,9 @@ def test_texts_and_their_statements(name):
 
 @pytest.mark.parametrize("name", GOLDEN)
 def test_what_is_printed_reads_as_the_same(name):
-    (tree,) = [tree for tree in sqlglot.parse(GOLDEN[name][0], dialect=Windrow) if tree]
-    printed = tree.sql(dialect=Windrow)
-    assert sqlglot.parse_one(printed, dialect=Windrow) == tree
+    (tree,) = [tree for tree in sqlglot.parse(GOLDEN[name][0], dialect=WindrowDialect) if tree]
+    printed = tree.sql(dialect=WindrowDialect)
+    assert sqlglot.parse_one(printed, dialect=WindrowDialect) == tree
     assert one(printed) == one(GOLDEN[name][0])
 
 
@@ -149,7 +149,7 @@ def test_having_is_over_the_group():
 
 
 def test_names_are_found_by_the_columns_known():
-    known = {"left": Known(("Id", "k", "at"), "at"), "right": Known(("k", "v", "when"), "when")}
+    known = {"left": StreamInfo(("Id", "k", "at"), "at"), "right": StreamInfo(("k", "v", "when"), "when")}
     statement = one("SELECT id, V FROM Left a, RIGHT b WHERE a.K = b.k AND v > 3 WINDOW 1 s", known=known)
     assert statement.query.on == "a.k = b.k AND b.v > 3"
     assert [o.sql for o in statement.outputs] == ["a.Id", "b.v"]

@@ -28,7 +28,7 @@ from stored import (
 from windrow.engine.state import State
 from windrow.state import StateStore
 from windrow.state.inspect import verify
-from windrow.state.local import ASIDE
+from windrow.state.local_storage import ASIDE
 
 LATER = 10_000
 

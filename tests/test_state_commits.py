@@ -12,10 +12,10 @@ import stored
 import windrow as wr
 from stored import log, store
 from windrow.engine.state import State, capture, fingerprint
-from windrow.state import CommitLog, Run, Version
+from windrow.state import CommitLog, QueryRun, Version
 from windrow.state.commit_markers import CommitMarker, CommitMarkers
-from windrow.state.filesystem import ArrowRoot, open_root
 from windrow.state.inspect import show, verify
+from windrow.state.storage import ArrowStorage, open_storage
 
 NOTHING = capture(wr.Operator(stored.QUERY, stored.schemas()))
 PARTITIONS = 3
@@ -27,12 +27,12 @@ LOCAL, OBJECTS = "local directory", "object store"
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> object:
     if request.param == LOCAL:
         return str(tmp_path / "states")
-    return ArrowRoot("mock://bucket/states", fs._MockFileSystem(), "bucket/states")
+    return ArrowStorage("mock://bucket/states", fs._MockFileSystem(), "bucket/states")
 
 
 def begun(root: object) -> CommitLog:
     shared = log(root, PARTITIONS)
-    shared.pin(fingerprint(stored.QUERY), stored.schemas(), first=True)
+    shared.check_metadata(fingerprint(stored.QUERY), stored.schemas(), first=True)
     return shared
 
 
@@ -41,7 +41,7 @@ def task(
 ) -> None:
     """What a task does to the state, as `windrow.spark.task` does it."""
     start = shared.begin(run, batch)
-    held = store(shared.root, partition, PARTITIONS)
+    held = store(shared.storage, partition, PARTITIONS)
     if start.base is not None:
         held.load(held.manifest(start.base))
     held.commit(start.version, state, (time or batch, None))
@@ -55,9 +55,9 @@ def run_batch(shared: CommitLog, batch: int, run: str = FIRST, time: int = 0) ->
 
 def lose(shared: CommitLog, *beginnings: str) -> None:
     directory = f"{shared.directory}/commits"
-    for name in shared.root.names(directory):
+    for name in shared.storage.names(directory):
         if name.startswith(beginnings):
-            shared.root.delete(f"{directory}/{name}")
+            shared.storage.delete(f"{directory}/{name}")
 
 
 def test_batches_go_on_and_old_ones_go(root: object) -> None:
@@ -65,8 +65,8 @@ def test_batches_go_on_and_old_ones_go(root: object) -> None:
     for batch in range(20):
         run_batch(shared, batch)
     assert {m.version.batch for m in shared.read_markers().committed} == {16, 17, 18, 19}
-    assert not verify(shared.root).damage
-    assert [p.partition for p in show(shared.root)[0].stored] == [0, 1, 2]
+    assert not verify(shared.storage).damage
+    assert [p.partition for p in show(shared.storage)[0].stored] == [0, 1, 2]
 
 
 def test_a_task_that_never_ran_is_noticed(root: object) -> None:
@@ -107,9 +107,9 @@ def test_verify_reports_a_batch_that_was_not_run_to_its_end(root: object) -> Non
     run_batch(shared, 0)
     for partition in (0, 2):
         task(shared, 1, partition)
-    assert not verify(shared.root).damage, "batch 1 may be under way"
-    store(shared.root, 0, PARTITIONS).commit(Version(2, FIRST), NOTHING, (2, None))
-    (damage,) = verify(shared.root).damage
+    assert not verify(shared.storage).damage, "batch 1 may be under way"
+    store(shared.storage, 0, PARTITIONS).commit(Version(2, FIRST), NOTHING, (2, None))
+    (damage,) = verify(shared.storage).damage
     assert damage.path.endswith("query/join/commits")
     assert damage.how == "batch 1: commit markers are missing for 1 of 3 partitions"
 
@@ -130,8 +130,8 @@ def test_a_query_set_back_does_not_see_what_it_undid(root: object, back: int) ->
     for batch in range(first, 9):
         run_batch(again, batch, SECOND, time=50 + batch)
         assert again.begin(SECOND, batch + 1).times == [50 + batch, None]
-    assert not verify(shared.root).damage
-    assert show(shared.root)[0].stored[0].times == (58, None)
+    assert not verify(shared.storage).damage
+    assert show(shared.storage)[0].stored[0].times == (58, None)
     runs = {m.version.run for m in again.read_markers().committed}
     assert runs == {SECOND}, "what is void goes"
 
@@ -166,12 +166,12 @@ def test_a_task_left_over_from_an_earlier_run_does_no_harm(root: object) -> None
     again = log(root, PARTITIONS)
     run_batch(again, 3, SECOND, time=7)
     run_batch(again, 4, SECOND, time=8)
-    held = store(shared.root, 1, PARTITIONS)
+    held = store(shared.storage, 1, PARTITIONS)
     held.commit(zombie.version, NOTHING, (104, None))
     held.collect(zombie)
     assert again.begin(SECOND, 5).times == [8, None]
     run_batch(again, 5, SECOND, time=9)
-    assert not verify(shared.root).damage
+    assert not verify(shared.storage).damage
 
 
 def test_of_two_runs_at_once_one_is_refused(root: object) -> None:
@@ -188,8 +188,8 @@ def test_of_two_runs_at_once_one_is_refused(root: object) -> None:
 def test_of_two_runs_that_begin_together_one_is_refused(root: object, mine: str, other: str) -> None:
     shared = begun(root)
     for run in (mine, other):
-        made = Run(1, run, 0)
-        shared.root.create(f"{shared.directory}/commits/{made.name}", made.to_bytes(), "a run")
+        made = QueryRun(1, run, 0)
+        shared.storage.create(f"{shared.directory}/commits/{made.name}", made.to_bytes(), "a run")
     with pytest.raises(wr.StateError, match="another run"):
         log(root, PARTITIONS).begin(FIRST, 0)
     log(root, PARTITIONS).begin(SECOND, 0)
@@ -209,23 +209,23 @@ def test_a_damaged_record_of_a_run_is_told(root: object) -> None:
     shared = begun(root)
     run_batch(shared, 0)
     path = f"{shared.directory}/commits/run.{FIRST}"
-    shared.root.delete(path)
-    shared.root.create(path, b"torn", "a run")
+    shared.storage.delete(path)
+    shared.storage.create(path, b"torn", "a run")
     with pytest.raises(wr.StateError, match="does not describe a run"):
         log(root, PARTITIONS).begin(FIRST, 1)
-    assert any("does not describe a run" in d.how for d in verify(shared.root).damage)
+    assert any("does not describe a run" in d.how for d in verify(shared.storage).damage)
 
 
 def test_names_say_all() -> None:
     marker = CommitMarker(3, Version(17, FIRST), (5, None, -7), 40)
     assert CommitMarker.parse(marker.name) == marker
-    found = CommitMarkers([marker.name, ".aside-1", "notes.txt", f"run.{FIRST}"], [Run(1, FIRST, 0)])
+    found = CommitMarkers([marker.name, ".aside-1", "notes.txt", f"run.{FIRST}"], [QueryRun(1, FIRST, 0)])
     assert (found.committed, found.newest) == ([marker], 17)
     assert CommitMarkers([], []).newest == -1
 
 
 def test_a_commit_is_refused_like_any_other_write(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    shared = log(open_root(str(tmp_path / "file")), PARTITIONS)
+    shared = log(open_storage(str(tmp_path / "file")), PARTITIONS)
     with pytest.raises(wr.StateError, match="cannot write the record of run"):
         shared.begin(FIRST, 0)

@@ -15,26 +15,26 @@ import stored
 import windrow as wr
 from stored import batches, collect, commit, newest, run, store, uninterrupted
 from windrow.state import StateStore
-from windrow.state.cache import Cache
-from windrow.state.filesystem import ArrowRoot, Root, open_root
 from windrow.state.inspect import show, verify
-from windrow.state.local import LocalRoot
+from windrow.state.local_storage import LocalStorage
+from windrow.state.part_cache import PartCache
+from windrow.state.storage import ArrowStorage, Storage, open_storage
 
 CALLS = batches(12, 100)
 
 
-def _mock(path: Path) -> Root:
+def _mock(path: Path) -> Storage:
     """An object store as pyarrow's own tests have it: in memory, behind the same interface as any other."""
-    return ArrowRoot("mock://bucket/states", fs._MockFileSystem(), "bucket/states")
+    return ArrowStorage("mock://bucket/states", fs._MockFileSystem(), "bucket/states")
 
 
-def _subtree(path: Path) -> Root:
-    return ArrowRoot("sub://states", fs.SubTreeFileSystem(str(path), fs.LocalFileSystem()), "states")
+def _subtree(path: Path) -> Storage:
+    return ArrowStorage("sub://states", fs.SubTreeFileSystem(str(path), fs.LocalFileSystem()), "states")
 
 
-def _fsspec(path: Path) -> Root:
+def _fsspec(path: Path) -> Storage:
     pytest.importorskip("fsspec")
-    return open_root(f"memory://{path.name}")
+    return open_storage(f"memory://{path.name}")
 
 
 ROOTS: list[Callable[[Path], object]] = [
@@ -61,19 +61,19 @@ def test_any_place_will_do(tmp_path: Path, root: Callable[[Path], object], cache
     assert (verdict.joins, verdict.damage) == (1, ())
     (state,) = show(place)
     assert state.stored[0].batches == (8, 9, 10, 11)
-    assert bool(cached and stored.files(tmp_path / "cache")) == (cached and not open_root(place).local)
+    assert bool(cached and stored.files(tmp_path / "cache")) == (cached and not open_storage(place).local)
 
 
 def test_paths_and_urls() -> None:
     for path in ("/data/a b", "file:///data/a%20b", "file:/data/a%20b"):
-        root = open_root(path)
-        assert isinstance(root, LocalRoot) and root.directory == Path("/data/a b")
-    assert open_root("relative").directory == Path.cwd() / "relative"
+        root = open_storage(path)
+        assert isinstance(root, LocalStorage) and root.directory == Path("/data/a b")
+    assert open_storage("relative").directory == Path.cwd() / "relative"
 
 
 def test_an_unknown_scheme_is_refused() -> None:
     with pytest.raises(wr.StateError, match=r"cannot open the state path 'nonsense://x'"):
-        open_root("nonsense://x")
+        open_storage("nonsense://x")
 
 
 class _Full:
@@ -91,9 +91,9 @@ class _Full:
 
 def test_a_refused_write_elsewhere_loses_nothing() -> None:
     inner = fs._MockFileSystem()
-    root = ArrowRoot("mock://states", inner, "states")
+    root = ArrowStorage("mock://states", inner, "states")
     run(lambda: store(root), CALLS[:3])
-    full = store(ArrowRoot("mock://states", _Full(inner), "states"))
+    full = store(ArrowStorage("mock://states", _Full(inner), "states"))
     state = full.load(newest(full, 3))
     with pytest.raises(wr.StateError, match=r"cannot write the state of batch 3.*mock://states.*free some"):
         commit(full, 3, state, ())
@@ -104,7 +104,7 @@ def test_a_refused_write_elsewhere_loses_nothing() -> None:
 # --- The cache ------------------------------------------------------------------------------------------
 
 
-def _remote_with_cache(tmp_path: Path) -> tuple[Root, Callable[[], StateStore]]:
+def _remote_with_cache(tmp_path: Path) -> tuple[Storage, Callable[[], StateStore]]:
     root = _mock(tmp_path)
     run(lambda: store(root), CALLS[:4], reload=lambda _: False)
     return root, lambda: store(root, cache=tmp_path / "cache")
@@ -156,7 +156,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path) -> None:
 
 def test_copies_nobody_uses_go(tmp_path: Path) -> None:
     now = [time.time()]
-    cache = Cache(tmp_path, lambda: now[0], unused=60)
+    cache = PartCache(tmp_path, lambda: now[0], unused=60)
     data = pa.py_buffer(b"contents")
     for name in ("used", "unused"):
         cache.put(name, data)

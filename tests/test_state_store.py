@@ -36,11 +36,11 @@ from stored import (
     uninterrupted,
 )
 from windrow.engine.state import State, capture, fingerprint
-from windrow.state import CommitLog, Scope, StateStore
+from windrow.state import CommitLog, JoinId, StateStore
 from windrow.state.inspect import verify
 from windrow.state.manifest import Manifest
-from windrow.state.parts import Part
-from windrow.state.shelf import SLACK, worth_rewriting
+from windrow.state.part_catalog import SLACK, worth_rewriting
+from windrow.state.parts import StoredPart
 
 SPAWN = multiprocessing.get_context("spawn")
 
@@ -112,9 +112,9 @@ def test_loaded_parts_are_mapped_and_taken_over(tmp_path: Path) -> None:
 
 def test_files_of_mostly_dead_parts_are_rewritten() -> None:
     size = 10 * SLACK
-    parts = {Part("old", 0, size // 10, 0, 1), Part("young", 0, size - 1000, 0, 1)}
+    parts = {StoredPart("old", 0, size // 10, 0, 1), StoredPart("young", 0, size - 1000, 0, 1)}
     assert worth_rewriting(parts, {"old": size, "young": size}, fresh=0) == set()
-    alone = {Part("old", 0, size // 10, 0, 1)}
+    alone = {StoredPart("old", 0, size // 10, 0, 1)}
     assert worth_rewriting(alone, {"old": size}, fresh=0) == {"old"}
     assert worth_rewriting(alone, {"old": size}, fresh=size) == set()
 
@@ -172,7 +172,7 @@ def test_twins_may_publish_at_the_same_time(tmp_path: Path) -> None:
     for call in batches(4, 300):
         op.process(call)
     again = revived(QUERY, state)
-    assert again.measure().window_rows == op.measure().window_rows
+    assert again.metrics().window_rows == op.metrics().window_rows
     for batch, call in enumerate(batches(7, 300)[4:], 4):
         again.process(call)
         publish(reader, batch, again)
@@ -220,7 +220,7 @@ def test_event_times_are_the_newest_of_all_partitions(tmp_path: Path) -> None:
 
 def test_state_that_must_be_there_and_is_not_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(wr.StateError, match=r"there is no state in .*new checkpoint"):
-        store(tmp_path).log.pin(fingerprint(QUERY), stored.schemas(), first=False)
+        store(tmp_path).log.check_metadata(fingerprint(QUERY), stored.schemas(), first=False)
     assert not stored.files(tmp_path)
 
 
@@ -228,7 +228,7 @@ def test_another_number_of_partitions_is_refused(tmp_path: Path) -> None:
     started(tmp_path)
     other = store(tmp_path, partitions=2)
     with pytest.raises(wr.StateError, match=r"has 1 partitions.*asks for 2; set partitions=1"):
-        other.log.pin(fingerprint(QUERY), stored.schemas(), first=False)
+        other.log.check_metadata(fingerprint(QUERY), stored.schemas(), first=False)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,9 @@ def test_another_query_is_refused(tmp_path: Path, change: dict, told: str, first
     """At the first batch, it is another join of the same name."""
     started(tmp_path)
     with pytest.raises(wr.StateError, match=r"another join.*own name") as refused:
-        store(tmp_path).log.pin(fingerprint(replace(QUERY, **change)), stored.schemas(), first=first)
+        store(tmp_path).log.check_metadata(
+            fingerprint(replace(QUERY, **change)), stored.schemas(), first=first
+        )
     assert told in str(refused.value)
 
 
@@ -253,7 +255,7 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
     changed = stored.schemas()
     changed["b"] = changed["b"].append(pa.field("extra", pa.int8()))
     with pytest.raises(wr.StateError, match=r"other columns: b was .*'extra', 'int8'"):
-        store(tmp_path).log.pin(fingerprint(QUERY), changed, first=False)
+        store(tmp_path).log.check_metadata(fingerprint(QUERY), changed, first=False)
 
 
 LAID = {"partitioning": "4 by key a.k = b.k", "spread": "none", "hashing": "version 1"}
@@ -273,10 +275,10 @@ LAID = {"partitioning": "4 by key a.k = b.k", "spread": "none", "hashing": "vers
 def test_rows_that_would_go_elsewhere_are_refused(tmp_path: Path, change: dict, told: str) -> None:
     """What explains the rest is told alone."""
     pinned = (fingerprint(QUERY), stored.schemas())
-    store(tmp_path).log.pin(*pinned, first=True, layout=LAID)
-    store(tmp_path).log.pin(*pinned, first=False, layout=LAID)
+    store(tmp_path).log.check_metadata(*pinned, first=True, layout=LAID)
+    store(tmp_path).log.check_metadata(*pinned, first=False, layout=LAID)
     with pytest.raises(wr.StateError, match=r"in another way: .*new checkpoint") as refused:
-        store(tmp_path).log.pin(*pinned, first=False, layout={**LAID, **change})
+        store(tmp_path).log.check_metadata(*pinned, first=False, layout={**LAID, **change})
     assert told in str(refused.value)
     assert "hashing" not in str(refused.value).replace(told, "")
 
@@ -284,15 +286,15 @@ def test_rows_that_would_go_elsewhere_are_refused(tmp_path: Path, change: dict, 
 def test_the_same_join_may_be_pinned_by_every_partition(tmp_path: Path) -> None:
     for first in (True, True, False):
         for partition in range(3):
-            store(tmp_path, partition, 3).log.pin(fingerprint(QUERY), stored.schemas(), first)
+            store(tmp_path, partition, 3).log.check_metadata(fingerprint(QUERY), stored.schemas(), first)
     assert len(stored.files(tmp_path)) == 1
 
 
 def test_queries_and_joins_with_one_path_do_not_meet(tmp_path: Path) -> None:
     started(tmp_path)
-    for scope in (Scope("other", "join"), Scope("query", "other"), Scope("query", "../query/join")):
+    for scope in (JoinId("other", "join"), JoinId("query", "other"), JoinId("query", "../query/join")):
         held = StateStore(CommitLog(str(tmp_path), scope, 4), 0)
-        held.log.pin({"streams": [], "on": "other"}, {}, first=True)
+        held.log.check_metadata({"streams": [], "on": "other"}, {}, first=True)
         assert newest(held, 10) is None
         commit(held, 0, State({}, ()), ())
     assert newest(store(tmp_path), 10).batch == 2
@@ -302,7 +304,7 @@ def test_queries_and_joins_with_one_path_do_not_meet(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["", "x" * 300])
 def test_names_that_are_no_names_are_refused(name: str) -> None:
     with pytest.raises(wr.StateError, match="1 to 200"):
-        Scope("query", name)
+        JoinId("query", name)
 
 
 def test_a_partition_out_of_range_is_refused(tmp_path: Path) -> None:
@@ -318,5 +320,5 @@ def test_a_manifest_survives_being_written(tmp_path: Path) -> None:
 
 def _window_rows(held: StateStore, manifest: Manifest) -> list[int]:
     op = revived(QUERY, held.load(manifest))
-    assert capture(op).head["streams"] == manifest.head["streams"]
+    assert capture(op).metadata["streams"] == manifest.metadata["streams"]
     return [len(window) for window in op._join.windows]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from windrow.errors import QueryError
-from windrow.planning.throttle import Throttle, adapted, consumption
+from windrow.harvest.throttle import Throttle, adapted, consumption
 
 
 def test_the_papers_rule_by_hand():
@@ -33,9 +31,7 @@ def test_it_settles_where_consumption_meets_arrival(overload):
     assert min(1, 1 / overload) / 1.0001 <= throttle.fraction <= min(1, 1.2001 / overload)
 
 
-def test_it_survives_json_and_refuses_nonsense():
-    throttle = Throttle(0.3, 1.5, 4.0)
-    assert Throttle.from_plain(json.loads(json.dumps(throttle.to_plain()))) == throttle
+def test_it_refuses_nonsense():
     for wrong in ({"fraction": 0}, {"boost": 1}, {"interval": 0}, {"floor": 0}, {"fraction": 1.1}):
         with pytest.raises(QueryError, match="throttle"):
             Throttle(**wrong)

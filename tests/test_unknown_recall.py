@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
-from windrow.model.policies import POLICIES
-from windrow.model.policy import Policy
-from windrow.shed.recall import UNKNOWN, batch_recall
+from windrow.estimation.recall import UNKNOWN, batch_recall
+from windrow.model.metrics import ResultCounts
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.baselines import POLICIES
 
 ROWS, SPAN, CALLS = 240, 60.0, 6
 MONITORED = {"none": 0.0, "none is drawn": 1e-9, "as usual": 0.05}
@@ -41,14 +42,23 @@ def streams(case: str, seed: int = 0) -> dict[str, pa.Table]:
 CASES = ("many results", "a single result", "a stream that ends", "an empty stream")
 
 
-def policy(name: str, monitor: float) -> Policy:
+def counts(found: float, estimated: float, variance: float, weight: float = 0.0) -> ResultCounts:
+    return ResultCounts(
+        results_found=found,
+        results_estimated=estimated,
+        results_variance=variance,
+        results_max_weight=weight,
+    )
+
+
+def policy(name: str, monitor: float) -> MemoryPolicy:
     given: dict[str, object] = {"by": {"a": "a.k + 1"}} if name in ("importance", "greedy") else {}
     if name == "age" and monitor == 0:
         given["curves"] = {"a": (1.0,), "b": (1.0,)}
     return POLICIES[name](monitor=monitor, **given)
 
 
-def operator(rows: dict[str, pa.Table], memory: int, shed: Policy | None) -> wr.Operator:
+def operator(rows: dict[str, pa.Table], memory: int, shed: MemoryPolicy | None) -> wr.Operator:
     limit = {} if shed is None else {"memory": f"{memory} rows", "shed": shed, "evaluate": "every 20 rows"}
     query = wr.Query({alias: wr.Stream("at", "15 s") for alias in rows}, on="a.k = b.k", **limit)
     return wr.Operator(query, {alias: part.schema for alias, part in rows.items()})
@@ -78,10 +88,10 @@ def test_the_interval_says_how_little_is_known(case: str, name: str) -> None:
             joined, found = operator(rows, memory, policy(name, monitored)), 0
             for call in calls(rows):
                 found += joined.process(call).num_rows
-            told = joined.measure()
+            told = joined.metrics()
             recall = found / true if true else 1.0
             assert told.recall_low <= recall <= told.recall_high
-            if not told.rows_shed:
+            if not told.rows_evicted:
                 continue
             assert told.recall != 1.0 and told.recall_low < 1.0
             if not POLICIES[name].samples and monitored < 0.01:
@@ -98,34 +108,34 @@ def test_sums_over_partitions_and_batches_keep_what_is_not_known(name: str, moni
         for odd in (0, 1)
     ]
     joins = [operator(part, 4, policy(name, MONITORED[monitored])) for part in parts]
-    before = [join.measure().quality for join in joins]
+    before = [join.metrics().quality for join in joins]
     all_sums, all_results = np.zeros(3), 0
     largest = 0.0
     for batch in zip(*map(calls, parts), strict=True):
         results = sum(join.process(call).num_rows for join, call in zip(joins, batch, strict=True))
-        after = [join.measure().quality for join in joins]
+        after = [join.metrics().quality for join in joins]
         sums = [
             sum(getattr(new, part) - getattr(old, part) for old, new in zip(before, after, strict=True))
-            for part in ("found", "true", "variance")
+            for part in ("results_found", "results_estimated", "results_variance")
         ]
-        unit = max(quality.unit for quality in after)
-        shed = sum(join.measure().rows_shed for join in joins)
-        recall, low, _ = batch_recall(*sums, results, True, unit)
+        unit = max(quality.results_max_weight for quality in after)
+        shed = sum(join.metrics().rows_evicted for join in joins)
+        recall, low, _ = batch_recall(counts(*sums, unit), results, True)
         assert not shed or (recall != 1.0 and low < 1.0)
         before, all_results = after, all_results + results
         all_sums, largest = all_sums + np.array(sums), max(largest, unit)
-    recall, low, high = batch_recall(*all_sums.tolist(), all_results, True, largest)
+    recall, low, high = batch_recall(counts(*all_sums.tolist(), largest), all_results, True)
     assert low <= all_results / exact(whole) <= high
     if not POLICIES[name].samples and monitored != "as usual":
         assert largest == UNKNOWN and math.isnan(recall)
 
 
 def test_a_batch_without_results_or_sums_tells_nothing() -> None:
-    assert batch_recall(0, 0, 0, 0, True) == (1.0, 1.0, 1.0)  # nothing can have been lost yet
-    assert math.isnan(batch_recall(0, 0, 0, 0, True, UNKNOWN)[0])
-    assert batch_recall(10, 10, 0, 10, True, UNKNOWN)[1:] == (0.0, 1.0)
+    assert batch_recall(counts(0, 0, 0), 0, True) == (1.0, 1.0, 1.0)  # nothing can have been lost yet
+    assert math.isnan(batch_recall(counts(0, 0, 0, UNKNOWN), 0, True)[0])
+    assert batch_recall(counts(10, 10, 0, UNKNOWN), 10, True)[1:] == (0.0, 1.0)
     # One partition that knows nothing among others that do.
-    assert batch_recall(1000, 1010, 20, 1000, True, max(1.0, UNKNOWN))[1:] == (0.0, 1.0)
+    assert batch_recall(counts(1000, 1010, 20, max(1.0, UNKNOWN)), 1000, True)[1:] == (0.0, 1.0)
 
 
 def test_without_a_limit_that_binds_the_recall_is_1() -> None:
@@ -134,7 +144,7 @@ def test_without_a_limit_that_binds_the_recall_is_1() -> None:
         for monitored in MONITORED.values():
             joined = operator(rows, 4 * ROWS, policy(name, monitored))
             joined.process(rows)
-            told = joined.measure()
-            if not told.rows_shed:
+            told = joined.metrics()
+            if not told.rows_evicted:
                 assert (told.recall, told.recall_low, told.recall_high) == (1.0, 1.0, 1.0)
-                assert told.quality.found == told.quality.true == told.results
+                assert told.quality.results_found == told.quality.results_estimated == told.results

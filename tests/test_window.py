@@ -4,8 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from windrow.window.payload import Places, gather
-from windrow.window.window import Window
+from windrow.window.gather import Chunk, RowLocations, gather
+from windrow.window.window_store import WindowStore
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string())])
 SECOND = 1_000_000
@@ -17,17 +17,17 @@ def batch(numbers) -> pa.RecordBatch:
     )
 
 
-def make(span: int | None = 10 * SECOND, **index) -> Window:
-    window = Window(SCHEMA, [np.dtype(np.int64)], span)
+def make(span: int | None = 10 * SECOND, **index) -> WindowStore:
+    window = WindowStore(SCHEMA, [np.dtype(np.int64)], span)
     window.index(index.get("by_hash", {}), index.get("by_range", ()))
     return window
 
 
-def live(window: Window) -> list[int]:
+def live(window: WindowStore) -> list[int]:
     return window.gather(np.arange(window.first, window.end), ["n"])[0].to_pylist()
 
 
-def fill(window: Window, start: int, count: int, step: int = SECOND) -> None:
+def fill(window: WindowStore, start: int, count: int, step: int = SECOND) -> None:
     numbers = np.arange(start, start + count)
     window.append(numbers * step, [numbers % 7], batch(numbers))
 
@@ -132,7 +132,7 @@ COLUMNS = {
 @pytest.mark.parametrize("segments", [1, 2, 3])
 def test_rows_that_stay_keep_their_payload(kind, segments):
     values = COLUMNS[kind]
-    window = Window(pa.schema([("v", values.type)]), [np.dtype(np.int64)], None)
+    window = WindowStore(pa.schema([("v", values.type)]), [np.dtype(np.int64)], None)
     for start in range(0, 6, 6 // segments):
         part = pa.record_batch({"v": values.slice(start, 6 // segments)})
         window.append(np.arange(len(part)) + start, [np.arange(len(part))], part)
@@ -195,7 +195,8 @@ def test_gather_takes_any_type_from_any_segment(name, nulls):
     starts = np.cumsum([0, *map(len, chunks)])
     positions = np.random.default_rng(0).integers(0, starts[-1], 100)
     expected = pa.concat_arrays(chunks).take(pa.array(positions))
-    found = gather(chunks, Places(positions, starts))
+    columns = [Chunk(chunk) for chunk in chunks]
+    found = gather(columns, RowLocations(positions, starts))
     found.validate(full=True)
     assert found.equals(expected)
-    assert gather(chunks, Places(positions[:0], starts)).type == kind
+    assert gather(columns, RowLocations(positions[:0], starts)).type == kind

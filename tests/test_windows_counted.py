@@ -94,7 +94,7 @@ def test_rows_without_time_and_late_rows_do_not_count() -> None:
     op.process({"a": tiny([5, None, 6], k=[1, 1, 1])})
     op.process({"a": tiny([1], k=[1])})  # older than 6: late
     assert ids(op.process({"b": tiny([7], k=[1])})) == Counter([(0, 0), (2, 0)])
-    measured = op.measure()
+    measured = op.metrics()
     assert (measured.rows_null_time, measured.rows_late) == (1, 1)
 
 
@@ -124,7 +124,7 @@ def test_rows_are_held_back_until_late_has_passed() -> None:
     rest = op.finish()
     assert ids(rest) == Counter([(0, 0)])  # b at 3 meets a at 1, the latest a by then
     assert rest.column("b")[0].as_py()["ts"].second == 3
-    assert op.measure().rows_late == 0
+    assert op.metrics().rows_late == 0
 
 
 def test_arrival_within_late_does_not_matter() -> None:

@@ -46,9 +46,9 @@ def policies() -> Sequence[object]:
 def run(query: wr.Query, tables: Mapping[str, pa.Table]) -> tuple[wr.Operator, pa.Table]:
     operator: wr.Operator = wr.Operator(query)
     found: pa.Table = operator.process(tables)
-    told: wr.Measurements = operator.measure()
+    told: wr.OperatorMetrics = operator.metrics()
     quality: wr.Quality = told.quality
-    streams: Mapping[str, wr.StreamMeasurements] = told.streams
+    streams: Mapping[str, wr.StreamMetrics] = told.streams
     plan: wr.Plan | None = operator.plan
     curve: wr.RecallCurve | None = operator.forecast()
     print(quality.recall, [s.rate for s in streams.values()], plan, curve, found.num_rows)
@@ -68,7 +68,7 @@ def share(query: wr.Query, tables: Mapping[str, pa.Table]) -> pa.Table:
 def explain(query: wr.Query, operator: wr.Operator, tables: Mapping[str, pa.Table]) -> str:
     told: wr.Explanation = wr.explain(query, data=tables)
     several: str = str(wr.explain({"one": query}))
-    divided: wr.Allotted = wr.allocate({"x": operator}, memory="1 MiB")
+    divided: wr.Allocation = wr.allocate({"x": operator}, memory="1 MiB")
     text: str = told.to_json() + told.page() + told.to_html() + str(told) + several + str(divided)
     recall: float | None = told.expected_recall
     print(recall)
@@ -77,7 +77,7 @@ def explain(query: wr.Query, operator: wr.Operator, tables: Mapping[str, pa.Tabl
 
 def on_spark(spark: SparkSession, a: DataFrame, b: DataFrame, started: StreamingQuery) -> list[Any]:
     frames: Mapping[str, DataFrame] = {"a": a, "b": b}
-    pool: wr.Pool = wr.Pool("512 MiB", "/data/pool")
+    pool: wr.MemoryPool = wr.MemoryPool("512 MiB", "/data/pool")
     joined: DataFrame = wr.join(frames, on="a.k = b.k", time="at", within="1 minute", memory=pool)
     shared: DataFrame = wr.share({"one": describe()}, frames)
     asked: DataFrame = wr.sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW 1 MINUTE", spark, frames, "at")

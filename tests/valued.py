@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 import windrow as wr
-from windrow.model.importance import By, Importance
-from windrow.model.policy import Policy
-from windrow.shed.worth import ValuedRanking
+from windrow.eviction.policies.importance_aware import ImportanceAwareRanking
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.importance import By, Importance
 
 SECOND = 1_000_000
 SPAN = 20
@@ -30,7 +30,9 @@ def feeds(aliases: str, rows: int, keys: int = 6, seed: int = 0, start: int = 0)
     return tables
 
 
-def query(aliases: str, memory: int | None, shed: Policy, within: int = SPAN, **more: object) -> wr.Query:
+def query(
+    aliases: str, memory: int | None, shed: MemoryPolicy, within: int = SPAN, **more: object
+) -> wr.Query:
     streams = {alias: wr.Stream("ts", f"{within} seconds") for alias in aliases}
     on = " and ".join(f"{aliases[0]}.k = {alias}.k" for alias in aliases[1:])
     limit = None if memory is None else f"{memory} rows"
@@ -57,15 +59,15 @@ def held(operator: wr.Operator, alias: str) -> pa.Table:
     return join.windows[list(operator.query.streams).index(alias)].live_payload()
 
 
-def ranking(operator: wr.Operator) -> ValuedRanking:
+def ranking(operator: wr.Operator) -> ImportanceAwareRanking:
     join = operator._join
-    assert join is not None and join.shedder is not None
-    found = join.shedder.ranking
-    assert isinstance(found, ValuedRanking)
+    assert join is not None and join.evictor is not None
+    found = join.evictor.ranking
+    assert isinstance(found, ImportanceAwareRanking)
     return found
 
 
 def view(operator: wr.Operator, stream: int) -> Any:
     join = operator._join
-    assert join is not None and join.shedder is not None
-    return join.shedder._view(join, stream)
+    assert join is not None and join.evictor is not None
+    return join.evictor._view(join, stream)

@@ -2,42 +2,41 @@
 
 from typing import TYPE_CHECKING, Any
 
-from windrow.engine.allocate import Allotted, allocate
-from windrow.engine.estimate import estimate
-from windrow.engine.explain import explain
-from windrow.engine.explanation import Explanation
 from windrow.engine.operator import Operator
+from windrow.engine.sampled_aggregates import estimate
 from windrow.engine.shared.operator import SharedOperator
 from windrow.errors import DataError, QueryError, StateError, WindrowError
+from windrow.explanation.allocate import Allocation, allocate
+from windrow.explanation.explain import explain
+from windrow.explanation.explanation import Explanation
+from windrow.memory_models.allocation import RecallCurve
 from windrow.model.access import Access
-from windrow.model.deadline import Deadline
-from windrow.model.importance import Greedy, Importance, Lookup, Size
 from windrow.model.interval import Interval
-from windrow.model.learned import Age, Auto, Frequency
-from windrow.model.limit import MemoryLimit
-from windrow.model.measurements import Measurements, Quality, StreamMeasurements
+from windrow.model.limits import Deadline, MemoryLimit
+from windrow.model.metrics import OperatorMetrics, Quality, StreamMetrics
 from windrow.model.plan import Plan
-from windrow.model.policies import Fifo, Random, UntilExpiry
+from windrow.model.policies.baselines import Fifo, Random, UntilExpiry
+from windrow.model.policies.importance import Greedy, Importance, Lookup, Size
+from windrow.model.policies.learned import Age, Auto, Frequency
+from windrow.model.policies.sampling import Cluster, PpsCluster, Sample, Uniform
+from windrow.model.policies.time_policies import Dropping, Harvesting
 from windrow.model.query import Function, Query, Stream, Window
-from windrow.model.samples import Cluster, PpsCluster, Sample, Uniform
 from windrow.model.sharing import Subscription
-from windrow.model.time_policies import Dropping, Harvesting
-from windrow.planning.allocation import RecallCurve
 
 if TYPE_CHECKING:
-    from windrow.page.dashboard import Dashboard, dashboard
     from windrow.spark.join import join
+    from windrow.spark.memory_pool import MemoryPool
     from windrow.spark.metrics import metrics
-    from windrow.spark.pool import Pool
-    from windrow.spark.share import share
+    from windrow.spark.shared_join import share
     from windrow.spark.sql import sql
+    from windrow.ui.dashboard import Dashboard, dashboard
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Access",
     "Age",
-    "Allotted",
+    "Allocation",
     "Auto",
     "Cluster",
     "Dashboard",
@@ -53,11 +52,11 @@ __all__ = [
     "Importance",
     "Interval",
     "Lookup",
-    "Measurements",
     "MemoryLimit",
+    "MemoryPool",
     "Operator",
+    "OperatorMetrics",
     "Plan",
-    "Pool",
     "PpsCluster",
     "Quality",
     "Query",
@@ -69,7 +68,7 @@ __all__ = [
     "Size",
     "StateError",
     "Stream",
-    "StreamMeasurements",
+    "StreamMetrics",
     "Subscription",
     "Uniform",
     "UntilExpiry",
@@ -92,12 +91,12 @@ def __getattr__(name: str) -> Any:
         from windrow.spark.join import join
 
         return join
-    if name == "Pool":
-        from windrow.spark.pool import Pool
+    if name == "MemoryPool":
+        from windrow.spark.memory_pool import MemoryPool
 
-        return Pool
+        return MemoryPool
     if name == "share":
-        from windrow.spark.share import share
+        from windrow.spark.shared_join import share
 
         return share
     if name == "sql":
@@ -109,7 +108,7 @@ def __getattr__(name: str) -> Any:
 
         return metrics
     if name in ("dashboard", "Dashboard"):
-        from windrow.page import dashboard
+        from windrow.ui import dashboard
 
         return getattr(dashboard, name)
     raise AttributeError(f"module 'windrow' has no attribute {name!r}")

@@ -59,7 +59,7 @@ def run_demo(
         (out / "arriving" / name).mkdir(parents=True)
     with ExitStack() as ended:
         with console.status("starting Spark"):
-            from windrow.spark.live import open_session
+            from windrow.spark.session import open_session
 
             spark = ended.enter_context(open_session(f"local[{cores}]", "windrow demo", {}))
         began = time.perf_counter()
@@ -161,7 +161,10 @@ def _view(batches: list[Any], total: int) -> Table:
     ):
         table.add_column(name, justify="right")
     for b in batches[-8:]:
-        busy = max((p.seconds_load + p.seconds_process + p.seconds_publish for p in b.partitions), default=0)
+        busy = max(
+            (p.seconds_load_state + p.seconds_process + p.seconds_commit_state for p in b.partitions),
+            default=0,
+        )
         table.add_row(
             str(b.batch),
             f"{b.rows_in:,}",

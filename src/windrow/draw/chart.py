@@ -39,7 +39,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Mark:
+class Annotation:
     """A point on the line that deserves a word."""
 
     x: float
@@ -49,7 +49,7 @@ class Mark:
 
 
 def chart(
-    points: Sequence[tuple[float, float]], x: Axis, y: Axis, marks: Sequence[Mark] = (), said: str = ""
+    points: Sequence[tuple[float, float]], x: Axis, y: Axis, marks: Sequence[Annotation] = (), said: str = ""
 ) -> str:
     """The line through points that rise in x."""
     wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM

@@ -13,7 +13,7 @@ from windrow.draw.shapes import escape
 def style() -> str:
     """The look of all pages, and what the pictures of this package add to it."""
     here = files("windrow")
-    parts = (here / "page" / "style.css", here / "draw" / "style.css")
+    parts = (here / "ui" / "style.css", here / "draw" / "style.css")
     return "\n".join(part.read_text(encoding="utf-8") for part in parts)
 
 

@@ -34,7 +34,7 @@ _KINDS = ("event_time", "remove", "add", "importance")
 
 
 @dataclass(frozen=True)
-class Change:
+class ImportanceChange:
     """Another importance function."""
 
     at: int
@@ -50,7 +50,7 @@ class SetBack:
     times: Mapping[str, int]
 
 
-def read_control(document: str | Mapping[str, Any]) -> Change | SetBack:
+def read_control(document: str | Mapping[str, Any]) -> ImportanceChange | SetBack:
     """A message as a value; what is wrong with it is told here."""
     with refusing():
         document = read_fields(document, FIELDS)
@@ -60,7 +60,7 @@ def read_control(document: str | Mapping[str, Any]) -> Change | SetBack:
             if name not in document:
                 raise QueryError(f"control: '{name}' is missing; got {shown(document)}")
         _check_expressions(document["importance"])
-        return Change(event_time(document["at"]), document["importance"])
+        return ImportanceChange(event_time(document["at"]), document["importance"])
 
 
 def read_event_times(document: Mapping[str, Any]) -> SetBack:

@@ -1,15 +1,18 @@
-"""When old rows are let go: before every quantum, or at an interval of event time or rows."""
+"""When old rows expire: before every sub-batch, or at an interval of event time or rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from windrow.engine.frontier import horizons
 from windrow.engine.join import Join
+from windrow.engine.watermarks import horizons
 from windrow.model.interval import Interval
+from windrow.model.stateful import Stateful
 
 
-class Expiry:
+class Expiry(Stateful):
+    saved = ("passes",)
+
     def __init__(self, interval: Interval | None) -> None:
         self._interval = interval
         self._last_time: int | None = None

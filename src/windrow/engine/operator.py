@@ -1,8 +1,8 @@
 """The operator: tables in, results out, in one process.
 
-`process` reads as the data flows: admit rows, cut them into quanta, and for each expire, append and probe
-(join.py). Rows wait outside the windows only until all schemas are known or, where windows are counted in
-rows and rows may be late, until their place in the order is certain.
+`process` reads as the data flows: admit rows, cut them into sub-batches, and for each expire, append and
+probe (join.py). Rows wait outside the windows only until all schemas are known or, where windows are counted
+in rows and rows may be late, until their place in the order is certain.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine.controller import Controller
+from windrow.engine.adaptive_planner import AdaptivePlanner
+from windrow.engine.compile_notice import announce_compilation
+from windrow.engine.counters import Counters
 from windrow.engine.expiry import Expiry
-from windrow.engine.frontier import Frontier
-from windrow.engine.join import Arrivals, Join
-from windrow.engine.knowing import knowledge
-from windrow.engine.quanta import Cutter, cut, pace_under_limit, rows_worth_a_quantum
+from windrow.engine.input_buffer import InputBuffer, expire_buffered, warn_if_large
+from windrow.engine.join import ArrivingRows, Join
+from windrow.engine.learned_models import learned_models
+from windrow.engine.limits.deadline_controller import FIRST_ROWS, DeadlineController
 from windrow.engine.rows import LeftOut, as_batch, check_time_column, plain_schema, same_schema, timed
 from windrow.engine.snapshot import pack, unpack
-from windrow.engine.state import capture, revive
+from windrow.engine.state import capture, restore
 from windrow.engine.steering import apply, turn_clocks_back
-from windrow.engine.tally import Tally
-from windrow.engine.timekeeper import FIRST_ROWS, TimeKeeper
-from windrow.engine.waiting import Waiting, expire_waiting, tell_of_room
+from windrow.engine.sub_batches import SubBatchCutter, cut, default_sub_batch_rows, interval_under_limit
+from windrow.engine.watermarks import Watermarks
 from windrow.errors import DataError, QueryError, StateError, unknown
-from windrow.kernels.notice import announce_compilation
+from windrow.harvest.call_costs import Timed
+from windrow.memory_models.allocation import RecallCurve
 from windrow.model.interval import Interval
-from windrow.model.knowledge import Knowledge
-from windrow.model.limit import MemoryLimit
-from windrow.model.measurements import Measurements
+from windrow.model.learned_models import LearnedModels
+from windrow.model.limits import MemoryLimit
+from windrow.model.metrics import OperatorMetrics
 from windrow.model.plan import Plan
 from windrow.model.query import Query
-from windrow.planning.allocation import RecallCurve
-from windrow.planning.costs import Timed
 
 Array = np.ndarray
 
@@ -76,22 +76,24 @@ class Operator:
         self._number = {alias: k for k, alias in enumerate(query.aliases)}
         self._schemas: list[pa.Schema | None] = [None] * count
         self._join: Join | None = None
-        self._waiting = [Waiting() for _ in range(count)]
-        self._frontier = Frontier(count, query.lateness, query.idleness, query.counts_rows)
-        self._tally = Tally(count)
-        self._expiry = Expiry(query.expiry)
-        self._controller = Controller(query)
-        self._keeper: TimeKeeper | None = None
+        self._buffer = [InputBuffer() for _ in range(count)]
+        self._watermarks = Watermarks(
+            count, query.watermark_delay_us, query.idle_timeout_us, query.counts_rows
+        )
+        self._counters = Counters(count)
+        self._expiry = Expiry(query.expire_interval)
+        self._planner = AdaptivePlanner(query)
+        self._deadline_controller: DeadlineController | None = None
         if query.time_limit is not None:
-            self._keeper = TimeKeeper(query.time_limit, query.time_policy, clock)
+            self._deadline_controller = DeadlineController(query.time_limit, query.time_policy, clock)
         self._broken = False
         self._calls = 0
         self._seq = 0
-        self._came = 0
+        self._arrivals = 0
         """Rows that came with this call."""
         for alias, schema in (schemas or {}).items():
             self._learn_schema(self._stream(alias), schema)
-        self._open()
+        self._create_join()
 
     # -- the public face ----------------------------------------------------------------------------
 
@@ -109,71 +111,79 @@ class Operator:
         Returns a table with a struct column per stream. A row further behind than `late` is left out and
         counted, as is a row without a time, or one too far ahead of `now`.
         """
-        self._check_whole()
-        if self._keeper is not None:
-            self._keeper.open()
+        self._check_usable()
+        if self._deadline_controller is not None:
+            self._deadline_controller.open()
         batches = {self._stream(alias): as_batch(alias, d) for alias, d in data.items()}
         for stream, batch in batches.items():
             self._learn_schema(stream, batch.schema)
-        self._open()
+        self._create_join()
         self._admit(batches, now)
         if self._join is None:
-            self._tally.expired(expire_waiting(self._waiting, self.query, self._frontier, self._schemas))
-            tell_of_room(self._waiting, self.query, self._schemas)
+            self._counters.count(
+                "rows_expired", expire_buffered(self._buffer, self.query, self._watermarks, self._schemas)
+            )
+            warn_if_large(self._buffer, self.query, self._schemas)
         return self._table(self._run(final=False, seconds=seconds))
 
     def finish(self) -> pa.Table:
         """Declares that nothing earlier than what was seen will come, and returns what had to wait for it.
 
-        Only a query with windows counted in rows and with `late` holds rows back.
+        Only a query with row windows and with `late` holds rows back.
         """
-        self._check_whole()
+        self._check_usable()
         if self.query.counts_rows:
-            self._frontier.settle()
+            self._watermarks.close()
         return self._table(self._run(final=True))
 
-    def advance(self, reached: Mapping[str, int | None]) -> None:
+    def advance_event_time(self, reached: Mapping[str, int | None]) -> None:
         """Takes note that a stream has come so far elsewhere, in microseconds since 1970, as if a row of that
         time had been seen; where an operator meets only a part of each stream's rows."""
-        self._check_whole()
+        self._check_usable()
         for alias, time in reached.items():
             if time is not None:
-                self._frontier.advance(self._stream(alias), time)
+                self._watermarks.advance(self._stream(alias), time)
 
     def set_aside(self, rows: Mapping[str, int]) -> None:
         """Counts rows of each stream that came and were found too far ahead, where someone else looks."""
         for alias, count in rows.items():
-            self._tally.admit(self._stream(alias), count, LeftOut(0, 0, count))
+            self._counters.admit(self._stream(alias), count, LeftOut(0, 0, count))
 
-    def earliest(self, alias: str) -> int | None:
+    def watermark(self, alias: str) -> int | None:
         """The oldest time the next call takes a row of this stream with; None while any time will do."""
-        return self._frontier.earliest(self._stream(alias))
+        return self._watermarks.watermark(self._stream(alias))
 
     @property
     def plan(self) -> Plan | None:
         """The plan in force; None until all schemas are known."""
         if self._join is None or self._join.plan is None:
             return None
-        saver = self._join.saver
-        return self._join.plan if saver is None else replace(self._join.plan, harvest=saver.harvest)
+        load_shedder = self._join.load_shedder
+        return (
+            self._join.plan
+            if load_shedder is None
+            else replace(self._join.plan, harvest=load_shedder.harvest)
+        )
 
     @property
     def work(self) -> tuple[int, int]:
         """Rows compared and rows taken into the windows so far."""
         if self._join is None:
-            return self._tally.compared_before, 0
-        return self._tally.compared_before + self._join.compared, self._tally.rows_evaluated(self._join)
+            return self._counters.compared_before, 0
+        return self._counters.compared_before + self._join.comparisons, self._counters.rows_evaluated(
+            self._join
+        )
 
-    def measure(self) -> Measurements:
+    def metrics(self) -> OperatorMetrics:
         """Counters and sizes, for the whole operator and per stream."""
-        return self._tally.measurements(
+        return self._counters.measurements(
             self.query.aliases,
             self._join,
-            [len(w) for w in self._waiting],
-            self._frontier.newest,
-            self._controller,
+            [len(w) for w in self._buffer],
+            self._watermarks.max_event_times,
+            self._planner,
             self._expiry.passes,
-            self._keeper,
+            self._deadline_controller,
         )
 
     def forecast(self) -> RecallCurve | None:
@@ -181,33 +191,37 @@ class Operator:
 
         None without a memory limit, and of policies that have no model of it.
         """
-        self._check_whole()
-        if self._join is None or self._join.shedder is None or self._tally.evaluations == 0:
+        self._check_usable()
+        if self._join is None or self._join.evictor is None or self._counters.sub_batches == 0:
             return None
-        shedder = self._join.shedder
-        outlook = shedder.outlook(self._join)
-        return None if outlook is None else outlook.curve(shedder.limit.kind)
+        evictor = self._join.evictor
+        outlook = evictor.forecast(self._join)
+        return None if outlook is None else outlook.curve(evictor.limit.kind)
 
-    def learned(self) -> Knowledge:
+    def learned_models(self) -> LearnedModels:
         """What is known of the streams by now, and the plan: age curves, lags, the harvest."""
-        return knowledge(self.query, self._join, self._keeper.lately if self._keeper else 1.0)
+        return learned_models(
+            self.query,
+            self._join,
+            self._deadline_controller.mean_throttle if self._deadline_controller else 1.0,
+        )
 
-    def resize(self, limit: MemoryLimit) -> None:
+    def set_memory_limit(self, limit: MemoryLimit) -> None:
         """Another memory limit from now on; the query must have one. What no longer fits goes with the next
         rows."""
-        self._check_whole()
-        if self.query.limit is None:
+        self._check_usable()
+        if self.query.memory_limit is None:
             raise QueryError("resize: this query has no memory limit; give Query(memory=...) one")
-        if limit.kind != self.query.limit.kind:
-            raise QueryError(f"resize: the query's limit counts {self.query.limit.kind}, got {limit}")
-        if self._join is not None and self._join.shedder is not None:
-            self._join.shedder.limit = limit
+        if limit.kind != self.query.memory_limit.kind:
+            raise QueryError(f"resize: the query's limit counts {self.query.memory_limit.kind}, got {limit}")
+        if self._join is not None and self._join.evictor is not None:
+            self._join.evictor.limit = limit
 
-    def need(self) -> float | None:
-        """What whole windows would take lately, in the unit of the memory limit; None without a limit."""
-        if self._join is None or self._join.shedder is None:
+    def memory_demand(self) -> float | None:
+        """What complete windows would take lately, in the unit of the memory limit; None without a limit."""
+        if self._join is None or self._join.evictor is None:
             return None
-        return self._join.shedder.need(self._join)
+        return self._join.evictor.memory_demand(self._join)
 
     def control(self, document: str | Mapping[str, Any]) -> None:
         """Changes how the query runs, from a stated event time on.
@@ -219,7 +233,7 @@ class Operator:
             event time, as text or in microseconds since 1970; `importance` is as in `Importance(by=...)`.
             Or {"event_time": {"b": "2026-01-31T12:00:00Z"}}: see `set_back`. What is refused changes nothing.
         """
-        self._check_whole()
+        self._check_usable()
         apply(self, document)
 
     def set_back(self, times: Mapping[str, int]) -> None:
@@ -229,20 +243,20 @@ class Operator:
         It brings nothing back: rows that were left out as late, and rows of other streams that have expired,
         stay gone. Rows later than the time stay. A stream that has not come so far is left as it is.
         """
-        self._check_whole()
+        self._check_usable()
         for alias, time in times.items():
-            self._frontier.set_back(self._stream(alias), time)
+            self._watermarks.set_back(self._stream(alias), time)
         turn_clocks_back(self)
 
     def snapshot(self) -> bytes:
         """Everything the operator knows, as bytes for `restore`."""
-        self._check_whole()
+        self._check_usable()
         return pack(capture(self))
 
     @classmethod
     def restore(cls, query: Query, blob: bytes, clock: Callable[[], float] = perf_counter) -> Operator:
         """An operator that goes on where the one that wrote `blob` stopped. The query must be the same."""
-        return revive(cls, query, unpack(blob), clock)
+        return restore(cls, query, unpack(blob), clock)
 
     # -- inside -------------------------------------------------------------------------------------
 
@@ -251,7 +265,7 @@ class Operator:
             raise DataError(unknown("stream", str(alias), self._number))
         return self._number[alias]
 
-    def _check_whole(self) -> None:
+    def _check_usable(self) -> None:
         if self._broken:
             raise StateError(
                 "an earlier call of this operator failed halfway, so some of its rows are missing; "
@@ -267,7 +281,7 @@ class Operator:
         check_time_column(alias, schema, self.query.streams[alias].time)
         self._schemas[stream] = plain_schema(schema)
 
-    def _open(self) -> None:
+    def _create_join(self) -> None:
         """Sets up the windows as soon as all schemas are known."""
         if self._join is None and all(s is not None for s in self._schemas):
             self._join = Join(self.query, [s for s in self._schemas if s is not None])
@@ -275,54 +289,60 @@ class Operator:
     def _admit(self, batches: Mapping[int, pa.RecordBatch], now: int | None) -> None:
         """Puts rows that are neither without time nor late nor far ahead into the waiting room."""
         self._calls += 1
-        self._came = 0
-        earliest = [self._frontier.earliest(stream) for stream in range(len(self._waiting))]
+        self._arrivals = 0
+        earliest = [self._watermarks.watermark(stream) for stream in range(len(self._buffer))]
         bound = self.query.head_start
         latest = None if now is None or bound is None else now + bound
         for stream, batch in batches.items():
             time = self.query.streams[self.query.aliases[stream]].time
             ts, rows, left_out = timed(batch, time, earliest[stream], latest)
-            self._tally.admit(stream, batch.num_rows, left_out)
+            self._counters.admit(stream, batch.num_rows, left_out)
             if len(ts):
-                self._came += len(ts)
-                self._waiting[stream].add(ts, rows, np.broadcast_to(self._calls, len(ts)))
-                self._frontier.advance(stream, int(ts[-1]))
+                self._arrivals += len(ts)
+                self._buffer[stream].add(ts, rows, np.broadcast_to(self._calls, len(ts)))
+                self._watermarks.advance(stream, int(ts[-1]))
 
     def _run(self, final: bool, seconds: float | None = None) -> Iterator[pa.RecordBatch]:
         if self._join is None:
             return
         arrivals = self._release(self._join, final)
-        self._controller.prepare(self._join, arrivals, self._tally, self._frontier.newest_of_all)
-        self._tally.filtered(arrivals)
+        self._planner.prepare(self._join, arrivals, self._counters, self._watermarks.max_event_time)
+        self._counters.filtered(arrivals)
         if not self.query.counts_rows:
-            arrivals = [_useful(a) for a in arrivals]
+            arrivals = [_joinable(a) for a in arrivals]
         at = [0] * len(arrivals)
-        keeper = self._keeper
+        controller = self._deadline_controller
         before = self._join.found, self._join.skipped
-        quanta = self._quanta(arrivals) if keeper is None else self._timed(keeper, arrivals, at, seconds)
-        for stop in quanta:
-            quantum = [a.slice(i, j) for a, i, j in zip(arrivals, at, stop, strict=True)]
+        sub_batches = (
+            self._sub_batches(arrivals)
+            if controller is None
+            else self._timed(controller, arrivals, at, seconds)
+        )
+        for stop in sub_batches:
+            sub_batch = [a.slice(i, j) for a, i, j in zip(arrivals, at, stop, strict=True)]
             self._expire(arrivals, at)
-            self._tally.evaluations += 1
-            for batch in self._join.evaluate(quantum, keeper):
-                self._tally.results += batch.num_rows
+            self._counters.sub_batches += 1
+            for batch in self._join.evaluate(sub_batch, controller):
+                self._counters.results += batch.num_rows
                 yield batch
-            self._seq += sum(len(a.rows) for a in quantum) if self.query.counts_rows else 0
+            self._seq += sum(len(a.rows) for a in sub_batch) if self.query.counts_rows else 0
             at[:] = stop
         self._expire(arrivals, at)
         self._join.forget_keys()
-        self._controller.revise(self._join, self._tally, self._frontier.newest_of_all)
-        if keeper is not None:
-            self._controller.reorder(self._join)
-            keeper.end(self._put_back(arrivals, at), self._frontier.newest_of_all, self._built(before))
+        self._planner.replan(self._join, self._counters, self._watermarks.max_event_time)
+        if controller is not None:
+            self._planner.reorder(self._join)
+            controller.end_call(
+                self._buffer_unprocessed(arrivals, at), self._watermarks.max_event_time, self._built(before)
+            )
 
-    def _release(self, join: Join, final: bool) -> list[Arrivals]:
+    def _release(self, join: Join, final: bool) -> list[ArrivingRows]:
         """The rows whose turn it is, each stream's ascending in time, with their words."""
         before: int | None = None
-        if self.query.counts_rows and self.query.lateness and not final:
-            top = self._frontier.newest_of_all
-            before = None if top is None else top - self.query.lateness
-        taken = [w.release(before, self._schemas[s]) for s, w in enumerate(self._waiting)]
+        if self.query.counts_rows and self.query.watermark_delay_us and not final:
+            top = self._watermarks.max_event_time
+            before = None if top is None else top - self.query.watermark_delay_us
+        taken = [w.release(before, self._schemas[s]) for s, w in enumerate(self._buffer)]
         arrivals = [join.read(s, ts, batch) for s, (ts, batch, _) in enumerate(taken)]
         if not self.query.counts_rows:
             return arrivals
@@ -332,83 +352,87 @@ class Operator:
         seq = np.empty(len(times), np.int64)
         seq[np.lexsort((source, calls, times))] = self._seq + np.arange(len(times))
         parts = np.split(seq, np.cumsum([len(ts) for ts, _, _ in taken])[:-1])
-        return [Arrivals(a.rows, a.useful, a.keys, p) for a, p in zip(arrivals, parts, strict=True)]
+        return [ArrivingRows(a.rows, a.joinable, a.keys, p) for a, p in zip(arrivals, parts, strict=True)]
 
-    def _expire(self, arrivals: Sequence[Arrivals], at: Sequence[int]) -> None:
+    def _expire(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> None:
         """Before rows `at` and later are taken in."""
         assert self._join is not None
         earliest: list[int | None] = []
         for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
-            bound = self._frontier.earliest(stream)
+            bound = self._watermarks.watermark(stream)
             if start < len(arrived.rows):
                 coming = int(arrived.rows.ts[start])
                 bound = coming if bound is None else min(bound, coming)
             earliest.append(bound)
-        if self._expiry.due(earliest, self._tally.rows_evaluated(self._join)):
-            self._tally.expired(self._expiry.run(self._join, earliest, self._seq))
+        if self._expiry.due(earliest, self._counters.rows_evaluated(self._join)):
+            self._counters.count("rows_expired", self._expiry.run(self._join, earliest, self._seq))
 
     def _timed(
-        self, keeper: TimeKeeper, arrivals: list[Arrivals], at: list[int], seconds: float | None
+        self,
+        controller: DeadlineController,
+        arrivals: list[ArrivingRows],
+        at: list[int],
+        seconds: float | None,
     ) -> Iterator[list[int]]:
-        """Where each quantum ends, as long as there is time; `at` says how far the last has come."""
+        """Where each sub-batch ends, as long as there is time; `at` says how far the last has come."""
         rows, skipped = sum(len(a.rows) for a in arrivals), self._join.skipped if self._join else 0
-        keeper.begin(rows, self._came, seconds)
+        controller.begin_call(rows, self._arrivals, seconds)
         if not self.query.time_policy.plans_calls:
-            for stop in self._paced(keeper, arrivals):
-                yield from self._clocked(keeper, arrivals, at, stop)
+            for stop in self._paced(controller, arrivals):
+                yield from self._clocked(controller, arrivals, at, stop)
             return
-        assert self._join is not None and self._join.saver is not None
-        if keeper.cost == 0.0 and rows > FIRST_ROWS:
+        assert self._join is not None and self._join.load_shedder is not None
+        if controller.cost == 0.0 and rows > FIRST_ROWS:
             # A few rows tell what the others will cost.
-            yield from self._clocked(keeper, arrivals, at, _cutter(arrivals).cut(FIRST_ROWS))
-        going = True
-        while going:
-            going = False
-            self._give_up(keeper, arrivals, at)
-            finer = self._join.saver.tight and keeper.parts > 1
-            cuts = self._paced(keeper, arrivals) if finer else self._quanta(arrivals)
-            for stop in cuts:
-                if any(at) and self._join.saver.behind(keeper):
-                    going = True
-                    break
-                yield from self._clocked(keeper, arrivals, at, stop)
-        self._join.saver.end(rows, keeper, self._join.skipped - skipped)
+            yield from self._clocked(controller, arrivals, at, _cutter(arrivals).cut(FIRST_ROWS))
+        self._give_up(controller, arrivals, at)
+        shedder = self._join.load_shedder
+        finer = shedder.tight and controller.parts > 1
+        for stop in self._paced(controller, arrivals) if finer else self._sub_batches(arrivals):
+            if any(at):
+                shedder.correct(self._join, controller)
+            yield from self._clocked(controller, arrivals, at, stop)
+        shedder.end(rows, controller, self._join.skipped - skipped)
 
-    def _give_up(self, keeper: TimeKeeper, arrivals: list[Arrivals], at: list[int]) -> None:
+    def _give_up(self, controller: DeadlineController, arrivals: list[ArrivingRows], at: list[int]) -> None:
         """Leaves out the rows that there is no time for, of those that are left; these then begin at 0."""
-        assert self._join is not None and self._join.saver is not None
+        assert self._join is not None and self._join.load_shedder is not None
         if any(at):
             arrivals[:] = [a.slice(i, len(a.rows)) for a, i in zip(arrivals, at, strict=True)]
             at[:] = [0] * len(at)
-        masks = self._join.saver.plan(self._join, arrivals, keeper)
-        keeper.watch.start()
+        masks = self._join.load_shedder.plan(self._join, arrivals, controller)
+        controller.watch.start()
         if masks is not None:
             kept = self._join.admit(arrivals, masks)
-            arrivals[:] = kept if self.query.counts_rows else [_useful(a) for a in kept]
+            arrivals[:] = kept if self.query.counts_rows else [_joinable(a) for a in kept]
 
-    def _paced(self, keeper: TimeKeeper, arrivals: Sequence[Arrivals]) -> Iterator[list[int]]:
+    def _paced(self, controller: DeadlineController, arrivals: Sequence[ArrivingRows]) -> Iterator[list[int]]:
         """As many rows at a time as the throttle fraction leaves time for, as long as there is time."""
-        pace, cutter = self.query.pace, _cutter(arrivals)
-        while cutter.left and not keeper.out_of_time:
-            yield cutter.cut(pace.rows if pace is not None and pace.rows else keeper.rows())
+        pace, cutter = self.query.evaluate_interval, _cutter(arrivals)
+        while cutter.left and not controller.out_of_time:
+            yield cutter.cut(pace.rows if pace is not None and pace.rows else controller.next_rows())
 
     def _clocked(
-        self, keeper: TimeKeeper, arrivals: Sequence[Arrivals], at: Sequence[int], stop: list[int]
+        self,
+        controller: DeadlineController,
+        arrivals: Sequence[ArrivingRows],
+        at: Sequence[int],
+        stop: list[int],
     ) -> Iterator[list[int]]:
         """A sub-batch, timed."""
-        assert self._join is not None and self._join.saver is not None
-        join, saver, done = self._join, self._join.saver, sum(stop) - sum(at)
+        assert self._join is not None and self._join.load_shedder is not None
+        join, load_shedder, done = self._join, self._join.load_shedder, sum(stop) - sum(at)
         now = max(int(a.rows.ts[j - 1]) for a, j in zip(arrivals, stop, strict=True) if j)
-        before = join.compared, join.pieces_found, join.found - join.skipped
-        keeper.start(done)
+        before = join.comparisons, join.results_counted, join.found - join.skipped
+        controller.begin_sub_batch(done)
         yield stop
         timed = None
         if self.query.time_policy.plans_calls:
-            after = join.compared, join.pieces_found, join.found - join.skipped
+            after = join.comparisons, join.results_counted, join.found - join.skipped
             compared, pieces, built = (b - a for a, b in zip(before, after, strict=True))
-            timed = Timed(*keeper.watch.seconds, done, compared, pieces, built)
-            saver.learn(join, timed)
-        keeper.stop(done, saver.share, now, timed)
+            timed = Timed(*controller.watch.seconds, done, compared, pieces, built)
+            load_shedder.learn(join, timed)
+        controller.end_sub_batch(done, load_shedder.work_fraction, now, timed)
 
     def _built(self, before: tuple[int, int]) -> float:
         """Which part of the results found since then was built."""
@@ -416,28 +440,30 @@ class Operator:
         found, skipped = self._join.found - before[0], self._join.skipped - before[1]
         return 1 - skipped / found if found else 1.0
 
-    def _put_back(self, arrivals: Sequence[Arrivals], at: Sequence[int]) -> int:
+    def _buffer_unprocessed(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> int:
         """Rows there was no time for wait, as many as the buffer holds; those that came last go. Returns how
         many wait."""
         waiting = 0
         for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
             room = self.query.time_policy.buffer or 0
             kept = min(len(arrived.rows) - start, room)
-            self._tally.dropped[stream] += len(arrived.rows) - start - kept
+            self._counters.counts["rows_dropped"][stream] += len(arrived.rows) - start - kept
             if kept:
                 rows = arrived.rows.slice(start, start + kept)
                 calls = np.broadcast_to(self._calls, kept)
-                self._waiting[stream].add(rows.ts, rows.payload, calls)
+                self._buffer[stream].add(rows.ts, rows.payload, calls)
             waiting += kept
         return waiting
 
-    def _quanta(self, arrivals: Sequence[Arrivals]) -> Iterator[list[int]]:
-        """Where each quantum ends in each stream."""
-        pace = self.query.pace
-        if pace is None and self._join is not None and self._join.shedder is not None:
-            pace = pace_under_limit(self._join.shedder.limit, self._join.windows, [a.rows for a in arrivals])
+    def _sub_batches(self, arrivals: Sequence[ArrivingRows]) -> Iterator[list[int]]:
+        """Where each sub-batch ends in each stream."""
+        pace = self.query.evaluate_interval
+        if pace is None and self._join is not None and self._join.evictor is not None:
+            pace = interval_under_limit(
+                self._join.evictor.limit, self._join.windows, [a.rows for a in arrivals]
+            )
         if self.query.counts_rows:
-            pace = pace or Interval(rows=rows_worth_a_quantum(self.query))
+            pace = pace or Interval(rows=default_sub_batch_rows(self.query))
             if pace.rows:
                 # Rows of one time have their order too.
                 return cut([a.seq for a in arrivals if a.seq is not None], pace, None)
@@ -451,15 +477,15 @@ class Operator:
         self._broken = True
         table = pa.Table.from_batches(batches, self._join.output.schema)
         self._broken = False
-        if self._keeper is not None:
-            self._keeper.close()
+        if self._deadline_controller is not None:
+            self._deadline_controller.close()
         return table
 
 
-def _useful(arrived: Arrivals) -> Arrivals:
+def _joinable(arrived: ArrivingRows) -> ArrivingRows:
     """Just the rows that can be in a result."""
-    return arrived if arrived.useful is None else Arrivals(arrived.rows.where(arrived.useful), None)
+    return arrived if arrived.joinable is None else ArrivingRows(arrived.rows.where(arrived.joinable), None)
 
 
-def _cutter(arrivals: Sequence[Arrivals]) -> Cutter:
-    return Cutter([a.rows.ts if a.seq is None else a.seq for a in arrivals])
+def _cutter(arrivals: Sequence[ArrivingRows]) -> SubBatchCutter:
+    return SubBatchCutter([a.rows.ts if a.seq is None else a.seq for a in arrivals])

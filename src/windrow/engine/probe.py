@@ -1,6 +1,6 @@
 """Probing in one direction: from arriving rows through all other windows to results.
 
-Level by level: the partial results so far are expanded through the next window's index inside the time
+Level by level: the partial matches so far are expanded through the next window's index inside the time
 bounds, then whatever has become checkable is checked. Depth first over bounded batches, so that memory does
 not depend on how much the join multiplies.
 """
@@ -13,32 +13,32 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine.ages import Ages
-from windrow.engine.bounds import alike, holds
-from windrow.engine.partials import Partials
-from windrow.engine.search import Search
+from windrow.engine.age_intervals import AgeIntervals
+from windrow.engine.conditions import alike, holds
+from windrow.engine.index_search import IndexSearch
+from windrow.engine.partial_matches import PartialMatches
 from windrow.expr.evaluate import evaluate
 from windrow.expr.parse import references
 from windrow.kernels.similarity import common
-from windrow.model.plan import Condition, Direction, Match
-from windrow.model.predicate import Likeness, Residual, Word
+from windrow.model.plan import BoundEquality, Condition, Direction
+from windrow.model.predicate import JoinColumn, Residual, SetSimilarity
 from windrow.model.query import Function
-from windrow.window.window import Window
+from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Look:
+class ProbeScope:
     """How much of the windows is looked at."""
 
-    ages: tuple[Ages | None, ...] = ()
-    """Per step of the direction; None, or nothing at all, for whole windows."""
-    flow: Array | None = None
-    """Gets the number of partial results that enter each step added, and at the end of results."""
+    ages: tuple[AgeIntervals | None, ...] = ()
+    """Per step of the direction; None, or nothing at all, for complete windows."""
+    step_counts: Array | None = None
+    """Gets the number of partial matches that enter each step added, and at the end of results."""
 
 
-EVERYTHING = Look()
+FULL_WINDOWS = ProbeScope()
 
 
 class Probe:
@@ -47,8 +47,8 @@ class Probe:
     def __init__(
         self,
         direction: Direction,
-        numbers: dict[Word, int],
-        windows: list[Window],
+        numbers: dict[JoinColumn, int],
+        windows: list[WindowStore],
         aliases: tuple[str, ...],
         functions: Mapping[str, Function],
     ) -> None:
@@ -56,32 +56,34 @@ class Probe:
         self._numbers = numbers
         self._aliases = aliases
         self._functions = functions
-        self._searches = [Search(step, numbers, windows) for step in direction.steps]
+        self._searches = [IndexSearch(step, numbers, windows) for step in direction.steps]
 
     @property
-    def compared(self) -> int:
+    def comparisons(self) -> int:
         """Rows compared so far."""
-        return sum(search.compared for search in self._searches)
+        return sum(search.comparisons for search in self._searches)
 
-    def run(self, windows: list[Window], arrived: int, look: Look = EVERYTHING) -> Iterator[Partials]:
+    def run(
+        self, windows: list[WindowStore], arrived: int, look: ProbeScope = FULL_WINDOWS
+    ) -> Iterator[PartialMatches]:
         """Results that contain a row of the arriving stream at position `arrived` or later."""
         stream = self.direction.order[0]
         window = windows[stream]
         first = arrived if stream == self.direction.arriving else window.first
-        start = Partials.start(stream, window, first, window.end)
+        start = PartialMatches.start(stream, window, first, window.end)
         yield from self._expand(start, 0, windows, arrived, look)
 
-    def look(self, windows: list[Window], rows: Array, look: Look) -> Iterator[Partials]:
+    def run_rows(self, windows: list[WindowStore], rows: Array, look: ProbeScope) -> Iterator[PartialMatches]:
         """Results that contain one of these rows of the arriving stream, which the order starts from."""
         if len(rows):
-            start = Partials.of_rows(self.direction.arriving, windows[self.direction.arriving], rows)
+            start = PartialMatches.of_rows(self.direction.arriving, windows[self.direction.arriving], rows)
             yield from self._expand(start, 0, windows, 0, look)
 
     def _expand(
-        self, partials: Partials, level: int, windows: list[Window], arrived: int, look: Look
-    ) -> Iterator[Partials]:
-        if look.flow is not None:
-            look.flow[level] += len(partials)
+        self, partials: PartialMatches, level: int, windows: list[WindowStore], arrived: int, look: ProbeScope
+    ) -> Iterator[PartialMatches]:
+        if look.step_counts is not None:
+            look.step_counts[level] += len(partials)
         if level == len(self._searches):
             yield partials
             return
@@ -102,17 +104,19 @@ class Probe:
             if len(longer):
                 yield from self._expand(longer, level + 1, windows, arrived, look)
 
-    def _check(self, condition: Condition, partials: Partials, windows: list[Window]) -> Array:
-        pair = (condition.own, condition.bound) if isinstance(condition, Match) else condition.words
+    def _check(self, condition: Condition, partials: PartialMatches, windows: list[WindowStore]) -> Array:
+        pair = (condition.own, condition.bound) if isinstance(condition, BoundEquality) else condition.words
         left, right = (partials.values(w.stream, windows[w.stream].column(self._numbers[w])) for w in pair)
         return holds(condition, left, right)
 
-    def _check_sets(self, likeness: Likeness, partials: Partials, windows: list[Window]) -> Array:
+    def _check_sets(
+        self, likeness: SetSimilarity, partials: PartialMatches, windows: list[WindowStore]
+    ) -> Array:
         """On the sets that the windows hold: a list was encoded when its row came in."""
         x, y = (windows[w.stream].sets(self._numbers[w], partials.rows[w.stream]) for w in likeness.words)
         return alike(likeness, common(*x, *y), x[1], y[1])
 
-    def _evaluate(self, residual: Residual, partials: Partials, windows: list[Window]) -> Array:
+    def _evaluate(self, residual: Residual, partials: PartialMatches, windows: list[WindowStore]) -> Array:
         if residual.likeness is not None:
             return self._check_sets(residual.likeness, partials, windows)
         columns: dict[tuple[str, str], pa.Array] = {}

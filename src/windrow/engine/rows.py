@@ -1,4 +1,4 @@
-"""From an input table to rows a window can take: times, words, payload, sorted by time.
+"""Turns an input table into rows for a window: times, join columns and payload, sorted by time.
 
 What no result can contain is left out here and counted: rows without a time, rows too late, rows that fail
 a single-stream condition, rows with a null or NaN where an atom needs a value.
@@ -6,20 +6,19 @@ a single-stream condition, rows with a null or NaN where an atom needs a value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
-from sqlglot import exp
 
 from windrow.engine.probe import as_mask
 from windrow.errors import DataError, unknown
 from windrow.expr.evaluate import evaluate
-from windrow.expr.parse import references
-from windrow.expr.words import word_array, word_sets, word_values
-from windrow.model.predicate import Predicate, Word
+from windrow.expr.join_columns import column_sets, column_values, encoded_column
+from windrow.expr.parse import Reference, references
+from windrow.model.predicate import JoinColumn, Predicate
 from windrow.model.query import Function
 
 Array = np.ndarray
@@ -151,38 +150,43 @@ class RowReader:
     """Computes the words of a stream's rows and tells which rows can be in a result."""
 
     def __init__(
-        self, predicate: Predicate, words: tuple[Word, ...], stream: int, functions: Mapping[str, Function]
+        self,
+        predicate: Predicate,
+        words: tuple[JoinColumn, ...],
+        stream: int,
+        functions: Mapping[str, Function],
     ) -> None:
         self._functions = functions
-        self._filters = [f.node for f in predicate.filters if f.stream == stream]
-        self._words = words
+        filters = (f.node for f in predicate.filters if f.stream == stream)
+        self._filters = [(node, references(node)) for node in filters]
+        self._words = [(word, references(word.node)) for word in words]
 
     def read(self, ts: Array, batch: pa.RecordBatch) -> tuple[Rows, Array | None, list[Array | None]]:
         """All rows with their words; a mask of those that pass the single-stream conditions; and for each
         word a mask of the rows where it has a value. None stands for all rows."""
         passed: Array | None = None
-        for node in self._filters:
-            mask = as_mask(evaluate(node, _columns(node, batch), len(ts), self._functions))
+        for node, needed in self._filters:
+            mask = as_mask(evaluate(node, _columns(needed, batch), len(ts), self._functions))
             passed = mask if passed is None else passed & mask
         values: list[Array] = []
         valid: list[Array | None] = []
-        for word in self._words:
-            array, present = word_values(word, _columns(word.node, batch), len(ts), self._functions)
+        for word, needed in self._words:
+            array, present = encoded_column(word, _columns(needed, batch), len(ts), self._functions)
             values.append(array)
             valid.append(present)
         return Rows(ts, tuple(values), batch), passed, valid
 
-    def values(self, word: Word, batch: pa.RecordBatch) -> pa.Array:
+    def values(self, word: JoinColumn, batch: pa.RecordBatch) -> pa.Array:
         """What a word stands for, in full."""
-        return word_array(word, _columns(word.node, batch), batch.num_rows, self._functions)
+        return column_values(word, _columns(references(word.node), batch), batch.num_rows, self._functions)
 
-    def sets(self, word: Word, batch: pa.RecordBatch) -> tuple[Array, Array]:
+    def sets(self, word: JoinColumn, batch: pa.RecordBatch) -> tuple[Array, Array]:
         """(sizes, elements) of the rows' sets."""
-        return word_sets(word, _columns(word.node, batch), batch.num_rows, self._functions)
+        return column_sets(word, _columns(references(word.node), batch), batch.num_rows, self._functions)
 
 
-def _columns(node: exp.Expression, batch: pa.RecordBatch) -> dict[tuple[str, str], pa.Array]:
-    return {key: batch.column(key[1]) for key in references(node)}
+def _columns(needed: Iterable[Reference], batch: pa.RecordBatch) -> dict[Reference, pa.Array]:
+    return {key: batch.column(key[1]) for key in needed}
 
 
 def same_schema(alias: str, expected: pa.Schema, got: pa.Schema) -> None:

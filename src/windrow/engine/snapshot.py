@@ -13,13 +13,13 @@ import pyarrow as pa
 from windrow.engine.state import State
 from windrow.errors import StateError
 
-MAGIC = b"WINDROW2"
+MAGIC = b"WINDROW3"
 _DIGEST = 16
 
 
 def pack(state: State) -> bytes:
     parts = [_to_bytes(part) for part in state.parts]
-    text = json.dumps({"state": state.head, "parts": [len(p) for p in parts]}).encode()
+    text = json.dumps({"state": state.metadata, "parts": [len(p) for p in parts]}).encode()
     body = b"".join((len(text).to_bytes(8, "little"), text, *parts))
     return MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
 

@@ -20,14 +20,14 @@ from sqlglot import exp
 
 from windrow.errors import DataError, QueryError
 from windrow.expr.arithmetic import arithmetic, negated
-from windrow.expr.calls import call_builtin, call_own, own_function
 from windrow.expr.casts import cast
 from windrow.expr.comparison import Operand, compare, unified
 from windrow.expr.constants import decimal_scalar, exact_number, literal
 from windrow.expr.dialect import render
+from windrow.expr.function_calls import call_builtin, call_own, own_function
 from windrow.expr.intervals import interval_microseconds
 from windrow.expr.parse import Reference
-from windrow.expr.strings import concat, matches
+from windrow.expr.string_functions import concat, matches
 from windrow.expr.types import mixed_zones, sql_type
 from windrow.expr.values import Value, broadcast, plain, rowwise
 from windrow.model.query import Function

@@ -14,16 +14,27 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from windrow.kernels.mixing import avalanche
-
+_MIX1 = np.uint64(0xFF51AFD7ED558CCD)
+_MIX2 = np.uint64(0xC4CEB9FE1A85EC53)
+_R33 = np.uint64(33)
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
 _P3 = np.uint64(0x165667B19E3779F9)
 _R31 = np.uint64(31)
-_R33 = np.uint64(33)
 _R8 = np.uint64(8)
 _R16 = np.uint64(16)
 _R32 = np.uint64(32)
+
+
+@njit(cache=True, inline="always")
+def avalanche(h: np.uint64) -> np.uint64:
+    """The final mixing: every bit of the input moves every bit of the output."""
+    h ^= h >> _R33
+    h *= _MIX1
+    h ^= h >> _R33
+    h *= _MIX2
+    h ^= h >> _R33
+    return h
 
 
 @njit(cache=True, inline="always")

@@ -72,7 +72,7 @@ def common(
         end_x, end_y = x + sizes_a[i], y + sizes_b[i]
         shared = 0
         # Invariant: `shared` counts the common elements below both a[x] and b[y]. Which of them is smaller
-        # cannot be foretold, so nothing branches on it.
+        # cannot be predicted, so nothing branches on it.
         while x < end_x and y < end_y:
             p, q = a[x], b[y]
             shared += int(p == q)

@@ -27,7 +27,7 @@ Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class Arrivals:
+class ResultTrace:
     """A complete trace of two streams, in order of arrival, with every result of the exact join.
 
     Parameters
@@ -73,7 +73,7 @@ class Arrivals:
     @classmethod
     def equal_keys(
         cls, ts: Array, stream: Array, key: Array, within: tuple[int, int], step: Array | None = None
-    ) -> Arrivals:
+    ) -> ResultTrace:
         """A trace joined on equal keys; `within` are the windows of the two streams, in the unit of `ts`."""
         rows = len(ts)
         code = np.unique(key, return_inverse=True)[1].astype(np.int64) * (rows + 1)
@@ -93,7 +93,7 @@ class Arrivals:
 
 
 @dataclass(frozen=True, eq=False)
-class Bound:
+class OfflineOptimum:
     """The optimum under a limit, and a way to reach it."""
 
     total: float
@@ -119,8 +119,8 @@ class Bound:
 
 
 def clairvoyant(
-    arrivals: Arrivals, limit: int | tuple[int, int], weights: Sequence[float] | Array | None = None
-) -> Bound:
+    arrivals: ResultTrace, limit: int | tuple[int, int], weights: Sequence[float] | Array | None = None
+) -> OfflineOptimum:
     """The best that any choice of rows to drop can reach.
 
     Parameters
@@ -146,10 +146,10 @@ def clairvoyant(
             last = stored[_last_results(arrivals, stored, worth[stored], rows)]
             until[arrivals.earlier[last]] = arrivals.later[last]
     produced = arrivals.later <= until[arrivals.earlier]
-    return Bound(float(worth[produced].sum()), float(worth.sum()), int(produced.sum()), until)
+    return OfflineOptimum(float(worth[produced].sum()), float(worth.sum()), int(produced.sum()), until)
 
 
-def _last_results(arrivals: Arrivals, which: Array, worth: Array, limit: int) -> Array:
+def _last_results(arrivals: ResultTrace, which: Array, worth: Array, limit: int) -> Array:
     """For each row that is held, the last result it gives, as a position in `which`."""
     earlier, later = arrivals.earlier[which], arrivals.later[which]
     order = np.lexsort((later, earlier))

@@ -15,7 +15,7 @@ from windrow.errors import WindrowError
 
 
 @dataclass(frozen=True)
-class Work:
+class WorkTotals:
     """What was done: rows compared, inserted, rows or buckets touched to let old rows go, results built."""
 
     comparisons: float
@@ -49,16 +49,16 @@ class VirtualClock:
         if min(self.insertion, self.expiry, self.result) < 0:
             raise WindrowError(f"virtual clock: costs must not be negative, got {self}")
 
-    def seconds(self, work: Work) -> float:
+    def seconds(self, work: WorkTotals) -> float:
         """Time the work takes."""
         return self.comparisons(work) / self.capacity
 
-    def comparisons(self, work: Work) -> float:
+    def comparisons(self, work: WorkTotals) -> float:
         """All of the work, in comparisons that take as long."""
         accesses = work.comparisons + self.insertion * work.insertions + self.expiry * work.expiries
         return accesses + self.result * work.results
 
-    def rate(self, rows: int, work: Work) -> float:
+    def rate(self, rows: int, work: WorkTotals) -> float:
         """The fastest input, in rows per second, that this work allows (MultiJoin s. 6.1: x / t)."""
         return rows / self.seconds(work)
 
@@ -92,9 +92,9 @@ class WorkClock:
         return self.machine.seconds(self.work)
 
     @property
-    def work(self) -> Work:
+    def work(self) -> WorkTotals:
         """Of the operator so far; results are counted where they cost something."""
         assert self.operator is not None
         comparisons, rows = self.operator.work
-        results = self.operator.measure().results if self.machine.result else 0
-        return Work(comparisons, rows, results=results)
+        results = self.operator.metrics().results if self.machine.result else 0
+        return WorkTotals(comparisons, rows, results=results)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from windrow.lab.memory import Trace, table
+from windrow.lab.memory import JoinWorkload, table
 from windrow.lab.memory_streams import arrivals, zipf
 
 
@@ -20,7 +20,7 @@ def bursts(
     skew: float = 1.5,
     visits: float = 0.4,
     noise: float = 0.5,
-) -> Trace:
+) -> JoinWorkload:
     """Keys that come for a while and go: a few of them often, most of them once or twice.
 
     Parameters
@@ -53,16 +53,16 @@ def bursts(
         keys[rows[there]] = drawn[there]
         tables[alias] = table(ts, k=keys)
     on = " and ".join(f"a.k = {alias}.k" for alias in aliases[1:])
-    return Trace(tables, dict.fromkeys(aliases, window), on=on)
+    return JoinWorkload(tables, dict.fromkeys(aliases, window), on=on)
 
 
 def silence(
     span: float, seed: int, rate: float, window: float, values: int, skew: float, silent: tuple[float, float]
-) -> Trace:
+) -> JoinWorkload:
     """Two streams with keys by the same Zipf law; of `b` no row comes in the time `silent`, from and to."""
     rng = np.random.default_rng(seed)
     share = zipf(values, skew)
     times = {alias: arrivals(rate, span, rng) for alias in "ab"}
     times["b"] = times["b"][(times["b"] < silent[0]) | (times["b"] >= silent[1])]
     tables = {alias: table(ts, k=rng.choice(values, len(ts), p=share)) for alias, ts in times.items()}
-    return Trace(tables, {"a": window, "b": window})
+    return JoinWorkload(tables, {"a": window, "b": window})

@@ -24,9 +24,9 @@ from windrow.engine.operator import Operator
 from windrow.lab.clock import VirtualClock, WorkClock
 from windrow.lab.experiment import Row
 from windrow.lab.generators import instants
-from windrow.model.measurements import Measurements
+from windrow.model.metrics import OperatorMetrics
+from windrow.model.policies.time_policies import Dropping, Harvesting
 from windrow.model.query import Query, Stream
-from windrow.model.time_policies import Dropping, Harvesting
 from windrow.model.units import SECOND
 
 Array = np.ndarray
@@ -108,7 +108,7 @@ class Process:
 
 
 @dataclass(frozen=True)
-class Ran:
+class RunOutcome:
     """What a run did.
 
     Parameters
@@ -130,7 +130,7 @@ class Ran:
     throttles: Array
     held: Array
     work: Array
-    measured: Measurements
+    measured: OperatorMetrics
 
     def rate(self, after: float = 20.0, until: float = np.inf) -> float:
         """Results per second between two times; the windows fill before the first."""
@@ -192,7 +192,7 @@ def epsilon_run(
     tick: float = 1.0,
     result: float = 0.0,
     **options: Any,
-) -> Ran:
+) -> RunOutcome:
     """The epsilon join of these streams; without a policy exact, in whatever time that takes. Building a
     result takes as long as `result` comparisons."""
     if policy is not None:
@@ -210,7 +210,7 @@ def run_in_ticks(
     capacity: float | Callable[[int], float],
     on_tick: Callable[[int, Operator, pa.Table], None] = lambda tick, operator, output: None,
     result: float = 0.0,
-) -> Ran:
+) -> RunOutcome:
     """Hands rows to an operator tick by tick, on a machine of so many comparisons per second, by tick where
     that changes.
 
@@ -233,12 +233,12 @@ def run_in_ticks(
         clock.machine = VirtualClock(speed(k), insertion=0.0, result=result)
         spans = {alias: (int(at[k]), int(at[k + 1])) for alias, at in cuts.items()}
         output = operator.process({a: tables[a].slice(i, j - i) for a, (i, j) in spans.items()})
-        measured = operator.measure()
+        measured = operator.metrics()
         done = clock.machine.comparisons(clock.work)
-        results[k], throttles[k], held[k] = output.num_rows, measured.throttle, measured.window_rows
+        results[k], throttles[k], held[k] = output.num_rows, measured.throttle_fraction, measured.window_rows
         work[k], before = done - before, done
         on_tick(k, operator, output)
-    return Ran(tick, results, throttles, held, work, operator.measure())
+    return RunOutcome(tick, results, throttles, held, work, operator.metrics())
 
 
 def valued(times: Array, values: Array) -> pa.Table:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from windrow.harvest.model import HarvestModel
+from windrow.harvest.selectivity import by_hop
 from windrow.model.harvest import BasicWindows, Harvest
-from windrow.planning.harvest_model import HarvestModel
-from windrow.planning.selectivity import by_hop
 
 RATES = (100.0, 500.0)
 WIDTHS = (0.05, 0.4)

@@ -25,10 +25,10 @@ from matplotlib.figure import Figure
 import windrow as wr
 from windrow.lab.averages import average
 from windrow.lab.experiment import Row
-from windrow.model.importance import Greedy, Importance, Lookup, Size
-from windrow.model.learned import Auto
-from windrow.model.policies import Fifo, Random
-from windrow.model.policy import Policy
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.baselines import Fifo, Random
+from windrow.model.policies.importance import Greedy, Importance, Lookup, Size
+from windrow.model.policies.learned import Auto
 from windrow.model.units import SECOND
 
 Array = np.ndarray
@@ -166,17 +166,17 @@ def run_scheme(scheme: str, feeds: Feeds, setting: Setting, seed: int) -> Row:
     found = operator.process(feeds.tables())
     # Both rows of a result have one keyword, so its importance is the least of both.
     importance = feeds.importance[found["r"].combine_chunks().field("keyword").to_numpy()]
-    quality = operator.measure().quality
+    quality = operator.metrics().quality
     return {
         "scheme": scheme,
         "importance": float(importance.sum()),
         "results": len(importance),
         "fairness": 1.0 if quality.fairness is None else quality.fairness,
-        "recomputations": quality.recomputations or 0,
+        "recomputations": quality.priority_recomputations or 0,
     }
 
 
-def _policy(scheme: str, feeds: Feeds, setting: Setting) -> Policy:
+def _policy(scheme: str, feeds: Feeds, setting: Setting) -> MemoryPolicy:
     if scheme == "IJOIN":
         return Importance(
             by=feeds.by,
@@ -192,7 +192,7 @@ def _policy(scheme: str, feeds: Feeds, setting: Setting) -> Policy:
         return Auto(by=feeds.by)
     if scheme == "GREEDY":
         return Greedy(by=feeds.by, split="equal", monitor=0.0)
-    plain: Mapping[str, type[Policy]] = {"FIFO": Fifo, "RAND": Random, "SIZE": Size}
+    plain: Mapping[str, type[MemoryPolicy]] = {"FIFO": Fifo, "RAND": Random, "SIZE": Size}
     return plain[scheme](split="equal", monitor=0.0)
 
 

@@ -18,17 +18,17 @@ import pyarrow.compute as pc
 
 import windrow as wr
 from windrow.lab.generators import START
-from windrow.model.measurements import Measurements
-from windrow.model.policies import POLICIES
-from windrow.model.policy import Policy
+from windrow.memory_models.age_curve import AgeCurve
+from windrow.model.metrics import OperatorMetrics
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.baselines import POLICIES
 from windrow.model.units import SECOND
-from windrow.planning.age import AgeCurve
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class JoinWorkload:
     """A join and its rows.
 
     Parameters
@@ -64,18 +64,18 @@ class Trace:
         return sum(self.rates[alias] * self.windows[alias] for alias in self.stored)
 
     @cached_property
-    def exact(self) -> Found:
+    def exact(self) -> RunResults:
         """Everything there is to find."""
         return self._run(wr.Query(self.streams, on=self.on))
 
     def under(
-        self, rows: float, shed: str | Policy, seed: int = 0, evaluate: str | wr.Interval | None = None
-    ) -> Found:
+        self, rows: float, shed: str | MemoryPolicy, seed: int = 0, evaluate: str | wr.Interval | None = None
+    ) -> RunResults:
         """What is found with so many rows of memory for the stored streams."""
         return self._run(self.query(rows, shed, seed, evaluate))
 
     def query(
-        self, rows: float, shed: str | Policy, seed: int = 0, evaluate: str | wr.Interval | None = None
+        self, rows: float, shed: str | MemoryPolicy, seed: int = 0, evaluate: str | wr.Interval | None = None
     ) -> wr.Query:
         """The join with so many rows of memory for the stored streams."""
         policy = POLICIES[shed]() if isinstance(shed, str) else shed
@@ -103,28 +103,28 @@ class Trace:
     def streams(self) -> dict[str, wr.Stream]:
         return {alias: wr.Stream("ts", timedelta(seconds=span)) for alias, span in self.windows.items()}
 
-    def _run(self, query: wr.Query) -> Found:
+    def _run(self, query: wr.Query) -> RunResults:
         operator = wr.Operator(query)
         results = operator.process(self.tables).combine_chunks()
         ts = {alias: since_start(pc.struct_field(results[alias], "ts")) for alias in self.tables}
         newest = np.max(list(ts.values()), axis=0)
-        return Found(newest, {alias: newest - each for alias, each in ts.items()}, operator.measure())
+        return RunResults(newest, {alias: newest - each for alias, each in ts.items()}, operator.metrics())
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class RunResults:
     """Results of a run."""
 
     times: Array
     """Seconds at which each was found: when its newest row came."""
     ages: Mapping[str, Array]
     """By alias the age of the row each result had of that stream; 0 where that row was the newest."""
-    measured: Measurements
+    measured: OperatorMetrics
 
     def count(self, since: float = 0.0, until: float = np.inf) -> int:
         return int(((self.times >= since) & (self.times < until)).sum())
 
-    def recall(self, of: Found, since: float = 0.0, until: float = np.inf) -> float:
+    def recall(self, of: RunResults, since: float = 0.0, until: float = np.inf) -> float:
         """The part of another run's results that was found."""
         return self.count(since, until) / max(of.count(since, until), 1)
 

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow.compute as pc
 
 import windrow as wr
-from windrow.engine.output import WEIGHT
-from windrow.lab.memory import Trace, seconds, since_start
+from windrow.engine.result_builder import WEIGHT
+from windrow.lab.memory import JoinWorkload, seconds, since_start
 from windrow.lab.memory_streams import frequency_based
-from windrow.model.policy import Policy
-from windrow.model.samples import Cluster, PpsCluster, Uniform
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.sampling import Cluster, PpsCluster, Uniform
 
 Array = np.ndarray
 WINDOW = 500.0
@@ -38,7 +38,7 @@ class Averaged:
     What is sampled does not depend on it, so that one run tells the error for any mean and deviation.
     """
 
-    trace: Trace
+    trace: JoinWorkload
     expected: Mapping[str, Mapping[object, float]]
     """Results of a stored row by its key (eq. 1), for policies that are told."""
 
@@ -57,7 +57,7 @@ class Averaged:
         told.update(enumerate((counts / counts.sum() * trace.rates["b"] * WINDOW).tolist()))
         return cls(replace(trace, tables=tables), {"a": told})
 
-    def policies(self) -> dict[str, tuple[Policy, float]]:
+    def policies(self) -> dict[str, tuple[MemoryPolicy, float]]:
         """The approaches, and how many rows each has where others have one."""
         return {
             "UNIFORM": (Uniform(expected=self.expected, reach=0.0, monitor=0.0), FIELDS),
@@ -72,7 +72,7 @@ class Averaged:
         return self._averages(wr.Query(self.trace.streams, on=self.trace.on))
 
     def errors(
-        self, memory: float, policy: Policy, seed: int, evaluate: str, spreads: Sequence[float]
+        self, memory: float, policy: MemoryPolicy, seed: int, evaluate: str, spreads: Sequence[float]
     ) -> dict[tuple[str, float], float]:
         """Under a part of the memory that whole windows take: by stream whose value is averaged, and by the
         value's deviation over its mean."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from windrow.lab.memory import Trace, table
+from windrow.lab.memory import JoinWorkload, table
 
 Array = np.ndarray
 N, BUCKETS = 5, 20
@@ -36,7 +36,7 @@ SHAPES = {
 
 def age_based(
     shapes: Sequence[Array], span: float, seed: int, rates: Sequence[float] = (1, 5), window: float = 500
-) -> Trace:
+) -> JoinWorkload:
     """Rows of `b` that refer to rows of `a` by age (s. 6.2.1); only rows of `a` are worth storing.
 
     Parameters
@@ -56,7 +56,7 @@ def age_based(
         [phase == number for number in range(len(shapes))],
         [followed(a, b, shape, window, rng) for shape in shapes],
     )
-    return Trace(
+    return JoinWorkload(
         {"a": table(a, k=np.arange(len(a))), "b": table(b, k=key)}, {"a": window, "b": 1.0}, probing=("b",)
     )
 
@@ -70,7 +70,7 @@ def frequency_based(
     window: float = 500,
     values: int = 50,
     phases: int = 1,
-) -> Trace:
+) -> JoinWorkload:
     """Keys by Zipf's law on either stream (s. 6.2.3); only rows of `a` are stored.
 
     Parameters
@@ -90,25 +90,25 @@ def frequency_based(
         ts = arrivals(rate, span, rng)
         drawn = rng.choice(values, len(ts), p=shares)
         tables[alias] = table(ts, k=names[(ts / span * phases).astype(np.int64), drawn])
-    return Trace(tables, {"a": window, "b": 1e-6}, probing=("b",))
+    return JoinWorkload(tables, {"a": window, "b": 1e-6}, probing=("b",))
 
 
 def shared_key(
     streams: int, span: float, seed: int, rate: float, window: float, values: int, skew: float
-) -> Trace:
+) -> JoinWorkload:
     """Streams of one rate joined on one key, which is drawn by the same Zipf law on each; all are stored."""
     rng = np.random.default_rng(seed)
     share = zipf(values, skew)
     aliases = "abcdefgh"[:streams]
     times = {alias: arrivals(rate, span, rng) for alias in aliases}
-    return Trace(
+    return JoinWorkload(
         {alias: table(ts, k=rng.choice(values, len(ts), p=share)) for alias, ts in times.items()},
         dict.fromkeys(aliases, window),
         on=" and ".join(f"a.k = {alias}.k" for alias in aliases[1:]),
     )
 
 
-def following(streams: int, span: float, seed: int, rate: float, window: float, lag: float) -> Trace:
+def following(streams: int, span: float, seed: int, rate: float, window: float, lag: float) -> JoinWorkload:
     """Every stream sees the same events, about `lag` seconds after the stream before it, each by a key of its
     own; three in ten rows are of other events. All streams are stored."""
     rng = np.random.default_rng(seed)
@@ -124,10 +124,10 @@ def following(streams: int, span: float, seed: int, rate: float, window: float, 
         order = order[(times[order] >= 0) & (times[order] < span)]
         tables[alias] = table(times[order], k=keys[order])
     on = " and ".join(f"a.k = {alias}.k" for alias in aliases[1:])
-    return Trace(tables, dict.fromkeys(aliases, window), on=on)
+    return JoinWorkload(tables, dict.fromkeys(aliases, window), on=on)
 
 
-def mixed(span: float, seed: int, rate: float = 4, window: float = 250, values: int = 2000) -> Trace:
+def mixed(span: float, seed: int, rate: float = 4, window: float = 250, values: int = 2000) -> JoinWorkload:
     """Both models at once; both streams are stored.
 
     Half of the rows have keys by Zipf's law (exponent 0.8), the same on both streams. Of the others one in
@@ -144,10 +144,12 @@ def mixed(span: float, seed: int, rate: float = 4, window: float = 250, values: 
         keys[own][leads] = values + 2 * np.arange(leads.sum()) + offset
         row = followed(times[own][leads], times[other][follows], shape, window, rng)
         keys[other][follows] = np.where(row >= 0, values + 2 * row + offset, -offset)
-    return Trace({alias: table(times[alias], k=keys[alias]) for alias in "ab"}, {"a": window, "b": window})
+    return JoinWorkload(
+        {alias: table(times[alias], k=keys[alias]) for alias in "ab"}, {"a": window, "b": window}
+    )
 
 
-def two_sources(span: float, seed: int, rate: float = 50, window: float = 120) -> Trace:
+def two_sources(span: float, seed: int, rate: float = 50, window: float = 120) -> JoinWorkload:
     """Two sources of `rate` rows per second, one of them far away (s. 6.1).
 
     A row of `b` goes with the rows of `a` that were sent a minute before it, within 0.1 s. Rows of `a` come
@@ -161,7 +163,7 @@ def two_sources(span: float, seed: int, rate: float = 50, window: float = 120) -
     came = sent + 2.0 + rng.lognormal(sigma**2, sigma, len(sent))
     order = np.argsort(came)
     millis = (sent * 1000).round().astype(np.int64)
-    return Trace(
+    return JoinWorkload(
         {"a": table(sent, sent=millis), "b": table(came[order], sent=millis[order])},
         {"a": window, "b": 1e-6},
         on="b.sent - a.sent between 59900 and 60100",
@@ -169,7 +171,7 @@ def two_sources(span: float, seed: int, rate: float = 50, window: float = 120) -
     )
 
 
-def evenly(curve: Sequence[int], units: int) -> Trace:
+def evenly(curve: Sequence[int], units: int) -> JoinWorkload:
     """A row of `a` every second, and rows of `b` for it in the middle of each second of its age, as many as
     the curve says: the streams of the worked examples (s. 3.2.1).
 
@@ -181,7 +183,7 @@ def evenly(curve: Sequence[int], units: int) -> Trace:
     times = np.concatenate([came - 0.5, (came[:, np.newaxis] + ages).ravel()])
     key = np.concatenate([np.full(units, -1), np.repeat(np.arange(units), len(ages))])
     order = np.argsort(times, kind="stable")
-    return Trace(
+    return JoinWorkload(
         {"a": table(came, k=np.arange(units)), "b": table(times[order], k=key[order])},
         {"a": float(len(curve)), "b": 1e-6},
         probing=("b",),

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import windrow as wr
-from windrow.lab.clock import Work, expiry_accesses
+from windrow.lab.clock import WorkTotals, expiry_accesses
 from windrow.lab.generators import START, interleaved_streams
 from windrow.planning.statistics import JoinStatistics, StreamStatistics
 
@@ -78,13 +78,13 @@ TABLE_7 = Streams((11, 10, 1, 1), (100,) * 4, (200, 100, 65, 20))
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedWork:
     """What the operator did after its windows were full."""
 
     rows: int
     units: float
     results: int
-    work: Work
+    work: WorkTotals
 
     @property
     def comparisons_per_unit(self) -> float:
@@ -99,7 +99,7 @@ def count_work(
     tau: float = 0.0,
     buckets: Sequence[int] = (),
     filling: float | None = None,
-) -> Counted:
+) -> CountedWork:
     """Runs the operator and counts.
 
     Parameters
@@ -124,15 +124,15 @@ def count_work(
     operator = wr.Operator(_query(streams, orders, tau, tables))
     border = pa.scalar(START.replace(tzinfo=None) + timedelta(seconds=before_rows), pa.timestamp("us"))
     operator.process({alias: table.filter(pc.less(table["ts"], border)) for alias, table in data.items()})
-    before = operator.measure()
+    before = operator.metrics()
     operator.process(
         {alias: table.filter(pc.greater_equal(table["ts"], border)) for alias, table in data.items()}
     )
-    after = operator.measure()
+    after = operator.metrics()
     expired = rows - (after.window_rows - before.window_rows)
     expiries = expiry_accesses(after.expiry_passes - before.expiry_passes, tables, expired)
-    work = Work(after.comparisons - before.comparisons, rows, expiries)
-    return Counted(rows, units, after.results - before.results, work)
+    work = WorkTotals(after.comparisons - before.comparisons, rows, expiries)
+    return CountedWork(rows, units, after.results - before.results, work)
 
 
 def _query(streams: Streams, orders: Orders, tau: float, buckets: Sequence[int]) -> wr.Query:

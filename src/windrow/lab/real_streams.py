@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from windrow.lab.memory import Trace, table
+from windrow.lab.memory import JoinWorkload, table
 from windrow.lab.package_data import read
 
 Array = np.ndarray
@@ -21,7 +21,7 @@ HOUR = 3600.0
 DAY = 24 * HOUR
 
 
-def weather(days: float = 7, start: float = 150) -> Trace:
+def weather(days: float = 7, start: float = 150) -> JoinWorkload:
     """Departures from New York and the weather there within 6 hours (`examples/flights_weather.py`): three
     keys, 20 departures an hour by day and none by night."""
     flights, reports = _nycflights("flights.csv.zip", "flights.csv"), _nycflights("weather.csv")
@@ -33,7 +33,7 @@ def weather(days: float = 7, start: float = 150) -> Trace:
     return _trace(streams, 6 * HOUR, (start * DAY, (start + days) * DAY))
 
 
-def aircraft(days: float = 42, start: float = 150) -> Trace:
+def aircraft(days: float = 42, start: float = 150) -> JoinWorkload:
     """Aircraft that left all three airports of New York within a week (`examples/aircraft.py`): three
     streams, and most rows find nothing."""
     flights = _nycflights("flights.csv.zip", "flights.csv")
@@ -44,7 +44,7 @@ def aircraft(days: float = 42, start: float = 150) -> Trace:
     return _trace(streams, 7 * DAY, (start * DAY, (start + days) * DAY))
 
 
-def contacts(rows: int = 10_000) -> Trace:
+def contacts(rows: int = 10_000) -> JoinWorkload:
     """Contacts in a hospital, as sensors logged them every 20 seconds: of staff with patients, and, within
     half an hour, of the same person with other staff. Bursts by day, silence by night, a few people in
     most."""
@@ -61,7 +61,7 @@ def contacts(rows: int = 10_000) -> Trace:
     )
 
 
-def purchases(days: float = 180) -> Trace:
+def purchases(days: float = 180) -> JoinWorkload:
     """Purchases of a shop for music (CDNOW): customers who bought one disc and, within 60 days, several."""
     text = read("Lifetimes", "0.11.3", "lifetimes/datasets/CDNOW_master.txt").decode().split()
     customer, date, discs, _ = np.array(text[4:]).reshape(-1, 4).T
@@ -80,7 +80,7 @@ def purchases(days: float = 180) -> Trace:
     )
 
 
-def ratings(rows: int = 10_000) -> Trace:
+def ratings(rows: int = 10_000) -> JoinWorkload:
     """Ratings of lecturers by students (InstEval of lme4), in the order of the data: bad ones of a lecturer
     near good ones."""
     text = read("pydataset", "0.2.0", "resources.tar.gz", "csv/lme4/InstEval.csv")
@@ -93,7 +93,7 @@ def ratings(rows: int = 10_000) -> Trace:
     )
 
 
-def words(rows: int = 10_000) -> Trace:
+def words(rows: int = 10_000) -> JoinWorkload:
     """Words of news items (Lee's corpus), one a second: of every other item on the one stream, of those
     between on the other, the same word within 500 seconds. Few words are most of any text."""
     text = read("gensim", "4.4.0", "gensim/test/test_data/lee_background.cor").decode()
@@ -106,14 +106,14 @@ def words(rows: int = 10_000) -> Trace:
     )
 
 
-REAL: dict[str, Callable[[], Trace]] = {
+REAL: dict[str, Callable[[], JoinWorkload]] = {
     made.__name__: made for made in (weather, aircraft, contacts, purchases, ratings, words)
 }
 
 
 def _trace(
     streams: dict[str, tuple[Array, pa.ChunkedArray | Array]], window: float, span: tuple[float, float]
-) -> Trace:
+) -> JoinWorkload:
     """Streams by their times in seconds and keys, which are equal in a result; rows without either go."""
     made = {}
     for alias, (times, keys) in streams.items():
@@ -123,7 +123,7 @@ def _trace(
         made[alias] = table(times[inside][order] - span[0], k=number[inside][order])
     first, *others = made
     on = " and ".join(f"{first}.k = {alias}.k" for alias in others)
-    return Trace(made, dict.fromkeys(made, window), on=on)
+    return JoinWorkload(made, dict.fromkeys(made, window), on=on)
 
 
 def _numbers(keys: pa.ChunkedArray) -> Array:

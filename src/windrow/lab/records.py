@@ -52,7 +52,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """A claim of the ledger, over all experiments that cover it."""
 
     id: str
@@ -109,7 +109,7 @@ def _truth(value: object) -> bool:
     return value
 
 
-def verdicts(records: Sequence[Record]) -> list[Verdict]:
+def verdicts(records: Sequence[Record]) -> list[ClaimVerdict]:
     """Claim by claim, in the order of the ledger."""
     ids = sorted({each for record in records for each in record.ids}, key=_place)
     found = []
@@ -117,7 +117,7 @@ def verdicts(records: Sequence[Record]) -> list[Verdict]:
         covering = [record for record in records if each in record.ids]
         claims = [c for r in covering if r.outcome for c in r.outcome.claims if c.id == each]
         found.append(
-            Verdict(
+            ClaimVerdict(
                 each,
                 len(claims),
                 sum(c.holds for c in claims),

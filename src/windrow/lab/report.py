@@ -10,7 +10,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from windrow.draw import document, escape, panel, panels, table
-from windrow.lab.records import PAPERS, Record, Verdict, verdicts
+from windrow.lab.records import PAPERS, ClaimVerdict, Record, verdicts
 from windrow.lab.run import shown
 
 ROWS_SHOWN = 200
@@ -44,7 +44,7 @@ def page(records: Sequence[Record]) -> str:
     return document("Windrow's lab", parts, headline(judged))
 
 
-def headline(judged: Sequence[Verdict]) -> str:
+def headline(judged: Sequence[ClaimVerdict]) -> str:
     """
     >>> headline([Verdict("G1", 2, 2, ("x",), ()), Verdict("G2", 0, 0, ("y",), ("y",))])
     '1 of 2 claims hold, 0 are missed, 1 not measured'
@@ -66,7 +66,7 @@ def _filters() -> str:
     return f'<div class="filters">{"".join(radios)}{missed}</div>'
 
 
-def _summary(judged: Sequence[Verdict]) -> str:
+def _summary(judged: Sequence[ClaimVerdict]) -> str:
     lines = []
     for v in judged:
         links = " ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in v.experiments)
@@ -206,7 +206,7 @@ def _plain(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def to_plain(records: Sequence[Record]) -> dict[str, Any]:
+def to_dict(records: Sequence[Record]) -> dict[str, Any]:
     """As values that JSON can hold."""
     return {
         "claims": [

@@ -42,7 +42,7 @@ def run_experiment(
             results.append(experiment.run(task))
             on_done(task)
     else:
-        from windrow.spark.sweep import run_tasks
+        from windrow.spark.parallel_tasks import run_tasks
 
         results = run_tasks(experiment.run, tasks, cores, on_done)
     return experiment.outcome(size, results)

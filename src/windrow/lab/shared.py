@@ -3,7 +3,7 @@
 Two streams of equal rate are joined on a key of 500 values, so that a row matches 0.002 of the other stream
 (s. 5). What each row costs on each rung of the ladder is counted on the rows themselves: links of the hash
 chain that are followed, or rows that are scanned, and results that are made. The engine's own schedules rank
-the rungs; `kernels/serving.py` says when each unit ends. So response times follow from the counts, not from
+the rungs; `lab/queue_kernels.py` says when each unit ends. So response times follow from the counts, not from
 the machine.
 
 A result belongs to its newest row. Under LWO it is handed on when it is made (taken as spread evenly over its
@@ -19,7 +19,7 @@ import numpy as np
 
 from windrow.engine.shared.schedule import SCHEDULES
 from windrow.errors import WindrowError
-from windrow.kernels.serving import matches_by_rung, serve
+from windrow.lab.queue_kernels import matches_by_rung, serve
 
 Array = np.ndarray
 MIXES: dict[str, tuple[float, ...]] = {
@@ -34,7 +34,7 @@ VALUES = 500
 
 
 @dataclass(frozen=True)
-class Machine:
+class ServerCosts:
     """What work takes, in seconds.
 
     Parameters
@@ -53,7 +53,7 @@ class Machine:
 
 
 @dataclass(frozen=True, eq=False)
-class Trace:
+class ArrivalTrace:
     """Rows of both streams in order of time; those before `first` only fill the windows."""
 
     times: Array
@@ -66,7 +66,7 @@ class Trace:
         return self.times[self.first :]
 
 
-def poisson(rate: float, rows: int, longest: float, seed: int) -> Trace:
+def poisson(rate: float, rows: int, longest: float, seed: int) -> ArrivalTrace:
     """Both streams at this rate, exponential gaps; `rows` rows after windows of `longest` have filled."""
     random = np.random.default_rng(seed)
     drawn = int(2 * rate * longest * 1.1) + rows + 100
@@ -75,7 +75,7 @@ def poisson(rate: float, rows: int, longest: float, seed: int) -> Trace:
     return _trace(times[: first + rows], random.integers(0, 2, first + rows), first, random)
 
 
-def bursts(rate: float, size: float, rows: int, longest: float, seed: int) -> Trace:
+def bursts(rate: float, size: float, rows: int, longest: float, seed: int) -> ArrivalTrace:
     """Pareto on-off streams (s. 5.2): bursts of `size` rows on average at one moment, exponential gaps
     between them, the overall rate as without bursts. A size of 1 is Poisson."""
     random = np.random.default_rng(seed)
@@ -100,21 +100,21 @@ def bursts(rate: float, size: float, rows: int, longest: float, seed: int) -> Tr
     return _trace(times[order][: first + rows], streams[order][: first + rows], first, random)
 
 
-def _trace(times: Array, streams: Array, first: int, random: np.random.Generator) -> Trace:
+def _trace(times: Array, streams: Array, first: int, random: np.random.Generator) -> ArrivalTrace:
     if first >= len(times):
         raise WindrowError(f"trace: {len(times)} rows do not fill the windows")
-    return Trace(times, streams, random.integers(0, VALUES, len(times)), first)
+    return ArrivalTrace(times, streams, random.integers(0, VALUES, len(times)), first)
 
 
 @dataclass(frozen=True, eq=False)
-class Counted:
+class CountedMatches:
     """Per row and rung."""
 
     found: Array
     looked: Array
 
 
-def count(trace: Trace, windows: tuple[float, ...], nested: bool) -> Counted:
+def count(trace: ArrivalTrace, windows: tuple[float, ...], nested: bool) -> CountedMatches:
     """Results and looks of every measured row on every rung."""
     rungs = np.array(windows, float)
     shape = (len(trace.arrived), len(rungs))
@@ -123,7 +123,7 @@ def count(trace: Trace, windows: tuple[float, ...], nested: bool) -> Counted:
     back = np.empty(len(trace.times), np.int64)
     matches_by_rung(trace.keys, trace.times, trace.streams, rungs, trace.first, head, back, found, seen)
     if not nested:
-        return Counted(found, seen)
+        return CountedMatches(found, seen)
     scanned = np.zeros(shape, np.int64)
     for stream in range(2):
         mine = np.flatnonzero(trace.streams[trace.first :] == stream)
@@ -132,11 +132,11 @@ def count(trace: Trace, windows: tuple[float, ...], nested: bool) -> Counted:
         before = np.searchsorted(others, now, side="left")
         reach = before[:, None] - np.searchsorted(others, now[:, None] - rungs, side="left")
         scanned[mine] = np.diff(np.maximum(reach, 0), axis=1, prepend=0)
-    return Counted(found, scanned)
+    return CountedMatches(found, scanned)
 
 
 @dataclass(frozen=True, eq=False)
-class Served:
+class ServedQueries:
     """Response times under one schedule, per window."""
 
     mean: Array
@@ -152,7 +152,9 @@ class Served:
         return float(self.mean.mean())
 
 
-def response(trace: Trace, counted: Counted, windows: tuple[float, ...], schedule: str, m: Machine) -> Served:
+def response(
+    trace: ArrivalTrace, counted: CountedMatches, windows: tuple[float, ...], schedule: str, m: ServerCosts
+) -> ServedQueries:
     """What each query sees of the trace."""
     ranks = SCHEDULES[schedule](np.diff(np.array(windows, float), prepend=0.0))
     work = m.begin + m.look * counted.looked + m.make * counted.found
@@ -173,7 +175,7 @@ def response(trace: Trace, counted: Counted, windows: tuple[float, ...], schedul
         some = n > 0
         means.append(float((n * (mean - arrived)).sum() / max(1, n.sum())))
         most.append(float((last - arrived)[some].max(initial=0.0)))
-    return Served(np.array(means), np.array(most), waiting, _most_held(ended, last, found))
+    return ServedQueries(np.array(means), np.array(most), waiting, _most_held(ended, last, found))
 
 
 def _most_held(made: Array, handed: Array, results: Array) -> int:
@@ -184,10 +186,10 @@ def _most_held(made: Array, handed: Array, results: Array) -> int:
     return int(np.cumsum(change[order]).max(initial=0))
 
 
-def calibrated(trace: Trace, counted: Counted, load: float, making: float = 0.4) -> Machine:
+def calibrated(trace: ArrivalTrace, counted: CountedMatches, load: float, making: float = 0.4) -> ServerCosts:
     """A machine that is busy for this part of the time, `making` of it with making results (s. 3.4)."""
     seconds = load * float(trace.arrived[-1] - trace.arrived[0])
-    return Machine(
+    return ServerCosts(
         look=(1 - making) * seconds / float(counted.looked.sum()),
         make=making * seconds / float(counted.found.sum()),
     )

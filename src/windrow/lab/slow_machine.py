@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from windrow.engine.operator import Operator
-from windrow.lab.grubjoin import Ran, run_in_ticks
+from windrow.lab.grubjoin import RunOutcome, run_in_ticks
 from windrow.model.harvest import Harvest
 from windrow.model.query import Query, Stream
 
@@ -22,7 +22,7 @@ UNLIMITED = 1e12
 
 
 @dataclass(frozen=True)
-class Scene:
+class Scenario:
     """Streams and the join over them.
 
     Parameters
@@ -46,7 +46,7 @@ class Scene:
         streams = {alias: Stream(self.time, self.within, "scan") for alias in self.tables}
         return Query(streams, self.on, **limits)
 
-    def run(self, capacity: float, **limits: Any) -> tuple[Ran, Harvest | None]:
+    def run(self, capacity: float, **limits: Any) -> tuple[RunOutcome, Harvest | None]:
         """With so many comparisons a second; the harvest is a usual one of the second half."""
         harvests: list[Harvest] = []
 
@@ -60,13 +60,13 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Compared:
+class PolicyComparison:
     """What the two ways of shedding load have left of the exact answer on a slow machine."""
 
     aliases: tuple[str, ...]
     slower: float
-    exact: Ran
-    ran: Mapping[str, Ran]
+    exact: RunOutcome
+    ran: Mapping[str, RunOutcome]
     harvest: Harvest | None
 
     def recall(self, policy: str) -> float:
@@ -104,12 +104,12 @@ class Compared:
         )
 
 
-def compare(scene: Scene, slower: float, seed: int = 0) -> Compared:
+def compare(scene: Scenario, slower: float, seed: int = 0) -> PolicyComparison:
     """Runs a scene exactly, and on a machine that is so many times too slow harvested and with rows
     dropped."""
     exact, _ = scene.run(UNLIMITED, seed=seed)
     capacity = exact.work.sum() / scene.seconds / slower
     ran = {p: scene.run(capacity, seed=seed, deadline=f"{scene.tick:g} s", shed=p) for p in POLICIES}
-    return Compared(
+    return PolicyComparison(
         tuple(scene.tables), slower, exact, {p: r for p, (r, _) in ran.items()}, ran["harvest"][1]
     )

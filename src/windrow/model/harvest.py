@@ -18,13 +18,14 @@ from math import ceil, inf
 from typing import Any
 
 from windrow.errors import QueryError
+from windrow.model.stateful import Stateful
 
 _WHOLE = 1e-9
 """A number of basic windows this near to a whole one is that one."""
 
 
 @dataclass(frozen=True)
-class BasicWindows:
+class BasicWindows(Stateful):
     """How the windows of all streams are cut.
 
     Parameters
@@ -269,7 +270,7 @@ class Harvest:
             )
         return "\n".join(lines)
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """As values that JSON can hold."""
         return {
             "sizes": list(self.windows.sizes),
@@ -293,8 +294,8 @@ class Harvest:
         }
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Harvest:
-        """What `to_plain` gave."""
+    def from_dict(cls, plain: Mapping[str, Any]) -> Harvest:
+        """What `to_dict` gave."""
         directions = tuple(
             HarvestDirection(
                 arriving,

@@ -6,23 +6,23 @@ from dataclasses import dataclass
 
 from windrow.model.access import Access
 from windrow.model.harvest import Harvest
-from windrow.model.predicate import Atom, Likeness, Residual, Word
+from windrow.model.predicate import Atom, JoinColumn, Residual, SetSimilarity
 from windrow.model.units import short_number
 
 
 @dataclass(frozen=True)
-class Match:
-    """An equality to hold when a row joins a partial result: the row's own word, and the one bound."""
+class BoundEquality:
+    """An equality to hold when a row joins a partial match: the row's own word, and the one bound."""
 
-    own: Word
-    bound: Word
+    own: JoinColumn
+    bound: JoinColumn
 
     def __str__(self) -> str:
         return f"{self.own} = {self.bound}"
 
 
-Condition = Match | Atom
-Driver = Condition | Likeness
+Condition = BoundEquality | Atom
+Driver = Condition | SetSimilarity
 
 
 @dataclass(frozen=True)
@@ -41,27 +41,27 @@ class Step:
     comparisons: float = 0.0
     """Expected rows compared per second."""
     results: float = 0.0
-    """Expected partial results per second that leave this step."""
+    """Expected partial matches per second that leave this step."""
 
     @property
-    def indexed(self) -> tuple[Word, ...]:
+    def indexed(self) -> tuple[JoinColumn, ...]:
         """The window's own words that the driver looks up."""
-        found: dict[Word, None] = {}
+        found: dict[JoinColumn, None] = {}
         for condition in self.driver:
             found[own_word(condition, self.stream)] = None
         return tuple(found)
 
 
-def own_word(condition: Driver, stream: int) -> Word:
+def own_word(condition: Driver, stream: int) -> JoinColumn:
     """The side of a condition that belongs to `stream`."""
-    if isinstance(condition, Match):
+    if isinstance(condition, BoundEquality):
         return condition.own
     return condition.left if condition.left.stream == stream else condition.right
 
 
-def bound_word(condition: Driver, stream: int) -> Word:
+def bound_word(condition: Driver, stream: int) -> JoinColumn:
     """The other side."""
-    if isinstance(condition, Match):
+    if isinstance(condition, BoundEquality):
         return condition.bound
     return condition.right if condition.left.stream == stream else condition.left
 

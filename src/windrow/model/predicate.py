@@ -2,12 +2,12 @@
 
 A predicate is a conjunction. Each conjunct becomes
 - a `Filter`, if it speaks of one stream: applied before a row is stored;
-- an `Equality`, a `Comparison` or a `Band` between two `Word`s, if each side speaks of one stream:
+- an `Equality`, a `Comparison` or a `Band` between two `JoinColumn`s, if each side speaks of one stream:
   kernels and indexes understand these;
 - a `Residual` otherwise: evaluated on whole batches of candidates. One that says how alike two sets are is
-  also a `Likeness`, which an inverted index finds and a kernel checks.
+  also a `SetSimilarity`, which an inverted index finds and a kernel checks.
 
-A `Word` is one number per row, computed when the row comes in. `Equality`, `Comparison` and `Band` are
+A `JoinColumn` is one number per row, computed when the row comes in. `Equality`, `Comparison` and `Band` are
 false when either side is null or NaN, so a row whose word is null or NaN can be left out at once.
 """
 
@@ -23,7 +23,7 @@ WordKind = Literal["int", "float", "hash", "set"]
 
 
 @dataclass(frozen=True)
-class Word:
+class JoinColumn:
     """A single-stream expression as one number per row.
 
     kind "int": int64, exact. kind "float": float64. kind "hash": 64-bit hash of the value's bytes, equal
@@ -41,7 +41,7 @@ class Word:
     """The expression itself; not part of the word's identity, which is stream, text and type."""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Word) and self.key == other.key
+        return isinstance(other, JoinColumn) and self.key == other.key
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -56,11 +56,11 @@ class Word:
 
 @dataclass(frozen=True)
 class Equality:
-    left: Word
-    right: Word
+    left: JoinColumn
+    right: JoinColumn
 
     @property
-    def words(self) -> tuple[Word, Word]:
+    def words(self) -> tuple[JoinColumn, JoinColumn]:
         return (self.left, self.right)
 
     def __str__(self) -> str:
@@ -69,12 +69,12 @@ class Equality:
 
 @dataclass(frozen=True)
 class Comparison:
-    left: Word
-    right: Word
+    left: JoinColumn
+    right: JoinColumn
     op: Literal["<", "<=", ">", ">=", "<>"]
 
     @property
-    def words(self) -> tuple[Word, Word]:
+    def words(self) -> tuple[JoinColumn, JoinColumn]:
         return (self.left, self.right)
 
     def __str__(self) -> str:
@@ -89,14 +89,14 @@ class Band:
     right + epsilon and compares left with both.
     """
 
-    left: Word
-    right: Word
+    left: JoinColumn
+    right: JoinColumn
     epsilon: float | int
     strict: bool = False
     form: Literal["abs", "between"] = "abs"
 
     @property
-    def words(self) -> tuple[Word, Word]:
+    def words(self) -> tuple[JoinColumn, JoinColumn]:
         return (self.left, self.right)
 
     def __str__(self) -> str:
@@ -109,21 +109,21 @@ Atom = Equality | Comparison | Band
 
 
 @dataclass(frozen=True)
-class Likeness:
+class SetSimilarity:
     """How alike two sets must be: the elements they share, or their part of all elements of both.
 
     At least `threshold`, or more if strict; at least one shared element in any case, so that what shares
     none can be passed over. Words of kind "set".
     """
 
-    left: Word
-    right: Word
+    left: JoinColumn
+    right: JoinColumn
     measure: Literal["jaccard", "overlap"]
     threshold: float | int
     strict: bool = False
 
     @property
-    def words(self) -> tuple[Word, Word]:
+    def words(self) -> tuple[JoinColumn, JoinColumn]:
         return (self.left, self.right)
 
     @property
@@ -152,7 +152,7 @@ class Residual:
     streams: frozenset[int]
     node: exp.Expression
     sql: str
-    likeness: Likeness | None = None
+    likeness: SetSimilarity | None = None
     """The same for an inverted index, if it is about the likeness of two sets."""
 
     def __str__(self) -> str:
@@ -168,12 +168,12 @@ class Predicate:
     atoms: tuple[Atom, ...]
     residuals: tuple[Residual, ...]
 
-    def words_of(self, stream: int) -> tuple[Word, ...]:
+    def columns_of(self, stream: int) -> tuple[JoinColumn, ...]:
         """The words a row of `stream` needs, each once, in the order of the atoms."""
         seen = {w: None for atom in self.atoms for w in atom.words if w.stream == stream}
         return tuple(seen)
 
-    def sets_of(self, stream: int) -> tuple[Word, ...]:
+    def sets_of(self, stream: int) -> tuple[JoinColumn, ...]:
         """The sets a row of `stream` needs, each once."""
         alike = [r.likeness for r in self.residuals if r.likeness is not None]
         return tuple({w: None for each in alike for w in each.words if w.stream == stream})

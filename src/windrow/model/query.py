@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -15,12 +16,11 @@ import pyarrow as pa
 
 from windrow.errors import QueryError, unknown
 from windrow.model.access import Access
-from windrow.model.deadline import Deadline
 from windrow.model.interval import Interval
-from windrow.model.limit import MemoryLimit
-from windrow.model.policy import Policy
-from windrow.model.shed import parse_shed
-from windrow.model.time_policies import TimePolicy
+from windrow.model.limits import Deadline, MemoryLimit
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.parse import parse_shed
+from windrow.model.policies.time_policies import TimePolicy
 from windrow.model.units import LONGEST, format_duration, parse_duration, parse_rows
 
 MIN_STREAMS = 2
@@ -143,7 +143,7 @@ class Query:
         How much is processed at once: "eager", "every 100 rows", "every 5 seconds". It changes cost, never
         the answer; a call of `process` always finishes the rows it was given.
     expire
-        When old rows are let go: "eager", or "every 10 seconds" of event time.
+        When old rows expire: "eager", or "every 10 seconds" of event time.
     order
         "heuristic", "low-selectivity", "exhaustive", or the order itself: aliases for all directions,
         or a mapping from the arriving stream's alias to the aliases it probes.
@@ -168,7 +168,7 @@ class Query:
     ahead: str | timedelta | int | None = AHEAD
     memory: str | int | MemoryLimit | None = None
     deadline: str | timedelta | Deadline | None = None
-    shed: str | Policy | TimePolicy | tuple[str | Policy, str | TimePolicy] = "auto"
+    shed: str | MemoryPolicy | TimePolicy | tuple[str | MemoryPolicy, str | TimePolicy] = "auto"
     evaluate: str | Interval | None = None
     expire: str | Interval | None = None
     order: str | tuple[str, ...] | Mapping[str, tuple[str, ...]] = "heuristic"
@@ -196,7 +196,7 @@ class Query:
                 raise QueryError(f"{name}: must not be negative, got {value}")
         put(self, "memory", MemoryLimit.parse(self.memory, "memory"))
         put(self, "deadline", Deadline.parse(self.deadline, "deadline"))
-        put(self, "shed", parse_shed(self.shed, self.limit, self.time_limit))
+        put(self, "shed", parse_shed(self.shed, self.memory_limit, self.time_limit))
         self._check_limits()
         self._check_deadline()
         put(self, "evaluate", Interval.parse(self.evaluate, "evaluate"))
@@ -230,19 +230,23 @@ class Query:
                 )
 
     def _check_limits(self) -> None:
-        split = self.policy.split
+        split = self.memory_policy.split
         if not isinstance(split, str) and set(split) != set(self.streams):
             raise QueryError(
                 f"shed: split must give a share to each of {list(self.streams)}, got {dict(split)}"
             )
-        if self.limit is None and self.policy.samples:
+        if self.memory_limit is None and self.memory_policy.samples:
             raise QueryError(
-                f"shed: '{self.policy.name}' samples to stay inside a limit; give memory='64 MiB' or so"
+                f"shed: '{self.memory_policy.name}' samples to stay inside a limit; set memory='64 MiB' or so"
             )
-        self.policy.check(self.aliases)
-        if self.limit is not None and self.limit.kind == "rows" and self.limit.size < len(self.streams):
+        self.memory_policy.check(self.aliases)
+        if (
+            self.memory_limit is not None
+            and self.memory_limit.kind == "rows"
+            and self.memory_limit.size < len(self.streams)
+        ):
             raise QueryError(
-                f"memory: {self.limit} is less than one row for each of {len(self.streams)} streams"
+                f"memory: {self.memory_limit} is less than one row for each of {len(self.streams)} streams"
             )
 
     def _check_deadline(self) -> None:
@@ -254,9 +258,9 @@ class Query:
                 "shed: windows counted in rows must see every row, so none may wait in a buffer or be "
                 "dropped from it; leave buffer out"
             )
-        if self.limit is not None and self.policy.samples:
+        if self.memory_limit is not None and self.memory_policy.samples:
             raise QueryError(
-                f"shed: a '{self.policy.name}' sample has weights only if all its results are found; "
+                f"shed: a '{self.memory_policy.name}' sample has weights only if all its results are found; "
                 "leave the deadline out, or choose another policy such as 'auto'"
             )
         if self.algorithm != "eager":
@@ -302,13 +306,13 @@ class Query:
             raise QueryError(f"{where}: expected each of {sorted(aliases)} once, got {list(given)}")
 
     @property
-    def lateness(self) -> int:
+    def watermark_delay_us(self) -> int:
         """`late` in microseconds."""
         assert isinstance(self.late, int)
         return self.late
 
     @property
-    def idleness(self) -> int | None:
+    def idle_timeout_us(self) -> int | None:
         """`idle` in microseconds."""
         assert self.idle is None or isinstance(self.idle, int)
         return self.idle
@@ -320,19 +324,19 @@ class Query:
         return self.ahead
 
     @property
-    def pace(self) -> Interval | None:
+    def evaluate_interval(self) -> Interval | None:
         """`evaluate` as a value."""
         assert not isinstance(self.evaluate, str)
         return self.evaluate
 
     @property
-    def expiry(self) -> Interval | None:
+    def expire_interval(self) -> Interval | None:
         """`expire` as a value."""
         assert not isinstance(self.expire, str)
         return self.expire
 
     @property
-    def limit(self) -> MemoryLimit | None:
+    def memory_limit(self) -> MemoryLimit | None:
         """`memory` as a value."""
         assert self.memory is None or isinstance(self.memory, MemoryLimit)
         return self.memory
@@ -344,9 +348,9 @@ class Query:
         return self.deadline
 
     @property
-    def policy(self) -> Policy:
+    def memory_policy(self) -> MemoryPolicy:
         """What `shed` says of memory."""
-        assert isinstance(self.shed, tuple) and isinstance(self.shed[0], Policy)
+        assert isinstance(self.shed, tuple) and isinstance(self.shed[0], MemoryPolicy)
         return self.shed[0]
 
     @property
@@ -359,7 +363,7 @@ class Query:
     def aliases(self) -> tuple[str, ...]:
         return tuple(self.streams)
 
-    @property
+    @cached_property
     def counts_rows(self) -> bool:
         """Whether any window is counted in rows."""
         return any(not s.window.is_time for s in self.streams.values())

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windrow.errors import QueryError
-from windrow.model.measurements import Measurements
+from windrow.model.metrics import OperatorMetrics
 from windrow.model.query import Query, Window
 
 _AS = re.compile(r"^(?P<expression>.+?)\s+as\s+(?P<name>\w+)$", re.IGNORECASE | re.DOTALL)
@@ -49,7 +49,7 @@ class Subscription:
         if isinstance(self.select, str) or not all(isinstance(item, str) for item in self.select):
             raise QueryError(f"select: expected a list such as ['a.id', 'b.price as p'], got {self.select!r}")
         object.__setattr__(self, "select", tuple(self.select))
-        if self.query.limit is not None or self.query.deadline is not None:
+        if self.query.memory_limit is not None or self.query.deadline is not None:
             raise QueryError(
                 "a query that shares its join takes no memory limit or deadline of its own; run it alone "
                 "with wr.join, or give wr.share a deadline for all"
@@ -84,7 +84,7 @@ class Subscription:
 
 
 @dataclass(frozen=True)
-class QueryMeasurements:
+class QueryMetrics:
     """How one of the queries fares. Response times are from the call that brought a result's newest row to
     the one that handed the result on, in seconds of the operator's clock; None before the first result."""
 
@@ -92,7 +92,7 @@ class QueryMeasurements:
     response_mean: float | None
     response_p99: float | None
     response_max: float | None
-    backlog: int
+    backlog_rows: int
     """Rows whose results for this query are not finished."""
     since: int | None
     """Event time of the first results it gets, in microseconds; None: from its start."""
@@ -103,12 +103,12 @@ class QueryMeasurements:
 
 
 @dataclass(frozen=True)
-class SharedMeasurements:
+class SharedMetrics:
     """Of all joins and queries."""
 
-    joins: tuple[Measurements, ...]
-    queries: Mapping[str, QueryMeasurements]
-    rejected: tuple[str, ...] = ()
+    joins: tuple[OperatorMetrics, ...]
+    queries: Mapping[str, QueryMetrics]
+    control_errors: tuple[str, ...] = ()
     """Why queries that were added before the columns were known had to go."""
 
     def __str__(self) -> str:
@@ -117,6 +117,6 @@ class SharedMeasurements:
             told = f"  {name}: {q.results:,} results"
             if q.response_mean is not None:
                 told += f", response {q.response_mean:.3g} s on average, at most {q.response_max:.3g} s"
-            lines.append(told + (f", {q.backlog:,} rows behind" if q.backlog else ""))
-        lines += [f"  rejected: {reason}" for reason in self.rejected]
+            lines.append(told + (f", {q.backlog_rows:,} rows behind" if q.backlog_rows else ""))
+        lines += [f"  control error: {reason}" for reason in self.control_errors]
         return "\n".join(lines)

@@ -1,7 +1,7 @@
 """What an order costs: attribute comparisons per unit of time (MultiJoin s. 4.2, App. A).
 
 A direction is the work caused by the arrivals of one stream. Its order names all streams; each stream is
-a loop inside the one before, and a loop over `n` rows entered by `p` partial results costs `p * n`
+a loop inside the one before, and a loop over `n` rows entered by `p` partial matches costs `p * n`
 comparisons, or fewer through an index. The first loop has nothing to compare with and is free. Where the
 arriving stream stands, its loop covers only its new rows: one at a time (`tau` = 0, the join runs once
 per row), or all that came in the last `tau` units (the join runs once per `tau`, and since old rows are

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from windrow.model.predicate import Atom, Equality, Word
+from windrow.model.predicate import Atom, Equality, JoinColumn
 
-Class = tuple[Word, ...]
+Class = tuple[JoinColumn, ...]
 
 
 def equality_classes(atoms: Iterable[Atom]) -> tuple[Class, ...]:
     """Classes of two or more words, in the order in which they first appear."""
-    classes: list[list[Word]] = []
+    classes: list[list[JoinColumn]] = []
     for atom in atoms:
         if not isinstance(atom, Equality):
             continue
-        joined: list[Word] = []
+        joined: list[JoinColumn] = []
         apart = []
         for members in classes:
             if atom.left in members or atom.right in members:

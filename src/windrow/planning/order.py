@@ -50,6 +50,8 @@ def choose_orders(stats: JoinStatistics, strategy: str, algorithm: str, tau: flo
         raise QueryError(f"order: {unknown('order', strategy, STRATEGIES)}")
     if algorithm not in ALGORITHMS:
         raise QueryError(f"algorithm: {unknown('algorithm', algorithm, ALGORITHMS)}")
+    if len(stats) == 2 and algorithm == "eager":
+        return {0: (0, 1), 1: (1, 0)}  # there is nothing to choose
     return STRATEGIES[strategy](stats, algorithm, tau)
 
 

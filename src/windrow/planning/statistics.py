@@ -96,14 +96,14 @@ class JoinStatistics:
         return len(self.streams)
 
     def selectivity(self, bound: frozenset[int], stream: int) -> float:
-        """Probability that a row of `stream`'s window matches a partial result over the streams `bound`."""
+        """Probability that a row of `stream`'s window matches a partial match over the streams `bound`."""
         probability = 1.0
         for each in self._checkable(bound, stream):
             probability *= each
         return probability
 
     def compared(self, bound: frozenset[int], stream: int, rows: float) -> float:
-        """Rows looked at when a partial result over `bound` probes `rows` rows of `stream`.
+        """Rows looked at when a partial match over `bound` probes `rows` rows of `stream`.
 
         An access path that no condition can use from `bound` is a scan.
         """

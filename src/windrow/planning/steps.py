@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windrow.model.access import Access
-from windrow.model.plan import Condition, Driver, Match, Step, own_word
-from windrow.model.predicate import Band, Comparison, Equality, Likeness, Predicate
+from windrow.model.plan import BoundEquality, Condition, Driver, Step, own_word
+from windrow.model.predicate import Band, Comparison, Equality, Predicate, SetSimilarity
 from windrow.planning.equivalence import Class
 
 
@@ -45,7 +45,7 @@ def _step(
     return Step(stream, access, driver, checks, residuals)
 
 
-def _matches(stream: int, bound: frozenset[int], classes: Sequence[Class]) -> list[Match]:
+def _matches(stream: int, bound: frozenset[int], classes: Sequence[Class]) -> list[BoundEquality]:
     """One equality per class that links the stream to a bound one.
 
     Words of one stream in one class are equal in every stored row: rows where they differ never come in.
@@ -55,15 +55,15 @@ def _matches(stream: int, bound: frozenset[int], classes: Sequence[Class]) -> li
         own = next((w for w in members if w.stream == stream), None)
         partner = next((w for w in members if w.stream in bound), None)
         if own is not None and partner is not None:
-            found.append(Match(own, partner))
+            found.append(BoundEquality(own, partner))
     return found
 
 
 def _access(
     stream: int,
-    matches: list[Match],
+    matches: list[BoundEquality],
     ranges: Sequence[Band | Comparison],
-    alike: Sequence[Likeness],
+    alike: Sequence[SetSimilarity],
     path: Access | None,
 ) -> tuple[Access, tuple[Driver, ...]]:
     """The path to take and the conditions that drive it: what was asked for where it can serve, else a
@@ -83,13 +83,13 @@ def _access(
     return (Access("inverted"), (_strictest(alike),)) if alike else (Access("scan"), driver)
 
 
-def _strictest(alike: Sequence[Likeness]) -> Likeness:
+def _strictest(alike: Sequence[SetSimilarity]) -> SetSimilarity:
     """Of several the one that asks for most: a part of all elements, or else the most elements."""
     return max(alike, key=lambda c: (c.measure == "jaccard", c.threshold))
 
 
 def _range_driver(
-    stream: int, matches: list[Match], ranges: Sequence[Band | Comparison]
+    stream: int, matches: list[BoundEquality], ranges: Sequence[Band | Comparison]
 ) -> tuple[Condition, ...]:
     """All conditions that bound one word of the stream from below or above: an equality's if there is one,
     else a band's, else a comparison's."""
@@ -108,7 +108,7 @@ def _guaranteed(condition: Condition, driver: tuple[Driver, ...], access: Access
     """Whether the index alone makes sure of it."""
     if condition not in driver:
         return False
-    if isinstance(condition, Match):
+    if isinstance(condition, BoundEquality):
         # Several words share one mixed key, which only makes a match likely.
         return access.path != "hash" or len(driver) == 1
     if isinstance(condition, Band):

@@ -16,13 +16,13 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from windrow.engine.join import Join
-from windrow.engine.output import CLUSTER, WEIGHT
+from windrow.engine.result_builder import CLUSTER, WEIGHT
 from windrow.engine.rows import check_time_column, plain_schema
 from windrow.errors import DataError, QueryError
 from windrow.model.query import Query
 
 DOCUMENT = "document"
-"""The column of control documents."""
+"""The column of control messages."""
 WATERMARK = "spark.watermarkDelayMs"
 
 
@@ -72,7 +72,7 @@ def read_frames(frames: Mapping[str, DataFrame]) -> tuple[tuple[Frame, ...], boo
 
 
 def control_documents(control: DataFrame, streaming: bool) -> DataFrame:
-    """The frame of control documents, checked."""
+    """The frame of control messages, checked."""
     if not hasattr(control, "mapInArrow"):
         raise QueryError(f"control: expected a Spark DataFrame, got {type(control).__name__}")
     if control.isStreaming != streaming:
@@ -94,7 +94,7 @@ def check(query: Query, frames: Sequence[Frame]) -> Join:
 
 
 @dataclass(frozen=True)
-class Slots:
+class UnionColumns:
     """Which columns of the union hold which columns of each stream."""
 
     types: tuple[st.DataType, ...]
@@ -104,7 +104,7 @@ class Slots:
     """A slot for texts, where one was asked for."""
 
     @classmethod
-    def of(cls, frames: Sequence[Frame], with_text: bool = False) -> Slots:
+    def of(cls, frames: Sequence[Frame], with_text: bool = False) -> UnionColumns:
         types: list[st.DataType] = []
         taken = []
         for frame in frames:

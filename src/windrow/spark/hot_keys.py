@@ -1,4 +1,4 @@
-"""Keys that come much more often than others, which make one partition slower than the rest."""
+"""Keys that arrive much more often than others and make one partition slower than the rest."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from windrow.expr.join_columns import column_values
 from windrow.expr.parse import references
-from windrow.expr.words import word_array
-from windrow.model.predicate import Word
+from windrow.model.predicate import JoinColumn
 from windrow.model.query import Function, Query
 
 SAMPLE = 1024
 
 
 def hottest(
-    query: Query, keys: Sequence[Word | None], arrived: Mapping[int, pa.RecordBatch]
+    query: Query, keys: Sequence[JoinColumn | None], arrived: Mapping[int, pa.RecordBatch]
 ) -> tuple[str | None, float]:
     """The most frequent key in a sample of any stream's rows, and its share there; `keys` are the words that
     rows are partitioned by."""
@@ -28,7 +28,7 @@ def hottest(
             continue
         chosen = np.linspace(0, rows.num_rows - 1, min(SAMPLE, rows.num_rows)).astype(np.int64)
         columns = {key: rows.column(key[1]).take(pa.array(chosen)) for key in references(word.node)}
-        values = word_array(word, columns, len(chosen), functions).drop_null()
+        values = column_values(word, columns, len(chosen), functions).drop_null()
         if len(values) == 0:
             continue
         counts = values.value_counts()

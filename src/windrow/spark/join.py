@@ -24,53 +24,52 @@ from pyspark.sql.types import StructType
 from windrow.engine.join import Join
 from windrow.errors import QueryError, unknown
 from windrow.model.access import Access
-from windrow.model.deadline import Deadline
 from windrow.model.interval import Interval
-from windrow.model.limit import MemoryLimit
-from windrow.model.policy import Policy
+from windrow.model.limits import Deadline, MemoryLimit
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.time_policies import TimePolicy
 from windrow.model.query import AHEAD as ONE_DAY
 from windrow.model.query import Function, Query, Stream, Window
-from windrow.model.time_policies import TimePolicy
-from windrow.spark.arrivals import AHEAD, BEAT, CONTENT, COPY, ROUTE, STREAM_BITS
 from windrow.spark.frames import (
     DOCUMENT,
     Frame,
-    Slots,
+    UnionColumns,
     check,
     control_documents,
     quoted,
     read_frames,
     result_type,
 )
+from windrow.spark.memory_pool import MemoryPool
 from windrow.spark.metrics import COLUMN, DOCUMENTS, beats_name, observation_name
-from windrow.spark.partitioning import Layout, Spread, choose_layout
-from windrow.spark.pool import Pool
+from windrow.spark.partitioning import PartitionLayout, SkewedKeys, choose_layout
 from windrow.spark.routing import Router, described
-from windrow.spark.task import Task
+from windrow.spark.task import JoinTask
+from windrow.spark.task_input import AHEAD, BEAT, CONTENT, COPY, ROUTE, STREAM_BITS
 
 Value = TypeVar("Value")
 _empty: WeakKeyDictionary[SparkSession, DataFrame] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedJoin:
     """A join that has been checked and laid out; it prints its layout."""
 
     query: Query
     frames: tuple[Frame, ...]
     streaming: bool
     join: Join
-    layout: Layout
+    layout: PartitionLayout
     name: str
     state: str | None
     control: DataFrame | None = None
-    pool: Pool | None = None
+    pool: MemoryPool | None = None
 
     def __str__(self) -> str:
         return f"{self.name}: {self.join.predicate.sql}\n{self.layout}"
 
     def frame(self) -> DataFrame:
-        slots = Slots.of(self.frames, with_text=self.control is not None)
+        slots = UnionColumns.of(self.frames, with_text=self.control is not None)
         task, kind = self.task(slots)
         sources = self._sources(slots)
         if self.streaming:
@@ -82,12 +81,12 @@ class Prepared:
         observed = joined.observe(observation_name(self.name), sf.collect_list(COLUMN).alias(DOCUMENTS))
         return observed.where(sf.col(COLUMN).isNull()).drop(COLUMN)
 
-    def task(self, slots: Slots) -> tuple[Task, StructType]:
+    def task(self, slots: UnionColumns) -> tuple[JoinTask, StructType]:
         """What runs in the workers, and the type of the rows that come out."""
-        task = Task(
+        task = JoinTask(
             query=self.query,
             schemas=tuple(frame.arrow for frame in self.frames),
-            slots=slots.taken,
+            union_columns=slots.taken,
             text=slots.text,
             pool=self.pool,
             keys=self._keys(),
@@ -95,17 +94,17 @@ class Prepared:
             name=self.name,
             state=self.state,
             layout=described(self.layout, self.frames),
-            at_once=tasks_at_once(self),
+            parallel_tasks=tasks_at_once(self),
         )
-        return task, result_type(self.frames, self.query.policy.samples, COLUMN)
+        return task, result_type(self.frames, self.query.memory_policy.samples, COLUMN)
 
-    def _sources(self, slots: Slots) -> list[DataFrame]:
+    def _sources(self, slots: UnionColumns) -> list[DataFrame]:
         found = [self._rows(slots, s) for s in range(len(self.frames))]
         if self.control is not None:
-            found.append(self._documents(slots))
+            found.append(self._control_messages(slots))
         return found
 
-    def _documents(self, slots: Slots) -> DataFrame:
+    def _control_messages(self, slots: UnionColumns) -> DataFrame:
         """Control documents as the union has them, a copy for every partition."""
         assert self.control is not None
         columns = [sf.lit(None).cast(kind).alias(f"slot{slot}") for slot, kind in enumerate(slots.types)]
@@ -116,7 +115,7 @@ class Prepared:
             return self.control.select(*columns, *extra, sf.posexplode(sf.array(*routes)).alias(COPY, ROUTE))
         return self.control.select(*columns, *extra, sf.explode(sf.array(*routes)).alias(ROUTE))
 
-    def _rows(self, slots: Slots, stream: int) -> DataFrame:
+    def _rows(self, slots: UnionColumns, stream: int) -> DataFrame:
         """One stream's rows as the union has them, each as often as partitions need it."""
         frame = self.frames[stream]
         number = self._number(frame, stream)
@@ -162,8 +161,8 @@ class Prepared:
         return observed.coalesce(1).mapInArrow(emit, like.schema)
 
     def _keys(self) -> tuple[Any, ...]:
-        keyed = next((cut for cut in self.layout.cuts if cut.kind == "key"), None)
-        return tuple(keyed.places[s].word if keyed else None for s in range(len(self.frames)))
+        keyed = next((cut for cut in self.layout.dimensions if cut.kind == "key"), None)
+        return tuple(keyed.placements[s].column if keyed else None for s in range(len(self.frames)))
 
 
 def prepare(
@@ -173,10 +172,10 @@ def prepare(
     state: str | None = None,
     name: str | None = None,
     partitioning: str | None = None,
-    spread: Mapping[str, Any] | Spread | None = None,
+    spread: Mapping[str, Any] | SkewedKeys | None = None,
     control: DataFrame | None = None,
     memory: object = None,
-) -> Prepared:
+) -> PreparedJoin:
     """Checks a query against the frames' schemas and decides how rows are partitioned."""
     missing = [alias for alias in query.aliases if alias not in frames]
     if missing or len(frames) != len(query.aliases):
@@ -201,9 +200,9 @@ def prepare(
     if not isinstance(partitions, int) or partitions < 1:
         raise QueryError(f"partitions: expected a number from 1, got {partitions!r}")
     layout = choose_layout(
-        query, join.predicate, join.classes, partitions, partitioning, Spread.parse(spread)
+        query, join.predicate, join.classes, partitions, partitioning, SkewedKeys.parse(spread)
     )
-    return Prepared(
+    return PreparedJoin(
         query,
         described,
         streaming,
@@ -212,7 +211,7 @@ def prepare(
         name or "_".join(query.aliases),
         state if streaming else None,
         control,
-        memory if isinstance(memory, Pool) else None,
+        memory if isinstance(memory, MemoryPool) else None,
     )
 
 
@@ -224,9 +223,9 @@ def join(
     late: str | timedelta | int = "0 seconds",
     idle: str | timedelta | int | None = None,
     ahead: str | timedelta | int | None = ONE_DAY,
-    memory: str | int | MemoryLimit | Pool | None = None,
+    memory: str | int | MemoryLimit | MemoryPool | None = None,
     deadline: str | timedelta | Deadline | None = None,
-    shed: str | Policy | TimePolicy | tuple[str | Policy, str | TimePolicy] = "auto",
+    shed: str | MemoryPolicy | TimePolicy | tuple[str | MemoryPolicy, str | TimePolicy] = "auto",
     partitions: int | None = None,
     state: str | None = None,
     name: str | None = None,
@@ -238,7 +237,7 @@ def join(
     functions: Mapping[str, Function | Callable[..., Any]] | None = None,
     access: str | Access | Mapping[str, str | Access | None] | None = None,
     partitioning: str | None = None,
-    spread: Mapping[str, Any] | Spread | None = None,
+    spread: Mapping[str, Any] | SkewedKeys | None = None,
     seed: int = 0,
     control: DataFrame | None = None,
 ) -> DataFrame:
@@ -259,7 +258,7 @@ def join(
     time, within, access
         As in `Stream`: one for all streams, or a mapping by alias.
     memory
-        As in `Query`, for all partitions together; or a `Pool` that several joins share.
+        As in `Query`, for all partitions together; or a `MemoryPool` that several joins share.
     deadline
         Time that the join may take in a micro-batch, such as "2 seconds", or the rate to keep up with, such
         as "50000 rows/s". What is left out is told by the metrics.
@@ -301,7 +300,7 @@ def join(
         late=late,
         idle=idle,
         ahead=ahead,
-        memory=memory.limit if isinstance(memory, Pool) else memory,
+        memory=memory.limit if isinstance(memory, MemoryPool) else memory,
         deadline=deadline,
         shed=shed,
         evaluate=evaluate,
@@ -315,7 +314,7 @@ def join(
     return prepare(frames, query, partitions, state, name, partitioning, spread, control, memory).frame()
 
 
-def tasks_at_once(prepared: Prepared) -> int:
+def tasks_at_once(prepared: PreparedJoin) -> int:
     """How many tasks run side by side, as far as Spark says; where it does not, all of them."""
     try:
         return int(prepared.frames[0].data.sparkSession.sparkContext.defaultParallelism)

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql.streaming import StreamingQuery
 
-from windrow.shed.recall import batch_recall
+from windrow.estimation.recall import batch_recall
+from windrow.model.metric_fields import losses, merged
+from windrow.model.metrics import BatchCounts, StreamCounts
 
 COLUMN = "_windrow"
 """The helper column that carries the documents."""
 PREFIX = "windrow."
 DOCUMENTS = "partitions"
+PARTS = ("streams", "queries")
+"""What a partition tells of each by its name."""
 
 
 def observation_name(join: str) -> str:
@@ -27,33 +31,22 @@ def observation_name(join: str) -> str:
 
 
 def beats_name(join: str) -> str:
-    """Under this name stands nothing of interest: see `Prepared._beats`."""
+    """Under this name stands nothing of interest: see `PreparedJoin._beats`."""
     return f"beats of {PREFIX}{join}"
 
 
-@dataclass(frozen=True)
-class StreamMetrics:
+@dataclass(frozen=True, kw_only=True)
+class PartitionStreamMetrics(StreamCounts):
     """Of one stream, in one partition and batch. A row that went to several partitions counts once, in the
-    first; except in `rows_filtered`, `rows_shed`, `rows_dropped` and `window_rows`, where each of its copies
-    counts: each partition keeps or gives up its own."""
+    first; except in `rows_filtered`, `rows_expired`, `rows_evicted`, `rows_dropped` and `window_rows`, where
+    each of its copies counts: each partition keeps or loses its own."""
 
-    rows_in: int
-    rows_copied: int
-    """Copies beyond the first, in this partition."""
-    rows_late: int
-    rows_ahead: int
-    rows_null_time: int
-    rows_filtered: int
-    rows_shed: int
-    rows_dropped: int
-    window_rows: int
-    memory_bytes: int
-    newest: int | None
+    max_event_time: int | None
     """Newest event time seen so far, in microseconds since 1970."""
 
 
 @dataclass(frozen=True)
-class QueryMetrics:
+class PartitionQueryMetrics:
     """Of one of the queries that share a join, in one partition and batch, or over all partitions.
 
     Response times are from the start of the batch that brought a result's newest row to the end of the one
@@ -65,13 +58,13 @@ class QueryMetrics:
     response_p99: float | None
     """To within a fifth; of several partitions, of the slowest."""
     response_max: float | None
-    backlog: int
+    backlog_rows: int
     """Rows carried over, whose results are not finished."""
     complete_from: int | None
     """Event time from which answers are complete, in microseconds; None: from the query's start."""
 
     @classmethod
-    def together(cls, told: Sequence[QueryMetrics]) -> QueryMetrics:
+    def together(cls, told: Sequence[PartitionQueryMetrics]) -> PartitionQueryMetrics:
         """Over several partitions."""
         results = sum(t.results for t in told)
         means = [(t.response_mean, t.results) for t in told if t.response_mean is not None]
@@ -84,91 +77,72 @@ class QueryMetrics:
             sum(mean * n for mean, n in means) / results if results else None,
             largest(t.response_p99 for t in told),
             largest(t.response_max for t in told),
-            sum(t.backlog for t in told),
+            sum(t.backlog_rows for t in told),
             largest(t.complete_from for t in told),
         )
 
 
-@dataclass(frozen=True)
-class PartitionMetrics:
+@dataclass(frozen=True, kw_only=True)
+class PartitionMetrics(BatchCounts):
     """Of one partition in one batch."""
 
     batch: int | None
     """None where the frames were no streams."""
     partition: int
-    rows_in: int
-    rows_copied: int
-    rows_late: int
-    rows_ahead: int
-    """Rows set aside because their time was too far ahead of the clock."""
-    rows_null_time: int
-    rows_filtered: int
-    rows_shed: int
-    """Rows that went before they expired, for lack of memory."""
-    rows_dropped: int
-    """Rows that were never let in, for lack of time."""
-    results: int
-    window_rows: int
-    memory_bytes: int
     memory_limit: str | None
-    """The partition's share of the join's limit."""
+    """The partition's share of the join's limit, and the same as a number of bytes or rows."""
+    memory_limit_size: int | None
     deadline: str | None
-    throttle: float
-    """The part of the full work that there was time for; 1 without a deadline."""
-    overran: bool
-    """Whether the partition took more than a fifth longer than its part of the deadline."""
-    results_found: float
-    """Results of this batch that the estimate of the recall knows of, the true number it comes to, and the
-    variance of that."""
-    results_true: float
-    results_variance: float
-    watched_rows: int
+    deadline_seconds: float | None
+    """The partition's share of the deadline."""
+    monitored_rows: int
     """Rows kept to know the recall: what the estimate costs."""
     importance: float | None
     fairness: float | None
-    sampling: float | None
-    rejected: tuple[str, ...]
+    sampling_fraction: float | None
+    control_errors: tuple[str, ...]
     """Why control documents of this batch were not followed."""
-    comparisons: int
-    from_memory: bool
+    state_cache_hit: bool
     """Whether the worker still had the windows from the batch before."""
     hot_key: str | None
     """The most frequent key among a sample of the rows that came in, and its share of its stream."""
-    hot_share: float
-    seconds_input: float
-    seconds_load: float
+    hot_key_share: float
+    seconds_read_input: float
+    seconds_load_state: float
     seconds_process: float
-    seconds_publish: float
-    streams: Mapping[str, StreamMetrics]
-    queries: Mapping[str, QueryMetrics] = field(default_factory=dict)
+    seconds_commit_state: float
+    streams: Mapping[str, PartitionStreamMetrics]
+    queries: Mapping[str, PartitionQueryMetrics] = field(default_factory=dict)
     """Of queries that share the join."""
-    rows_waiting: int = 0
-    """Rows held back: until their place in the order is certain, or until there is time for them."""
-    memory_room: int | None = None
-    """`memory_limit` as a number of bytes or rows."""
-    seconds_allowed: float | None = None
-    """The partition's part of the deadline."""
-    learned: Mapping[str, Any] | None = None
-    """What it knows of the streams (`Knowledge` as JSON); in each batch some of the partitions tell it."""
-    importance_missing: int = 0
-    """Rows without an importance, taken for unimportant."""
-    results_unit: float = 0.0
-    """What one row more would stand for, had it been seen among those that tell what is missed."""
+    learned_models: Mapping[str, Any] | None = None
+    """What it knows of the streams (`LearnedModels` as JSON); some partitions tell it in each batch."""
+
+    @property
+    def seconds(self) -> float:
+        """What the partition took."""
+        return (
+            self.seconds_read_input
+            + self.seconds_load_state
+            + self.seconds_process
+            + self.seconds_commit_state
+        )
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
+        within = {name: {key: vars(told) for key, told in getattr(self, name).items()} for name in PARTS}
+        return json.dumps(vars(self) | within, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> PartitionMetrics:
         saved = json.loads(text)
-        streams = {alias: StreamMetrics(**counts) for alias, counts in saved.pop("streams").items()}
-        queries = {name: QueryMetrics(**told) for name, told in saved.pop("queries").items()}
-        return cls(**saved | {"rejected": tuple(saved["rejected"])}, streams=streams, queries=queries)
+        streams = {alias: PartitionStreamMetrics(**counts) for alias, counts in saved.pop("streams").items()}
+        queries = {name: PartitionQueryMetrics(**told) for name, told in saved.pop("queries").items()}
+        errors = {"control_errors": tuple(saved["control_errors"])}
+        return cls(**saved | errors, streams=streams, queries=queries)
 
 
-@dataclass(frozen=True)
-class BatchMetrics:
-    """Of one join in one batch: totals, and per partition."""
+@dataclass(frozen=True, kw_only=True)
+class BatchMetrics(BatchCounts):
+    """Of one join in one batch: over all partitions, and of each."""
 
     join: str
     batch: int
@@ -176,91 +150,37 @@ class BatchMetrics:
     """The whole batch, as Spark tells it."""
     partitions: tuple[PartitionMetrics, ...]
 
-    def total(self, name: str) -> Any:
-        """The sum of a counter over the partitions."""
-        return sum(getattr(p, name) for p in self.partitions)
-
-    @property
-    def rows_in(self) -> int:
-        return int(self.total("rows_in"))
-
-    @property
-    def rows_late(self) -> int:
-        return int(self.total("rows_late"))
-
-    @property
-    def rows_ahead(self) -> int:
-        return int(self.total("rows_ahead"))
-
-    @property
-    def rows_null_time(self) -> int:
-        return int(self.total("rows_null_time"))
-
-    @property
-    def results(self) -> int:
-        return int(self.total("results"))
-
-    @property
-    def window_rows(self) -> int:
-        return int(self.total("window_rows"))
-
-    @property
-    def memory_bytes(self) -> int:
-        return int(self.total("memory_bytes"))
-
-    @property
-    def rows_shed(self) -> int:
-        return int(self.total("rows_shed"))
-
-    @property
-    def rows_dropped(self) -> int:
-        return int(self.total("rows_dropped"))
-
-    @property
-    def rows_waiting(self) -> int:
-        return int(self.total("rows_waiting"))
-
-    @property
-    def throttle(self) -> float:
-        """The part of the full work that there was time for: the mean over partitions, by their rows."""
-        rows = [p.rows_in + p.rows_copied for p in self.partitions]
-        total = sum(rows)
-        return (
-            sum(p.throttle * n for p, n in zip(self.partitions, rows, strict=True)) / total if total else 1.0
-        )
+    @classmethod
+    def of(
+        cls, join: str, batch: int, seconds: float, partitions: Sequence[PartitionMetrics]
+    ) -> BatchMetrics:
+        rows = [p.rows_in + p.rows_copied for p in partitions]
+        counts = merged(BatchCounts, [vars(p) for p in partitions], rows)
+        return cls(join=join, batch=batch, seconds=seconds, partitions=tuple(partitions), **counts)
 
     @property
     def recall(self) -> tuple[float, float, float]:
         """Of this batch: estimate and 95 % interval; 1 where nothing was lost, NaN where nothing tells."""
-        found, true, variance = (self.total(f"results_{name}") for name in ("found", "true", "variance"))
-        unit = max((p.results_unit for p in self.partitions), default=0.0)
-        return batch_recall(found, true, variance, self.results, self.limited, unit)
+        return batch_recall(self, self.results, self.has_limits)
 
     @property
-    def limited(self) -> bool:
+    def has_limits(self) -> bool:
         """Whether memory or time have a limit."""
         return any(p.memory_limit or p.deadline for p in self.partitions)
 
     @property
-    def queries(self) -> dict[str, QueryMetrics]:
+    def queries(self) -> dict[str, PartitionQueryMetrics]:
         """Of queries that share the join, by name."""
         names = dict.fromkeys(name for p in self.partitions for name in p.queries)
         return {
-            n: QueryMetrics.together([p.queries[n] for p in self.partitions if n in p.queries]) for n in names
+            n: PartitionQueryMetrics.together([p.queries[n] for p in self.partitions if n in p.queries])
+            for n in names
         }
 
     @property
-    def rejected(self) -> tuple[str, ...]:
+    def control_errors(self) -> tuple[str, ...]:
         """Why control documents were not followed, each reason once."""
-        return tuple(dict.fromkeys(reason for p in self.partitions for reason in p.rejected))
-
-    @property
-    def importance_missing(self) -> int:
-        return int(self.total("importance_missing"))
-
-    @property
-    def comparisons(self) -> int:
-        return int(self.total("comparisons"))
+        return tuple(dict.fromkeys(reason for p in self.partitions for reason in p.control_errors))
 
     @property
     def skew(self) -> float:
@@ -269,26 +189,19 @@ class BatchMetrics:
         return max(rows) * len(rows) / sum(rows) if sum(rows) else 1.0
 
     @property
-    def hottest(self) -> PartitionMetrics | None:
+    def hottest_partition(self) -> PartitionMetrics | None:
         """The partition with the most frequent key."""
-        return max(self.partitions, key=lambda p: p.hot_share * p.rows_in, default=None)
+        return max(self.partitions, key=lambda p: p.hot_key_share * p.rows_in, default=None)
 
     def __str__(self) -> str:
-        lost = {
-            "late": self.rows_late,
-            "too far ahead": self.rows_ahead,
-            "without time": self.rows_null_time,
-            "shed": self.rows_shed,
-            "dropped": self.rows_dropped,
-        }
-        told = "".join(f", {count:,} {name}" for name, count in lost.items() if count)
+        lost = losses(BatchCounts, self)
         return (
-            f"{self.join} batch {self.batch}: {self.rows_in:,} rows in{told}, {self.results:,} results in "
-            f"{self.seconds:.2f} s; windows hold {self.window_rows:,} rows in "
+            f"{self.join} batch {self.batch}: {self.rows_in:,} rows in{lost and ', '}{lost}, "
+            f"{self.results:,} results in {self.seconds:.2f} s; windows hold {self.window_rows:,} rows in "
             f"{self.memory_bytes / 2**20:.1f} MiB; {len(self.partitions)} partitions, skew {self.skew:.2f}"
-            + (f"; time for {self.throttle:.1%}" if any(p.deadline for p in self.partitions) else "")
-            + (f"; {late} past the deadline" if (late := sum(p.overran for p in self.partitions)) else "")
-            + ("; recall {:.3f} [{:.3f}, {:.3f}]".format(*self.recall) if self.limited else "")
+            + (f"; throttle {self.throttle_fraction:.1%}" if any(p.deadline for p in self.partitions) else "")
+            + (f"; {self.missed_deadlines} missed the deadline" if self.missed_deadlines else "")
+            + ("; recall {:.3f} [{:.3f}, {:.3f}]".format(*self.recall) if self.has_limits else "")
         )
 
 
@@ -314,10 +227,7 @@ def read_progress(progress: Any, join: str | None = None) -> list[BatchMetrics]:
         # A task that ran twice reports twice; both report the same counts.
         told = {p.partition: p for p in map(PartitionMetrics.from_json, row[DOCUMENTS] or ())}
         if told:
-            partitions = tuple(told[p] for p in sorted(told))
-            found.append(
-                BatchMetrics(
-                    name.removeprefix(PREFIX), progress.batchId, progress.batchDuration / 1000, partitions
-                )
-            )
+            partitions = [told[p] for p in sorted(told)]
+            seconds = progress.batchDuration / 1000
+            found.append(BatchMetrics.of(name.removeprefix(PREFIX), progress.batchId, seconds, partitions))
     return found

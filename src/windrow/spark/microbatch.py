@@ -1,4 +1,4 @@
-"""Which batch of which streaming query, and of which run of it, a task belongs to.
+"""The micro-batch, query and run that a task belongs to.
 
 Spark hands this to tasks in local properties that are not documented; only this file reads them.
 """

@@ -1,4 +1,4 @@
-"""What a Python worker keeps between tasks: the operators it ran last, and what it knows of their state.
+"""Operators a Python worker keeps between tasks, with what it knows of their state.
 
 An operator is used again only if it is exactly the version that a task starts from. Spark hands workers out
 in turn, so many tasks find their windows in another worker and load them.
@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from windrow.engine.operator import Operator
-from windrow.state.cache import cache_of_machine
 from windrow.state.commit_log import CommitLog
-from windrow.state.filesystem import Root
-from windrow.state.layout import Scope
+from windrow.state.part_cache import cache_of_machine
+from windrow.state.paths import JoinId
+from windrow.state.storage import Storage
 from windrow.state.store import StateStore
 
 OPERATORS = 4
@@ -39,10 +39,10 @@ class OperatorCache:
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._operators: OrderedDict[tuple[str, Scope, int], CachedOperator] = OrderedDict()
-        self._logs: OrderedDict[tuple[str, Scope], CommitLog] = OrderedDict()
+        self._operators: OrderedDict[tuple[str, JoinId, int], CachedOperator] = OrderedDict()
+        self._logs: OrderedDict[tuple[str, JoinId], CommitLog] = OrderedDict()
 
-    def log(self, token: str, root: str | Root, scope: Scope, partitions: int) -> CommitLog:
+    def log(self, token: str, root: str | Storage, scope: JoinId, partitions: int) -> CommitLog:
         key = (token, scope)
         if key not in self._logs:
             self._logs[key] = CommitLog(root, scope, partitions, self._clock)
@@ -52,10 +52,10 @@ class OperatorCache:
 
     def checkout(self, token: str, log: CommitLog, partition: int) -> CachedOperator:
         """Taken out while in use: if the task fails halfway, the operator is not used again."""
-        kept = self._operators.pop((token, log.scope, partition), None)
+        kept = self._operators.pop((token, log.join_id, partition), None)
         return kept or CachedOperator(StateStore(log, partition, cache_of_machine()))
 
     def checkin(self, token: str, partition: int, kept: CachedOperator) -> None:
-        self._operators[(token, kept.store.log.scope, partition)] = kept
+        self._operators[(token, kept.store.log.join_id, partition)] = kept
         while len(self._operators) > OPERATORS:
             self._operators.popitem(last=False)

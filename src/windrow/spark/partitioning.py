@@ -21,7 +21,7 @@ import pyarrow as pa
 from windrow.errors import QueryError, unknown
 from windrow.expr.casts import cast
 from windrow.expr.types import common_type, is_moment, is_text
-from windrow.model.predicate import Band, Equality, Predicate, Word
+from windrow.model.predicate import Band, Equality, JoinColumn, Predicate
 from windrow.model.query import Query
 from windrow.planning.equivalence import Class
 
@@ -31,34 +31,34 @@ CELL = 4.0
 
 
 @dataclass(frozen=True)
-class Place:
+class GridPlacement:
     """Where a stream's rows stand on a dimension."""
 
     how: Literal["value", "cell", "near", "content", "everywhere"]
-    word: Word | None = None
+    column: JoinColumn | None = None
     reach: float = 0.0
     """Of "near": how far from the anchor's word this one can be in a result."""
 
     def __str__(self) -> str:
-        if self.word is None:
+        if self.column is None:
             return self.how
         within = f" within {self.reach}" if self.how == "near" else ""
-        return f"{self.how} of {self.word} as {self.word.type}{within}"
+        return f"{self.how} of {self.column} as {self.column.type}{within}"
 
 
-EVERYWHERE = Place("everywhere")
+EVERYWHERE = GridPlacement("everywhere")
 
 
 @dataclass(frozen=True)
-class Spread:
+class SkewedKeys:
     """Values of the key that have too many rows for one partition, each spread over `ways` of them."""
 
     values: tuple[Any, ...]
     ways: int
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any] | Spread | None) -> Spread | None:
-        if given is None or isinstance(given, Spread):
+    def parse(cls, given: Mapping[str, Any] | SkewedKeys | None) -> SkewedKeys | None:
+        if given is None or isinstance(given, SkewedKeys):
             return given
         if not isinstance(given, Mapping) or set(given) != {"key", "ways"}:
             raise QueryError(f"spread: expected {{'key': [values], 'ways': number}}, got {given!r}")
@@ -69,69 +69,73 @@ class Spread:
             raise QueryError(f"spread: key must be a list of one or more values, got {values!r}")
         return cls(tuple(values), ways)
 
-    def fitted(self, word: Word) -> Spread:
+    def fitted(self, word: JoinColumn) -> SkewedKeys:
         """With the values as the key has them."""
-        return Spread(tuple(_fitted(value, word) for value in self.values), self.ways)
+        return SkewedKeys(tuple(_fitted(value, word) for value in self.values), self.ways)
 
     def __str__(self) -> str:
         return f"values {list(self.values)} over {self.ways} partitions"
 
 
 @dataclass(frozen=True)
-class Cut:
+class GridDimension:
     """One dimension of the grid."""
 
-    ways: int
+    parts: int
     kind: Literal["key", "range", "grid"]
     by: str
-    places: tuple[Place, ...]
+    placements: tuple[GridPlacement, ...]
     """Per stream."""
     width: float = 0.0
     """Of a cell, where cut by range."""
-    spread: Spread | None = None
+    skewed: SkewedKeys | None = None
     split: tuple[int, ...] = ()
     """Streams whose rows of a spread value are divided; the others' are copied."""
 
     def copies(self, stream: int) -> float:
-        place = self.places[stream]
+        place = self.placements[stream]
         if place.how == "near":
-            return min(self.ways, 1 + 2 * place.reach / self.width)
-        return self.ways if place.how == "everywhere" else 1.0
+            return min(self.parts, 1 + 2 * place.reach / self.width)
+        return self.parts if place.how == "everywhere" else 1.0
 
 
 @dataclass(frozen=True)
-class Layout:
+class PartitionLayout:
     """The grid of partitions; prints itself."""
 
     aliases: tuple[str, ...]
     partitions: int
-    cuts: tuple[Cut, ...]
+    dimensions: tuple[GridDimension, ...]
     why: str = ""
 
     def copies(self, stream: int) -> float:
         """Expected copies of a row."""
-        return math.prod(cut.copies(stream) for cut in self.cuts)
+        return math.prod(cut.copies(stream) for cut in self.dimensions)
 
     @property
     def load(self) -> float:
         """Rows per partition for one row of each stream."""
-        used = math.prod(cut.ways for cut in self.cuts)
+        used = math.prod(cut.parts for cut in self.dimensions)
         return sum(self.copies(s) for s in range(len(self.aliases))) / used
 
     @property
     def replicates(self) -> bool:
         return any(
-            place.how in ("near", "everywhere") or cut.spread for cut in self.cuts for place in cut.places
+            place.how in ("near", "everywhere") or cut.skewed
+            for cut in self.dimensions
+            for place in cut.placements
         )
 
     def described(self) -> dict[str, str]:
         """All that decides which partition a row goes to, by the option that decides it."""
-        cuts = [f"{c.ways} by {c.by}{f' in cells of {c.width}' if c.width else ''}" for c in self.cuts]
-        spread = [str(cut.spread) for cut in self.cuts if cut.spread]
+        cuts = [f"{c.parts} by {c.by}{f' in cells of {c.width}' if c.width else ''}" for c in self.dimensions]
+        spread = [str(cut.skewed) for cut in self.dimensions if cut.skewed]
         places = [
-            ", ".join(f"{alias} by {place}" for alias, place in zip(self.aliases, cut.places, strict=True))
+            ", ".join(
+                f"{alias} by {place}" for alias, place in zip(self.aliases, cut.placements, strict=True)
+            )
             + "".join(f", {self.aliases[s]} divided" for s in cut.split)
-            for cut in self.cuts
+            for cut in self.dimensions
         ]
         return {
             "partitioning": " x ".join(cuts) or "one",
@@ -140,16 +144,18 @@ class Layout:
         }
 
     def __str__(self) -> str:
-        if not self.cuts:
+        if not self.dimensions:
             return f"1 partition{f' ({self.why})' if self.why else ''}"
-        lines = [f"{self.partitions} partitions, " + " x ".join(f"{c.ways} by {c.by}" for c in self.cuts)]
+        lines = [
+            f"{self.partitions} partitions, " + " x ".join(f"{c.parts} by {c.by}" for c in self.dimensions)
+        ]
         for stream, alias in enumerate(self.aliases):
             copies = self.copies(stream)
             lines.append(f"  {alias}: " + ("each row once" if copies == 1 else f"about {copies:.3g} copies"))
         lines += [
-            f"  spread over {c.spread.ways}: {', '.join(map(repr, c.spread.values))}"
-            for c in self.cuts
-            if c.spread
+            f"  spread over {c.skewed.ways}: {', '.join(map(repr, c.skewed.values))}"
+            for c in self.dimensions
+            if c.skewed
         ]
         return "\n".join(lines)
 
@@ -160,8 +166,8 @@ def choose_layout(
     classes: Sequence[Class],
     partitions: int,
     wanted: str | None = None,
-    spread: Spread | None = None,
-) -> Layout:
+    spread: SkewedKeys | None = None,
+) -> PartitionLayout:
     """The layout with the fewest rows per partition, taking all streams to be equally fast.
 
     Parameters
@@ -180,20 +186,20 @@ def choose_layout(
         if spread:
             raise QueryError("spread: there is only one partition")
         why = f"the window of '{counted[0]}' counts rows of the whole stream" if counted else ""
-        return Layout(query.aliases, 1, (), why)
+        return PartitionLayout(query.aliases, 1, (), why)
     cuts = [
         *(_by_key(query, members) for members in classes),
         *_by_range(query, predicate, width),
         *(_by_content(query, s) for s in range(len(query.streams)) if _divisible(query, s)),
     ]
     cuts = [cut for cut in cuts if kind is None or cut.kind == kind]
-    layouts = [Layout(query.aliases, partitions, chosen) for chosen in _grids(cuts, partitions)]
+    layouts = [PartitionLayout(query.aliases, partitions, chosen) for chosen in _grids(cuts, partitions)]
     if not layouts:
         raise QueryError(
             f"partitioning: the predicate gives nothing to partition by {kind or 'key, range or grid'}; "
             "use partitioning='one'"
         )
-    best = min(layouts, key=lambda layout: (round(layout.load, 9), len(layout.cuts)))
+    best = min(layouts, key=lambda layout: (round(layout.load, 9), len(layout.dimensions)))
     return _with_spread(best, query, spread) if spread else best
 
 
@@ -214,7 +220,7 @@ def _parse(wanted: str | None) -> tuple[str | None, float | None]:
     return "range", width
 
 
-def _grids(cuts: Sequence[Cut], partitions: int) -> Iterator[tuple[Cut, ...]]:
+def _grids(cuts: Sequence[GridDimension], partitions: int) -> Iterator[tuple[GridDimension, ...]]:
     """Every way to use one or two of the cuts."""
     for k, cut in enumerate(cuts):
         yield (_sized(cut, partitions),)
@@ -223,8 +229,8 @@ def _grids(cuts: Sequence[Cut], partitions: int) -> Iterator[tuple[Cut, ...]]:
                 yield (_sized(cut, ways), _sized(other, partitions // ways))
 
 
-def _sized(cut: Cut, ways: int) -> Cut:
-    return Cut(ways, cut.kind, cut.by, cut.places, cut.width)
+def _sized(cut: GridDimension, ways: int) -> GridDimension:
+    return GridDimension(ways, cut.kind, cut.by, cut.placements, cut.width)
 
 
 def _divisible(query: Query, stream: int) -> bool:
@@ -232,22 +238,24 @@ def _divisible(query: Query, stream: int) -> bool:
     return list(query.streams.values())[stream].window.is_time
 
 
-def _by_key(query: Query, members: Class) -> Cut:
-    first: dict[int, Word] = {}
+def _by_key(query: Query, members: Class) -> GridDimension:
+    first: dict[int, JoinColumn] = {}
     for word in members:
         first.setdefault(word.stream, word)
-    places = tuple(Place("value", first[s]) if s in first else EVERYWHERE for s in range(len(query.streams)))
-    return Cut(1, "key", "key " + " = ".join(str(w) for w in first.values()), places)
+    places = tuple(
+        GridPlacement("value", first[s]) if s in first else EVERYWHERE for s in range(len(query.streams))
+    )
+    return GridDimension(1, "key", "key " + " = ".join(str(w) for w in first.values()), places)
 
 
-def _by_content(query: Query, stream: int) -> Cut:
-    places = tuple(Place("content") if s == stream else EVERYWHERE for s in range(len(query.streams)))
-    return Cut(1, "grid", f"rows of {query.aliases[stream]}", places)
+def _by_content(query: Query, stream: int) -> GridDimension:
+    places = tuple(GridPlacement("content") if s == stream else EVERYWHERE for s in range(len(query.streams)))
+    return GridDimension(1, "grid", f"rows of {query.aliases[stream]}", places)
 
 
-def _by_range(query: Query, predicate: Predicate, width: float | None) -> list[Cut]:
+def _by_range(query: Query, predicate: Predicate, width: float | None) -> list[GridDimension]:
     """Cells of an anchor word. The others reach as far as the widths along the bands between add up to."""
-    links: dict[Word, list[tuple[Word, float]]] = {}
+    links: dict[JoinColumn, list[tuple[JoinColumn, float]]] = {}
     for atom in predicate.atoms:
         if atom.words[0].kind == "hash" or not isinstance(atom, Band | Equality):
             continue
@@ -256,18 +264,18 @@ def _by_range(query: Query, predicate: Predicate, width: float | None) -> list[C
             links.setdefault(atom.left, []).append((atom.right, epsilon))
             links.setdefault(atom.right, []).append((atom.left, epsilon))
     banded = {w for atom in predicate.atoms if isinstance(atom, Band) for w in atom.words if w in links}
-    shortest: dict[frozenset[int], tuple[float, Cut]] = {}
+    shortest: dict[frozenset[int], tuple[float, GridDimension]] = {}
     for anchor in (word for word in links if word in banded):
-        nearest: dict[int, Place] = {}
+        nearest: dict[int, GridPlacement] = {}
         for word, reach in _distances(anchor, links):
             if _divisible(query, word.stream):
                 how: Literal["cell", "near"] = "cell" if word == anchor else "near"
-                nearest.setdefault(word.stream, Place(how, word, reach))
+                nearest.setdefault(word.stream, GridPlacement(how, word, reach))
         if anchor.stream not in nearest or len(nearest) < 2:
             continue
         reach = max(place.reach for place in nearest.values())
         places = tuple(nearest.get(s, EVERYWHERE) for s in range(len(query.streams)))
-        cut = Cut(1, "range", f"range of {anchor}", places, width or CELL * reach or 1.0)
+        cut = GridDimension(1, "range", f"range of {anchor}", places, width or CELL * reach or 1.0)
         # The anchor in the middle of a chain needs the shortest reach, and so the smallest cells.
         known = shortest.get(frozenset(nearest))
         if known is None or reach < known[0]:
@@ -276,10 +284,10 @@ def _by_range(query: Query, predicate: Predicate, width: float | None) -> list[C
 
 
 def _distances(
-    anchor: Word, links: Mapping[Word, Iterable[tuple[Word, float]]]
-) -> Iterator[tuple[Word, float]]:
+    anchor: JoinColumn, links: Mapping[JoinColumn, Iterable[tuple[JoinColumn, float]]]
+) -> Iterator[tuple[JoinColumn, float]]:
     """Words within reach of the anchor, nearest first."""
-    seen: set[Word] = set()
+    seen: set[JoinColumn] = set()
     queue = [(0.0, 0, anchor)]
     pushed = 0
     while queue:
@@ -293,24 +301,26 @@ def _distances(
             heapq.heappush(queue, (reach + epsilon, pushed, other))
 
 
-def _with_spread(layout: Layout, query: Query, spread: Spread) -> Layout:
+def _with_spread(layout: PartitionLayout, query: Query, spread: SkewedKeys) -> PartitionLayout:
     """Rows of a spread value form a grid of their own inside the key's dimension."""
-    keyed = [cut for cut in layout.cuts if cut.kind == "key"]
+    keyed = [cut for cut in layout.dimensions if cut.kind == "key"]
     if not keyed:
         raise QueryError(f"spread: rows are not partitioned by a key: {layout}")
     cut = keyed[0]
-    if spread.ways > cut.ways:
-        raise QueryError(f"spread: {spread.ways} ways are more than the {cut.ways} partitions of the key")
-    split = [s for s, place in enumerate(cut.places) if place.how == "value" and _divisible(query, s)][:2]
+    if spread.ways > cut.parts:
+        raise QueryError(f"spread: {spread.ways} ways are more than the {cut.parts} partitions of the key")
+    split = [s for s, place in enumerate(cut.placements) if place.how == "value" and _divisible(query, s)][:2]
     if not split:
         raise QueryError("spread: all windows count rows per key, and rows of one key must stay together")
-    word = next(place.word for place in cut.places if place.word is not None)
-    wider = Cut(cut.ways, cut.kind, cut.by, cut.places, cut.width, spread.fitted(word), tuple(split))
-    cuts = tuple(wider if c is cut else c for c in layout.cuts)
-    return Layout(layout.aliases, layout.partitions, cuts, layout.why)
+    word = next(place.column for place in cut.placements if place.column is not None)
+    wider = GridDimension(
+        cut.parts, cut.kind, cut.by, cut.placements, cut.width, spread.fitted(word), tuple(split)
+    )
+    cuts = tuple(wider if c is cut else c for c in layout.dimensions)
+    return PartitionLayout(layout.aliases, layout.partitions, cuts, layout.why)
 
 
-def _fitted(value: Any, word: Word) -> Any:
+def _fitted(value: Any, word: JoinColumn) -> Any:
     """A value that the user named, as the key's type has it."""
     try:
         given = pa.scalar(value)

@@ -21,13 +21,13 @@ from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from sqlglot import exp
 
-from windrow.expr.encode import encode
+from windrow.expr.encoding import encode
+from windrow.expr.join_columns import encoded_column
 from windrow.expr.parse import references
-from windrow.expr.words import word_values
-from windrow.model.predicate import Word
+from windrow.model.predicate import JoinColumn
 from windrow.model.query import Function
 from windrow.spark.frames import Frame, quoted
-from windrow.spark.partitioning import Cut, Layout, Place
+from windrow.spark.partitioning import GridDimension, GridPlacement, PartitionLayout
 
 _HASHED = (
     st.BooleanType, st.ByteType, st.ShortType, st.IntegerType, st.LongType, st.DecimalType, st.BinaryType,
@@ -40,18 +40,20 @@ HASHING = 1
 another."""
 
 
-def native(cut: Cut, frames: Sequence[Frame]) -> bool:
+def native(cut: GridDimension, frames: Sequence[Frame]) -> bool:
     """Whether Spark itself computes what rows are placed by on this dimension, for all streams alike."""
-    if cut.spread and any(not _is_literal(p.word.type) for p in cut.places if p.word is not None):
+    if cut.skewed and any(not _is_literal(p.column.type) for p in cut.placements if p.column is not None):
         return False
     plain = _plain_number if cut.kind == "range" else _plain_value
-    words = [(frame, p.word) for frame, p in zip(frames, cut.places, strict=True) if p.word is not None]
+    words = [
+        (frame, p.column) for frame, p in zip(frames, cut.placements, strict=True) if p.column is not None
+    ]
     return all(plain(frame, word) is not None for frame, word in words)
 
 
-def described(layout: Layout, frames: Sequence[Frame]) -> dict[str, str]:
+def described(layout: PartitionLayout, frames: Sequence[Frame]) -> dict[str, str]:
     """All that decides where a row goes; state can be used again only if it is the same."""
-    ways = ", ".join("by Spark" if native(cut, frames) else "by Windrow" for cut in layout.cuts)
+    ways = ", ".join("by Spark" if native(cut, frames) else "by Windrow" for cut in layout.dimensions)
     return layout.described() | {"hashing": f"version {HASHING}{': ' if ways else ''}{ways}"}
 
 
@@ -59,14 +61,14 @@ class Router:
     """The way of one stream's rows."""
 
     def __init__(
-        self, layout: Layout, frames: Sequence[Frame], stream: int, functions: Mapping[str, Function]
+        self, layout: PartitionLayout, frames: Sequence[Frame], stream: int, functions: Mapping[str, Function]
     ) -> None:
         self._layout = layout
         self._frame = frames[stream]
         self._stream = stream
         self._functions = functions
-        self._native = {cut: native(cut, frames) for cut in layout.cuts}
-        words = {cut.places[stream].word: None for cut, plain in self._native.items() if not plain}
+        self._native = {cut: native(cut, frames) for cut in layout.dimensions}
+        words = {cut.placements[stream].column: None for cut, plain in self._native.items() if not plain}
         self._names = {word: f"windrow key {n}" for n, word in enumerate(words) if word is not None}
         """Columns that hold computed words."""
 
@@ -81,12 +83,12 @@ class Router:
         """The row's partition; or an array of them, each once, if the layout makes copies."""
         at: Column = sf.lit(0)
         many = False
-        for cut in self._layout.cuts:
+        for cut in self._layout.dimensions:
             places, several = self._places(cut)
             if not many and not several:
-                at = at * cut.ways + places
+                at = at * cut.parts + places
             else:
-                at = _every(at if many else sf.array(at), places if several else sf.array(places), cut.ways)
+                at = _every(at if many else sf.array(at), places if several else sf.array(places), cut.parts)
                 many = True
         if self._layout.replicates:
             return at.cast("array<int>") if many else sf.array(at).cast("array<int>")
@@ -96,28 +98,28 @@ class Router:
         """A hash of the whole row: the same wherever and however often the row is read."""
         return sf.xxhash64(*(sf.col(quoted(f.name)) for f in self._frame.fields if _hashable(f.dataType)))
 
-    def _places(self, cut: Cut) -> tuple[Column, bool]:
+    def _places(self, cut: GridDimension) -> tuple[Column, bool]:
         """Where the row stands on one dimension; whether that is an array."""
-        place = cut.places[self._stream]
+        place = cut.placements[self._stream]
         if place.how == "everywhere":
-            return sf.array(*(sf.lit(k) for k in range(cut.ways))), True
+            return sf.array(*(sf.lit(k) for k in range(cut.parts))), True
         if place.how == "content":
-            return _modulo(self.content(), cut.ways), False
-        assert place.word is not None
+            return _modulo(self.content(), cut.parts), False
+        assert place.column is not None
         if place.how == "value":
-            return self._by_value(cut, place.word)
+            return self._by_value(cut, place.column)
         return self._by_cell(cut, place)
 
-    def _by_value(self, cut: Cut, word: Word) -> tuple[Column, bool]:
+    def _by_value(self, cut: GridDimension, word: JoinColumn) -> tuple[Column, bool]:
         stream = self._stream
         value = _plain_value(self._frame, word) if self._native[cut] else self._key(word)
         assert value is not None
         # A row without a value is in no result; it may go anywhere, but not all such rows to one place.
-        home = _modulo(sf.when(value.isNull(), self.content()).otherwise(sf.xxhash64(value)), cut.ways)
-        if cut.spread is None:
+        home = _modulo(sf.when(value.isNull(), self.content()).otherwise(sf.xxhash64(value)), cut.parts)
+        if cut.skewed is None:
             return home, False
-        rows = math.isqrt(cut.spread.ways) if len(cut.split) > 1 else cut.spread.ways
-        columns = cut.spread.ways // rows
+        rows = math.isqrt(cut.skewed.ways) if len(cut.split) > 1 else cut.skewed.ways
+        columns = cut.skewed.ways // rows
         mine = _modulo(self.content(), rows if stream == cut.split[0] else columns)
         if stream == cut.split[0]:
             inside = [mine * columns + k for k in range(columns)]
@@ -125,37 +127,37 @@ class Router:
             inside = [mine + k * columns for k in range(rows)]
         else:
             inside = [sf.lit(k) for k in range(rows * columns)]
-        spread = sf.array(*((home + k) % cut.ways for k in inside))
+        spread = sf.array(*((home + k) % cut.parts for k in inside))
         return sf.when(self._is_any(value, cut, word), spread).otherwise(sf.array(home)), True
 
-    def _by_cell(self, cut: Cut, place: Place) -> tuple[Column, bool]:
-        assert place.word is not None
-        number = _plain_number(self._frame, place.word) if self._native[cut] else self._key(place.word)
+    def _by_cell(self, cut: GridDimension, place: GridPlacement) -> tuple[Column, bool]:
+        assert place.column is not None
+        number = _plain_number(self._frame, place.column) if self._native[cut] else self._key(place.column)
         assert number is not None
         number = number.cast("double")
-        lost = _modulo(self.content(), cut.ways)
+        lost = _modulo(self.content(), cut.parts)
         known = number.isNotNull() & ~sf.isnan(number)
         near = sf.when(number > 1e300, sf.lit(1e300)).when(number < -1e300, sf.lit(-1e300)).otherwise(number)
-        own = _modulo(sf.xxhash64(_cell(near, cut.width)), cut.ways)
+        own = _modulo(sf.xxhash64(_cell(near, cut.width)), cut.parts)
         if place.how == "cell":
             return sf.when(known, own).otherwise(lost), False
         reach = place.reach * (1 + 1e-9) + sf.abs(near) * _ROUNDING
         low, high = _cell(near - reach, cut.width), _cell(near + reach, cut.width)
         # Cells past the number of partitions would reach no partition that others do not, hashes aside.
-        cells = sf.transform(sf.sequence(low, high), lambda c: _modulo(sf.xxhash64(c), cut.ways))
-        everywhere = sf.array(*(sf.lit(k) for k in range(cut.ways)))
-        copied = sf.when(high - low < 16 * cut.ways, cells).otherwise(everywhere)
+        cells = sf.transform(sf.sequence(low, high), lambda c: _modulo(sf.xxhash64(c), cut.parts))
+        everywhere = sf.array(*(sf.lit(k) for k in range(cut.parts)))
+        copied = sf.when(high - low < 16 * cut.parts, cells).otherwise(everywhere)
         return sf.when(known, sf.array_distinct(sf.concat(sf.array(own), copied))).otherwise(
             sf.array(lost)
         ), True
 
     # -- words ------------------------------------------------------------------------------------------
 
-    def _key(self, word: Word) -> Column:
+    def _key(self, word: JoinColumn) -> Column:
         """The computed word: equal wherever Windrow finds words equal; null where they are null or NaN."""
         return sf.col(quoted(self._names[word]))
 
-    def _computed(self, word: Word) -> Column:
+    def _computed(self, word: JoinColumn) -> Column:
         columns = sorted(references(word.node))
         types = [self._frame.arrow.field(name).type for _, name in columns]
         functions = dict(self._functions)
@@ -164,22 +166,22 @@ class Router:
             # Only the names of time zones and the widths of offsets can differ from what was planned with.
             cast = [a if a.type == kind else a.cast(kind) for a, kind in zip(arrays, types, strict=True)]
             given = dict(zip(columns, cast, strict=True))
-            values, valid = word_values(word, given, len(arrays[0]), functions)
+            values, valid = encoded_column(word, given, len(arrays[0]), functions)
             return pa.array(values, mask=None if valid is None else ~valid)
 
         kind = "double" if word.kind == "float" else "bigint"
         return sf.arrow_udf(numbers, kind)(*(sf.col(quoted(name)) for _, name in columns))
 
-    def _is_any(self, value: Column, cut: Cut, word: Word) -> Column:
+    def _is_any(self, value: Column, cut: GridDimension, word: JoinColumn) -> Column:
         """Whether the row's value is one of those the user named."""
-        assert cut.spread is not None
+        assert cut.skewed is not None
         if self._native[cut]:
-            return value.isin(list(cut.spread.values))
-        numbers, _ = encode(pa.array(cut.spread.values, word.type))
+            return value.isin(list(cut.skewed.values))
+        numbers, _ = encode(pa.array(cut.skewed.values, word.type))
         return value.isin(numbers.tolist())
 
 
-def _plain_value(frame: Frame, word: Word) -> Column | None:
+def _plain_value(frame: Frame, word: JoinColumn) -> Column | None:
     """A column as the word's type, if Spark's hash tells its values apart as Windrow does."""
     if not isinstance(word.node, exp.Column):
         return None
@@ -194,7 +196,7 @@ def _plain_value(frame: Frame, word: Word) -> Column | None:
     return column if same and (isinstance(kind, _HASHED) or _is_binary_text(kind)) else None
 
 
-def _plain_number(frame: Frame, word: Word) -> Column | None:
+def _plain_number(frame: Frame, word: JoinColumn) -> Column | None:
     """A column as the word's number, in double precision."""
     if not isinstance(word.node, exp.Column):
         return None

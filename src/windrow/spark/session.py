@@ -1,11 +1,17 @@
-"""A small, quiet Spark on this machine, for the demo, the lab and the tests."""
+"""Spark sessions: one for a pipeline, and a small, quiet one on this machine for the demo, the lab and
+tests."""
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from windrow.spark.java import cache_directory, find_java
@@ -20,6 +26,12 @@ SETTINGS = {
     # Workers are forked from a process that has the engine loaded and its kernels compiled.
     "spark.python.daemon.module": "windrow.spark.worker",
 }
+
+LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""Set where spark-submit started this process and has a master for it."""
+SPARK_PARTITIONS = "200"
+"""Of a shuffle, where nobody says how many."""
 
 # Without a configuration of ours Spark announces at startup which one it falls back to, and sets the
 # root logger to the level of the gateway it starts from, which is why that one is named too.
@@ -53,16 +65,75 @@ def local_session(cores: int, name: str, heap: str | None = None) -> SparkSessio
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    logging = _logging(cache_directory(os.environ))
+    log = _logging(cache_directory(os.environ))
     builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
-    builder = builder.config(
-        "spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={logging.as_uri()}"
-    )
+    builder = builder.config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile={log.as_uri()}")
     if heap is not None:
         builder = builder.config("spark.driver.memory", heap)
     return builder.config("spark.sql.shuffle.partitions", str(cores)).getOrCreate()
+
+
+@contextmanager
+def open_session(
+    master: str | None, name: str, settings: Mapping[str, str], check: bool = False
+) -> Iterator[SparkSession]:
+    """The session of this process, or a new and quiet one that ends with the block.
+
+    Parameters
+    ----------
+    master
+        Spark's URL of a cluster, or "local[n]"; None for what spark-submit says, or else all cores here.
+    check
+        Only schemas are wanted: a local session will do, whatever the master.
+    """
+    # PySpark logs every refused expression with its Java stack; `telling` tells it in a sentence.
+    logging.getLogger("SQLQueryContextLogger").disabled = True
+    running = _running_session()
+    if running is not None:
+        yield running
+        return
+    if master is None and SUBMITTED not in os.environ:
+        master = "local[*]"
+    os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    told = {**_defaults(master, check), **settings}
+    log = _logging(cache_directory(os.environ)).as_uri()
+    java = "spark.driver.extraJavaOptions"
+    told[java] = f"{told.get(java, '')} -Dlog4j2.configurationFile={log}".strip()
+    builder = SparkSession.builder.appName(name)
+    for key, value in told.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+def _running_session() -> SparkSession | None:
+    """The session of this process: this thread's own, or else what another thread began."""
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+
+
+def _defaults(master: str | None, check: bool) -> dict[str, str]:
+    local = LOCAL.fullmatch(master) if master is not None else None
+    found = {key: value for key, value in SETTINGS.items() if local or check or "driver" not in key}
+    if local is not None:
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        cores = os.cpu_count() or 1 if local[1] == "*" else int(local[1] or 1)
+        found["spark.sql.shuffle.partitions"] = str(cores)
+    elif check:
+        found["spark.sql.shuffle.partitions"] = SPARK_PARTITIONS
+    if check:
+        master = "local[1]"
+    return found if master is None else found | {"spark.master": master}
 
 
 def _logging(cache: Path) -> Path:

@@ -1,4 +1,4 @@
-"""One partition of a join that many queries share, in one batch."""
+"""One partition of a shared join, in one micro-batch."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 
 from windrow.engine.operator import Operator
-from windrow.engine.shared.bound import bind
-from windrow.engine.shared.group import GroupOperator
-from windrow.engine.shared.names import Names
-from windrow.engine.shared.response import Responses
-from windrow.engine.shared.results import Dealt, Results, deal
-from windrow.engine.shared.roster import Key
-from windrow.engine.shared.siblings import Sibling
-from windrow.engine.shared.state import capture_group, revive_group
+from windrow.engine.shared.bound_subscription import bind
+from windrow.engine.shared.group_operator import GroupOperator
+from windrow.engine.shared.query_names import QueryNames
+from windrow.engine.shared.response_times import ResponseTimes
+from windrow.engine.shared.results import FanOut, ResultsByQuery, fan_out
+from windrow.engine.shared.sibling_joins import Sibling
+from windrow.engine.shared.state import capture_group, restore_group
+from windrow.engine.shared.subscribers import Key
 from windrow.engine.state import State, fingerprint
 from windrow.errors import QueryError, unknown
 from windrow.model.sharing import Subscription
 from windrow.model.units import SECOND, parse_duration
-from windrow.spark.arrivals import Arrived
-from windrow.spark.follow import REASONS_TOLD
-from windrow.spark.metrics import COLUMN, QueryMetrics
-from windrow.spark.task import Task, rows_at_once
+from windrow.spark.metrics import COLUMN, PartitionQueryMetrics
+from windrow.spark.task import JoinTask, rows_at_once
+from windrow.spark.task_control import REASONS_TOLD
+from windrow.spark.task_input import TaskInput
 
 QUERY = "query"
 """The column that says whose result it is. A worker names all queries that get a result and hands it over
@@ -67,7 +67,7 @@ class _Group(GroupOperator):
 
 
 @dataclass(frozen=True)
-class SharedTask(Task):
+class SharedJoinTask(JoinTask):
     """
     Parameters
     ----------
@@ -90,16 +90,16 @@ class SharedTask(Task):
     def _fresh(self) -> Operator:
         return self._group(dict(zip(self.query.aliases, self.schemas, strict=True)))
 
-    def _revived(self, state: State) -> Operator:
+    def _restored(self, state: State) -> Operator:
         # The state brings the schemas with it.
-        return revive_group(self._group(None), state)
+        return restore_group(self._group(None), state)
 
     def _group(self, schemas: dict[str, pa.Schema] | None) -> GroupOperator:
         group = _Group(
             self.subscriptions, self.schedule, self.deadline, self.backlog, schemas, clock=time.time
         )
         group.siblings, group.number = self.joins, self.number
-        group.names = Names([join.names for join in self.joins])
+        group.names = QueryNames([join.names for join in self.joins])
         return group
 
     def _captured(self, operator: Operator) -> State:
@@ -113,24 +113,26 @@ class SharedTask(Task):
         }
         return fingerprint(self.query) | {"queries": queries}
 
-    def _process(self, operator: Operator, rows: dict[str, pa.RecordBatch], seconds: float | None) -> Results:
+    def _process(
+        self, operator: Operator, rows: dict[str, pa.RecordBatch], seconds: float | None
+    ) -> ResultsByQuery:
         assert isinstance(operator, GroupOperator)
-        return operator.handle(rows)
+        return operator.process_queries(rows)
 
-    def _finish(self, operator: Operator) -> Results:
+    def _finish(self, operator: Operator) -> ResultsByQuery:
         assert isinstance(operator, GroupOperator)
-        return operator.conclude()
+        return operator.finish_queries()
 
-    def _hand_on(self, results: Results) -> Iterator[pa.RecordBatch]:
-        for dealt in deal(results.answers):
+    def _emit(self, results: ResultsByQuery) -> Iterator[pa.RecordBatch]:
+        for dealt in fan_out(results.query_results):
             whole = self._row_batch(dealt)
             rows = rows_at_once(whole)
             for start in range(0, whole.num_rows, rows):
                 yield whole.slice(start, rows)
 
-    def _row_batch(self, dealt: Dealt) -> pa.RecordBatch:
+    def _row_batch(self, dealt: FanOut) -> pa.RecordBatch:
         """Results with all columns of the stream; those that are not selected are null."""
-        batch, count = dealt.batch, dealt.batch.num_rows
+        batch, count = dealt.table, dealt.table.num_rows
         arrays = [dealt.queries]
         for column in list(self.columns)[1:]:
             if column.name in batch.schema.names:
@@ -142,27 +144,31 @@ class SharedTask(Task):
             [*arrays, pa.nulls(count, pa.string())], [*self.columns.names, COLUMN]
         )
 
-    def _part_of_deadline(self, arrived: Arrived) -> float | None:
+    def _deadline_share(self, arrived: TaskInput) -> float | None:
         return None if self.deadline is None else parse_duration(self.deadline, "deadline") / SECOND
 
-    def _watch(self, operator: Operator) -> dict[Key, Responses]:
+    def _watch(self, operator: Operator) -> dict[Key, ResponseTimes]:
         assert isinstance(operator, GroupOperator)
-        return {m.key: copy.deepcopy(m.responses) for m in operator.roster}
+        return {m.key: copy.deepcopy(m.response_times) for m in operator.subscribers}
 
-    def _fared(self, operator: Operator, before: dict[Key, Responses]) -> dict[str, QueryMetrics]:
+    def _query_metrics(
+        self, operator: Operator, before: dict[Key, ResponseTimes]
+    ) -> dict[str, PartitionQueryMetrics]:
         assert isinstance(operator, GroupOperator)
-        found: dict[str, list[QueryMetrics]] = {}
-        for member in (*operator.gone.values(), *operator.roster):
-            r = member.responses.since(before.get(member.key, Responses()))
-            backlog = 0 if member.key in operator.gone else operator.backlog(member)
+        found: dict[str, list[PartitionQueryMetrics]] = {}
+        for member in (*operator.departed.values(), *operator.subscribers):
+            r = member.response_times.since(before.get(member.key, ResponseTimes()))
+            backlog = 0 if member.key in operator.departed else operator.backlog(member)
             found.setdefault(member.name, []).append(
-                QueryMetrics(r.count, r.mean, r.percentile(0.99), r.maximum, backlog, member.complete_from)
+                PartitionQueryMetrics(
+                    r.count, r.mean, r.percentile(0.99), r.maximum, backlog, member.complete_from
+                )
             )
-        return {name: QueryMetrics.together(told) for name, told in found.items()}
+        return {name: PartitionQueryMetrics.together(told) for name, told in found.items()}
 
-    def _complaints(self, operator: Operator) -> tuple[str, ...]:
+    def _control_errors(self, operator: Operator) -> tuple[str, ...]:
         assert isinstance(operator, GroupOperator)
-        told, operator.rejected = dict.fromkeys(operator.rejected[:REASONS_TOLD]), []
+        told, operator.control_errors = dict.fromkeys(operator.control_errors[:REASONS_TOLD]), []
         return tuple(told)
 
     def _columns(self) -> pa.Schema:

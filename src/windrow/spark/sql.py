@@ -12,11 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from windrow.errors import QueryError, unknown
 from windrow.model.query import Function
-from windrow.spark.answers import Answers
-from windrow.spark.pipeline import read_source
-from windrow.statements.names import Known, Parameter
-from windrow.statements.read import Parsed, parse_script
-from windrow.statements.statement import Script, Source
+from windrow.spark.sources_sinks import read_source
+from windrow.spark.statement_runner import StatementRunner
+from windrow.sql_frontend.parser import ParsedScript, parse_script
+from windrow.sql_frontend.scope import Parameter, StreamInfo
+from windrow.sql_frontend.statement import Script, StreamDefinition
 
 
 def sql(
@@ -68,11 +68,11 @@ def sql(
     parsed = parse_script(text)
     parsed.check_selects()
     frames, script = bind(parsed, spark, streams, time, streaming, functions, parameters)
-    return Answers(frames, partitions, state, name).of(script.statements, spark)
+    return StatementRunner(frames, partitions, state, name).of(script.statements, spark)
 
 
 def bind(
-    parsed: Parsed,
+    parsed: ParsedScript,
     spark: SparkSession,
     streams: Mapping[str, DataFrame] | None = None,
     time: str | Mapping[str, str] | None = None,
@@ -95,12 +95,12 @@ def bind(
     for named in parsed.names:
         if named.lower() not in {known.lower() for known in frames} and _is_table(spark, named):
             frames[named] = spark.table(named)
-    known = {n: Known(tuple(frame.columns), times.get(n)) for n, frame in frames.items()}
+    known = {n: StreamInfo(tuple(frame.columns), times.get(n)) for n, frame in frames.items()}
     script = parsed.bind(known, time if isinstance(time, str) else None, functions, parameters)
     return frames, script
 
 
-def relative_to(parsed: Parsed, base: Path) -> Parsed:
+def relative_to(parsed: ParsedScript, base: Path) -> ParsedScript:
     """With paths of sources that are relative taken from a directory: that of the file they stand in."""
     sources = {
         name: replace(source, path=str(base / source.path))
@@ -111,7 +111,7 @@ def relative_to(parsed: Parsed, base: Path) -> Parsed:
     return replace(parsed, sources=sources)
 
 
-def _read(spark: SparkSession, parsed: Parsed, source: Source, streaming: bool) -> DataFrame:
+def _read(spark: SparkSession, parsed: ParsedScript, source: StreamDefinition, streaming: bool) -> DataFrame:
     taken = (source.format, source.path, source.options, source.schema)
     try:
         return read_source(spark, f"stream '{source.name}'", *taken, streaming)

@@ -1,4 +1,4 @@
-"""What runs in a Python worker: one partition of the join, in one batch.
+"""Runs in a Python worker: one partition of the join, in one micro-batch.
 
     read all input -> find the windows -> process -> commit the windows -> hand on the results
 
@@ -24,33 +24,33 @@ from uuid import uuid4
 import pyarrow as pa
 
 from windrow.engine.operator import Operator
-from windrow.engine.output import CLUSTER, WEIGHT
+from windrow.engine.result_builder import CLUSTER, WEIGHT
 from windrow.engine.rows import event_times
-from windrow.engine.state import State, capture, fingerprint, revive
+from windrow.engine.state import State, capture, fingerprint, restore
 from windrow.errors import StateError
-from windrow.model.limit import MemoryLimit
-from windrow.model.predicate import Word
+from windrow.model.limits import MemoryLimit
+from windrow.model.predicate import JoinColumn
 from windrow.model.query import Query
-from windrow.spark.account import Account
-from windrow.spark.arrivals import Arrived, gather
-from windrow.spark.follow import follow
 from windrow.spark.hot_keys import hottest
-from windrow.spark.metrics import COLUMN, QueryMetrics
+from windrow.spark.memory_pool import MemoryPool
+from windrow.spark.metrics import COLUMN, PartitionQueryMetrics
 from windrow.spark.microbatch import MicroBatch, micro_batch
 from windrow.spark.operator_cache import CachedOperator, OperatorCache
-from windrow.spark.pool import Pool
+from windrow.spark.partition_report import PartitionReport
+from windrow.spark.task_control import apply_controls
+from windrow.spark.task_input import TaskInput, gather
 from windrow.state.commit_log import CommitLog, Start
-from windrow.state.filesystem import Root
-from windrow.state.layout import Scope
+from windrow.state.paths import JoinId
+from windrow.state.storage import Storage
 
 ROWS_PER_BATCH = 32_768
 BYTES_PER_BATCH = 16 << 20
-TELLERS = 2
+REPORTING_PARTITIONS = 2
 """Partitions that tell in a batch what they have learned."""
 
 
 @cache
-def settle() -> None:
+def freeze_loaded_objects() -> None:
     """Once per process. Spark's workers collect garbage after every task; what is loaded by now stays for
     good and need not be looked through each time, which takes longer than a small task."""
     gc.collect()
@@ -62,7 +62,7 @@ _cache = OperatorCache()
 
 
 @dataclass(frozen=True)
-class Task:
+class JoinTask:
     """The join as workers get it.
 
     Parameters
@@ -77,29 +77,29 @@ class Task:
 
     query: Query
     schemas: tuple[pa.Schema, ...]
-    slots: tuple[tuple[int, ...], ...]
-    keys: tuple[Word | None, ...]
+    union_columns: tuple[tuple[int, ...], ...]
+    keys: tuple[JoinColumn | None, ...]
     partitions: int
     name: str
     state: str | None
     layout: dict[str, str] = field(default_factory=dict)  # what decides where rows go
-    pool: Pool | None = None
+    pool: MemoryPool | None = None
     """Memory it shares with other joins."""
-    at_once: int = 1
+    parallel_tasks: int = 1
     """Tasks that run at the same time."""
     text: int = -1
-    """The slot of control documents, if there are any."""
+    """The slot of control messages, if there are any."""
     token: str = field(default_factory=lambda: uuid4().hex)
     """Of this call of `join`: what a worker holds of another call may be of another query."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        settle()
+        freeze_loaded_objects()
         began = time.perf_counter()
-        arrived = gather(batches, self.schemas, self.slots, self.text)
+        arrived = gather(batches, self.schemas, self.union_columns, self.text)
         read = time.perf_counter()
         task = self.of(arrived.partition or 0)
         if task.state is None:
-            yield from task._once(arrived, read - began)
+            yield from task._run_static(arrived, read - began)
         else:
             yield from task.run_micro_batch(task.state, micro_batch(), arrived, read - began, _cache)
 
@@ -107,76 +107,76 @@ class Task:
         """With chances of the partition's own. Were they the same in all, all estimates would err alike."""
         return replace(self, query=replace(self.query, seed=self.query.seed * self.partitions + partition))
 
-    def _once(self, arrived: Arrived, reading: float) -> Iterator[pa.RecordBatch]:
+    def _run_static(self, arrived: TaskInput, reading: float) -> Iterator[pa.RecordBatch]:
         """All there is, at once."""
         if arrived.partition is None:
             return
         operator = self._fresh()
-        limit = self._share(operator, arrived.partition, {}, self.query.limit)
-        rejected = follow(operator, arrived.documents)
-        before, counted = operator.measure(), self._counted(operator, arrived)
+        limit = self._set_memory_share(operator, arrived.partition, {}, self.query.memory_limit)
+        errors = apply_controls(operator, arrived.control_messages)
+        before, counted = operator.metrics(), self._counted(operator, arrived)
         watched = self._watch(operator)
         began = time.perf_counter()
-        allowed = self._part_of_deadline(arrived)
+        allowed = self._deadline_share(arrived)
         rows = self._named(arrived)
         results = [self._process(operator, rows, _less(allowed, reading)), self._finish(operator)]
         yield self._report(
-            Account(
+            PartitionReport(
                 batch=None,
                 partition=arrived.partition,
                 before=before,
-                after=operator.measure(),
+                after=operator.metrics(),
                 counted=counted,
                 seconds=(reading, 0.0, time.perf_counter() - began, 0.0),
                 allowed=allowed,
                 limit=limit,
-                rejected=rejected + self._complaints(operator),
-                queries=self._fared(operator, watched),
+                control_errors=errors + self._control_errors(operator),
+                queries=self._query_metrics(operator, watched),
                 hot=hottest(self.query, self.keys, arrived.rows),
-                learned=self._learned(operator, arrived.partition, 0),
+                learned_models=self._learned(operator, arrived.partition, 0),
             )
         )
         for found in results:
-            yield from self._hand_on(found)
+            yield from self._emit(found)
 
     def run_micro_batch(
-        self, root: str | Root, now: MicroBatch, arrived: Arrived, reading: float, cache: OperatorCache
+        self, root: str | Storage, now: MicroBatch, arrived: TaskInput, reading: float, cache: OperatorCache
     ) -> Iterator[pa.RecordBatch]:
         began = time.perf_counter()
-        scope = Scope(now.query, self.name)
+        scope = JoinId(now.query, self.name)
         log = cache.log(self.token, root, scope, self.partitions)
-        self._pin(log, first=now.batch == 0)
+        self._check_metadata(log, first=now.batch == 0)
         start = log.begin(now.run, now.batch)
         if arrived.partition is None:
             raise StateError("Spark gave this task no row at all, not even the one that names its partition")
         kept = cache.checkout(self.token, log, arrived.partition)
         known = kept.content
-        operator = self._find(kept, start)
-        before, watched = operator.measure(), self._watch(operator)
-        operator.advance(dict(zip(self.query.aliases, start.times, strict=False)))
+        operator = self._load(kept, start)
+        before, watched = operator.metrics(), self._watch(operator)
+        operator.advance_event_time(dict(zip(self.query.aliases, start.times, strict=False)))
         demands = start.demands
-        limit = self._share(operator, arrived.partition, demands, self._pooled(scope))
-        rejected = follow(operator, arrived.documents)
+        limit = self._set_memory_share(operator, arrived.partition, demands, self._pooled(scope))
+        errors = apply_controls(operator, arrived.control_messages)
         counted = self._counted(operator, arrived)
         operator.set_aside({self.query.aliases[s]: count for s, (count, _) in arrived.ahead.items()})
         found = time.perf_counter()
-        allowed = self._part_of_deadline(arrived)
+        allowed = self._deadline_share(arrived)
         left = _less(allowed, reading + found - began + kept.committing)
         results = self._process(operator, self._named(arrived), left)
         processed = time.perf_counter()
-        after = operator.measure()
-        times = [after.streams[alias].newest for alias in self.query.aliases]
-        from_memory = kept.content is not None and kept.content == known
-        need = operator.need()
+        after = operator.metrics()
+        times = [after.streams[alias].max_event_time for alias in self.query.aliases]
+        hit = kept.content is not None and kept.content == known
+        need = operator.memory_demand()
         demand = None if need is None else math.ceil(need)
         kept.content = kept.store.commit(start.version, self._captured(operator), times, demand).content
         kept.store.collect(start)
         kept.committing = time.perf_counter() - processed
         if demand is not None:
-            self._say(scope, operator, demands, arrived.partition, demand)
+            self._share_forecast(scope, operator, demands, arrived.partition, demand)
         cache.checkin(self.token, arrived.partition, kept)
         yield self._report(
-            Account(
+            PartitionReport(
                 batch=now.batch,
                 partition=arrived.partition,
                 before=before,
@@ -185,14 +185,14 @@ class Task:
                 seconds=(reading, found - began, processed - found, time.perf_counter() - processed),
                 allowed=allowed,
                 limit=limit,
-                rejected=rejected + self._complaints(operator),
-                queries=self._fared(operator, watched),
+                control_errors=errors + self._control_errors(operator),
+                queries=self._query_metrics(operator, watched),
                 hot=hottest(self.query, self.keys, arrived.rows),
-                learned=self._learned(operator, arrived.partition, now.batch),
-                from_memory=from_memory,
+                learned_models=self._learned(operator, arrived.partition, now.batch),
+                state_cache_hit=hit,
             )
         )
-        yield from self._hand_on(results)
+        yield from self._emit(results)
 
     # -- what another kind of task does in its own way ----------------------------------------------------
 
@@ -200,8 +200,8 @@ class Task:
         """An operator that has seen nothing yet."""
         return Operator(self.query, dict(zip(self.query.aliases, self.schemas, strict=True)))
 
-    def _revived(self, state: State) -> Operator:
-        return revive(Operator, self.query, state)
+    def _restored(self, state: State) -> Operator:
+        return restore(Operator, self.query, state)
 
     def _captured(self, operator: Operator) -> State:
         return capture(operator)
@@ -216,35 +216,35 @@ class Task:
     def _finish(self, operator: Operator) -> Any:
         return operator.finish()
 
-    def _hand_on(self, results: Any) -> Iterator[pa.RecordBatch]:
+    def _emit(self, results: Any) -> Iterator[pa.RecordBatch]:
         return _results(results)
 
     def _watch(self, operator: Operator) -> Any:
         """What `_fared` needs to know of the time before the rows."""
         return None
 
-    def _fared(self, operator: Operator, before: Any) -> dict[str, QueryMetrics]:
+    def _query_metrics(self, operator: Operator, before: Any) -> dict[str, PartitionQueryMetrics]:
         """How each of several queries fared."""
         return {}
 
-    def _complaints(self, operator: Operator) -> tuple[str, ...]:
+    def _control_errors(self, operator: Operator) -> tuple[str, ...]:
         """What was wrong with control messages that were followed."""
         return ()
 
     def _columns(self) -> pa.Schema:
         """Of the results."""
         fields = [(a, pa.struct(list(s))) for a, s in zip(self.query.aliases, self.schemas, strict=True)]
-        if self.query.policy.samples:
+        if self.query.memory_policy.samples:
             fields += [(WEIGHT, pa.float64()), (CLUSTER, pa.int64())]
         return pa.schema(fields)
 
     # -- finding the windows ----------------------------------------------------------------------------
 
-    def _pin(self, log: CommitLog, first: bool) -> None:
+    def _check_metadata(self, log: CommitLog, first: bool) -> None:
         schemas = dict(zip(self.query.aliases, self.schemas, strict=True))
-        log.pin(self._described(), schemas, first, self.layout)
+        log.check_metadata(self._described(), schemas, first, self.layout)
 
-    def _find(self, kept: CachedOperator, start: Start) -> Operator:
+    def _load(self, kept: CachedOperator, start: Start) -> Operator:
         manifest = None if start.base is None else kept.store.manifest(start.base)
         wanted = None if manifest is None else manifest.content
         if kept.operator is None or kept.content != wanted or wanted is None:
@@ -253,14 +253,14 @@ class Task:
                 kept.store.clear()
                 kept.operator = self._fresh()
             else:
-                kept.operator = self._revived(kept.store.load(manifest))
+                kept.operator = self._restored(kept.store.load(manifest))
         return kept.operator
 
-    def _pooled(self, scope: Scope) -> MemoryLimit | None:
-        return self.query.limit if self.pool is None else self.pool.part(scope)
+    def _pooled(self, scope: JoinId) -> MemoryLimit | None:
+        return self.query.memory_limit if self.pool is None else self.pool.share(scope)
 
-    def _say(
-        self, scope: Scope, operator: Operator, needs: dict[int, int], partition: int, need: int
+    def _share_forecast(
+        self, scope: JoinId, operator: Operator, needs: dict[int, int], partition: int, need: int
     ) -> None:
         """One partition speaks for all: they hold rows of the same streams."""
         if self.pool is None or partition != min([*needs, partition]):
@@ -268,9 +268,9 @@ class Task:
         forecast = operator.forecast()
         if forecast is not None and forecast.memory[-1] > 0:
             whole = sum({**needs, partition: need}.values())
-            self.pool.say(scope, forecast, whole / max(need, 1))
+            self.pool.share_forecast(scope, forecast, whole / max(need, 1))
 
-    def _share(
+    def _set_memory_share(
         self, operator: Operator, partition: int, needs: dict[int, int], limit: MemoryLimit | None
     ) -> MemoryLimit | None:
         """The partition's part of the limit, by what each needed when it last committed. The parts of
@@ -284,25 +284,25 @@ class Task:
         if partition in needs:
             even *= len(needs) * needs[partition] / sum(needs.values())
         share = MemoryLimit(limit.kind, max(len(self.query.aliases), int(even)))
-        operator.resize(share)
+        operator.set_memory_limit(share)
         return share
 
-    def _part_of_deadline(self, arrived: Arrived) -> float | None:
+    def _deadline_share(self, arrived: TaskInput) -> float | None:
         """Seconds the partition may take in all, where there is a deadline."""
         limit = self.query.time_limit
         if limit is None:
             return None
         if limit.rate is not None:
             rows = sum(batch.num_rows for batch in arrived.rows.values())
-            return limit.seconds(rows) * self.at_once
-        return limit.seconds(0) * min(1.0, self.at_once / self.partitions)
+            return limit.seconds(rows) * self.parallel_tasks
+        return limit.seconds(0) * min(1.0, self.parallel_tasks / self.partitions)
 
     # -- counting ---------------------------------------------------------------------------------------
 
-    def _named(self, arrived: Arrived) -> dict[str, pa.RecordBatch]:
+    def _named(self, arrived: TaskInput) -> dict[str, pa.RecordBatch]:
         return {self.query.aliases[s]: rows for s, rows in arrived.rows.items()}
 
-    def _counted(self, operator: Operator, arrived: Arrived) -> dict[str, dict[str, int]]:
+    def _counted(self, operator: Operator, arrived: TaskInput) -> dict[str, dict[str, int]]:
         """Counts of first copies, for streams whose rows are copied."""
         found = {}
         for stream, (_, ahead) in arrived.ahead.items():
@@ -312,7 +312,7 @@ class Task:
             alias, (_, ahead) = self.query.aliases[stream], arrived.ahead.get(stream, (0, 0))
             column = arrived.rows[stream].column(self.query.streams[alias].time)
             timed = column.is_valid().to_numpy(zero_copy_only=False)
-            earliest = operator.earliest(alias)
+            earliest = operator.watermark(alias)
             late = 0 if earliest is None else int((firsts & timed & (event_times(column) < earliest)).sum())
             found[alias] = {
                 "rows_in": int(firsts.sum()) + ahead,
@@ -322,7 +322,7 @@ class Task:
             }
         return found
 
-    def _report(self, account: Account) -> pa.RecordBatch:
+    def _report(self, account: PartitionReport) -> pa.RecordBatch:
         """The row that tells how the partition fared."""
         told = account.metrics(self.query).to_json()
         columns = [pa.nulls(1, kind) for kind in self._columns().types]
@@ -333,8 +333,8 @@ class Task:
     def _learned(self, operator: Operator, partition: int, batch: int) -> dict[str, Any] | None:
         """What the operator knows, if it is this partition's turn to tell it: two or three do in a batch, so
         that a batch's metrics stay small however many partitions there are."""
-        turns = max(1, self.partitions // TELLERS)
-        return operator.learned().to_plain() if (partition - batch) % turns == 0 else None
+        turns = max(1, self.partitions // REPORTING_PARTITIONS)
+        return operator.learned_models().to_dict() if (partition - batch) % turns == 0 else None
 
 
 def _less(allowed: float | None, elsewhere: float) -> float | None:

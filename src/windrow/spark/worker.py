@@ -13,7 +13,7 @@ from pyspark import daemon
 from windrow.engine.operator import Operator
 from windrow.engine.shared.operator import SharedOperator
 from windrow.model.query import Query, Stream
-from windrow.spark.task import settle
+from windrow.spark.task import freeze_loaded_objects
 
 
 def warm() -> None:
@@ -29,5 +29,5 @@ def warm() -> None:
 
 if __name__ == "__main__":
     warm()
-    settle()
+    freeze_loaded_objects()
     daemon.manager()

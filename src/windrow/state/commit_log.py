@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from windrow.errors import StateError
 from windrow.state.commit_markers import CommitMarkers, incomplete
-from windrow.state.filesystem import Root, open_root
-from windrow.state.layout import COMMITS, PINNED, Scope
-from windrow.state.pinned import Pinned
-from windrow.state.runs import Run, Version, run_file, run_of
+from windrow.state.join_metadata import JoinMetadata
+from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId
+from windrow.state.runs import QueryRun, Version, run_file, run_of
+from windrow.state.storage import Storage, open_storage
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,17 @@ class CommitLog:
     """
 
     def __init__(
-        self, root: str | Root, scope: Scope, partitions: int, clock: Callable[[], float] = time.time
+        self, root: str | Storage, scope: JoinId, partitions: int, clock: Callable[[], float] = time.time
     ) -> None:
-        self.root = open_root(root)
-        self.scope = scope
+        self.storage = open_storage(root)
+        self.join_id = scope
         self.partitions = partitions
         self.clock = clock
         self.directory = scope.directory
-        self._pinned: Pinned | None = None
-        self._runs: dict[str, Run] = {}
+        self._metadata: JoinMetadata | None = None
+        self._runs: dict[str, QueryRun] = {}
 
-    def pin(
+    def check_metadata(
         self,
         query: Mapping[str, Any],
         schemas: Mapping[str, pa.Schema],
@@ -76,23 +76,23 @@ class CommitLog:
         layout: Mapping[str, str] | None = None,
     ) -> None:
         """Sees to it that the state belongs to this join; at the `first` batch, writes down what does."""
-        now = Pinned.of(self.partitions, query, schemas, layout or {})
-        if self._pinned == now:
+        now = JoinMetadata.of(self.partitions, query, schemas, layout or {})
+        if self._metadata == now:
             return
-        path = f"{self.directory}/{PINNED}"
-        before = Pinned.read(self.root, path)
+        path = f"{self.directory}/{JOIN_METADATA}"
+        before = JoinMetadata.read(self.storage, path)
         if before is None and not first:
             raise StateError(
-                f"there is no state in {self.root.at(self.directory)}, though earlier batches of the query "
-                "must have left one; set `state` to the path the query was begun with, put the directory "
-                "back from a copy, or start the query anew with a new checkpoint"
+                f"there is no state in {self.storage.at(self.directory)}, though earlier batches of the "
+                "query must have left one; set `state` to the path the query was begun with, put the "
+                "directory back from a copy, or start the query anew with a new checkpoint"
             )
         if before is None:
-            self.root.create(path, now.to_bytes(), "the description of the join")
+            self.storage.create(path, now.to_bytes(), "the description of the join")
             # Another partition, or another join of that name, may have come first.
-            before = Pinned.read(self.root, path) or now
-        before.check(now, self.root.at(self.directory))
-        self._pinned = now
+            before = JoinMetadata.read(self.storage, path) or now
+        before.check(now, self.storage.at(self.directory))
+        self._metadata = now
 
     def begin(self, run: str, batch: int) -> Start:
         """What a task of the batch starts from. Refuses a run that another has replaced, and a batch whose
@@ -103,7 +103,7 @@ class CommitLog:
         if latest > mine:
             raise StateError(
                 f"another run of this query ({latest.id}, from batch {latest.first} on) has taken over the "
-                f"state in {self.root.at(self.directory)}; two queries must not share a state. If the "
+                f"state in {self.storage.at(self.directory)}; two queries must not share a state. If the "
                 "checkpoint was copied, give the copy a `state` of its own; if the query was started "
                 "twice, stop one"
             )
@@ -112,7 +112,7 @@ class CommitLog:
 
     def read_markers(self) -> CommitMarkers:
         """The markers that are there now, by one listing, with their runs."""
-        names = self.root.names(f"{self.directory}/{COMMITS}")
+        names = self.storage.names(f"{self.directory}/{COMMITS}")
         found = [self._run(run) for name in names if (run := run_of(name)) is not None]
         return CommitMarkers(names, [run for run in found if run is not None])
 
@@ -123,30 +123,30 @@ class CommitLog:
         if missing:
             raise StateError(
                 f"{incomplete(batch - 1, missing, self.partitions)}. Either state in "
-                f"{self.root.at(self.directory)} was deleted, or the query was set back further than state "
-                "is kept: put the state back from a copy of that time. Or Spark was not asked for all of "
-                "that batch, and its rows are missing from the windows: have foreachBatch write or persist "
-                "the whole frame, of which first and take run only a part, and start the query anew with a "
-                "new checkpoint"
+                f"{self.storage.at(self.directory)} was deleted, or the query was set back further than "
+                "state is kept: put the state back from a copy of that time. Or Spark was not asked for all "
+                "of that batch, and its rows are missing from the windows: have foreachBatch write or "
+                "persist the whole frame, of which first and take run only a part, and start the query anew "
+                "with a new checkpoint"
             )
         return markers.version(batch - 1)
 
-    def _run(self, run: str) -> Run | None:
+    def _run(self, run: str) -> QueryRun | None:
         """A run that is recorded. Read by name, since a listing may be behind."""
         if run not in self._runs:
             path = f"{self.directory}/{COMMITS}/{run_file(run)}"
             try:
-                data = self.root.read(path).to_pybytes()
+                data = self.storage.read(path).to_pybytes()
             except FileNotFoundError:
                 return None
-            self._runs[run] = Run.from_bytes(run, data, self.root.at(path))
+            self._runs[run] = QueryRun.from_bytes(run, data, self.storage.at(path))
         return self._runs[run]
 
-    def _record(self, run: str, batch: int) -> Run:
+    def _record(self, run: str, batch: int) -> QueryRun:
         """Writes down that a run begins. All tasks of its first batch may try at once; they write the same
         batch, and whose number stands does not matter."""
         number = 1 + max((r.number for r in self.read_markers().runs), default=0)
-        made = Run(number, run, batch)
+        made = QueryRun(number, run, batch)
         path = f"{self.directory}/{COMMITS}/{made.name}"
-        self.root.create(path, made.to_bytes(), f"the record of run {run}")
+        self.storage.create(path, made.to_bytes(), f"the record of run {run}")
         return self._run(run) or made

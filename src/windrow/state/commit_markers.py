@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from windrow.state.runs import Run, Version, owner
+from windrow.state.runs import QueryRun, Version, owner
 
 _MARKER = re.compile(r"p(\d+)\.b(\d+)\.([0-9a-f]+)\.([^.]*)(?:\.n(\d+))?")
 _NONE = "x"
@@ -47,7 +47,7 @@ class CommitMarker:
 class CommitMarkers:
     """The markers of a join and the runs they belong to, as one listing found them."""
 
-    def __init__(self, names: Iterable[str], runs: Iterable[Run]) -> None:
+    def __init__(self, names: Iterable[str], runs: Iterable[QueryRun]) -> None:
         self.names = tuple(names)
         self.runs = tuple(runs)
         self.committed = [m for m in map(CommitMarker.parse, self.names) if m is not None]

@@ -1,4 +1,4 @@
-"""A look at stored states from outside: what is there, and whether it is sound.
+"""Lists and verifies stored states from outside.
 
 Both may run beside a live query. What the query removes meanwhile is not counted as damage.
 """
@@ -12,12 +12,12 @@ from typing import Any
 from windrow.errors import StateError
 from windrow.state.commit_log import CommitLog
 from windrow.state.commit_markers import CommitMarkers, incomplete
-from windrow.state.filesystem import Root, open_root
-from windrow.state.layout import COMMITS, PINNED, Scope, partition_directory, partition_of, plain
+from windrow.state.join_metadata import JoinMetadata
 from windrow.state.manifest import Manifest, manifest_name, version_of
 from windrow.state.parts import check_size, damaged, read_part
-from windrow.state.pinned import Pinned
+from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId, partition_directory, partition_of, plain
 from windrow.state.runs import Version
+from windrow.state.storage import Storage, open_storage
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Damage:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class VerifyReport:
     """What `verify` looked at and what it found wrong."""
 
     joins: int
@@ -64,12 +64,12 @@ class Verdict:
     damage: tuple[Damage, ...]
 
 
-def show(root: str | Root) -> list[JoinState]:
+def show(root: str | Storage) -> list[JoinState]:
     """The states under `root`. A damaged file is an error; `verify` finds them all."""
-    place = open_root(root)
+    place = open_storage(root)
     found = []
     for directory in _joins(place):
-        pinned = Pinned.read(place, f"{directory}/{PINNED}")
+        pinned = JoinMetadata.read(place, f"{directory}/{JOIN_METADATA}")
         query, join = directory.split("/")
         partitions = [_show_partition(place, directory, p) for p in _partitions(place, directory)]
         found.append(
@@ -84,30 +84,30 @@ def show(root: str | Root) -> list[JoinState]:
     return found
 
 
-def newest_heads(root: str | Root) -> Iterator[tuple[str, dict[str, Any]]]:
+def newest_metadata(root: str | Storage) -> Iterator[tuple[str, dict[str, Any]]]:
     """Name of the join and head of the state, of the newest version of each partition under `root`."""
-    place = open_root(root)
+    place = open_storage(root)
     for directory in _joins(place):
         for partition in _partitions(place, directory):
             newest = _newest(place, directory, partition)
             if newest is not None:
-                yield plain(directory.split("/")[1]), newest.head
+                yield plain(directory.split("/")[1]), newest.metadata
 
 
-def verify(root: str | Root) -> Verdict:
+def verify(root: str | Storage) -> VerifyReport:
     """Reads every manifest and every part under `root` and checks them against their checksums."""
-    place = open_root(root)
+    place = open_storage(root)
     check = _Check(place)
     joins = _joins(place)
     for directory in joins:
         check.join(directory)
-    return Verdict(
+    return VerifyReport(
         len(joins), check.manifests, len(check.files), sum(check.files.values()), tuple(check.damage)
     )
 
 
 class _Check:
-    def __init__(self, root: Root) -> None:
+    def __init__(self, root: Storage) -> None:
         self.root = root
         self.manifests = 0
         self.files: dict[str, int] = {}
@@ -117,13 +117,13 @@ class _Check:
         markers = None
         try:
             markers = _markers(self.root, directory)
-            pinned = Pinned.read(self.root, f"{directory}/{PINNED}")
+            pinned = JoinMetadata.read(self.root, f"{directory}/{JOIN_METADATA}")
             if pinned is None:
-                self._found(f"{directory}/{PINNED}", "it is missing")
+                self._found(f"{directory}/{JOIN_METADATA}", "it is missing")
             else:
                 self.commits(directory, markers, pinned.partitions)
         except StateError as error:
-            self._found(f"{directory}/{PINNED if markers else COMMITS}", str(error))
+            self._found(f"{directory}/{JOIN_METADATA if markers else COMMITS}", str(error))
         for partition in _partitions(self.root, directory):
             held = f"{directory}/{partition_directory(partition)}"
             for version in _versions(self.root, held):
@@ -179,34 +179,34 @@ class _Check:
         self.damage.append(Damage(self.root.at(path), how))
 
 
-def _joins(root: Root) -> list[str]:
+def _joins(root: Storage) -> list[str]:
     """Directories of joins: they are two below the root and hold what no other directory does."""
     return sorted(
         f"{query}/{join}"
         for query in _directories(root, "")
         for join in _directories(root, query)
-        if any(n in (PINNED, COMMITS) for n in root.names(f"{query}/{join}"))
+        if any(n in (JOIN_METADATA, COMMITS) for n in root.names(f"{query}/{join}"))
     )
 
 
-def _directories(root: Root, path: str) -> Iterator[str]:
+def _directories(root: Storage, path: str) -> Iterator[str]:
     return (entry.name for entry in root.entries(path) if entry.is_directory)
 
 
-def _partitions(root: Root, directory: str) -> list[int]:
+def _partitions(root: Storage, directory: str) -> list[int]:
     return sorted(p for name in root.names(directory) if (p := partition_of(name)) is not None)
 
 
-def _markers(root: Root, directory: str) -> CommitMarkers:
+def _markers(root: Storage, directory: str) -> CommitMarkers:
     query, join = directory.split("/")
-    return CommitLog(root, Scope(plain(query), plain(join)), 1).read_markers()
+    return CommitLog(root, JoinId(plain(query), plain(join)), 1).read_markers()
 
 
-def _versions(root: Root, directory: str) -> list[Version]:
+def _versions(root: Storage, directory: str) -> list[Version]:
     return sorted(v for name in root.names(directory) if (v := version_of(name)) is not None)
 
 
-def _newest(root: Root, directory: str, partition: int) -> Manifest | None:
+def _newest(root: Storage, directory: str, partition: int) -> Manifest | None:
     """The newest version that no later run has made void."""
     held = f"{directory}/{partition_directory(partition)}"
     markers = _markers(root, directory)
@@ -217,7 +217,7 @@ def _newest(root: Root, directory: str, partition: int) -> Manifest | None:
     return Manifest.from_bytes(root.read(path).to_pybytes(), root.at(path))
 
 
-def _show_partition(root: Root, directory: str, partition: int) -> PartitionState | None:
+def _show_partition(root: Storage, directory: str, partition: int) -> PartitionState | None:
     newest = _newest(root, directory, partition)
     if newest is None:
         return None

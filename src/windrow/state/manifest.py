@@ -15,10 +15,10 @@ from functools import cached_property
 from typing import Any
 
 from windrow.errors import StateError
-from windrow.state.parts import Part, damaged
+from windrow.state.parts import StoredPart, damaged
 from windrow.state.runs import Version
 
-FORMAT = 3
+FORMAT = 4
 _OPENING = rb'\{"crc32": "([0-9a-f]{8})",\n"%b": '
 _CLOSING = b"}\n"
 _NAME = re.compile(r"batch-(\d+)-([0-9a-f]+)\.json")
@@ -31,9 +31,9 @@ class Manifest:
     """Unique: another attempt at the same batch commits another content."""
     partition: int
     partitions: int
-    head: dict[str, Any]
+    metadata: dict[str, Any]
     """Of the state; see `windrow.engine.state`."""
-    parts: tuple[Part, ...]
+    parts: tuple[StoredPart, ...]
     """In the order of the state's parts. One stored batch may serve several times."""
     files: Mapping[str, int]
     """The files that hold the parts, and the bytes of each."""
@@ -61,11 +61,13 @@ class Manifest:
         """Rows of each stream, in its window or waiting to enter it."""
         parts = iter(self.parts)
         counts = {}
-        for (alias, *_), held in zip(self.head["query"]["streams"], self.head["streams"], strict=True):
+        for (alias, *_), held in zip(
+            self.metadata["query"]["streams"], self.metadata["streams"], strict=True
+        ):
             for _ in range(bool(held["schema"])):
                 next(parts)
-            stored = [next(parts).rows for _ in range(held["waiting"] + held["segments"])]
-            for _ in range(held["places"] + held["keys"]):
+            stored = [next(parts).rows for _ in range(held["buffered"] + held["segments"])]
+            for _ in range(held["row_state"] + held["keys"]):
                 next(parts)
             counts[alias] = sum(stored) - held.get("skip", 0)
         return counts
@@ -83,8 +85,8 @@ class Manifest:
                 "times": self.times,
                 "demand": self.demand,
                 "files": self.files,
-                "parts": [part.to_json() for part in self.parts],
-                "head": self.head,
+                "parts": [part.to_list() for part in self.parts],
+                "metadata": self.metadata,
             },
             separators=(",", ":"),
         ).encode()
@@ -100,8 +102,8 @@ class Manifest:
             content=saved["content"],
             partition=saved["partition"],
             partitions=saved["partitions"],
-            head=saved["head"],
-            parts=tuple(Part(*part) for part in saved["parts"]),
+            metadata=saved["metadata"],
+            parts=tuple(StoredPart(*part) for part in saved["parts"]),
             files=saved["files"],
             times=tuple(saved["times"]),
             created=saved["created"],

@@ -14,13 +14,13 @@ from typing import Any
 import pyarrow as pa
 
 from windrow.errors import StateError
-from windrow.state.filesystem import Sink
+from windrow.state.storage import ByteWriter
 
 _ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
-class Part:
+class StoredPart:
     """Where a batch is stored."""
 
     file: str
@@ -29,25 +29,25 @@ class Part:
     checksum: int
     rows: int
 
-    def to_json(self) -> list[Any]:
+    def to_list(self) -> list[Any]:
         return [self.file, self.offset, self.bytes, self.checksum, self.rows]
 
 
 class PartWriter:
     """Appends batches to a new file."""
 
-    def __init__(self, file: str, sink: Sink) -> None:
+    def __init__(self, file: str, sink: ByteWriter) -> None:
         self.file = file
         self.bytes = 0
         self._sink = sink
         self._checksum = 0
 
-    def append(self, batch: pa.RecordBatch) -> Part:
+    def append(self, batch: pa.RecordBatch) -> StoredPart:
         self.write(bytes(-self.bytes % _ALIGNMENT))
         start, self._checksum = self.bytes, 0
         with pa.ipc.new_stream(pa.PythonFile(self, "w"), batch.schema) as writer:
             writer.write_batch(batch)
-        return Part(self.file, start, self.bytes - start, self._checksum, batch.num_rows)
+        return StoredPart(self.file, start, self.bytes - start, self._checksum, batch.num_rows)
 
     # What pa.PythonFile asks of a file. It is closed by whoever opened the sink.
 
@@ -70,7 +70,7 @@ class PartWriter:
         """The commit does this for all its files."""
 
 
-def read_part(contents: pa.Buffer, part: Part, where: str) -> pa.RecordBatch:
+def read_part(contents: pa.Buffer, part: StoredPart, where: str) -> pa.RecordBatch:
     """The batch as it was written, its columns within `contents`."""
     check_part(contents, part, where)
     try:
@@ -79,7 +79,7 @@ def read_part(contents: pa.Buffer, part: Part, where: str) -> pa.RecordBatch:
         raise StateError(damaged(where, f"part at byte {part.offset} cannot be read: {error}")) from error
 
 
-def check_part(contents: pa.Buffer, part: Part, where: str) -> None:
+def check_part(contents: pa.Buffer, part: StoredPart, where: str) -> None:
     if zlib.crc32(contents.slice(part.offset, part.bytes)) != part.checksum:
         raise StateError(damaged(where, f"checksum of the part at byte {part.offset} differs"))
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from windrow.engine.shared.changes import read_change
-from windrow.engine.shared.roster import saved_window
-from windrow.state.inspect import newest_heads
+from windrow.engine.shared.control_messages import read_change
+from windrow.engine.shared.subscribers import saved_window
+from windrow.state.inspect import newest_metadata
 
 
 @dataclass(frozen=True)
-class Listed:
+class QueryListing:
     """A query as the newest state has it."""
 
     join: str
@@ -28,20 +28,20 @@ class Listed:
     until: int | None
     complete_from: int | None
     results: int
-    backlog: int
+    backlog_rows: int
     """Rows carried over."""
 
 
-def list_queries(path: str) -> list[Listed]:
+def list_queries(path: str) -> list[QueryListing]:
     """The queries of all shared joins below a state path, results and backlog over all partitions."""
-    found: dict[tuple[str, str, int], Listed] = {}
-    for join, head in newest_heads(path):
-        for saved in head.get("group", {}).get("members", ()):
+    found: dict[tuple[str, str, int], QueryListing] = {}
+    for join, head in newest_metadata(path):
+        for saved in head.get("group", {}).get("subscribers", ()):
             key = (join, saved["name"], saved["number"])
             known = found.get(key)
-            results = saved["responses"]["count"] + (known.results if known else 0)
-            backlog = _behind(head["group"], saved) + (known.backlog if known else 0)
-            found[key] = Listed(
+            results = saved["response_times"]["count"] + (known.results if known else 0)
+            backlog = _behind(head["group"], saved) + (known.backlog_rows if known else 0)
+            found[key] = QueryListing(
                 join,
                 saved["name"],
                 tuple(str(saved_window(text)) for text in saved["within"]),
@@ -57,17 +57,17 @@ def list_queries(path: str) -> list[Listed]:
 
 
 def _behind(group: Mapping[str, Any], saved: Mapping[str, Any]) -> int:
-    calls = (group.get("carrier") or {}).get("calls", ())
+    calls = (group.get("backlog") or {}).get("calls", ())
     return sum(
         sum(q["end"]) - sum(q["start"])
         for c in calls
-        if c["released"] <= saved["output"]
-        for q in c["quanta"]
+        if c["delivered"] <= saved["output"]
+        for q in c["sub_batches"]
     )
 
 
 def send(directory: Path, document: Mapping[str, Any]) -> Path:
-    """Puts a control document into a directory that a stream of texts reads; it is checked first.
+    """Puts a control message into a directory that a stream of texts reads; it is checked first.
 
     The file appears whole or not at all, and files sort by the time they were sent; so do documents that one
     batch brings, by the `seq` they get here.

@@ -31,7 +31,7 @@ class Version:
 
 
 @dataclass(frozen=True, order=True)
-class Run:
+class QueryRun:
     number: int
     id: str
     first: int = field(compare=False)
@@ -45,7 +45,7 @@ class Run:
         return json.dumps({"number": self.number, "first": self.first}).encode()
 
     @classmethod
-    def from_bytes(cls, run: str, data: bytes, where: str) -> Run:
+    def from_bytes(cls, run: str, data: bytes, where: str) -> QueryRun:
         try:
             saved = json.loads(data)
             return cls(int(saved["number"]), run, int(saved["first"]))
@@ -62,7 +62,7 @@ def run_of(name: str) -> str | None:
     return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else None
 
 
-def owner(runs: Iterable[Run], batch: int) -> Run | None:
+def owner(runs: Iterable[QueryRun], batch: int) -> QueryRun | None:
     """The run whose version of the batch is valid.
 
     >>> runs = [Run(1, "a", 0), Run(2, "b", 8)]

@@ -15,16 +15,16 @@ import pyarrow as pa
 
 from windrow.engine.state import State
 from windrow.errors import StateError
-from windrow.state.cache import Cache
-from windrow.state.collect import collect
+from windrow.state.cleanup import remove_obsolete
 from windrow.state.commit_log import CommitLog, Start
 from windrow.state.commit_markers import CommitMarker
-from windrow.state.filesystem import Commit
-from windrow.state.layout import COMMITS, partition_directory, parts_name
 from windrow.state.manifest import Manifest, manifest_name
-from windrow.state.parts import Part, PartWriter, check_size, damaged, read_part
+from windrow.state.part_cache import PartCache
+from windrow.state.part_catalog import Key, PartCatalog, key_of
+from windrow.state.parts import PartWriter, StoredPart, check_size, damaged, read_part
+from windrow.state.paths import COMMITS, partition_directory, parts_name
 from windrow.state.runs import Version
-from windrow.state.shelf import Key, Shelf, key_of
+from windrow.state.storage import AtomicCommit
 
 
 class StateStore:
@@ -46,13 +46,13 @@ class StateStore:
         if not 0 <= partition < log.partitions:
             raise StateError(f"partition must be 0 to {log.partitions - 1}, got {partition}")
         self.log = log
-        self.root = log.root
+        self.storage = log.storage
         self.partition = partition
         self.partitions = log.partitions
-        self._cache = None if cache is None or self.root.local else Cache(cache, log.clock)
+        self._cache = None if cache is None or self.storage.local else PartCache(cache, log.clock)
         self._join = log.directory
         self._directory = f"{self._join}/{partition_directory(partition)}"
-        self._shelf = Shelf()
+        self._catalog = PartCatalog()
 
     # -- versions -----------------------------------------------------------------------------------
 
@@ -60,19 +60,19 @@ class StateStore:
         """What the partition committed as that version, of which there is a commit marker."""
         path = self._path(version)
         try:
-            data = self.root.read(path).to_pybytes()
+            data = self.storage.read(path).to_pybytes()
         except FileNotFoundError:
             raise StateError(
-                f"the manifest {self.root.at(path)} is missing, though batch {version.batch} was committed; "
-                "put it back from a copy of the state directory, or start the query anew with a new "
-                "checkpoint"
+                f"the manifest {self.storage.at(path)} is missing, though batch {version.batch} was "
+                "committed; put it back from a copy of the state directory, or start the query anew with a "
+                "new checkpoint"
             ) from None
-        return Manifest.from_bytes(data, self.root.at(path))
+        return Manifest.from_bytes(data, self.storage.at(path))
 
     def clear(self) -> None:
         """Starts from nothing: what was stored before may be void and gone, so no part of it is named
         again."""
-        self._shelf = Shelf()
+        self._catalog = PartCatalog()
 
     def load(self, manifest: Manifest) -> State:
         """The state of a version, its parts mapped and checked.
@@ -80,32 +80,32 @@ class StateStore:
         Parts of the version this store loaded or committed last are taken over without another look.
         """
         contents: dict[str, pa.Buffer] = {}
-        found: dict[Part, pa.RecordBatch] = {}
+        found: dict[StoredPart, pa.RecordBatch] = {}
         for part in dict.fromkeys(manifest.parts):
-            known = self._shelf.batch(part)
+            known = self._catalog.batch(part)
             found[part] = self._read(part, manifest, contents) if known is None else known
         batches = [found[part] for part in manifest.parts]
-        self._shelf = Shelf(batches, manifest.parts, manifest.files)
-        return State(manifest.head, tuple(batches))
+        self._catalog = PartCatalog(batches, manifest.parts, manifest.files)
+        return State(manifest.metadata, tuple(batches))
 
     def commit(
         self, version: Version, state: State, times: Sequence[int | None], demand: int | None = None
     ) -> Manifest:
         """Makes `state` that version. On return it is durable; if this fails, what it started from stands."""
         content = uuid4().hex
-        placed = self._shelf.stored(state.parts)
+        placed = self._catalog.stored(state.parts)
         fresh = {key: b for b in state.parts if (key := key_of(b)) not in placed}
         what = f"the state of batch {version.batch}, partition {self.partition},"
-        with self.root.commit(what, self._directory) as commit:
+        with self.storage.commit(what, self._directory) as commit:
             sizes = self._write(commit, parts_name(content), fresh, placed) if fresh else {}
             parts = tuple(placed[key_of(b)] for b in state.parts)
-            sizes |= self._shelf.files
+            sizes |= self._catalog.files
             manifest = Manifest(
                 version=version,
                 content=content,
                 partition=self.partition,
                 partitions=self.partitions,
-                head=state.head,
+                metadata=state.metadata,
                 parts=parts,
                 files={file: sizes[file] for file in dict.fromkeys(p.file for p in parts)},
                 times=tuple(times),
@@ -115,12 +115,12 @@ class StateStore:
             commit.open(self._path(version)).write(manifest.to_bytes())
             marker = CommitMarker(self.partition, version, manifest.times, demand)
             commit.open(f"{self._join}/{COMMITS}/{marker.name}")
-        self._shelf = Shelf(state.parts, parts, manifest.files)
+        self._catalog = PartCatalog(state.parts, parts, manifest.files)
         return manifest
 
     def collect(self, start: Start) -> None:
         """Removes what no task of this partition can start from any more, and what failed attempts left."""
-        collect(self.root, self._join, self.partition, start, self.log.clock())
+        remove_obsolete(self.storage, self._join, self.partition, start, self.log.clock())
         if self._cache:
             self._cache.trim()
 
@@ -130,7 +130,11 @@ class StateStore:
         return f"{self._directory}/{manifest_name(version)}"
 
     def _write(
-        self, commit: Commit, file: str, fresh: Mapping[Key, pa.RecordBatch], placed: dict[Key, Part]
+        self,
+        commit: AtomicCommit,
+        file: str,
+        fresh: Mapping[Key, pa.RecordBatch],
+        placed: dict[Key, StoredPart],
     ) -> dict[str, int]:
         """Stores the batches in one new file and notes in `placed` where; returns the file's bytes."""
         sink = commit.open(f"{self._directory}/{file}")
@@ -144,8 +148,8 @@ class StateStore:
             self._cache.put(file, contents)
         return {file: writer.bytes}
 
-    def _read(self, part: Part, manifest: Manifest, contents: dict[str, pa.Buffer]) -> pa.RecordBatch:
-        where = self.root.at(f"{self._directory}/{part.file}")
+    def _read(self, part: StoredPart, manifest: Manifest, contents: dict[str, pa.Buffer]) -> pa.RecordBatch:
+        where = self.storage.at(f"{self._directory}/{part.file}")
         try:
             if part.file not in contents:
                 contents[part.file] = self._contents(part.file, manifest)
@@ -160,12 +164,12 @@ class StateStore:
 
     def _contents(self, file: str, manifest: Manifest) -> pa.Buffer:
         path = f"{self._directory}/{file}"
-        where = self.root.at(path)
+        where = self.storage.at(path)
         try:
             if self._cache:
-                found = self._cache.get(file, manifest.files[file], lambda: self.root.read(path))
+                found = self._cache.get(file, manifest.files[file], lambda: self.storage.read(path))
             else:
-                found = self.root.read(path)
+                found = self.storage.read(path)
         except FileNotFoundError:
             needed = f"it is missing, and batch {manifest.batch} needs it"
             raise StateError(damaged(where, needed)) from None

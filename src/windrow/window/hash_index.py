@@ -1,4 +1,4 @@
-"""A hash index over one or several words of a window: chains of positions, newest first.
+"""A hash index over one or several join columns of a window: chains of positions, newest first.
 
 Expiry needs no work here: a chain is followed only down to the window's first live position, and rows come
 in ascending positions. One index spans all segments of its window, so a probe costs one look-up however
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from windrow.kernels import hashing, probing
+from windrow.kernels import hashing, probe_index
 
 Array = np.ndarray
 _SMALLEST = 64
@@ -70,13 +70,13 @@ class HashIndex:
             mixed[:live] = self._mixed[shift : shift + live]
             self._mixed = mixed
         if shift:
-            probing.shift_chains(self.head, self.back, shift, live)
+            probe_index.shift_chains(self.head, self.back, shift, live)
 
     def _index(self, columns: Sequence[Array], first: int, start: int, end: int) -> None:
         if self._mixed is None:
             self._single = columns[self.words[0]].view(np.int64)
         else:
-            self._mixed[start:end] = mix_words([columns[w][start:end] for w in self.words])
+            self._mixed[start:end] = mix_columns([columns[w][start:end] for w in self.words])
         wanted = end - first
         if self.fixed_buckets is None and wanted > len(self.head):
             self.head = np.full(_next_power(wanted), -1, np.int32)
@@ -84,10 +84,10 @@ class HashIndex:
         elif self.fixed_buckets is None and len(self.head) > _SMALLEST and wanted * 8 < len(self.head):
             self.head = np.full(max(_SMALLEST, _next_power(wanted)), -1, np.int32)
             start = first
-        probing.link(self.head, self.back, self.keys, start, end)
+        probe_index.link(self.head, self.back, self.keys, start, end)
 
 
-def mix_words(words: Sequence[Array]) -> Array:
+def mix_columns(words: Sequence[Array]) -> Array:
     """One key for several words; a single word is its own key."""
     key = words[0].view(np.int64)
     for word in words[1:]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windrow.kernels import inverted
+from windrow.kernels import inverted_index
 
 Array = np.ndarray
 
@@ -34,11 +34,11 @@ class Postings:
 
     @classmethod
     def _of_numbers(cls, tokens: Array, bounds: Array, numbers: Array) -> Postings:
-        return cls(tokens, bounds, numbers, *inverted.invert(bounds, numbers, len(tokens)))
+        return cls(tokens, bounds, numbers, *inverted_index.invert(bounds, numbers, len(tokens)))
 
     def joined(self, newer: Postings) -> Postings:
         """With the rows of another after its own: nothing is sorted anew."""
-        tokens, mine, others = inverted.merge_tokens(self.tokens, newer.tokens)
+        tokens, mine, others = inverted_index.merge_tokens(self.tokens, newer.tokens)
         numbers = np.concatenate([mine[self.numbers], others[newer.numbers]])
         bounds = np.concatenate([self.bounds, newer.bounds[1:] + self.bounds[-1]])
         return self._of_numbers(tokens, bounds, numbers)

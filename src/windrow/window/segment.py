@@ -13,13 +13,14 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from windrow.window.gather import Chunk
 from windrow.window.postings import Postings
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True)
-class Run:
+class SortedRun:
     """The rows of one segment in ascending order of one word."""
 
     keys: Array
@@ -27,7 +28,7 @@ class Run:
     """Row numbers in the segment, int32, in the order of `keys`."""
 
     @classmethod
-    def of(cls, values: Array) -> Run:
+    def of(cls, values: Array) -> SortedRun:
         rows = np.argsort(values, kind="stable").astype(np.int32)
         return cls(values[rows], rows)
 
@@ -42,7 +43,7 @@ class Segment:
     payload: pa.RecordBatch
     oldest: int
     newest: int
-    runs: dict[int, Run] = field(default_factory=dict)
+    runs: dict[int, SortedRun] = field(default_factory=dict)
     """Word number to its run."""
     sets: tuple[Postings, ...] = ()
 
@@ -53,6 +54,11 @@ class Segment:
     @property
     def end(self) -> int:
         return self.start + self.rows
+
+    @cached_property
+    def chunks(self) -> dict[str, Chunk]:
+        """Payload columns by name."""
+        return dict(zip(self.payload.schema.names, map(Chunk, self.payload.columns), strict=True))
 
     @cached_property
     def nbytes(self) -> int:

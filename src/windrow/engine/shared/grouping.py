@@ -1,7 +1,7 @@
-"""Which queries can share a join: the same streams, the same conditions between them, windows of one kind.
+"""Groups queries that can share a join: the same streams and conditions, and windows of one kind.
 
 Conditions on one stream alone are pulled up above the join. They drop no row that another query needs, and a
-row that fails them still pushes others out of a counted window, as it does when the query runs alone.
+row that fails them still pushes others out of a row window, as it does when the query runs alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from windrow.model.sharing import Subscription
 
 
 @dataclass(frozen=True)
-class Parted:
+class SplitPredicate:
     """A predicate in two: what the join checks, and what is checked on results."""
 
     join: tuple[str, ...]
@@ -34,41 +34,47 @@ class Parted:
         return " and ".join(f"({part})" for part in self.join) or "true"
 
 
-def part(query: Query) -> Parted:
+def split_by_stream(query: Query) -> SplitPredicate:
     """The query's predicate in two.
 
     >>> streams = {"a": Stream("at", "5 s"), "b": Stream("at", "5 s")}
-    >>> part(Query(streams, "b.k = a.k and a.x > 3"))
-    Parted(join=('a.k = b.k',), above=('a.x > 3',))
+    >>> split_by_stream(Query(streams, "b.k = a.k and a.x > 3"))
+    SplitPredicate(join=('a.k = b.k',), above=('a.x > 3',))
     """
     return _part(query.on, query.aliases, tuple(query.functions))
 
 
 @lru_cache(maxsize=1024)
-def _part(on: str, aliases: tuple[str, ...], functions: tuple[str, ...]) -> Parted:
+def _part(on: str, aliases: tuple[str, ...], functions: tuple[str, ...]) -> SplitPredicate:
     join: list[str] = []
     above: list[str] = []
     for piece in conjuncts(parse(on, aliases, functions)):
         between = len({alias for alias, _ in references(piece)}) > 1
         (join if between else above).append(_canonical(piece))
-    return Parted(tuple(sorted(set(join))), tuple(dict.fromkeys(above)))
+    return SplitPredicate(tuple(sorted(set(join))), tuple(dict.fromkeys(above)))
 
 
 def _canonical(node: exp.Expression) -> str:
     if isinstance(node, exp.EQ):
-        left, right = sorted((render(node.left), render(node.right)))
+        left, right = sorted(map(_side, (node.left, node.right)))
         return f"{left} = {right}"
     return render(node)
+
+
+def _side(node: exp.Expr) -> str:
+    """In parentheses if it is itself a condition: `=` binds as tightly as what is inside."""
+    condition = isinstance(node.unnest(), exp.Predicate | exp.Connector | exp.Not)
+    return f"({render(node)})" if condition else render(node)
 
 
 def signature(query: Query) -> dict[str, Any]:
     """What queries must have in common to share a join."""
     return {
         "streams": [[alias, s.time] for alias, s in query.streams.items()],
-        "on": part(query).on,
+        "on": split_by_stream(query).on,
         "windows": [s.window.kind for s in query.streams.values()],
-        "late": query.lateness,
-        "idle": query.idleness,
+        "late": query.watermark_delay_us,
+        "idle": query.idle_timeout_us,
         "ahead": query.head_start,
         "cross": query.cross,
         "functions": sorted((name, id(getattr(f, "call", f))) for name, f in query.functions.items()),
@@ -91,7 +97,7 @@ def _shown(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class Group:
+class QueryGroup:
     """Queries that share one join; prints itself."""
 
     subscriptions: Mapping[str, Subscription]
@@ -100,16 +106,16 @@ class Group:
 
     def __str__(self) -> str:
         first = next(iter(self.subscriptions.values())).query
-        lines = [f"one join on {part(first).on} for {len(self.subscriptions)} queries{self.why}"]
+        lines = [f"one join on {split_by_stream(first).on} for {len(self.subscriptions)} queries{self.why}"]
         for name, s in self.subscriptions.items():
             windows = ", ".join(f"{a} {w}" for a, w in zip(s.query.aliases, s.windows, strict=True))
-            kept = [*part(s.query).above, *([s.where] if s.where else [])]
+            kept = [*split_by_stream(s.query).above, *([s.where] if s.where else [])]
             told = f"  {name}: {windows}" + (f"; where {' and '.join(kept)}" if kept else "")
             lines.append(told + (f"; select {', '.join(s.select)}" if s.select else ""))
         return "\n".join(lines)
 
 
-def group(queries: Mapping[str, Query | Subscription]) -> list[Group]:
+def group_queries(queries: Mapping[str, Query | Subscription]) -> list[QueryGroup]:
     """The queries by the join they can share, in the order given."""
     if not queries:
         raise QueryError("queries: expected at least one, got none")
@@ -126,7 +132,7 @@ def group(queries: Mapping[str, Query | Subscription]) -> list[Group]:
             groups.append({name: subscribed})
     first = next(iter(groups[0].values())).query
     return [
-        Group(members, "" if k == 0 else f" ({difference(first, next(iter(members.values())).query)})")
+        QueryGroup(members, "" if k == 0 else f" ({difference(first, next(iter(members.values())).query)})")
         for k, members in enumerate(groups)
     ]
 
@@ -154,4 +160,4 @@ def with_windows(like: Query, within: object, on: str) -> Query:
 
 def base_query(like: Query, windows: tuple[Window, ...]) -> Query:
     """The join that is run: the conditions between streams, over these windows."""
-    return with_windows(like, windows, part(like).on)
+    return with_windows(like, windows, split_by_stream(like).on)

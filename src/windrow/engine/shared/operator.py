@@ -9,18 +9,18 @@ from typing import Any
 import pyarrow as pa
 
 from windrow.engine.control import SetBack, refusing
-from windrow.engine.shared.changes import Remove, read_change
-from windrow.engine.shared.group import GroupOperator
-from windrow.engine.shared.grouping import Group, difference, group
-from windrow.engine.shared.names import Names
-from windrow.engine.shared.results import Results
-from windrow.engine.shared.siblings import check_streams, choose
-from windrow.engine.shared.state import capture_group, revive_group
+from windrow.engine.shared.control_messages import RemoveQuery, read_change
+from windrow.engine.shared.group_operator import GroupOperator
+from windrow.engine.shared.grouping import QueryGroup, difference, group_queries
+from windrow.engine.shared.query_names import QueryNames
+from windrow.engine.shared.results import ResultsByQuery
+from windrow.engine.shared.sibling_joins import check_streams, choose
+from windrow.engine.shared.state import capture_group, restore_group
 from windrow.engine.snapshot import pack, unpack
 from windrow.engine.state import State
 from windrow.errors import QueryError, StateError, unknown
 from windrow.model.query import Query
-from windrow.model.sharing import SharedMeasurements, Subscription
+from windrow.model.sharing import SharedMetrics, Subscription
 
 
 class SharedOperator:
@@ -66,8 +66,8 @@ class SharedOperator:
         schemas: Mapping[str, pa.Schema] | None = None,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
-        groups = group(queries)
-        self._names = Names([g.subscriptions for g in groups])
+        groups = group_queries(queries)
+        self._names = QueryNames([g.subscriptions for g in groups])
         self._joins = [
             GroupOperator(g.subscriptions, schedule, deadline, backlog, _of(g, schemas), clock)
             for g in groups
@@ -75,30 +75,34 @@ class SharedOperator:
         for number, join in enumerate(self._joins):
             join.names, join.number = self._names, number
 
-    def process(self, data: Mapping[str, pa.Table | pa.RecordBatch], now: int | None = None) -> Results:
+    def process(
+        self, data: Mapping[str, pa.Table | pa.RecordBatch], now: int | None = None
+    ) -> ResultsByQuery:
         """Takes in rows, as `Operator.process`; returns each query's results by name."""
         known = {alias for join in self._joins for alias in join.query.aliases}
         for alias in data:
             if alias not in known:
                 raise QueryError(unknown("stream", str(alias), known))
         return self._all(
-            lambda join: join.handle({a: rows for a, rows in data.items() if a in join.query.streams}, now)
+            lambda join: join.process_queries(
+                {a: rows for a, rows in data.items() if a in join.query.streams}, now
+            )
         )
 
-    def finish(self) -> Results:
+    def finish(self) -> ResultsByQuery:
         """Declares that nothing earlier will come; serves what was carried over."""
-        return self._all(lambda join: join.conclude())
+        return self._all(lambda join: join.finish_queries())
 
     def add(self, name: str, query: Query | Subscription, at: int | None = None) -> None:
         """Adds a query, for results from event time `at` on (microseconds since 1970), or from now on: those
         whose newest row is later than every row seen so far.
 
-        It starts with what the windows hold; `measure()` tells from when its answers are complete. A query
-        that names an unknown column is refused; if columns are not known yet, it is let go with the first
-        rows, and `measure().rejected` tells why.
+        It starts with what the windows hold; `metrics()` tells from when its answers are complete. A query
+        that names an unknown column is refused; if columns are not known yet, it is removed with the first
+        rows, and `metrics().control_errors` tells why.
         """
         asked = Subscription.of(query, name)
-        able = [join for join in self._joins if difference(join.roster.like, asked.query) is None]
+        able = [join for join in self._joins if difference(join.subscribers.like, asked.query) is None]
         (able or self._joins)[0].add(name, asked, at)
 
     def remove(self, name: str, at: int | None = None) -> None:
@@ -121,7 +125,7 @@ class SharedOperator:
                 check_streams(change, [join.sibling for join in self._joins])
                 for join in self._joins:
                     join.set_back({a: t for a, t in change.times.items() if a in join.query.streams})
-            elif isinstance(change, Remove):
+            elif isinstance(change, RemoveQuery):
                 self.remove(change.name, change.at)
             else:
                 siblings = [join.sibling for join in self._joins]
@@ -132,23 +136,23 @@ class SharedOperator:
     @property
     def queries(self) -> dict[str, Subscription]:
         """All queries by name."""
-        return {m.name: m.asked for join in self._joins for m in join.roster}
+        return {m.name: m.subscription for join in self._joins for m in join.subscribers}
 
     @property
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[QueryGroup]:
         """The joins and who shares them; they print themselves."""
-        return [Group({m.name: m.asked for m in join.roster}) for join in self._joins]
+        return [QueryGroup({m.name: m.subscription for m in join.subscribers}) for join in self._joins]
 
-    def measure(self) -> SharedMeasurements:
+    def metrics(self) -> SharedMetrics:
         """Of each join and each query."""
-        queries = {name: m for join in self._joins for name, m in join.measure_queries().items()}
-        rejected = tuple(reason for join in self._joins for reason in join.rejected)
-        return SharedMeasurements(tuple(join.measure() for join in self._joins), queries, rejected)
+        queries = {name: m for join in self._joins for name, m in join.query_metrics().items()}
+        errors = tuple(reason for join in self._joins for reason in join.control_errors)
+        return SharedMetrics(tuple(join.metrics() for join in self._joins), queries, errors)
 
     def snapshot(self) -> bytes:
         """Everything the operator knows, what is carried over included, as bytes for `restore`."""
         states = [capture_group(join) for join in self._joins]
-        head = {"shared": [{"head": s.head, "parts": len(s.parts)} for s in states]}
+        head = {"shared": [{"metadata": s.metadata, "parts": len(s.parts)} for s in states]}
         return pack(State(head, tuple(part for s in states for part in s.parts)))
 
     @classmethod
@@ -167,18 +171,20 @@ class SharedOperator:
         """
         found = cls(queries, schedule, deadline, backlog, clock=clock)
         state = unpack(blob)
-        if "shared" not in state.head or len(state.head["shared"]) != len(found._joins):
+        if "shared" not in state.metadata or len(state.metadata["shared"]) != len(found._joins):
             raise StateError("this snapshot is of other queries; restore it with those it was begun with")
         at = 0
-        for join, saved in zip(found._joins, state.head["shared"], strict=True):
-            revive_group(join, State(saved["head"], state.parts[at : at + saved["parts"]]))
+        for join, saved in zip(found._joins, state.metadata["shared"], strict=True):
+            restore_group(join, State(saved["metadata"], state.parts[at : at + saved["parts"]]))
             at += saved["parts"]
         return found
 
-    def _all(self, action: Callable[[GroupOperator], Results]) -> Results:
-        return Results({name: a for join in self._joins for name, a in action(join).answers.items()})
+    def _all(self, action: Callable[[GroupOperator], ResultsByQuery]) -> ResultsByQuery:
+        return ResultsByQuery(
+            {name: a for join in self._joins for name, a in action(join).query_results.items()}
+        )
 
 
-def _of(one: Group, schemas: Mapping[str, pa.Schema] | None) -> dict[str, pa.Schema]:
+def _of(one: QueryGroup, schemas: Mapping[str, pa.Schema] | None) -> dict[str, pa.Schema]:
     aliases = next(iter(one.subscriptions.values())).query.aliases
     return {alias: schema for alias, schema in (schemas or {}).items() if alias in aliases}

@@ -1,4 +1,4 @@
-"""Results on their way to queries: found once, held once, a table per query when it is asked for.
+"""Results for queries: found once, held once, turned into a table per query on request.
 
 A *piece* holds results in the order they are handed on, with the columns that any query reads. A query's
 part of a piece is a list of positions; its table is taken from the columns only when someone looks at it.
@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.probe import as_mask
-from windrow.engine.shared.bound import Bound, Expression
+from windrow.engine.shared.bound_subscription import BoundExpression, BoundSubscription
 from windrow.expr.evaluate import evaluate
 from windrow.expr.parse import Reference
-from windrow.kernels import routing
+from windrow.kernels import result_routing
 from windrow.model.query import Function
 
 Array = np.ndarray
@@ -25,12 +25,12 @@ _WORTH_A_PIECE = 65_536
 
 
 @dataclass(eq=False)
-class Piece:
+class ResultBatch:
     """Results of some rows, in order."""
 
     columns: dict[Reference, pa.Array]
     newest: Array
-    places: Array
+    positions: Array
     """Per stream and result, where the row stands among all rows of its stream."""
     ranks: Array
     """Per stream and result, the smallest window size that holds it."""
@@ -43,7 +43,7 @@ class Piece:
     def __len__(self) -> int:
         return len(self.newest)
 
-    def value(self, expression: Expression) -> pa.Array:
+    def value(self, expression: BoundExpression) -> pa.Array:
         """Of every result; computed once."""
         if expression.sql not in self._computed:
             self._computed[expression.sql] = evaluate(
@@ -51,37 +51,39 @@ class Piece:
             )
         return self._computed[expression.sql]
 
-    def prepare(self, bound: Bound) -> None:
+    def prepare(self, bound: BoundSubscription) -> None:
         """Computes a query's select list now: what fails, fails here."""
         for expression in (bound.columns or {}).values():
             self.value(expression)
 
-    def passes(self, bound: Bound) -> Array | None:
+    def passes(self, bound: BoundSubscription) -> Array | None:
         """Mask of the results that pass all filters of a query; None: all."""
         masks = [self._mask(f) for f in bound.filters]
         return np.logical_and.reduce(masks) if masks else None
 
-    def _mask(self, expression: Expression) -> Array:
+    def _mask(self, expression: BoundExpression) -> Array:
         return as_mask(self.value(expression))
 
-    def where(self, chosen: Array) -> Piece:
+    def where(self, chosen: Array) -> ResultBatch:
         """Those results alone, in the order of `chosen`."""
         positions = pa.array(chosen)
-        return Piece(
+        return ResultBatch(
             {key: column.take(positions) for key, column in self.columns.items()},
             self.newest[chosen],
-            np.ascontiguousarray(self.places[:, chosen]),
+            np.ascontiguousarray(self.positions[:, chosen]),
             np.ascontiguousarray(self.ranks[:, chosen]),
             self.arrived,
             self.functions,
         )
 
-    def batch(self, bound: Bound, schemas: Mapping[str, pa.Schema], chosen: Array) -> pa.RecordBatch:
+    def batch(
+        self, bound: BoundSubscription, schemas: Mapping[str, pa.Schema], chosen: Array
+    ) -> pa.RecordBatch:
         """A query's results."""
         whole = self._whole(bound, schemas)
         return whole if len(chosen) == len(self) else whole.take(pa.array(chosen))
 
-    def _whole(self, bound: Bound, schemas: Mapping[str, pa.Schema]) -> pa.RecordBatch:
+    def _whole(self, bound: BoundSubscription, schemas: Mapping[str, pa.Schema]) -> pa.RecordBatch:
         """All results, with the columns of a query."""
         if bound.columns is not None:
             arrays = [self.value(e) for e in bound.columns.values()]
@@ -97,7 +99,7 @@ class Piece:
         return self._structs
 
 
-def joined(pieces: Sequence[Piece]) -> Piece:
+def joined(pieces: Sequence[ResultBatch]) -> ResultBatch:
     """Several pieces of one call as one; their order is that of the pieces."""
     if len(pieces) == 1:
         return pieces[0]
@@ -105,59 +107,59 @@ def joined(pieces: Sequence[Piece]) -> Piece:
         pieces[0],
         columns={k: pa.concat_arrays([p.columns[k] for p in pieces]) for k in pieces[0].columns},
         newest=np.concatenate([p.newest for p in pieces]),
-        places=np.concatenate([p.places for p in pieces], axis=1),
+        positions=np.concatenate([p.positions for p in pieces], axis=1),
         ranks=np.concatenate([p.ranks for p in pieces], axis=1),
         _computed={},
         _structs=None,
     )
 
 
-def ordered(pieces: Sequence[Piece], queries: int = 1) -> list[Piece]:
+def ordered(pieces: Sequence[ResultBatch], queries: int = 1) -> list[ResultBatch]:
     """Pieces follow each other in order unless streams are apart or rows late; then they become one. So do
     small ones if many queries take from them: each take has its price."""
     if len(pieces) < 2:
         return list(pieces)
     ends = [np.array([0, len(p) - 1]) for p in pieces]
     newest = np.concatenate([p.newest[e] for p, e in zip(pieces, ends, strict=True)])
-    places = np.concatenate([p.places[:, e] for p, e in zip(pieces, ends, strict=True)], axis=1)
-    if routing.in_order(newest, places):
+    places = np.concatenate([p.positions[:, e] for p, e in zip(pieces, ends, strict=True)], axis=1)
+    if result_routing.in_order(newest, places):
         small = queries > 2 and sum(map(len, pieces)) < _WORTH_A_PIECE * len(pieces)
         return [joined(pieces)] if small else list(pieces)
     whole = joined(pieces)
-    return [whole.where(routing.order_of(whole.newest, whole.places))]
+    return [whole.where(result_routing.order_of(whole.newest, whole.positions))]
 
 
 @dataclass(frozen=True)
-class Part:
+class ResultSelection:
     """What one query gets of a piece."""
 
-    piece: Piece
+    batch: ResultBatch
     chosen: Array
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryResults:
     """What one query gets of a call."""
 
-    bound: Bound
+    bound: BoundSubscription
     schemas: Mapping[str, pa.Schema]
-    parts: tuple[Part, ...]
-    before: Answer | None = None
+    selections: tuple[ResultSelection, ...]
+    before: QueryResults | None = None
     """What the query gets that had the name before, where it is not over yet."""
 
     @property
     def rows(self) -> int:
-        return sum(len(p.chosen) for answer in self.all for p in answer.parts)
+        return sum(len(p.chosen) for answer in self.all for p in answer.selections)
 
     @property
-    def all(self) -> tuple[Answer, ...]:
+    def all(self) -> tuple[QueryResults, ...]:
         """With what queries of the same name before it get, the first of them first."""
         return (*(self.before.all if self.before else ()), self)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        for p in self.parts:
+        for p in self.selections:
             if len(p.chosen):
-                yield p.piece.batch(self.bound, self.schemas, p.chosen)
+                yield p.batch.batch(self.bound, self.schemas, p.chosen)
 
     def table(self) -> pa.Table:
         found = list(self.batches())
@@ -168,29 +170,29 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Dealt:
+class FanOut:
     """Results of several queries with one select list, each once."""
 
-    batch: pa.RecordBatch
+    table: pa.RecordBatch
     queries: pa.ListArray
     """Of each result: names of the queries that get it."""
 
 
-def deal(answers: Mapping[str, Answer]) -> Iterator[Dealt]:
+def fan_out(answers: Mapping[str, QueryResults]) -> Iterator[FanOut]:
     """All results, each as often as there are different select lists of queries that get it."""
-    takers: dict[tuple[int, object], list[tuple[str, Answer, Part]]] = {}
+    takers: dict[tuple[int, object], list[tuple[str, QueryResults, ResultSelection]]] = {}
     for name, last in answers.items():
         for answer in last.all:
-            for part in answer.parts:
+            for part in answer.selections:
                 if len(part.chosen):
-                    key = (id(part.piece), answer.bound.listed)
+                    key = (id(part.batch), answer.bound.listed)
                     takers.setdefault(key, []).append((name, answer, part))
     for shared in takers.values():
         _, answer, first = shared[0]
-        taken, starts, who = _takers([part.chosen for _, _, part in shared], len(first.piece))
+        taken, starts, who = _takers([part.chosen for _, _, part in shared], len(first.batch))
         names = pa.array([name for name, _, _ in shared], pa.string()).take(pa.array(who))
-        batch = first.piece.batch(answer.bound, answer.schemas, taken)
-        yield Dealt(batch, pa.ListArray.from_arrays(pa.array(starts, pa.int32()), names))
+        batch = first.batch.batch(answer.bound, answer.schemas, taken)
+        yield FanOut(batch, pa.ListArray.from_arrays(pa.array(starts, pa.int32()), names))
 
 
 def _takers(chosen: Sequence[Array], results: int) -> tuple[Array, Array, Array]:
@@ -208,24 +210,24 @@ def _takers(chosen: Sequence[Array], results: int) -> tuple[Array, Array, Array]
     return taken, np.append(0, ends[taken]), who
 
 
-class Results(Mapping[str, pa.Table]):
+class ResultsByQuery(Mapping[str, pa.Table]):
     """Query name to its results, in order; a table is made when it is first looked at."""
 
-    def __init__(self, answers: Mapping[str, Answer]) -> None:
-        self.answers: dict[str, Answer] = dict(answers)
+    def __init__(self, answers: Mapping[str, QueryResults]) -> None:
+        self.query_results: dict[str, QueryResults] = dict(answers)
         self._tables: dict[str, pa.Table] = {}
 
     def __getitem__(self, name: str) -> pa.Table:
         if name not in self._tables:
-            self._tables[name] = self.answers[name].table()
+            self._tables[name] = self.query_results[name].table()
         return self._tables[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.answers)
+        return iter(self.query_results)
 
     def __len__(self) -> int:
-        return len(self.answers)
+        return len(self.query_results)
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}: {answer.rows} rows" for name, answer in self.answers.items())
+        told = ", ".join(f"{name}: {answer.rows} rows" for name, answer in self.query_results.items())
         return f"Results({told})"

@@ -1,8 +1,8 @@
-"""Which work comes first when there is more than time allows (Shared, s. 3).
+"""The order of deferred work when there is no time for all of it (Shared, s. 3).
 
-Work comes in units: some arriving rows against one rung of the ladder, the part of the windows between it
-and the rung below. Rows pass the rungs from the smallest up, first come first served on each. A schedule
-ranks the rungs; the unit of the lowest rank is served first. That is all it is: one array expression.
+Work comes in units: some arriving rows against one tier of the tiers, the part of the windows between it
+and the tier below. Rows pass the tiers from the smallest up, first come first served on each. A schedule
+ranks the tiers; the unit of the lowest rank is served first. That is all it is: one array expression.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from windrow.errors import QueryError, unknown
 
 Array = np.ndarray
 Schedule = Callable[[Array], Array]
-"""From what each rung adds to a rank for each."""
+"""From what each tier adds to a rank for each."""
 
 
 def lwo(slices: Array) -> Array:
@@ -24,12 +24,12 @@ def lwo(slices: Array) -> Array:
 
 
 def swf(slices: Array) -> Array:
-    """Smallest window first (s. 3.2): no row climbs while another waits on a lower rung."""
+    """Smallest window first (s. 3.2): no row climbs while another waits on a lower tier."""
     return np.arange(len(slices))
 
 
 def greedy(slices: Array) -> Array:
-    """Least work first (s. 3.3): the rung that adds least, and of equal ones the lower."""
+    """Least work first (s. 3.3): the tier that adds least, and of equal ones the lower."""
     return np.argsort(np.argsort(slices, kind="stable"), kind="stable")
 
 

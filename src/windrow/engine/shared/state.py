@@ -1,4 +1,4 @@
-"""The state of a group: that of its join, who is subscribed, and what is carried over.
+"""The state of a query group: its join, its subscribers and its backlog.
 
 Positions are stored relative to the first live row, and times as ages, so that they mean the same to another
 process.
@@ -11,76 +11,79 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine.shared.bound import bind
-from windrow.engine.shared.carry import Call, Carrier, Quantum
-from windrow.engine.shared.group import GroupOperator
+from windrow.engine.shared.backlog import BacklogScheduler, DeferredSubBatch, PendingCall
+from windrow.engine.shared.bound_subscription import bind
+from windrow.engine.shared.group_operator import GroupOperator
 from windrow.engine.shared.grouping import signature
-from windrow.engine.shared.results import Part, Piece
-from windrow.engine.shared.roster import Member
-from windrow.engine.shared.routed import RoutedJoin
-from windrow.engine.state import State, capture, fill
+from windrow.engine.shared.results import ResultBatch, ResultSelection
+from windrow.engine.shared.shared_join import SharedJoin
+from windrow.engine.shared.subscribers import Subscriber
+from windrow.engine.state import State, capture, restore_into
 from windrow.errors import StateError
+from windrow.model.stateful import decode, encode
 
 _NEWEST, _PLACE, _RANK = "\x00newest", "\x00place", "\x00rank"
 
 
 def capture_group(op: GroupOperator) -> State:
     base = capture(op)
-    join, carrier = op.routed, op.carrier
+    join, scheduler = op.shared_join, op.scheduler
     shared: dict[str, Any] = {
         "signature": _plain(op),
-        "members": [m.to_json() | {"output": op.roster.output(m)} for m in op.roster],
-        "leaving": [m.to_json() for m in op.leaving.values()],
-        "horizons": join.horizons if join else None,
+        "subscribers": [m.to_dict() | {"output": op.subscribers.output(m)} for m in op.subscribers],
+        "departing": [m.to_dict() for m in op.departing.values()],
+        "expiry_bounds": join.expiry_bounds if join else None,
         "parts": len(base.parts),
-        "names": op.names.to_json(),
+        "names": encode(op.names, []),
     }
     parts = list(base.parts)
-    if carrier is not None and join is not None:
-        shared["carrier"], held = _save(carrier, join, op.clock())
-        shared["early"], early = _save_early(op, join)
+    if scheduler is not None and join is not None:
+        shared["backlog"], held = _save(scheduler, join, op.clock())
+        shared["undelivered"], early = _save_early(op, join)
         parts += [*held, *early]
-    return State(base.head | {"group": shared}, tuple(parts))
+    return State(base.metadata | {"group": shared}, tuple(parts))
 
 
-def revive_group(op: GroupOperator, state: State) -> GroupOperator:
+def restore_group(op: GroupOperator, state: State) -> GroupOperator:
     """Puts a state into a group that has seen nothing yet."""
-    shared = state.head.get("group")
+    shared = state.metadata.get("group")
     if shared is None or shared["signature"] != _plain(op):
         raise StateError(
             "this state belongs to other queries; go on with those it was begun with (queries are added and "
             "removed by control documents), or start without it"
         )
-    op.enroll([Member.load(saved, op.roster.like) for saved in shared["members"]])
-    fill(op, State(state.head, state.parts[: shared["parts"]]))
-    op.names.load(shared["names"])
-    join, carried = op.routed, shared.get("carrier")
+    op.restore_subscribers([Subscriber.load(saved, op.subscribers.like) for saved in shared["subscribers"]])
+    restore_into(op, State(state.metadata, state.parts[: shared["parts"]]))
+    decode(shared["names"], [], op.names)
+    join, carried = op.shared_join, shared.get("backlog")
     if join is not None:
-        join.horizons = list(shared["horizons"])
-        for member in (Member.load(saved, op.roster.like) for saved in shared.get("leaving", ())):
-            member.bound = bind(member.name, member.asked, join.named_schemas)
-            op.leaving[member.key] = member
-        if carried is not None and (carried["calls"] or shared["early"]):
+        join.expiry_bounds = list(shared["expiry_bounds"])
+        for member in (Subscriber.load(saved, op.subscribers.like) for saved in shared.get("departing", ())):
+            member.bound = bind(member.name, member.subscription, join.named_schemas)
+            op.departing[member.key] = member
+        if carried is not None and (carried["calls"] or shared["undelivered"]):
             op.serve_all()
-        if carried is not None and op.carrier is not None:
+        if carried is not None and op.scheduler is not None:
             rest = list(state.parts[shared["parts"] :])
-            used = _load(op.carrier, join, carried, rest, op.clock())
-            _load_early(op, join, shared["early"], rest[used:])
+            used = _load(op.scheduler, join, carried, rest, op.clock())
+            _load_early(op, join, shared["undelivered"], rest[used:])
     return op
 
 
 def _plain(op: GroupOperator) -> dict[str, Any]:
     """What the queries have in common, as far as it is the same in another process."""
-    found = signature(op.roster.like)
+    found = signature(op.subscribers.like)
     found["functions"] = [name for name, _ in found["functions"]]
     return found
 
 
-def _save(carrier: Carrier, join: RoutedJoin, now: float) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
+def _save(
+    scheduler: BacklogScheduler, join: SharedJoin, now: float
+) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
     base = [w.number(w.first) for w in join.windows]
     calls, parts = [], []
-    for call in carrier.calls:
-        quanta = [
+    for call in scheduler.calls:
+        sub_batches = [
             {
                 "start": [n - b for n, b in zip(q.start, base, strict=True)],
                 "end": [n - b for n, b in zip(q.end, base, strict=True)],
@@ -88,58 +91,67 @@ def _save(carrier: Carrier, join: RoutedJoin, now: float) -> tuple[dict[str, Any
                 "first": q.first,
                 "done": q.done,
             }
-            for q in call.quanta
+            for q in call.sub_batches
         ]
-        held = [_to_batch(piece, _places(join)) for piece in call.held]
+        held = [_to_batch(piece, _places(join)) for piece in call.results]
         parts += held
-        came = [(s, part) for s, given in call.came.items() for part in given]
+        came = [(s, part) for s, given in call.arrivals.items() for part in given]
         parts += [_came_to_batch(*part) for _, part in came]
         calls.append(
-            {"age": now - call.arrived, "released": call.released, "quanta": quanta, "held": len(held)}
-            | {"came": [s for s, _ in came]}
+            {
+                "age": now - call.arrived,
+                "delivered": call.delivered,
+                "sub_batches": sub_batches,
+                "results": len(held),
+            }
+            | {"arrivals": [s for s, _ in came]}
         )
-    return {"speed": carrier.speed, "found": carrier.found, "calls": calls}, parts
+    return {"speed": scheduler.speed, "found": scheduler.found, "calls": calls}, parts
 
 
 def _load(
-    carrier: Carrier, join: RoutedJoin, saved: dict[str, Any], parts: list[pa.RecordBatch], now: float
+    scheduler: BacklogScheduler,
+    join: SharedJoin,
+    saved: dict[str, Any],
+    parts: list[pa.RecordBatch],
+    now: float,
 ) -> int:
     """Returns how many of the parts it took."""
     base = [w.number(w.first) for w in join.windows]
-    carrier.speed, carrier.found, carrier.calls = saved["speed"], saved["found"], []
+    scheduler.speed, scheduler.found, scheduler.calls = saved["speed"], saved["found"], []
     at = 0
     for each in saved["calls"]:
-        call = Call(now - each["age"], released=each["released"])
-        for q in each["quanta"]:
+        call = PendingCall(now - each["age"], delivered=each["delivered"])
+        for q in each["sub_batches"]:
             start, end = ([n + b for n, b in zip(q[side], base, strict=True)] for side in ("start", "end"))
-            call.quanta.append(Quantum(start, end, q["oldest"], q["first"], q["done"]))
-        call.held = [_from_batch(b, call.arrived, join) for b in parts[at : at + each["held"]]]
-        at += each["held"]
-        for stream in each["came"]:
-            call.came.setdefault(stream, []).append(_came_from_batch(parts[at]))
+            call.sub_batches.append(DeferredSubBatch(start, end, q["oldest"], q["first"], q["done"]))
+        call.results = [_from_batch(b, call.arrived, join) for b in parts[at : at + each["results"]]]
+        at += each["results"]
+        for stream in each["arrivals"]:
+            call.arrivals.setdefault(stream, []).append(_came_from_batch(parts[at]))
             at += 1
-        carrier.calls.append(call)
-    carrier.hold(join)
+        scheduler.calls.append(call)
+    scheduler.retain_rows(join)
     return at
 
 
-def _save_early(op: GroupOperator, join: RoutedJoin) -> tuple[list[list[Any]], list[pa.RecordBatch]]:
-    """What queries are to get with the next call, since the roster changed."""
+def _save_early(op: GroupOperator, join: SharedJoin) -> tuple[list[list[Any]], list[pa.RecordBatch]]:
+    """What queries are to get with the next call, since the subscribers changed."""
     told, parts = [], []
-    for key, given in op.early.items():
+    for key, given in op.undelivered.items():
         for part in given:
             if len(part.chosen):
-                told.append([*key, op.clock() - part.piece.arrived])
-                parts.append(_to_batch(part.piece.where(part.chosen), _places(join)))
+                told.append([*key, op.clock() - part.batch.arrived])
+                parts.append(_to_batch(part.batch.where(part.chosen), _places(join)))
     return told, parts
 
 
 def _load_early(
-    op: GroupOperator, join: RoutedJoin, told: list[list[Any]], parts: list[pa.RecordBatch]
+    op: GroupOperator, join: SharedJoin, told: list[list[Any]], parts: list[pa.RecordBatch]
 ) -> None:
     for (name, number, age), batch in zip(told, parts, strict=True):
         piece = _from_batch(batch, op.clock() - age, join)
-        op.early.setdefault((name, number), []).append(Part(piece, np.arange(len(piece))))
+        op.undelivered.setdefault((name, number), []).append(ResultSelection(piece, np.arange(len(piece))))
 
 
 def _came_to_batch(seq: np.ndarray, keys: np.ndarray | None) -> pa.RecordBatch:
@@ -151,22 +163,22 @@ def _came_from_batch(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | No
     return batch.column("seq").to_numpy(), batch.column("key").to_numpy() if keyed else None
 
 
-def _places(join: RoutedJoin) -> list[int]:
+def _places(join: SharedJoin) -> list[int]:
     """What places of rows are stored relative to: they are numbers in the order of all rows where windows are
     counted, and else numbers of the window."""
     return [0 if join.query.counts_rows else w.number(w.first) for w in join.windows]
 
 
-def _to_batch(piece: Piece, base: list[int]) -> pa.RecordBatch:
+def _to_batch(piece: ResultBatch, base: list[int]) -> pa.RecordBatch:
     columns = {f"{alias}.{name}": column for (alias, name), column in piece.columns.items()}
     columns[_NEWEST] = pa.array(piece.newest)
     for stream, first in enumerate(base):
-        columns[f"{_PLACE}{stream}"] = pa.array(piece.places[stream] - first)
+        columns[f"{_PLACE}{stream}"] = pa.array(piece.positions[stream] - first)
         columns[f"{_RANK}{stream}"] = pa.array(piece.ranks[stream])
     return pa.record_batch(columns)
 
 
-def _from_batch(batch: pa.RecordBatch, arrived: float, join: RoutedJoin) -> Piece:
+def _from_batch(batch: pa.RecordBatch, arrived: float, join: SharedJoin) -> ResultBatch:
     base = _places(join)
     streams = range(len(base))
     places = np.array([batch.column(f"{_PLACE}{s}").to_numpy() + base[s] for s in streams])
@@ -178,4 +190,4 @@ def _from_batch(batch: pa.RecordBatch, arrived: float, join: RoutedJoin) -> Piec
         for alias, _, column in [name.partition(".")]
     }
     newest = batch.column(_NEWEST).to_numpy()
-    return Piece(columns, newest, places, ranks, arrived, join.functions)
+    return ResultBatch(columns, newest, places, ranks, arrived, join.functions)

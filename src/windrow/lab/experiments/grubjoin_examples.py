@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from windrow.lab import news, tracking
 from windrow.lab.averages import average
 from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.slow_machine import Scene, compare
+from windrow.lab.slow_machine import Scenario, compare
 
 SLOWER = {"full": (2.0, 5.0, 10.0, 20.0), "quick": (5.0,)}
 SEEDS = {"full": 3, "quick": 1}
@@ -23,17 +23,17 @@ SECONDS, VEHICLES = {"full": 600.0, "quick": 180.0}, {"full": 4.0, "quick": 1.5}
 AHEAD = 1.5
 
 
-def items(size: Size, seed: int) -> Scene:
+def items(size: Size, seed: int) -> Scenario:
     tables = news.news_items(MINUTES[size], STORIES[size], seed)
-    return Scene(tables, 60 * MINUTES[size], 60.0, "at", news.WITHIN, news.ON)
+    return Scenario(tables, 60 * MINUTES[size], 60.0, "at", news.WITHIN, news.ON)
 
 
-def readings(size: Size, seed: int) -> Scene:
+def readings(size: Size, seed: int) -> Scenario:
     tables = tracking.passages(SECONDS[size], VEHICLES[size], seed)
-    return Scene(tables, SECONDS[size], 2.0, "at", tracking.WITHIN, tracking.ON)
+    return Scenario(tables, SECONDS[size], 2.0, "at", tracking.WITHIN, tracking.ON)
 
 
-SCENES: dict[str, Callable[[Size, int], Scene]] = {"news": items, "tracking": readings}
+SCENES: dict[str, Callable[[Size, int], Scenario]] = {"news": items, "tracking": readings}
 
 
 def parameters(size: Size) -> Mapping[str, Any]:

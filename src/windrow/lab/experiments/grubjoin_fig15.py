@@ -63,7 +63,7 @@ def run(task: tuple[float, float, float, int]) -> list[Row]:
     """Up to the end of each tick."""
 
     def count(tick: int, operator: Operator, output: pa.Table) -> None:
-        dropped.append(operator.measure().rows_dropped)
+        dropped.append(operator.metrics().rows_dropped)
 
     ran = run_in_ticks(query, tables, SECONDS, TICK, lambda k: AMPLE if k * TICK < FILLED else speed, count)
     came = rate / SCALE * 3

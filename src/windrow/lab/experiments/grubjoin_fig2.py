@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from windrow.harvest.throttle import Throttle, adapted, consumption
 from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.planning.throttle import Throttle, adapted, consumption
 
 STEPS = ((0.0, 80.0), (18.0, 140.0), (42.0, 170.0), (58.0, 120.0), (86.0, 80.0))
 """From when on each of the streams brings so many rows per second."""

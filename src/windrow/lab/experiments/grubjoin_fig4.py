@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from windrow.harvest.model import HarvestModel
+from windrow.harvest.selectivity import directional
+from windrow.harvest.solve import solve
 from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.model.harvest import BasicWindows, Harvest
-from windrow.planning.harvest_model import HarvestModel
-from windrow.planning.harvest_solve import solve
-from windrow.planning.selectivity import directional
 
 RATES = (300.0, 100.0, 150.0)
 WINDOWS = BasicWindows((10.0,) * 3, (2.0,) * 3)

@@ -18,9 +18,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from windrow.harvest.solve import METHODS
 from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.lab.harvest import RATES, WIDTHS, first_hops, greedy_opening_wide, random_problem
-from windrow.planning.harvest_solve import METHODS
 
 METRICS = {
     "BestOutput": "greedy-output",

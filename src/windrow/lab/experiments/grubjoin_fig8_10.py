@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from windrow.kernels import harvesting
+from windrow.harvest.greedy import switch
+from windrow.harvest.model import HarvestModel
+from windrow.harvest.solve import METHODS
+from windrow.kernels.harvest import tables
 from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.lab.harvest import random_problem
-from windrow.planning.harvest_double_sided import switch
-from windrow.planning.harvest_model import HarvestModel
-from windrow.planning.harvest_solve import METHODS
 
 PROBLEMS = {"full": 20, "quick": 4}
 REPEATS = {"full": 7, "quick": 5}
@@ -160,10 +160,8 @@ def _evaluated(side: str, model: HarvestModel, z: float) -> int:
     up = side == "greedy" or (side == "double-sided" and z <= switch(len(model)))
     if up:
         chosen = np.zeros(model.counts.shape, dtype=np.int64)
-        return harvesting.greedy(
-            model.budget(z), harvesting.GAIN, model.rates, model.counts, work, fan, chosen
-        )
-    return harvesting.reverse(model.budget(z), harvesting.GAIN, model.rates, work, fan, model.counts.copy())
+        return tables.greedy(model.budget(z), tables.GAIN, model.rates, model.counts, work, fan, chosen)
+    return tables.reverse(model.budget(z), tables.GAIN, model.rates, work, fan, model.counts.copy())
 
 
 def _sides(rows: Sequence[Row], m: int) -> dict[float, tuple[float, float, float]]:

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from windrow.harvest.lags import KINDS, PairLags
+from windrow.harvest.model import HarvestModel
+from windrow.harvest.selectivity import directional
+from windrow.harvest.solve import solve
 from windrow.lab.averages import average
 from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.lab.harvest import realised
 from windrow.model.harvest import BasicWindows
-from windrow.planning.harvest_model import HarvestModel
-from windrow.planning.harvest_solve import solve
-from windrow.planning.lags import KINDS, PairLags
-from windrow.planning.selectivity import directional
 
 WINDOWS = BasicWindows((10.0,) * 3, (1.0,) * 3)
 ORDERS = ((1, 2), (2, 0), (1, 0))

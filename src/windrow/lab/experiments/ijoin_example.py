@@ -19,10 +19,10 @@ from matplotlib.figure import Figure
 import windrow as wr
 from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.lab.ijoin import COLOURS
-from windrow.model.importance import Greedy, Lookup
-from windrow.model.importance import Size as SizePolicy
-from windrow.model.policies import Fifo
-from windrow.model.policy import Policy
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.baselines import Fifo
+from windrow.model.policies.importance import Greedy, Lookup
+from windrow.model.policies.importance import Size as SizePolicy
 from windrow.model.units import SECOND
 
 TABLE_1 = {"r": "abcddbac", "s": "babbccda"}
@@ -32,7 +32,7 @@ MEMORY = 4
 PAPER = {"EXACT": (16, 36), "FIFO": (4, 6), "SIZE": (6, 11), "GREEDY": (5, 13)}
 """Results, and their total importance."""
 _BY = dict.fromkeys(TABLE_1, Lookup("value", IMPORTANCE))
-POLICIES: dict[str, Policy] = {
+POLICIES: dict[str, MemoryPolicy] = {
     "FIFO": Fifo(split="equal", monitor=0.0),
     "SIZE": SizePolicy(split="equal", monitor=0.0),
     "GREEDY": Greedy(by=_BY, split="equal", monitor=0.0),

@@ -17,8 +17,8 @@ from scipy.optimize import linprog
 
 from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.lab.memory_streams import age_based, evenly
-from windrow.model.learned import METHODS, Age
-from windrow.planning.age import AgeCurve
+from windrow.memory_models.age_curve import AgeCurve
+from windrow.model.policies.learned import METHODS, Age
 
 WINDOW = 24
 CURVES = {"full": 100, "quick": 4}

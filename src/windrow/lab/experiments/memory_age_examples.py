@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 
 from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.lab.memory_streams import evenly
-from windrow.model.learned import Age
-from windrow.model.policies import Fifo
-from windrow.model.policy import Policy
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.baselines import Fifo
+from windrow.model.policies.learned import Age
 
 CURVES = {"3.3": (1, 1, 2, 1), "3.4": (3, 0, 2)}
 CELLS = (("3.3", 1), ("3.3", 2), ("3.4", 2))
@@ -43,7 +43,9 @@ def tasks(size: Size) -> Sequence[tuple[str, int, str]]:
 def run(task: tuple[str, int, str]) -> list[Row]:
     example, cells, how = task
     curve = CURVES[example]
-    policy: Policy = Fifo(monitor=0) if how == "recent" else Age(curves={"a": curve}, method=how, monitor=0)
+    policy: MemoryPolicy = (
+        Fifo(monitor=0) if how == "recent" else Age(curves={"a": curve}, method=how, monitor=0)
+    )
     found = evenly(curve, UNITS).under(cells, policy, evaluate="eager")
     came = (found.times - found.ages["a"]).round().astype(int)
     held = [sorted(set(came[(found.times >= unit) & (found.times < unit + 1)].tolist())) for unit in _units()]

@@ -16,11 +16,11 @@ from matplotlib.figure import Figure
 
 from windrow.lab.averages import average
 from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.memory import Trace
+from windrow.lab.memory import JoinWorkload
 from windrow.lab.memory_streams import two_sources
-from windrow.model.learned import Age
-from windrow.model.policies import Fifo, UntilExpiry
-from windrow.model.policy import Policy
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.baselines import Fifo, UntilExpiry
+from windrow.model.policies.learned import Age
 
 RATE = {"full": 50.0, "quick": 10.0}
 SPAN = {"full": 1200.0, "quick": 480.0}
@@ -51,7 +51,7 @@ def tasks(size: Size) -> Sequence[tuple[Size, int, float]]:
 
 
 @lru_cache(maxsize=1)
-def _trace(rate: float, span: float, seed: int) -> Trace:
+def _trace(rate: float, span: float, seed: int) -> JoinWorkload:
     return two_sources(span, seed, rate)
 
 
@@ -59,7 +59,7 @@ def run(task: tuple[Size, int, float]) -> list[Row]:
     size, seed, memory = task
     trace, rate = _trace(RATE[size], SPAN[size], seed), RATE[size]
     curve = trace.curve("a", SPANS)
-    policies: dict[str, Policy] = {
+    policies: dict[str, MemoryPolicy] = {
         "AGE": Age(curves={"a": curve.rates}, monitor=0),
         "AGE, learned": Age(),
         "RECENT": Fifo(monitor=0),

@@ -14,12 +14,12 @@ from matplotlib.figure import Figure
 
 from windrow.lab.averages import average
 from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.memory import Trace
+from windrow.lab.memory import JoinWorkload
 from windrow.lab.memory_streams import BUCKETS, SHAPES, N, age_based
-from windrow.model.learned import Age
-from windrow.model.policies import Fifo, UntilExpiry
-from windrow.model.policy import Policy
-from windrow.planning.age import AgeCurve
+from windrow.memory_models.age_curve import AgeCurve
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.baselines import Fifo, UntilExpiry
+from windrow.model.policies.learned import Age
 
 WINDOW = 500.0
 SPAN = {"full": 5000.0, "quick": 2000.0}
@@ -55,7 +55,7 @@ def tasks(size: Size) -> Sequence[tuple[Size, str, int, float]]:
 
 
 @lru_cache(maxsize=1)
-def _trace(shape: str, span: float, seed: int) -> Trace:
+def _trace(shape: str, span: float, seed: int) -> JoinWorkload:
     return age_based([SHAPES[shape]], span, seed)
 
 
@@ -64,7 +64,7 @@ def run(task: tuple[Size, str, int, float]) -> list[Row]:
     trace = _trace(shape, SPAN[size], seed)
     rates = N * SHAPES[shape] / SHAPES[shape].sum()
     curve = AgeCurve(tuple(rates), WINDOW / BUCKETS)
-    policies: dict[str, Policy] = {
+    policies: dict[str, MemoryPolicy] = {
         "AGE": Age(curves={"a": curve.rates}, monitor=0),
         "AGE, learned": Age(),
         "RECENT": Fifo(monitor=0),

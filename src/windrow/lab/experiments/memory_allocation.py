@@ -17,13 +17,13 @@ from matplotlib.figure import Figure
 
 from windrow.lab.averages import average
 from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.memory import Trace
+from windrow.lab.memory import JoinWorkload
 from windrow.lab.memory_streams import BUCKETS, N, age_based, falling, frequency_based, rising, zipf
-from windrow.model.learned import Age, Frequency
-from windrow.model.policy import Policy
-from windrow.planning.age import AgeCurve
-from windrow.planning.allocation import RecallCurve, allocate, proportional
-from windrow.planning.frequency import FrequencyModel
+from windrow.memory_models.age_curve import AgeCurve
+from windrow.memory_models.allocation import RecallCurve, allocate_max_min, proportional
+from windrow.memory_models.frequency import FrequencyModel
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.learned import Age, Frequency
 
 WINDOW, VALUES = 500.0, 50
 SPAN = {"full": 4000.0, "quick": 2000.0}
@@ -70,7 +70,10 @@ def run(task: tuple[Size, str, float, int]) -> list[Row]:
     curves = [curve for _, curve, _ in joins.values()]
     memory = MEMORY[model] * sum(float(curve.memory[-1]) for curve in curves)
     rows = []
-    for scheme, divided in (("ALLOC", allocate(curves, memory)), ("PROP", proportional(curves, memory))):
+    for scheme, divided in (
+        ("ALLOC", allocate_max_min(curves, memory)),
+        ("PROP", proportional(curves, memory)),
+    ):
         found = {
             name: trace.under(given, policy, seed, PACE[size]).recall(trace.exact, 2 * WINDOW)
             for (name, (trace, _, policy)), given in zip(joins.items(), divided.memory, strict=True)
@@ -91,7 +94,9 @@ def run(task: tuple[Size, str, float, int]) -> list[Row]:
     return rows
 
 
-def _frequency(name: str, skew: float, span: float, seed: int) -> tuple[Trace, RecallCurve, Policy]:
+def _frequency(
+    name: str, skew: float, span: float, seed: int
+) -> tuple[JoinWorkload, RecallCurve, MemoryPolicy]:
     trace = frequency_based(skew, name, span, seed)
     share = zipf(VALUES, skew)
     shares = np.stack([share, share if name == "DC" else share[::-1]])
@@ -99,7 +104,7 @@ def _frequency(name: str, skew: float, span: float, seed: int) -> tuple[Trace, R
     return trace, RecallCurve.of_frequency(model), Frequency(monitor=0)
 
 
-def _age(name: str, power: float, span: float, seed: int) -> tuple[Trace, RecallCurve, Policy]:
+def _age(name: str, power: float, span: float, seed: int) -> tuple[JoinWorkload, RecallCurve, MemoryPolicy]:
     shape = rising(power) if name == "INC" else falling(power)
     trace = age_based([shape], span, seed)
     curve = AgeCurve(tuple(N * shape / shape.sum()), WINDOW / BUCKETS)

@@ -21,12 +21,12 @@ from scipy.stats import binom
 
 from windrow.lab.clumped_streams import bursts, silence
 from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.memory import Trace
+from windrow.lab.memory import JoinWorkload
 from windrow.lab.memory_streams import SHAPES, age_based, shared_key
-from windrow.model.importance import Greedy, Importance
-from windrow.model.learned import Auto
-from windrow.model.policies import POLICIES
-from windrow.model.policy import Policy
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.baselines import POLICIES
+from windrow.model.policies.importance import Greedy, Importance
+from windrow.model.policies.learned import Auto
 
 SEEDS = {"full": 100, "quick": 6}
 MEMORY = 0.3
@@ -48,7 +48,7 @@ QUICK = ("random", "auto", "importance", "cluster"), (*CASES[:3], "2 streams, bu
 def parameters(size: Size) -> Mapping[str, Any]:
     return {
         "memory": MEMORY,
-        "watched": Policy.monitor,
+        "watched": MemoryPolicy.monitor,
         "evaluated": PACE,
         "seeds": SEEDS[size],
         "2 streams, frequencies": "20 rows/s each, windows of 20 s, 100 s, 100 values, Zipf 0.8",
@@ -80,8 +80,8 @@ def run(task: tuple[Size, int]) -> list[Row]:
     return rows
 
 
-def _trace(case: str, seed: int) -> Trace:
-    makes: dict[str, Callable[[], Trace]] = {
+def _trace(case: str, seed: int) -> JoinWorkload:
+    makes: dict[str, Callable[[], JoinWorkload]] = {
         "2 streams, frequencies": lambda: shared_key(2, 100, seed, 25, 20, 100, 0.8),
         "2 streams, ages": lambda: age_based([SHAPES["BELL"]], 250, seed, (10, 20), 100),
         "3 streams": lambda: shared_key(3, 60, seed, 30, 15, 150, 0.0),
@@ -94,9 +94,9 @@ def _trace(case: str, seed: int) -> Trace:
     return makes[case]()
 
 
-def _policies(case: str, trace: Trace) -> dict[str, Policy]:
+def _policies(case: str, trace: JoinWorkload) -> dict[str, MemoryPolicy]:
     by = {alias: f"abs({alias}.k) % 10 + 1" for alias in trace.tables}
-    given: dict[str, Policy] = {
+    given: dict[str, MemoryPolicy] = {
         "importance": Importance(by=by),
         "greedy": Greedy(by=by),
         "auto, by importance": Auto(by=by),
@@ -105,7 +105,7 @@ def _policies(case: str, trace: Trace) -> dict[str, Policy]:
     return {name: POLICIES[name]() for name in names if name not in given} | given
 
 
-def _told(trace: Trace, policy: Policy, seed: int) -> list[Row]:
+def _told(trace: JoinWorkload, policy: MemoryPolicy, seed: int) -> list[Row]:
     """The recall of one run, and what was told of it."""
     found = trace.under(MEMORY * trace.whole, policy, seed, PACE).measured
     true = found.results / trace.exact.measured.results
@@ -116,7 +116,7 @@ def _told(trace: Trace, policy: Policy, seed: int) -> list[Row]:
         whole = trace.under(4 * trace.whole, policy, seed, PACE).measured.quality.importance
         assert whole and quality.importance is not None
         worth = {"of": "importance", "true": quality.importance / whole, "told": quality.importance_recall}
-        told.append(worth | {"low": quality.importance_low, "high": quality.importance_high})
+        told.append(worth | {"low": quality.importance_recall_low, "high": quality.importance_recall_high})
     return told
 
 

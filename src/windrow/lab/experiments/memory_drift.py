@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from windrow.lab.averages import average
 from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.lab.memory_streams import BUCKETS, SHAPES, N, age_based, frequency_based
-from windrow.model.learned import Age, Auto, Frequency
-from windrow.model.policy import Policy
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.learned import Age, Auto, Frequency
 
 WINDOW, MEMORY, VALUES = 100.0, 0.3, 200
 WINDOWS = {"full": 24, "quick": 16}
@@ -48,7 +48,7 @@ def tasks(size: Size) -> Sequence[tuple[Size, str, int]]:
 def run(task: tuple[Size, str, int]) -> list[Row]:
     size, model, seed = task
     span = WINDOWS[size] * WINDOW
-    policies: dict[str, Policy]
+    policies: dict[str, MemoryPolicy]
     if model == "age":
         trace = age_based([SHAPES["DEC"], SHAPES["INC"]], span, seed, (5, 25), WINDOW)
         first = N * SHAPES["DEC"] / SHAPES["DEC"].sum()

@@ -17,14 +17,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from windrow.lab.averages import average
-from windrow.lab.clairvoyant import Arrivals, clairvoyant
+from windrow.lab.clairvoyant import ResultTrace, clairvoyant
 from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.memory import Found, Trace, seconds
+from windrow.lab.memory import JoinWorkload, RunResults, seconds
 from windrow.lab.memory_streams import SHAPES, age_based, frequency_based, mixed, shared_key
-from windrow.model.importance import Greedy, Importance
-from windrow.model.learned import Auto
-from windrow.model.policies import POLICIES
-from windrow.model.policy import Policy
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.baselines import POLICIES
+from windrow.model.policies.importance import Greedy, Importance
+from windrow.model.policies.learned import Auto
 
 MEMORY = 0.3
 SEEDS = {"full": 12, "quick": 1}
@@ -63,7 +63,7 @@ def tasks(size: Size) -> Sequence[tuple[Size, str, int]]:
     return [(size, workload, seed) for workload in WORKLOADS[size] for seed in range(SEEDS[size])]
 
 
-def trace_of(workload: str, seed: int) -> tuple[Trace, int]:
+def trace_of(workload: str, seed: int) -> tuple[JoinWorkload, int]:
     """The streams, and after how many rows of both the limit is applied."""
     if workload in SHAPES:
         return age_based([SHAPES[workload]], 800, seed, (5, 25), 100), 120
@@ -81,7 +81,7 @@ def run(task: tuple[Size, str, int]) -> list[Row]:
     names = {name: POLICIES[name]() for name in PLAIN[size]}
     if workload == WORTH:
         by = {alias: f"{alias}.k % 10 + 1" for alias in "ab"}
-        told: dict[str, Policy] = {
+        told: dict[str, MemoryPolicy] = {
             "auto": Auto(by=by),
             "importance": Importance(by=by),
             "greedy": Greedy(by=by),
@@ -104,7 +104,7 @@ def run(task: tuple[Size, str, int]) -> list[Row]:
     return rows
 
 
-def _worth(trace: Trace, found: Found, since: float, workload: str) -> float:
+def _worth(trace: JoinWorkload, found: RunResults, since: float, workload: str) -> float:
     """Of the results from a time on."""
     if workload != WORTH:
         return float(found.count(since))
@@ -115,7 +115,7 @@ def _worth(trace: Trace, found: Found, since: float, workload: str) -> float:
     return float((key % 10 + 1)[found.times >= since].sum())
 
 
-def _optimum(trace: Trace, limit: int, pace: int, worth: bool) -> float:
+def _optimum(trace: JoinWorkload, limit: int, pace: int, worth: bool) -> float:
     """The most results, or worth, that a policy which knew the future could have."""
     times = [seconds(trace.tables[alias]) for alias in "ab"]
     keys = np.concatenate([trace.tables[alias]["k"].to_numpy() for alias in "ab"])
@@ -123,7 +123,7 @@ def _optimum(trace: Trace, limit: int, pace: int, worth: bool) -> float:
     stream = np.repeat((0, 1), [len(ts) for ts in times])[order]
     micros = np.rint(np.concatenate(times)[order] * 1e6).astype(np.int64)
     within = tuple(round(trace.windows[alias] * 1e6) for alias in "ab")
-    arrivals = Arrivals.equal_keys(
+    arrivals = ResultTrace.equal_keys(
         micros, stream, keys[order], (within[0], within[1]), np.arange(len(order)) // pace
     )
     weights = keys[order][arrivals.earlier] % 10 + 1.0 if worth else None

@@ -22,9 +22,9 @@ from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.lab.memory import seconds
 from windrow.lab.memory_samples import VALUES, WINDOW, Averaged
 from windrow.lab.memory_streams import BUCKETS, SHAPES, N, age_based, evenly
-from windrow.model.samples import Uniform
-from windrow.planning.age import AgeCurve
-from windrow.planning.sampling import AgeSample, FrequencySample, Sampled
+from windrow.memory_models.age_curve import AgeCurve
+from windrow.memory_models.sampling import AgeSample, FrequencySample, SampledStream
+from windrow.model.policies.sampling import Uniform
 
 SPAN = {"full": 5000.0, "quick": 2500.0}
 SEEDS = {"full": 2, "quick": 1}
@@ -59,7 +59,7 @@ def tasks(size: Size) -> Sequence[tuple[Size, str, int]]:
 
 def run(task: tuple[Size, str, int]) -> list[Row]:
     size, case, seed = task
-    model: Sampled
+    model: SampledStream
     if case == "on time":
         trace, curve = evenly(EVEN, int(SPAN[size])), AgeCurve(tuple(map(float, EVEN)), 1.0)
         model, told = AgeSample(curve, 1.0), Uniform(curves={"a": curve.rates}, model="age")
@@ -84,7 +84,7 @@ def run(task: tuple[Size, str, int]) -> list[Row]:
             ends = {alias: np.searchsorted(ts, (until - STEP, until)) for alias, ts in times.items()}
             operator.process({a: trace.tables[a].slice(i, j - i) for a, (i, j) in ends.items()})
             if until > 2 * WINDOW:
-                held.append(operator.measure().streams["a"].window_rows)
+                held.append(operator.metrics().streams["a"].window_rows)
         rows.append(
             {
                 "case": case,

@@ -1,9 +1,9 @@
 """Three and four streams under a memory limit: the models' extension to m streams against baselines.
 
 All streams share a key by Zipf's law and are stored. A row's expected results are those of the frequency
-model for m streams (shed/frequency.py); AUTO learns by score and age as with two. A result is lost with any
-of its rows, so that what is kept of one stream must fit what is kept of the others. And three streams that
-follow each other, where the age of a row tells what it is worth and its key does not.
+model for m streams (eviction/policies/frequency.py); AUTO learns by score and age as with two. A result is
+lost with any of its rows, so that what is kept of one stream must fit what is kept of the others. And three
+streams that follow each other, where the age of a row tells what it is worth and its key does not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from windrow.lab.averages import average
 from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.lab.memory_streams import following, shared_key
-from windrow.model.policies import POLICIES
+from windrow.model.policies.baselines import POLICIES
 
 SEEDS = {"full": 3, "quick": 1}
 MEMORY = {"full": (0.2, 0.4, 0.6, 0.8), "quick": (0.4,)}

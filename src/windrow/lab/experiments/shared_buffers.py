@@ -18,7 +18,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.shared import MIXES, Trace, bursts, calibrated, count, poisson, response
+from windrow.lab.shared import MIXES, ArrivalTrace, bursts, calibrated, count, poisson, response
 
 RATE = 100.0
 LOADS = {"Poisson": (0.4, 0.5), "bursts of 5": (0.5,)}
@@ -95,7 +95,7 @@ def assess(rows: Sequence[Row]) -> list[Claim]:
     return claims
 
 
-def _largest_burst(made: Trace) -> int:
+def _largest_burst(made: ArrivalTrace) -> int:
     """Rows of one stream that come at one moment, where most do."""
     streams = made.streams[made.first :]
     return max(int(np.unique(made.arrived[streams == s], return_counts=True)[1].max()) for s in range(2))

@@ -13,7 +13,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.shared import MIXES, Counted, Machine, Trace, response
+from windrow.lab.shared import MIXES, ArrivalTrace, CountedMatches, ServerCosts, response
 
 WINDOWS = MIXES["Uniform"]
 RATE, BURST, LOOK = 100, 50, 1e-8
@@ -39,13 +39,13 @@ def formula(schedule: str, k: int) -> float:
 
 
 def run(task: str) -> list[Row]:
-    trace = Trace(np.zeros(BURST), np.zeros(BURST, np.int64), np.zeros(BURST, np.int64), 0)
+    trace = ArrivalTrace(np.zeros(BURST), np.zeros(BURST, np.int64), np.zeros(BURST, np.int64), 0)
     rows = []
     for k, window in enumerate(WINDOWS):
         asked = (window,) if task == "alone" else WINDOWS
         held = np.diff(RATE * np.array(asked), prepend=0.0).astype(np.int64)
-        counted = Counted(*(np.tile(held, (BURST, 1)),) * 2)
-        served = response(trace, counted, asked, "lwo" if task == "alone" else task, Machine(LOOK, 0.0))
+        counted = CountedMatches(*(np.tile(held, (BURST, 1)),) * 2)
+        served = response(trace, counted, asked, "lwo" if task == "alone" else task, ServerCosts(LOOK, 0.0))
         row: Row = {
             "schedule": task,
             "window": window,

@@ -55,7 +55,7 @@ def run(task: tuple[str, str, int]) -> list[Row]:
         if n == 2 * calls // 3:
             op.remove("guest")
         out = op.process(call)
-        behind = max(behind, max(q.backlog for q in op.measure().queries.values()))
+        behind = max(behind, max(q.backlog_rows for q in op.metrics().queries.values()))
         for name in queries:
             found[name] += _pairs(out[name])
     out = op.finish()

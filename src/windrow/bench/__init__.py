@@ -1,5 +1,0 @@
-"""Benchmarks: ratios from one run, side by side with what they are compared with, on equal results."""
-
-from windrow.bench.run import run_benchmarks
-
-__all__ = ["run_benchmarks"]

@@ -1,0 +1,127 @@
+"""The command line. Heavy imports wait for their command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import windrow
+from windrow.cli.common import CODES, FAILED, AsJson, CommandGroup, output, print_json
+from windrow.cli.explain import explain_command
+from windrow.cli.lab import app as lab
+from windrow.cli.queries import app as queries
+from windrow.cli.report import report_command
+from windrow.cli.run import run_command
+from windrow.cli.sql import sql_command
+from windrow.cli.state import app as state
+
+app = typer.Typer(
+    cls=CommandGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    epilog=CODES,
+)
+app.command("run")(run_command)
+app.command("sql")(sql_command)
+app.command("explain")(explain_command)
+app.command("report")(report_command)
+app.add_typer(lab, name="lab")
+app.add_typer(state, name="state")
+app.add_typer(queries, name="queries")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"windrow {windrow.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Windrow joins data streams over sliding windows, and says how good the answer is.
+
+    [dim]Examples:[/dim]
+
+      windrow demo
+
+      windrow explain pipeline.toml --html plan.html
+
+      windrow run pipeline.toml
+
+      windrow --install-completion
+    """
+
+
+@app.command()
+def demo(
+    seconds: Annotated[int, typer.Option(min=10, help="Event time to generate, in seconds.")] = 300,
+    rate: Annotated[float, typer.Option(min=1, help="Bids per second of event time.")] = 5000,
+    seed: Annotated[int, typer.Option(help="Seed of the generated streams.")] = 0,
+    out: Annotated[Path, typer.Option(help="Where files, state and results go; emptied first.")] = Path(
+        "demo-results"
+    ),
+    cores: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Join generated auctions with the bids on them, on local Spark, live, and check the answer.
+
+    Exit code 1 if the answer differs from a recomputation from scratch.
+
+    [dim]Examples:[/dim]
+
+      windrow demo --seconds 120 --rate 20000
+
+      windrow demo --json | jq .exact
+    """
+    from windrow.demo import run_demo
+
+    summary = run_demo(seconds, rate, seed, out, cores, output(as_json))
+    if as_json:
+        print_json(summary)
+    if not summary["exact"]:
+        raise typer.Exit(FAILED)
+
+
+def _benchmarks(incomplete: str) -> list[str]:
+    from windrow_bench.run import BENCHMARKS
+
+    return [name for name in BENCHMARKS if name.startswith(incomplete)]
+
+
+@app.command()
+def bench(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Benchmarks; all when none is named.", autocompletion=_benchmarks),
+    ] = None,
+    rows: Annotated[int, typer.Option(min=10_000, help="Rows of the large benchmarks.")] = 7_200_000,
+    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the rows.")] = False,
+    case: Annotated[str | None, typer.Option(help="Of spark: only cases with this in their name.")] = None,
+    out: Annotated[Path, typer.Option(help="Where the figures go, as JSON.")] = Path("bench-results"),
+    as_json: AsJson = False,
+) -> None:
+    """Measure speed and memory as ratios to what they are compared with, in one run.
+
+    [dim]Examples:[/dim]
+
+      windrow bench equality band
+
+      windrow bench harvest --quick --json
+    """
+    from windrow_bench import run_benchmarks
+
+    figures = run_benchmarks(names or [], rows // 10 if quick else rows, out, case, output(as_json))
+    if as_json:
+        print_json(figures)
+
+
+def main() -> None:
+    """Entry point of the `windrow` command."""
+    app()

@@ -1,0 +1,181 @@
+"""`windrow explain`: the plan of a pipeline or of SQL statements, as text, JSON or a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
+from rich.progress import Progress as Bars
+
+from windrow.cli.common import AsJson
+from windrow.errors import QueryError
+
+if TYPE_CHECKING:
+    from windrow.explanation.explanation import Explanation
+    from windrow.spark.source_sample import SourceSample
+
+SAMPLE = 100_000
+"""Rows of a stream that are learned from, at most."""
+
+
+def explain_command(
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="A pipeline (.toml), or SQL statements; - for SQL on standard input.", metavar="FILE"
+        ),
+    ],
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", "-o", help="Draw the plan as a page, one HTML file.", metavar="PAGE"),
+    ] = None,
+    rates: Annotated[
+        list[str] | None,
+        typer.Option("--rate", help="Rows per second of a stream, by name or alias.", metavar="STREAM=ROWS"),
+    ] = None,
+    distinct: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Distinct values of a column; then no data is read.", metavar="ALIAS.COLUMN=NUMBER"
+        ),
+    ] = None,
+    sample: Annotated[
+        int, typer.Option(min=0, help="Rows of each stream to learn from, at most; 0 reads no data.")
+    ] = SAMPLE,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Replace a setting of the pipeline.", metavar="SECTION.KEY=VALUE"),
+    ] = None,
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option("--parameter", "-p", help="A value for a name in the SQL text.", metavar="NAME=VALUE"),
+    ] = None,
+    partitions: Annotated[int | None, typer.Option(min=1, help="Of SQL: tasks that share a join.")] = None,
+    as_json: AsJson = False,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Spark's master: spark://host:7077, local[4]. By default all cores here."),
+    ] = None,
+) -> None:
+    """Tell what a query will do before it runs: plan, work, memory, and the recall that less of them gives.
+
+    With data at hand it learns from a sample of it, joined once in this process; rates that are stated
+    replace those of the sample. Without data (rate, socket and kafka sources, or --sample 0) everything
+    follows from the stated rates.
+
+    [dim]Examples:[/dim]
+
+      windrow explain pipeline.toml
+
+      windrow explain pipeline.toml --html plan.html --rate bids=5000
+
+      windrow explain pipeline.toml --set join.memory="64 MiB" --json
+
+      windrow explain hot.sql -p threshold=30 --sample 0 --rate temperature=200
+    """
+    wanted = dict(_pair("--rate", each) for each in rates or ())
+    values = dict(_pair("--distinct", each) for each in distinct or ())
+    if html is not None and not html.parent.is_dir():
+        raise QueryError(f"--html: directory {html.parent} does not exist; create it first")
+    sample = 0 if values else sample
+    console = Console(stderr=True)
+    found = _explain(
+        file, wanted, values, sample, changes or (), parameters or (), partitions, master, console
+    )
+    if html is not None:
+        from windrow.explanation.html_page import page
+
+        title = found[0].name if len(found) == 1 else Path(file).stem
+        html.write_text(page(title, found), encoding="utf-8")
+        console.print(f"drawn in {html}", highlight=False, markup=False, soft_wrap=True)
+    if as_json:
+        from windrow.explanation.explanation import to_json
+
+        typer.echo(to_json(found))
+    elif html is None:
+        typer.echo("\n\n".join(f"{each.name}: {each.query.on}\n{each}" for each in found))
+
+
+def _explain(
+    file: str,
+    rates: dict[str, float],
+    distinct: dict[str, float],
+    sample: int,
+    changes: Sequence[str],
+    parameters: Sequence[str],
+    partitions: int | None,
+    master: str | None,
+    console: Console,
+) -> list[Explanation]:
+    from windrow.cli.sql import folder_of, parameter_values, read_script
+    from windrow.pipeline.toml_reader import read_pipeline
+
+    is_pipeline = Path(file).suffix == ".toml"
+    pipeline = read_pipeline(Path(file), changes) if is_pipeline else None
+    if pipeline is None and changes:
+        raise QueryError("--set: is for pipelines; SQL has WITH (...) and --parameter")
+    if pipeline is not None and (parameters or partitions):
+        raise QueryError("--parameter and --partitions are for SQL; a pipeline takes --set")
+    values = parameter_values(parameters)
+    parsed = None if is_pipeline else read_script(file)
+    if parsed is not None:
+        parsed.check_selects()
+
+    from windrow.pipeline.explain_target import check_names, of_pipeline, of_statements
+    from windrow.spark.session import open_session
+    from windrow.spark.spark_errors import as_run_error
+    from windrow.spark.sql import relative_to
+
+    where = master or (pipeline.run.master if pipeline is not None else None)
+    with (
+        as_run_error(),
+        open_session(where, "windrow explain", {}) as session,
+        _progress(console) as progress,
+    ):
+        if pipeline is not None:
+            subjects = of_pipeline(pipeline, session)
+        else:
+            assert parsed is not None
+            subjects = of_statements(relative_to(parsed, folder_of(file)), session, values, partitions)
+        check_names(subjects, rates)
+        return [each.explained(each.by_alias(rates), distinct, sample, progress) for each in subjects]
+
+
+class _ProgressDisplay:
+    """Progress on a terminal; elsewhere a line for each stream that was read."""
+
+    def __init__(self, bars: Bars) -> None:
+        self._bars = bars
+        self._bar = bars.add_task("starting", total=None)
+
+    def reading(self, stream: str, taken: SourceSample | None) -> None:
+        if taken is None:
+            self._bars.update(self._bar, description=f"reading {stream}", total=None)
+        else:
+            self._bars.console.print(f"read {taken} of {stream}", highlight=False, markup=False)
+
+    def learning(self, done: int, of: int) -> None:
+        self._bars.update(self._bar, description="learning from rows", completed=done, total=of)
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[_ProgressDisplay]:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Bars(*columns, console=console, transient=True) as bars:
+        yield _ProgressDisplay(bars)
+
+
+def _pair(option: str, given: str) -> tuple[str, float]:
+    name, equals, value = given.rpartition("=")
+    try:
+        number = float(value.replace("_", ""))
+    except ValueError:
+        number = -1.0
+    if not equals or not name.strip() or not 0 < number < float("inf"):
+        raise QueryError(f"{option}: expected NAME=NUMBER with a number above 0, got {given!r}")
+    return name.strip(), number

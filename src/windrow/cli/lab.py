@@ -1,0 +1,149 @@
+"""`windrow lab`: list and run the experiments, and gather what they found."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from windrow.cli.common import CODES, FAILED, AsJson, CommandGroup, output, print_json
+from windrow.errors import QueryError
+
+app = typer.Typer(
+    cls=CommandGroup,
+    help="""Measure what the papers promise.
+
+    [dim]Examples:[/dim]
+
+      windrow lab list
+
+      windrow lab run grubjoin-fig2 --quick
+
+      windrow lab report lab-results --html lab.html
+    """,
+    no_args_is_help=True,
+    epilog=CODES,
+)
+
+
+def _names(incomplete: str) -> list[str]:
+    from windrow.lab import experiments
+
+    return [name for name in experiments.names() if name.startswith(incomplete)]
+
+
+@app.command("list")
+def list_experiments(as_json: AsJson = False) -> None:
+    """List the experiments and the claims each covers.
+
+    [dim]Examples:[/dim]
+
+      windrow lab list
+
+      windrow lab list --json
+    """
+    from windrow.lab import experiments
+
+    found = [experiments.find(name) for name in experiments.names()]
+    if as_json:
+        print_json([{"experiment": e.name, "claims": list(e.claims), "shows": e.title} for e in found])
+        return
+    table = Table()
+    for column in ("experiment", "claims", "shows"):
+        table.add_column(column)
+    for experiment in found:
+        table.add_row(experiment.name, ", ".join(experiment.claims), experiment.title)
+    output(False).print(table)
+
+
+@app.command("run")
+def run(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Experiments; see `list`.", autocompletion=_names)
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Seconds instead of minutes.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All experiments.")] = False,
+    out: Annotated[Path, typer.Option(help="Where records and pictures go.")] = Path("lab-results"),
+    cores: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Run experiments; exit code 1 if a claim does not hold, 2 for a wrong name.
+
+    [dim]Examples:[/dim]
+
+      windrow lab run grubjoin-fig2 memory-age-fig6
+
+      windrow lab run --all --quick --out quick-results
+
+      windrow lab run grubjoin-fig2 --quick --json
+    """
+    from windrow.lab import experiments
+    from windrow.lab.run import run_all
+
+    chosen = list(experiments.names()) if everything else list(names or ())
+    if not chosen:
+        raise QueryError("nothing to run: name experiments (see `windrow lab list`), or say --all")
+    found = [experiments.find(name) for name in chosen]
+    outcomes = run_all(found, "quick" if quick else "full", out, cores, output(as_json))
+    if as_json:
+        print_json(
+            [
+                {
+                    "experiment": outcome.experiment,
+                    "holds": outcome.holds,
+                    "record": str(out / f"{outcome.experiment}.json"),
+                    "claims": [asdict(claim) for claim in outcome.claims],
+                }
+                for outcome in outcomes
+            ]
+        )
+    if not all(outcome.holds for outcome in outcomes):
+        raise typer.Exit(FAILED)
+
+
+@app.command("report")
+def report(
+    results: Annotated[
+        Path, typer.Argument(help="Where `lab run --out` left its records.", metavar="RESULTS")
+    ] = Path("lab-results"),
+    html: Annotated[
+        Path, typer.Option("--html", "-o", help="The page, one HTML file.", metavar="PAGE")
+    ] = Path("lab-report.html"),
+    as_markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print Markdown to standard output instead of the page.")
+    ] = False,
+    as_json: AsJson = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit code 1 if a claim is missed or has no result.")
+    ] = False,
+) -> None:
+    """Gather the results of all experiments: the papers' claims, our curves, and whether the claims hold.
+
+    It works on what is there, and says which experiments have no result.
+
+    [dim]Examples:[/dim]
+
+      windrow lab report
+
+      windrow lab report quick-results --html quick.html
+
+      windrow lab report lab-results --markdown > results.md
+
+      windrow lab report lab-results --json --strict
+    """
+    from windrow.lab.records import read_records, verdicts
+    from windrow.lab.report import headline, markdown, page, to_dict
+
+    records = read_records(results)
+    if as_json:
+        print_json(to_dict(records))
+    elif as_markdown:
+        typer.echo(markdown(records))
+    else:
+        html.write_text(page(records), encoding="utf-8")
+        typer.echo(f"{headline(verdicts(records))}: {html}")
+    if strict and not all(verdict.holds and not verdict.missing for verdict in verdicts(records)):
+        raise typer.Exit(FAILED)

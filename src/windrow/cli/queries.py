@@ -1,0 +1,139 @@
+"""`windrow queries`: add, remove and list the queries of a shared join that runs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from windrow.cli.common import CODES, USAGE_ERROR, AsJson, CommandGroup, print_json
+from windrow.engine.shared.subscribers import NEVER
+from windrow.errors import QueryError
+from windrow.redaction import redacted
+from windrow.state.queries import QueryListing, list_queries, send
+
+app = typer.Typer(
+    cls=CommandGroup,
+    help="""Add, remove and list the queries of a shared join.
+
+    [dim]Examples:[/dim]
+
+      windrow queries add /data/control hourly --within "1 hour"
+
+      windrow queries list /data/state
+    """,
+    no_args_is_help=True,
+    epilog=CODES,
+)
+Directory = Annotated[
+    Path, typer.Argument(help="The directory that the join's control stream reads.", metavar="CONTROL")
+]
+Name = Annotated[str, typer.Argument(help="The query's name.")]
+At = Annotated[
+    str | None,
+    typer.Option(help="Event time from which it holds, such as 2026-01-31T12:00:00Z; now if left out."),
+]
+
+
+@app.command()
+def add(
+    control: Directory,
+    name: Name,
+    within: Annotated[list[str], typer.Option(help="'1 hour' for all streams, or alias=window, repeated.")],
+    at: At = None,
+    where: Annotated[str | None, typer.Option(help="A SQL condition on results.")] = None,
+    select: Annotated[
+        list[str] | None, typer.Option(help="An expression of the select list, repeated.")
+    ] = None,
+    like: Annotated[
+        str | None, typer.Option(help="A query whose join it shares, if there are several.")
+    ] = None,
+) -> None:
+    """Add a query. It starts with what the windows hold; if it is refused, the metrics say why.
+
+    [dim]Example:[/dim] windrow queries add /data/control hourly --within "1 hour" --where "b.price > 10"
+    """
+    asked: dict[str, Any] = {"name": name, "within": _windows(within)}
+    asked |= {k: v for k, v in (("where", where), ("select", select), ("like", like)) if v}
+    _send(control, {"at": at, "add": asked} if at else {"add": asked})
+
+
+@app.command()
+def remove(control: Directory, name: Name, at: At = None) -> None:
+    """Remove a query.
+
+    [dim]Example:[/dim] windrow queries remove /data/control hourly --at 2026-01-31T12:00:00Z
+    """
+    _send(control, {"at": at, "remove": name} if at else {"remove": name})
+
+
+@app.command("list")
+def list_(
+    path: Annotated[str, typer.Argument(help="The state path or URL of the query.", metavar="STATE")],
+    as_json: AsJson = False,
+) -> None:
+    """List the queries as the last batch left them.
+
+    Exit code 1 if what is there cannot be read, 2 if there are none.
+
+    [dim]Examples:[/dim]
+
+      windrow queries list /data/state
+
+      windrow queries list /data/state --json
+    """
+    found = list_queries(path)
+    if as_json:
+        print_json([asdict(q) for q in found])
+    elif found:
+        Console().print(_table(found))
+    if not found:
+        typer.echo(f"There are no shared queries in {redacted(path)}.", err=True)
+        raise typer.Exit(USAGE_ERROR)
+
+
+def _send(control: Path, document: dict[str, Any]) -> None:
+    typer.echo(f"sent {send(control, document)}")
+
+
+def _windows(given: list[str]) -> str | dict[str, str]:
+    """
+    >>> _windows(["1 hour"]), _windows(["a=5 s", "b=1 min"])
+    ('1 hour', {'a': '5 s', 'b': '1 min'})
+    """
+    if len(given) == 1 and "=" not in given[0]:
+        return given[0]
+    wrong = next((text for text in given if "=" not in text), None)
+    if wrong is not None:
+        raise QueryError(f"within: expected alias=window for each stream, got {wrong!r}")
+    return {alias.strip(): window.strip() for alias, _, window in (text.partition("=") for text in given)}
+
+
+def _table(found: list[QueryListing]) -> Table:
+    table = Table()
+    for column in ("join", "query", "windows", "where", "select", "from", "until", "complete from"):
+        table.add_column(column)
+    table.add_column("results", justify="right")
+    table.add_column("rows behind", justify="right")
+    for q in found:
+        times = (_time(q.since), _time(q.until), _time(q.complete_from))
+        texts = (q.join, q.name, ", ".join(q.within), q.where or "", ", ".join(q.select), *times)
+        table.add_row(*texts, f"{q.results:,}", f"{q.backlog_rows:,}")
+    return table
+
+
+def _time(micros: int | None) -> str:
+    """
+    >>> _time(1_700_000_000_000_000), _time(None)
+    ('2023-11-14 22:13:20', '')
+    """
+    if micros is None:
+        return ""
+    if micros == NEVER:
+        return "not yet"
+    return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros):%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,151 @@
+"""`windrow run`: done or stopped is fine; a run that fails is not; a wrong description does not run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from windrow.cli.common import print_json
+from windrow.errors import QueryError, WindrowError
+from windrow.redaction import redacted
+from windrow.ui.address import LOOPBACK, Address
+
+if TYPE_CHECKING:
+    from windrow.pipeline.spec import Pipeline
+
+UiOption = Annotated[
+    int | None,
+    typer.Option(
+        "--ui",
+        help="Serve a live page on this port (0: any that is free), and figures for Prometheus at /metrics.",
+        metavar="PORT",
+    ),
+]
+UiHostOption = Annotated[
+    str,
+    typer.Option(
+        "--ui-host",
+        help="Where the page listens. 0.0.0.0: whoever reaches this machine sees it, without a password.",
+    ),
+]
+
+
+def run_command(
+    file: Annotated[Path, typer.Argument(help="The pipeline, a TOML file.", metavar="FILE")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Validate, print streams, partitioning and plan; start nothing.")
+    ] = False,
+    master: Annotated[
+        str | None,
+        typer.Option(help="Spark's master: spark://host:7077, local[4]. By default all cores here."),
+    ] = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(
+            help="Append each batch's metrics to this file, a JSON document a line; or to metrics.jsonl in "
+            "this directory. `windrow report` makes a page of it."
+        ),
+    ] = None,
+    ui: UiOption = None,
+    ui_host: UiHostOption = LOOPBACK,
+    per_partition: Annotated[
+        bool, typer.Option("--partitions", help="Show every partition, not only totals.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing unless something is wrong.")] = False,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Replace a setting of the file.", metavar="SECTION.KEY=VALUE"),
+    ] = None,
+    max_batches: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many batches of a stream.")
+    ] = None,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="If the run fails, print all that Spark says about it.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="With --check: print JSON, and nothing else, to standard output.")
+    ] = False,
+) -> None:
+    """Run the pipeline that a TOML file describes: streams, their join, an aggregation, a sink.
+
+    Stop it with Ctrl-C, SIGTERM or any other way, and start it again with the same checkpoint: every result
+    is written exactly once (by sinks that can, as files).
+
+    [dim]Examples:[/dim]
+
+      windrow run pipeline.toml --check
+
+      windrow run pipeline.toml --check --json
+
+      windrow run pipeline.toml --metrics metrics.jsonl
+
+      windrow run pipeline.toml --ui 4040
+
+      windrow run pipeline.toml --set run.trigger="available now" --set join.partitions=8
+
+      windrow run pipeline.toml --master spark://host:7077 --quiet
+    """
+    from windrow.pipeline.toml_reader import read_pipeline
+
+    if as_json and not check:
+        raise QueryError("--json: goes with --check; of a run, --metrics FILE writes each batch as JSON")
+    pipeline = read_pipeline(file, changes or ())
+    chosen = metrics_place(metrics or (Path(pipeline.run.metrics) if pipeline.run.metrics else None))
+    page = None if ui is None else Address(ui, ui_host)
+    if page is not None and not pipeline.streaming:
+        raise QueryError("--ui: a page is for streams; this pipeline's trigger is 'batch'")
+    try:
+        _run(pipeline, master, check, chosen, per_partition, quiet, max_batches, page, as_json)
+    except WindrowError as error:
+        report = getattr(error, "report", None) or str(error.__cause__ or "")
+        if trace and report:
+            error.add_note(redacted(report))
+        raise
+
+
+def _run(
+    pipeline: Pipeline,
+    master: str | None,
+    check: bool,
+    metrics: Path | None,
+    per_partition: bool,
+    quiet: bool,
+    max_batches: int | None,
+    page: Address | None,
+    as_json: bool,
+) -> None:
+    from windrow.pipeline.builder import build
+    from windrow.pipeline.console import check_facts, print_check
+    from windrow.pipeline.runner import run_batch, run_stream
+    from windrow.spark.session import open_session
+    from windrow.spark.spark_errors import as_run_error
+
+    console = Console()
+    where = master or pipeline.run.master
+    with as_run_error(), open_session(where, pipeline.run.name, pipeline.run.settings, check) as session:
+        built = build(pipeline, session)
+        if check:
+            if as_json:
+                print_json(check_facts(built))
+            elif not quiet:
+                print_check(console, built)
+        elif pipeline.streaming:
+            run_stream(
+                pipeline.run.name, built.start, console, quiet, per_partition, metrics, max_batches, page
+            )
+        else:
+            run_batch(built, console, quiet)
+
+
+def metrics_place(given: Path | None) -> Path | None:
+    """The file that metrics are appended to."""
+    if given is None:
+        return None
+    if not given.parent.is_dir():
+        raise QueryError(f"metrics: directory {given.parent} does not exist; create it first")
+    from windrow.ui.report import metrics_file
+
+    return metrics_file(given)

@@ -1,0 +1,137 @@
+"""`windrow state`: look at stored states and check them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.filesize import decimal
+from rich.table import Table
+
+from windrow.cli.common import CODES, FAILED, USAGE_ERROR, AsJson, CommandGroup, print_error, print_json
+from windrow.errors import StateError
+from windrow.redaction import redacted
+from windrow.state.inspect import JoinState, VerifyReport
+from windrow.state.inspect import show as show_states
+from windrow.state.inspect import verify as verify_states
+
+app = typer.Typer(
+    cls=CommandGroup,
+    help="""Look at the stored state of joins, and check it.
+
+    [dim]Examples:[/dim]
+
+      windrow state show /data/state
+
+      windrow state verify /data/state && echo sound
+    """,
+    no_args_is_help=True,
+    epilog=CODES,
+)
+Where = Annotated[str, typer.Argument(help="The state path or URL of the query.", metavar="PATH")]
+
+
+@app.command()
+def show(path: Where, as_json: AsJson = False) -> None:
+    """List what is stored: batches, rows per stream and partition, bytes, age.
+
+    Exit code 1 if what is there cannot be read, 2 if nothing is there.
+
+    [dim]Examples:[/dim]
+
+      windrow state show /data/state
+
+      windrow state show s3://bucket/state --json
+    """
+    states = show_states(path)
+    if as_json:
+        print_json([asdict(state) for state in states])
+    for state in () if as_json else states:
+        Console().print(_table(state, time.time()))
+    if not states:
+        _nothing(path)
+
+
+@app.command()
+def verify(path: Where, as_json: AsJson = False) -> None:
+    """Read everything and check it; exit code 1 if something is damaged, 2 if nothing is there.
+
+    [dim]Examples:[/dim]
+
+      windrow state verify s3://bucket/state
+
+      windrow state verify /data/state --json
+    """
+    try:
+        verdict = verify_states(path)
+    except StateError as error:
+        print_error(error)
+        raise typer.Exit(USAGE_ERROR) from None
+    if as_json:
+        print_json(asdict(verdict))
+    elif verdict.joins:
+        _print(verdict)
+    if not verdict.joins:
+        _nothing(path)
+    if verdict.damage:
+        raise typer.Exit(FAILED)
+
+
+def _table(state: JoinState, now: float) -> Table:
+    aliases = list(state.stored[0].rows) if state.stored else []
+    table = Table(title=f"join {state.join} of query {state.query}\non {state.on}", title_justify="left")
+    for column in ("partition", "batches", *(f"rows of {a}" for a in aliases), "live", "on disk", "age"):
+        table.add_column(column, justify="right")
+    for held in state.stored:
+        table.add_row(
+            f"{held.partition}",
+            f"{held.batches[0]} to {held.batches[-1]}",
+            *(f"{rows:,}" for rows in held.rows.values()),
+            decimal(held.live_bytes),
+            decimal(held.disk_bytes),
+            _age(now - held.created),
+        )
+    if len(state.stored) > 1:
+        table.add_section()
+        table.add_row(
+            f"all {state.partitions}",
+            "",
+            *(f"{sum(held.rows[a] for held in state.stored):,}" for a in aliases),
+            decimal(sum(held.live_bytes for held in state.stored)),
+            decimal(sum(held.disk_bytes for held in state.stored)),
+            "",
+        )
+    return table
+
+
+def _print(verdict: VerifyReport) -> None:
+    console = Console()
+    looked_at = f"{verdict.manifests} manifests and {verdict.files} files, {decimal(verdict.bytes)}"
+    if not verdict.damage:
+        console.print(f"sound: {looked_at}")
+        return
+    table = Table(title=f"damaged: {len(verdict.damage)} of {looked_at}", title_justify="left")
+    table.add_column("file", overflow="fold")
+    table.add_column("damage", overflow="fold")
+    for damage in verdict.damage:
+        table.add_row(damage.path, damage.how)
+    console.print(table)
+
+
+def _age(seconds: float) -> str:
+    """
+    >>> _age(59), _age(7300), _age(200_000)
+    ('59 s', '2 h', '2 d')
+    """
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+def _nothing(path: str) -> None:
+    typer.echo(f"There is no state in {redacted(path)}.", err=True)
+    raise typer.Exit(USAGE_ERROR)

@@ -1,0 +1,185 @@
+"""Plans the join and plans again when the streams change: measure, choose an order, install the plan.
+
+The first plan is made for the first rows that come. After that the streams are looked at again each time
+so many rows have passed; only a change past the query's threshold leads to another choice of orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.join import ArrivingRows, Join
+from windrow.engine.probe import as_mask
+from windrow.engine.sampled_statistics import PAIRS, SAMPLE, Sample, changed, statistics
+from windrow.expr.evaluate import evaluate
+from windrow.expr.parse import references
+from windrow.model.plan import Plan
+from windrow.model.predicate import Residual
+from windrow.model.query import Query
+from windrow.model.stateful import Stateful
+from windrow.planning.order import follow
+from windrow.planning.plan_builder import make_plan
+from windrow.planning.statistics import JoinStatistics
+
+if TYPE_CHECKING:
+    from windrow.engine.counters import Counters
+
+ROWS_BETWEEN_LOOKS = 65_536
+PAIRS_TO_JUDGE = 10_000
+"""Pairs of rows that must have been tried before orders are changed on their account."""
+REORDER_FACTOR = 2.0
+"""By which factor fewer rows must match. Further down an order fewer match anyway, so it is well above 1."""
+
+
+class AdaptivePlanner(Stateful):
+    saved = ("rates", "replans", "learned", "_next_check", "_seen_rows", "_seen_until")
+    clocks = ("_seen_until",)
+
+    def __init__(self, query: Query) -> None:
+        self._query = query
+        self.rates = [0.0] * len(query.streams)
+        self.replans = 0
+        self._statistics: JoinStatistics | None = None
+        self.learned: dict[int, tuple[int, ...]] = {}
+        """Orders that probes told to be better than those chosen from statistics; of all streams, or none."""
+        self._next_check = 1024
+        self._seen_rows = [0] * len(query.streams)
+        self._seen_until: int | None = None
+
+    def set_query(self, query: Query) -> None:
+        """The same join over other windows from now on."""
+        self._query = query
+
+    def prepare(
+        self, join: Join, arrivals: Sequence[ArrivingRows], tally: Counters, newest: int | None
+    ) -> None:
+        """Makes the first plan, from the rows that are about to be processed and, after a restart, those that
+        are stored already."""
+        if join.plan is not None:
+            return
+        present = [a.rows.ts for a in arrivals if len(a.rows)]
+        if present and self._seen_until is None:
+            seconds = (max(int(t[-1]) for t in present) - min(int(t[0]) for t in present)) / 1e6
+            # Rows of one moment tell how the streams compare, not how fast they are.
+            self.rates = [len(a.rows) / (seconds or 1.0) for a in arrivals]
+            self._seen_until, self._seen_rows = newest, list(tally.counts["rows_in"])
+        samples = [
+            {w: np.concatenate([held[w], v])[-SAMPLE:] for w, v in zip(held, a.rows.words, strict=True)}
+            for held, a in zip(_recent(join), arrivals, strict=True)
+        ]
+        self._install(join, self._statistics_now(join, samples, {}))
+
+    def ensure_plan(self, join: Join) -> None:
+        """Makes a plan for rows that are stored already, if there is none yet."""
+        if join.plan is None:
+            self._install(join, self._statistics_now(join, _recent(join), {}))
+
+    def forget(self, join: Join) -> None:
+        """The next plan is made from the rows that come and what the windows hold, whatever was known before;
+        so that who goes on from a stored state plans as who wrote it does."""
+        join.plan = None
+        self.rates = [0.0] * len(self.rates)
+        self._statistics, self.learned, self._next_check, self._seen_until = None, {}, 0, None
+
+    def replan(self, join: Join, tally: Counters, newest: int | None) -> None:
+        """Looks at the streams again if it is time, and at the orders if the streams have changed."""
+        rows = sum(tally.counts["rows_in"])
+        if rows < self._next_check:
+            return
+        self._next_check = rows + min(rows, ROWS_BETWEEN_LOOKS)
+        self._measure_rates(tally.counts["rows_in"], newest)
+        now = self._statistics_now(join, _recent(join), self._try_residuals(join))
+        if self._statistics is None or not changed(self._statistics, now, self._query.revise):
+            return
+        before = join.plan.orders if join.plan else None
+        self._install(join, now)
+        assert join.plan is not None
+        self.replans += join.plan.orders != before
+
+    def plan_for(self, join: Join, rates: Sequence[float]) -> Plan:
+        """The plan for such rates, from what the windows hold now."""
+        assert join.plan is not None
+        residuals = self._try_residuals(join)
+        stats = statistics(
+            self._query, join.predicate, join.classes, rates, _recent(join), residuals
+        )  # fmt: skip
+        return make_plan(self._query, join.predicate, join.classes, stats, self.learned)
+
+    def reorder(self, join: Join) -> None:
+        """Under a deadline probes tell how often rows of each two streams match, when one of them is new; a
+        window that lets much less through than the first one probed should come first."""
+        if join.load_shedder is None or self._statistics is None or isinstance(self._query.order, Mapping):
+            return
+        if len(join.windows) == 2:
+            return  # There is only one order.
+        assert join.plan is not None
+        before = {d.arriving: d.order for d in join.plan.directions}
+        matrix, tried = (
+            join.load_shedder.statistics.selectivities.matrix,
+            join.load_shedder.statistics.selectivities.tried,
+        )
+        found = dict(before)
+        for stream, order in before.items():
+            if min(tried[stream][s] for s in order[1:]) < PAIRS_TO_JUDGE:
+                continue
+            by_matches = sorted((matrix[stream][s], s) for s in order[1:])
+            better = follow(self._statistics, stream, [s for _, s in by_matches])
+            if matrix[stream][order[1]] > REORDER_FACTOR * matrix[stream][better[1]]:
+                found[stream] = better
+        if found != before:
+            self.learned = found
+            self.replans += 1
+            self._install(join, self._statistics)
+
+    def _install(self, join: Join, stats: JoinStatistics) -> None:
+        self._statistics = stats
+        join.install(make_plan(self._query, join.predicate, join.classes, stats, self.learned))
+
+    def _statistics_now(
+        self, join: Join, samples: Sequence[Sample], residuals: dict[Residual, float]
+    ) -> JoinStatistics:
+        # A stream nothing is known of yet is taken to be as fast as one row a second.
+        rates = [rate or 1.0 for rate in self.rates]
+        return statistics(self._query, join.predicate, join.classes, rates, samples, residuals)
+
+    def _measure_rates(self, rows: Sequence[int], newest: int | None) -> None:
+        if newest is None or (self._seen_until is not None and newest <= self._seen_until):
+            return
+        if self._seen_until is not None:
+            seconds = (newest - self._seen_until) / 1e6
+            self.rates = [(n - m) / seconds for n, m in zip(rows, self._seen_rows, strict=True)]
+        self._seen_until, self._seen_rows = newest, list(rows)
+
+    def _try_residuals(self, join: Join) -> dict[Residual, float]:
+        """Selectivities of residuals over two streams, tried on pairs of recent rows."""
+        found = {}
+        for residual in join.predicate.residuals:
+            if len(residual.streams) != 2 or any(len(join.windows[s]) == 0 for s in residual.streams):
+                continue
+            left, right = (
+                np.arange(max(join.windows[s].first, join.windows[s].end - PAIRS), join.windows[s].end)
+                for s in sorted(residual.streams)
+            )
+            pairs = (np.repeat(left, len(right)), np.tile(right, len(left)))
+            columns: dict[tuple[str, str], pa.Array] = {}
+            for stream, rows in zip(sorted(residual.streams), pairs, strict=True):
+                alias = self._query.aliases[stream]
+                names = sorted(n for a, n in references(residual.node) if a == alias)
+                for name, array in zip(names, join.windows[stream].gather(rows, names), strict=True):
+                    columns[(alias, name)] = array
+            hits = as_mask(evaluate(residual.node, columns, len(pairs[0]), join.functions)).sum()
+            found[residual] = (float(hits) + 0.5) / (len(pairs[0]) + 1)
+        return found
+
+
+def _recent(join: Join) -> list[Sample]:
+    """Per stream, words of the rows that were stored last."""
+    samples: list[Sample] = []
+    for window, words in zip(join.windows, join.join_columns, strict=True):
+        recent = slice(max(window.first, window.end - SAMPLE), window.end)
+        samples.append({w: window.column(k)[recent] for k, w in enumerate(words)})
+    return samples

@@ -1,0 +1,100 @@
+"""Conditions as arithmetic on join columns: ranges to look up, masks to check.
+
+A range is inclusive and may be a little too wide (strict comparisons, rounding of float bands): then the
+planner keeps the condition among the checks. Integer bands are exact and never overflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from windrow.model.plan import BoundEquality, Condition, own_word
+from windrow.model.predicate import Band, Equality, SetSimilarity
+
+Array = np.ndarray
+_INT = np.iinfo(np.int64)
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def lookup_range(conditions: Sequence[Condition], stream: int, bound: Sequence[Array]) -> tuple[Array, Array]:
+    """Lowest and highest value of the stream's own word that can fulfil all conditions, per probe.
+
+    `bound` are the values of the other side of each condition.
+    """
+    low, high = _range(conditions[0], stream, bound[0])
+    for condition, values in zip(conditions[1:], bound[1:], strict=True):
+        more_low, more_high = _range(condition, stream, values)
+        low, high = np.maximum(low, more_low), np.minimum(high, more_high)
+    return low, high
+
+
+def _range(condition: Condition, stream: int, bound: Array) -> tuple[Array, Array]:
+    least, most = (-np.inf, np.inf) if bound.dtype.kind == "f" else (_INT.min, _INT.max)
+    if isinstance(condition, BoundEquality | Equality):
+        return bound, bound
+    if isinstance(condition, Band):
+        return _band_range(condition, bound)
+    own_is_left = own_word(condition, stream) == condition.left
+    op = condition.op if own_is_left else _MIRRORED[condition.op]
+    if op in ("<", "<="):
+        return np.full(len(bound), least, bound.dtype), bound
+    return bound, np.full(len(bound), most, bound.dtype)
+
+
+def _band_range(band: Band, bound: Array) -> tuple[Array, Array]:
+    if bound.dtype.kind == "f":
+        # Two steps outward: rounding of x - e and of |x - y| moves the border by less than that
+        # relative to the larger operand.
+        margin = 4 * np.finfo(np.float64).eps * (np.abs(bound) + abs(band.epsilon))
+        margin = np.where(np.isfinite(bound), margin, 0.0)
+        return bound - band.epsilon - margin, bound + band.epsilon + margin
+    reach = int(band.epsilon) - (1 if band.strict else 0)
+    if reach < 0:
+        return np.full(len(bound), 1, np.int64), np.zeros(len(bound), np.int64)
+    reach = min(reach, _INT.max)
+    low = np.where(bound < _INT.min + reach, _INT.min, bound - np.int64(reach))
+    high = np.where(bound > _INT.max - reach, _INT.max, bound + np.int64(reach))
+    return low, high
+
+
+def holds(condition: Condition, left: Array, right: Array) -> Array:
+    """Mask of the pairs that fulfil a condition. For a Match `left` is its own word."""
+    if isinstance(condition, BoundEquality | Equality):
+        return left == right
+    if isinstance(condition, Band):
+        return _in_band(condition, left, right)
+    return _COMPARE[condition.op](left, right)
+
+
+def alike(likeness: SetSimilarity, shared: Array, left: Array, right: Array) -> Array:
+    """Mask of the pairs of sets of these sizes that share enough elements; computed as the function is."""
+    if likeness.measure == "overlap":
+        return shared >= likeness.at_least
+    part = shared / np.maximum(left + right - shared, 1)
+    return part > likeness.threshold if likeness.strict else part >= likeness.threshold
+
+
+def _in_band(band: Band, left: Array, right: Array) -> Array:
+    if left.dtype.kind != "f":
+        low, high = _band_range(band, right)
+        return (left >= low) & (left <= high)
+    if band.form == "between":
+        return (left >= right - band.epsilon) & (left <= right + band.epsilon)
+    with np.errstate(invalid="ignore"):  # inf - inf is NaN, which is in no band
+        difference = np.abs(left - right)
+    return difference < band.epsilon if band.strict else difference <= band.epsilon
+
+
+def _differ(left: Array, right: Array) -> Array:
+    return (left < right) | (left > right)
+
+
+_COMPARE: dict[str, Callable[[Array, Array], Array]] = {
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "<>": _differ,
+}

@@ -1,0 +1,97 @@
+"""Counters of an operator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from windrow.engine.adaptive_planner import AdaptivePlanner
+from windrow.engine.join import ArrivingRows, Join
+from windrow.engine.limits.deadline_controller import DeadlineController
+from windrow.engine.limits.quality import EXACT, quality
+from windrow.engine.rows import LeftOut
+from windrow.model.metric_fields import merged, metrics_of
+from windrow.model.metrics import OperatorMetrics, StreamCounts, StreamMetrics
+from windrow.model.stateful import Stateful
+
+PER_STREAM = [metric.name for metric in metrics_of(StreamCounts) if metric.counter]
+
+
+class Counters(Stateful):
+    saved = ("counts", "results", "sub_batches")
+
+    def __init__(self, streams: int) -> None:
+        self.counts = {name: [0] * streams for name in PER_STREAM}
+        """Without what the join counts itself."""
+        self.results = 0
+        self.sub_batches = 0
+        self.compared_before = 0
+        """Comparisons of the operator this one was restored from."""
+
+    def count(self, name: str, rows: Sequence[int]) -> None:
+        """Rows of each stream."""
+        self.counts[name] = [a + b for a, b in zip(self.counts[name], rows, strict=True)]
+
+    def admit(self, stream: int, rows: int, left_out: LeftOut) -> None:
+        self.counts["rows_in"][stream] += rows
+        self.counts["rows_null_time"][stream] += left_out.null_times
+        self.counts["rows_late"][stream] += left_out.late
+        self.counts["rows_ahead"][stream] += left_out.ahead
+
+    def filtered(self, arrivals: Sequence[ArrivingRows]) -> None:
+        useful = [arrived.joinable for arrived in arrivals]
+        self.count("rows_filtered", [0 if u is None else int(len(u) - u.sum()) for u in useful])
+
+    def rows_evaluated(self, join: Join) -> int:
+        """Rows that have come into the windows so far."""
+        shed = (sum(join.evictor.evicted) if join.evictor else 0) + sum(join.conserved)
+        return sum(self.counts["rows_expired"]) + shed + sum(map(len, join.windows))
+
+    def measurements(
+        self,
+        aliases: Sequence[str],
+        join: Join | None,
+        waiting: Sequence[int],
+        max_event_times: Sequence[int | None],
+        controller: AdaptivePlanner,
+        passes: int,
+        keeper: DeadlineController | None,
+    ) -> OperatorMetrics:
+        counts = self.counts
+        known = EXACT
+        if join is not None:
+            evicted = join.evictor.evicted if join.evictor else [0] * len(aliases)
+            blind = [a + b for a, b in zip(counts["rows_dropped"], join.unsampled, strict=True)]
+            let_in = math.prod(1 - d / max(n, 1) for d, n in zip(blind, counts["rows_in"], strict=True))
+            known = quality(join, self.results, let_in)
+            counts = counts | {
+                "rows_evicted": [a + b for a, b in zip(evicted, join.conserved, strict=True)],
+                "rows_dropped": [a + b for a, b in zip(counts["rows_dropped"], join.dropped, strict=True)],
+                "window_rows": [len(window) for window in join.windows],
+                "memory_bytes": [window.nbytes for window in join.windows],
+            }
+        streams = {
+            alias: StreamMetrics(
+                **{name: each[s] for name, each in counts.items()},
+                rate=controller.rates[s],
+                max_event_time=max_event_times[s],
+            )
+            for s, alias in enumerate(aliases)
+        }
+        return OperatorMetrics(
+            **merged(StreamCounts, [vars(stream) for stream in streams.values()]),
+            rows_buffered=sum(waiting),
+            results=self.results,
+            comparisons=self.compared_before + (join.comparisons if join else 0),
+            sub_batches=self.sub_batches,
+            expiry_passes=passes,
+            replans=controller.replans,
+            throttle_fraction=keeper.mean_throttle if keeper else 1.0,
+            missed_deadlines=keeper.missed_deadlines if keeper else 0,
+            quality=known,
+            streams=streams,
+        )
+
+    def restore(self, values: dict[str, Any]) -> None:
+        super().restore(values | {"counts": self.counts | values["counts"]})

@@ -1,0 +1,171 @@
+"""One step of a probe: partial matches in, extended partial matches out, a bounded batch at a time.
+
+The kernels write into buffers that are used again and again, so that memory for candidates is bounded
+whatever the join multiplies to, and no time goes into fresh pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from windrow.engine.age_intervals import AgeIntervals
+from windrow.engine.conditions import lookup_range
+from windrow.engine.partial_matches import PartialMatches
+from windrow.kernels import inverted_index, probe_index, probe_scan
+from windrow.model.plan import Step, bound_word
+from windrow.model.predicate import JoinColumn, SetSimilarity
+from windrow.window.hash_index import mix_columns
+from windrow.window.segment import Segment
+from windrow.window.window_store import WindowStore
+
+Array = np.ndarray
+CANDIDATES = 1 << 17
+"""Pairs found at a time."""
+
+Kernel = Callable[[Array, Array, Array], tuple[bool, int, int]]
+
+
+class IndexSearch:
+    """Carries out one step of a direction.
+
+    Parameters
+    ----------
+    step
+        What to look up.
+    numbers
+        For each stream, which column of its window holds a word, or which of its sets.
+    windows
+        Of all streams: the sets of bound rows are taken from there.
+    """
+
+    def __init__(self, step: Step, numbers: dict[JoinColumn, int], windows: list[WindowStore]) -> None:
+        self.step = step
+        self.numbers = numbers
+        self._windows = windows
+        self.comparisons = 0
+        self._out_probe = np.empty(CANDIDATES, np.int64)
+        self._out_row = np.empty(CANDIDATES, np.int64)
+
+    def run(
+        self,
+        partials: PartialMatches,
+        windows: list[WindowStore],
+        first: int,
+        ages: AgeIntervals | None = None,
+        anchor: Array | None = None,
+    ) -> Iterator[tuple[Array, Array]]:
+        """Pairs (partial match, row of the step's window at `first` or later), in batches.
+
+        With `ages`, only rows that are so much older than `anchor`, the time of the arriving row.
+        """
+        if len(partials) == 0:
+            return
+        window = windows[self.step.stream]
+        assert partials.newest is not None and partials.latest is not None
+        oldest = partials.newest - window.time_span
+        values = self._bound(partials, windows)
+        if ages is None or anchor is None:
+            for kernel in self._kernels([(oldest, partials.latest)], window, first, values):
+                yield from self._drain(kernel)
+        elif self.step.access.path == "hash":
+            # A chain is followed to its end in any case.
+            hull = ages.hull(oldest, partials.latest, anchor)
+            for kernel in self._kernels([hull], window, first, values):
+                for which, found in self._drain(kernel):
+                    inside = ages.contains(anchor[which] - window.ts[found])
+                    yield which[inside], found[inside]
+        else:
+            narrowed = ages.narrowed(oldest, partials.latest, anchor)
+            for kernel in self._kernels(narrowed, window, first, values):
+                yield from self._drain(kernel)
+
+    def _bound(self, partials: PartialMatches, windows: list[WindowStore]) -> list[Array]:
+        """What is looked up, of the streams that are bound: a column for each condition that drives the
+        step, or the positions of rows whose sets are."""
+        words = [bound_word(c, self.step.stream) for c in self.step.driver]
+        if self.step.access.path == "inverted":
+            return [partials.rows[words[0].stream]]
+        return [partials.values(w.stream, windows[w.stream].column(self.numbers[w])) for w in words]
+
+    def _kernels(
+        self, parts: Iterable[tuple[Array, Array]], window: WindowStore, first: int, values: list[Array]
+    ) -> Iterator[Kernel]:
+        """The kernel calls that cover parts of the window, each within its time bounds: one for each part, or
+        one for each sorted run."""
+        step, ts = self.step, window.ts
+        if step.access.path == "inverted":
+            yield from self._inverted(parts, window, first, values[0])
+            return
+        if step.access.path == "hash":
+            index = window.indexes[tuple(self.numbers[w] for w in step.indexed)]
+            table = (index.head, index.back, index.keys)
+            for bounds in parts:
+                yield _bind(probe_index.probe_hash, mix_columns(values), *bounds, *table, ts, first)
+            return
+        extent = (first, window.end, window.ordered)
+        if not step.driver:
+            for bounds in parts:
+                yield _bind(probe_scan.probe_all, *bounds, ts, *extent)
+            return
+        ranges = [c for c in step.driver if not isinstance(c, SetSimilarity)]
+        limits = lookup_range(ranges, step.stream, values)
+        word = self.numbers[step.indexed[0]]
+        if step.access.path == "scan":
+            for bounds in parts:
+                yield _bind(probe_scan.probe_scan, *limits, *bounds, window.column(word), ts, *extent)
+            return
+        order = np.argsort(limits[0])
+        for bounds in parts:
+            for segment in _segments(window, first, bounds):
+                run, offset = segment.runs[word], window.offset_of(segment)
+                sides = (order, *limits, *bounds, run.keys, run.rows)
+                yield _bind(probe_index.probe_sorted, *sides, offset, ts, first)
+
+    def _inverted(
+        self, parts: Iterable[tuple[Array, Array]], window: WindowStore, first: int, bound: Array
+    ) -> Iterator[Kernel]:
+        """The postings of each segment that lies inside the time bounds, for sets of rows at these positions
+        of the bound stream."""
+        likeness = self.step.driver[0]
+        assert isinstance(likeness, SetSimilarity)
+        word = bound_word(likeness, self.step.stream)
+        sets = self._windows[word.stream].sets(self.numbers[word], bound)
+        share = float(likeness.threshold) if likeness.measure == "jaccard" else -1.0
+        wanted = (likeness.at_least, share, likeness.strict)
+        number = self.numbers[self.step.indexed[0]]
+        # Shared by all segments: each leaves the counts as it found them.
+        longest = max((s.rows for s in window.segments), default=0)
+        room = (np.zeros(longest, np.int32), np.empty(longest, np.int32))
+        for bounds in parts:
+            for segment in _segments(window, first, bounds):
+                held, offset = segment.sets[-1 - number], window.offset_of(segment)
+                index = (held.tokens, held.starts, held.rows, held.bounds)
+                sides = (*sets, *bounds, *index, offset, window.ts, first, window.ordered)
+                yield _bind(inverted_index.probe_inverted, *sides, *wanted, *room)
+
+    def _drain(self, probe: Kernel) -> Iterator[tuple[Array, Array]]:
+        """Calls a kernel until all probes are through."""
+        state = probe_index.fresh_state()
+        more = True
+        while more:
+            more, found, compared = probe(state, self._out_probe, self._out_row)
+            self.comparisons += compared
+            if found:
+                yield self._out_probe[:found], self._out_row[:found]
+
+
+def _segments(window: WindowStore, first: int, bounds: tuple[Array, Array]) -> list[Segment]:
+    """Those with rows from position `first` on inside the time bounds of any probe."""
+    earliest, latest = int(bounds[0].min()), int(bounds[1].max())
+    return [
+        s
+        for s in window.segments
+        if window.offset_of(s) + s.rows > first and s.newest >= earliest and s.oldest <= latest
+    ]
+
+
+def _bind(kernel: Any, *arguments: Any) -> Kernel:
+    return lambda state, out_probe, out_row: kernel(state, *arguments, out_probe, out_row)

@@ -1,0 +1,84 @@
+"""Buffered rows, which cannot be processed yet: a schema is missing, or an earlier row may still arrive."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.watermarks import Watermarks, horizons
+from windrow.model.limits import MemoryLimit
+from windrow.model.query import Query
+
+Array = np.ndarray
+
+
+class InputBuffer:
+    """The waiting rows of one stream as they came: times, rows, and the number of the call with them."""
+
+    def __init__(self) -> None:
+        self.parts: list[tuple[Array, pa.RecordBatch, Array]] = []
+
+    def __len__(self) -> int:
+        return sum(len(ts) for ts, _, _ in self.parts)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(ts.nbytes + rows.nbytes for ts, rows, _ in self.parts)
+
+    def add(self, ts: Array, rows: pa.RecordBatch, calls: Array) -> None:
+        self.parts.append((ts, rows, calls))
+
+    def merged(self, schema: pa.Schema | None) -> tuple[Array, pa.RecordBatch, Array]:
+        """All waiting rows, ascending in time; rows of one time in the order they came."""
+        if not self.parts:
+            assert schema is not None
+            empty = np.empty(0, np.int64)
+            return empty, pa.RecordBatch.from_pylist([], schema=schema), empty
+        if len(self.parts) == 1:
+            return self.parts[0]
+        ts = np.concatenate([t for t, _, _ in self.parts])
+        rows = pa.concat_batches([r for _, r, _ in self.parts])
+        calls = np.concatenate([c for _, _, c in self.parts])
+        order = np.argsort(ts, kind="stable")
+        return ts[order], rows.take(pa.array(order)), calls[order]
+
+    def release(self, before: int | None, schema: pa.Schema | None) -> tuple[Array, pa.RecordBatch, Array]:
+        """Takes out the rows older than `before`; all of them if None."""
+        ts, rows, calls = self.merged(schema)
+        count = len(ts) if before is None else int(np.searchsorted(ts, before, side="left"))
+        self.parts = [(ts[count:], rows.slice(count), calls[count:])] if count < len(ts) else []
+        return ts[:count], rows.slice(0, count), calls[:count]
+
+
+def expire_buffered(
+    waiting: Sequence[InputBuffer], query: Query, frontier: Watermarks, schemas: Sequence[pa.Schema | None]
+) -> list[int]:
+    """Rows that wait for the first sight of a stream go as they would from a window: when `idle` says that
+    stream can no longer bring anything to match them. Returns how many went, per stream."""
+    gone = [0 for _ in waiting]
+    if query.idle_timeout_us is None or query.counts_rows:
+        return gone
+    spans = [s.window.size if s.window.is_time else None for s in query.streams.values()]
+    for s, horizon in enumerate(horizons([frontier.watermark(s) for s in range(len(waiting))], spans)):
+        if horizon is not None and len(waiting[s]):
+            gone[s] = len(waiting[s].release(horizon, schemas[s])[0])
+    return gone
+
+
+def warn_if_large(waiting: Sequence[InputBuffer], query: Query, schemas: Sequence[pa.Schema | None]) -> None:
+    """Warns where rows that wait for the first sight of other streams take more than the memory limit, which
+    is for windows: a policy needs to know the columns."""
+    limit = query.memory_limit
+    if limit is None:
+        return
+    unseen = [alias for alias, schema in zip(query.aliases, schemas, strict=True) if schema is None]
+    held = sum(w.nbytes if limit.kind == "bytes" else len(w) for w in waiting)
+    if held > limit.size:
+        warnings.warn(
+            f"memory: {MemoryLimit(limit.kind, held)} wait outside the windows until streams {unseen} "
+            f"show their columns, and the limit is {limit}; give Operator(query, schemas={{...}})",
+            stacklevel=4,
+        )

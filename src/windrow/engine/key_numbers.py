@@ -1,0 +1,112 @@
+"""Numbers for the keys of a stream: each new key gets the next number and keeps it.
+
+A key that is one exact word is numbered by a kernel. Any other (text, several columns) is told apart by its
+values, not by a hash of them: once per different key in a batch, in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+
+from windrow.kernels import key_numbers
+
+Array = np.ndarray
+NO_KEY = -1
+
+
+class KeyNumbers:
+    """
+    Parameters
+    ----------
+    exact
+        Whether the key is a single word that is never a hash.
+    """
+
+    def __init__(self, exact: bool) -> None:
+        self.exact = exact
+        self.counts: Array = np.zeros(0, np.int64)
+        """Rows seen per number."""
+        self._words: Array = np.empty(0, np.int64)
+        self._table_keys: Array = np.empty(0, np.int64)
+        self._table: Array = np.empty(0, np.int64)
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self._values: list[pa.RecordBatch] = []
+
+    def number_words(self, keys: Array) -> Array:
+        """Numbers of keys that are exact words."""
+        known = len(self._words)
+        if 2 * (known + len(keys)) > len(self._table):
+            size = 4 * (known + len(keys)) + 64
+            self._table_keys, self._table = np.empty(size, np.int64), np.full(size, -1, np.int64)
+            key_numbers.number_keys(self._table_keys, self._table, self._words, 0, np.empty(known, np.int64))
+        numbers = np.empty(len(keys), np.int64)
+        now = key_numbers.number_keys(self._table_keys, self._table, keys, known, numbers)
+        if now > known:
+            words = np.empty(now, np.int64)
+            words[:known] = self._words
+            words[numbers] = keys
+            self._words = words
+            self._grow(now)
+        return numbers
+
+    def number_values(self, columns: Sequence[pa.Array]) -> Array:
+        """Numbers of keys that are the values of one or several columns."""
+        codes = np.zeros(len(columns[0]), np.int64)
+        # Adding zero makes 0.0 of -0.0, which is the same key.
+        columns = [pc.add(c, 0.0) if pat.is_floating(c.type) else c for c in columns]
+        for column in columns:
+            encoded = column.dictionary_encode()
+            codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
+            codes = np.unique(codes, return_inverse=True)[1]
+        _, first, which = np.unique(codes, return_index=True, return_inverse=True)
+        different = pa.record_batch(
+            [c.take(pa.array(first)) for c in columns], [str(k) for k in range(len(columns))]
+        )
+        rows = zip(*(c.to_pylist() for c in different.columns), strict=True)
+        known = len(self._numbers)
+        numbers = np.array([self._numbers.setdefault(row, len(self._numbers)) for row in rows], np.int64)
+        if len(self._numbers) > known:
+            fresh = np.flatnonzero(numbers >= known)
+            self._values.append(different.take(pa.array(fresh[np.argsort(numbers[fresh])])))
+            self._grow(len(self._numbers))
+        return numbers[which]
+
+    def rank(self, numbers: Array) -> Array:
+        """How many rows of the same key came before each row."""
+        ranks = np.empty(len(numbers), np.int64)
+        key_numbers.rank_within(numbers, self.counts, ranks)
+        return ranks
+
+    def keep(self, numbers: Array) -> None:
+        """Just these keys, which get the numbers 0, 1, 2, ... in this order."""
+        batch = self.to_batch().take(pa.array(numbers))
+        self._words, self._table, self._numbers, self._values = self._words[:0], self._table[:0], {}, []
+        self.counts = self.counts[:0]
+        self.load(batch)
+
+    def to_batch(self) -> pa.RecordBatch:
+        """All keys and counts, in the order of their numbers."""
+        counts = pa.array(self.counts)
+        if self.exact or not self._values:
+            return pa.record_batch(
+                {"count": counts, "word": pa.array(self._words)} if self.exact else {"count": counts}
+            )
+        return pa.concat_batches(self._values).append_column("count", counts)
+
+    def load(self, batch: pa.RecordBatch) -> None:
+        """Goes on from what `to_batch` gave."""
+        if self.exact:
+            self.number_words(batch.column("word").to_numpy())
+        elif batch.num_columns > 1:
+            self._values = [batch.drop_columns("count")]
+            rows = zip(*(c.to_pylist() for c in self._values[0].columns), strict=True)
+            self._numbers = {row: number for number, row in enumerate(rows)}
+        self.counts = batch.column("count").to_numpy().copy()
+
+    def _grow(self, known: int) -> None:
+        self.counts = np.concatenate([self.counts, np.zeros(known - len(self.counts), np.int64)])

@@ -1,0 +1,53 @@
+"""Collects what the parts of a join have learned, without changing it."""
+
+from __future__ import annotations
+
+from windrow.engine.join import Join
+from windrow.engine.limits.harvester import Harvester
+from windrow.model.learned_models import Histogram, LagHistogram, LearnedModels
+from windrow.model.query import Query
+
+NOTHING = 1e-6
+"""Results of a row in its life, below which a curve is of nothing found."""
+
+
+def learned_models(query: Query, join: Join | None, throttle: float) -> LearnedModels:
+    """Of an operator that lately had time for such a part of the work."""
+    load_shedder = join.load_shedder if join is not None else None
+    harvest = load_shedder.last_harvest if isinstance(load_shedder, Harvester) and throttle < 1 else None
+    plan = join.plan if join is not None else None
+    sheds = [str(query.memory_policy)] if query.memory_limit is not None else []
+    sheds += [query.time_policy.name] if query.time_limit is not None else []
+    return LearnedModels(
+        on=query.on,
+        windows={alias: str(stream.window) for alias, stream in query.streams.items()},
+        memory=None if query.memory_limit is None else str(query.memory_limit),
+        deadline=None if query.time_limit is None else str(query.time_limit),
+        shed=" and ".join(sheds),
+        plan=None if plan is None else str(plan),
+        ages=_ages(query, join),
+        lags=_lags(query, load_shedder) if isinstance(load_shedder, Harvester) else (),
+        harvest=None if harvest is None or harvest.everything else harvest,
+    )
+
+
+def _ages(query: Query, join: Join | None) -> dict[str, Histogram]:
+    curves = join.evictor.ranking.age_curves() if join is not None and join.evictor is not None else ()
+    return {
+        alias: Histogram.of_rates(0.0, curve.width, [n / curve.width for n in curve.rates])
+        for alias, curve in zip(query.aliases, curves, strict=False)
+        if curve.n > NOTHING
+    }
+
+
+def _lags(query: Query, harvester: Harvester) -> tuple[LagHistogram, ...]:
+    lags = harvester.lags
+    if lags is None or lags.weight == 0:
+        return ()
+    names = query.aliases
+    return tuple(
+        LagHistogram(
+            names[i], names[j], Histogram.of_counts(low, (high - low) / len(counts), counts.tolist())
+        )
+        for i, j, low, high, counts in lags.histograms()
+    )

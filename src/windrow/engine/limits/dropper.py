@@ -1,0 +1,163 @@
+"""RandomDrop: drops arriving rows at the rates that lose the fewest results by the cost model.
+
+It is the baseline of GrubJoin (s. 6.2).
+
+A row carries the chance it had to come in. A result then stands for the inverse of the product of its rows'
+chances, which tells without bias how many results there would have been (Horvitz-Thompson). The variance is
+taken to first order: for each row, (1 - chance) times the square of what its results stand for in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from windrow.engine.limits.probe_statistics import SECOND, ProbeStatistics, rows_held
+from windrow.engine.probe import Probe, ProbeScope
+from windrow.eviction.window_view import RowState
+from windrow.harvest.model import HarvestModel
+from windrow.harvest.random_drop import drop_rates
+from windrow.model.harvest import BasicWindows, Harvest
+from windrow.model.query import Query
+from windrow.model.stateful import Stateful
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from windrow.engine.join import ArrivingRows, Join
+    from windrow.engine.limits.deadline_controller import DeadlineController
+    from windrow.engine.partial_matches import PartialMatches
+    from windrow.harvest.call_costs import Timed
+
+Array = np.ndarray
+CHANCE, STOOD_FOR = "chance", "stood for"
+
+
+class Dropper(Stateful):
+    saved = ("keep", "found", "estimated", "variance", "statistics", "_steady")
+    row_state: RowState = ((CHANCE, np.float64), (STOOD_FOR, np.float64))
+    harvest: Harvest | None = None
+    """All that is let in is looked at."""
+
+    def __init__(self, query: Query) -> None:
+        count = len(query.streams)
+        self.keep = np.ones(count)
+        """The part of each stream's rows that is let in."""
+        self.found = 0.0
+        self.estimated = 0.0
+        self.variance = 0.0
+        self.statistics = ProbeStatistics(count)
+        self._seed = query.seed
+        self._steady = 1.0
+        """The throttle fraction, evened out over about a window: what was let in before still costs time."""
+        self._work_fraction = 1.0
+        self._chosen: tuple[float, int, Array] | None = None
+        """Throttle fraction and sub-batch for which rates were chosen last, and the rates."""
+
+    # -- the data flow ------------------------------------------------------------------------------
+
+    @property
+    def work_fraction(self) -> float:
+        return self._work_fraction
+
+    def plan(self, join: Join, arrivals: Sequence[ArrivingRows], controller: DeadlineController) -> None:
+        """Each sub-batch decides anew."""
+
+    @property
+    def tight(self) -> bool:
+        return False
+
+    def correct(self, join: Join, controller: DeadlineController) -> None:
+        """Each sub-batch decides anew."""
+
+    def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> list[Array]:
+        """A sub-batch begins, of so many rows per stream; returns masks of the rows that are let in."""
+        fade = self.statistics.begin(join, arrived, now)
+        rng = np.random.default_rng((self._seed, self.statistics.sub_batches, 7))
+        self._steady = self._steady * fade**4 + z * (1 - fade**4)
+        self._choose(join, z)
+        return [rng.random(count) < keep for count, keep in zip(arrived, self.keep, strict=True)]
+
+    def _choose(self, join: Join, z: float) -> None:
+        """Rates for the steady state, scaled so that with the rows in the windows now the time is used up."""
+        self.keep, self._work_fraction = np.ones(len(self.keep)), 1.0
+        if join.plan is None or (z >= 1.0 and self._steady > 0.99):
+            return
+        model = self.model(join)
+        held = rows_held(join)
+        full = max(model.full[0], 1e-9)
+        steady = self._rates(model)
+        share = replace(model, rates=model.rates * steady, rows=held).full[0] / full
+        self.keep = np.minimum(1.0, steady * z / max(share, 1e-9))
+        self._work_fraction = replace(model, rates=model.rates * self.keep, rows=held).full[0] / full
+
+    def _rates(self, model: HarvestModel) -> Array:
+        """Those that by the cost model lose least, chosen anew when the throttle has moved or time passed."""
+        steady = min(1.0, max(self._steady, 1e-4))
+        known = self._chosen
+        if known is None or abs(steady / known[0] - 1) > 0.05 or self.statistics.sub_batches - known[1] >= 64:
+            known = (steady, self.statistics.sub_batches, np.array(drop_rates(model, steady).keep))
+            self._chosen = known
+        return known[2]
+
+    def arrived(self, join: Join, stream: int, start: int) -> None:
+        """Rows from position `start` on were appended."""
+        window = join.windows[stream]
+        self._note(join, stream, CHANCE)[start : window.end] = self.keep[stream]
+
+    def probe(self, join: Join, probe: Probe, start: int) -> Iterator[PartialMatches]:
+        flow = np.zeros(len(probe.direction.steps) + 1)
+        for partials in probe.run(join.windows, start, ProbeScope(step_counts=flow)):
+            self._count(join, partials)
+            yield partials
+        self.statistics.learn(probe, flow, rows_held(join))
+
+    def affordable(
+        self, join: Join, partials: PartialMatches, controller: DeadlineController
+    ) -> PartialMatches:
+        return partials
+
+    def learn(self, join: Join, timed: Timed) -> None:
+        """Rates follow the throttle."""
+
+    def end(self, rows: int, controller: DeadlineController, skipped: int) -> None:
+        """Nothing is carried from call to call."""
+
+    def max_useful_ages(self) -> list[int] | None:
+        """All that is let in stays."""
+        return None
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _note(self, join: Join, stream: int, name: str) -> Array:
+        window = join.windows[stream]
+        return window.column(
+            window.columns - len(join.row_state) + [note for note, _ in join.row_state].index(name)
+        )
+
+    def _count(self, join: Join, partials: PartialMatches) -> None:
+        chances = {s: self._note(join, s, CHANCE)[rows] for s, rows in partials.rows.items()}
+        each = 1 / np.prod(list(chances.values()), axis=0)
+        self.found += len(partials)
+        self.estimated += float(each.sum())
+        for stream, rows in partials.rows.items():
+            mine, first, at = np.unique(rows, return_index=True, return_inverse=True)
+            column = self._note(join, stream, STOOD_FOR)
+            before = column[mine]
+            column[mine] = after = before + np.bincount(at, each, len(mine))
+            self.variance += float(((1 - chances[stream][first]) * (after**2 - before**2)).sum())
+
+    def model(self, join: Join) -> HarvestModel:
+        """All that was learned, of the streams as they come."""
+        sizes = [(w.span or SECOND) / SECOND for w in join.windows]
+        rows = [
+            rate * size if window.span is not None else float(len(window))
+            for rate, size, window in zip(self.statistics.rates, sizes, join.windows, strict=True)
+        ]
+        return self.statistics.model(join, BasicWindows.equal(sizes, 1), None, np.array(rows))
+
+    def resume(self, join: Join) -> None:
+        """All of it is there."""

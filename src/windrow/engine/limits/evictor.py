@@ -1,0 +1,398 @@
+"""Keeps the windows inside their memory limit.
+
+Between append and probe the policy gets to see new rows, after each probe the results, and at the end of a
+sub-batch, if the windows hold more than the limit, the rows that rank lowest go. So the limit holds whenever
+no sub-batch is under way; while one is, its own rows come on top, with the room arrays keep for growing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from windrow.engine.limits.memory_usage import MemoryUsage
+from windrow.errors import QueryError
+from windrow.estimation.fairness import Fairness
+from windrow.estimation.recall import UNKNOWN
+from windrow.eviction.context import Context
+from windrow.eviction.models.row_sampling import memory_groups
+from windrow.eviction.monitor import MONITOR_SLOT, LossMonitor, MonitoredRows
+from windrow.eviction.ranking import MemoryBudget, Ranking, Selection
+from windrow.eviction.rates import ArrivalRates
+from windrow.eviction.recall_forecast import Measured, RecallForecast, make_forecast
+from windrow.eviction.registry import make_ranking
+from windrow.eviction.result_sample import ResultSample
+from windrow.eviction.window_contents import WindowContentsOverTime
+from windrow.eviction.window_view import LEARNING_ROWS, ProbeResults, RowState, WindowView
+from windrow.kernels.select_lowest import age_moments, exclude_rows, mark_lowest
+from windrow.model.limits import MemoryLimit
+from windrow.model.metrics import Quality
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.stateful import Stateful
+
+if TYPE_CHECKING:
+    from windrow.engine.join import Join
+    from windrow.engine.partial_matches import PartialMatches
+
+Array = np.ndarray
+_TRIES = 4
+LEARNING_FRACTION = 0.125
+"""The part of the sub-batches that is learned from where windows are large."""
+
+
+class Evictor(Stateful):
+    """
+    Parameters
+    ----------
+    limit
+        May be changed between calls; on Spark each partition's share of the whole.
+    """
+
+    saved = (
+        "evicted", "ranking", "monitor", "fairness", "_sub_batches", "_now", "_arrival_rates",
+        "_window_contents", "_result_sample",
+    )  # fmt: skip
+    clocks = ("_now",)
+
+    def __init__(self, policy: MemoryPolicy, limit: MemoryLimit, context: Context) -> None:
+        self.policy = policy
+        self.limit = limit
+        self._whole = limit
+        self.ranking: Ranking = make_ranking(policy, context)
+        watches = policy.monitor > 0 and not self.ranking.samples
+        self.monitor = LossMonitor(len(context.schemas)) if watches else None
+        self.row_state: RowState = (
+            *(((MONITOR_SLOT, np.int32),) if self.monitor else ()),
+            *self.ranking.row_state,
+        )
+        self.fairness = Fairness(len(context.schemas))
+        self.evicted = [0] * len(context.schemas)
+        """Rows evicted so far, per stream."""
+        self._seed = context.query.seed
+        self._groups = memory_groups(policy.split, 1.0, context.query.aliases)
+        self._sub_batches = 0
+        self._starts = [0] * len(context.schemas)
+        self._now = 0
+        self._before = 0
+        self._learn_stride, self._learning = 1, True
+        self._rng = np.random.default_rng(0)
+        self._views: dict[int, tuple[Array, int, int, WindowView]] = {}
+        self._arrival_rates = ArrivalRates(len(context.schemas))
+        self._window_contents = WindowContentsOverTime(len(context.schemas))
+        self._results = 0.0
+        """In this sub-batch, with those that shadow rows tell of."""
+        foretells = self.ranking.adapts_to_losses is not None and len(context.schemas) > 2
+        self._result_sample = ResultSample(len(context.schemas)) if foretells else None
+        """Until anything is lost: from then on whole results are not seen as they are."""
+
+    # -- the data flow ------------------------------------------------------------------------------
+
+    def begin_sub_batch(self, join: Join, rows: int, first: int, now: int) -> None:
+        """A sub-batch begins, of so many rows and from event time `first` to `now`. Its chances depend on its
+        number alone, so a replay takes the same."""
+        self._sub_batches += 1
+        longest = max((w.span or 0 for w in join.windows), default=0) / 1e6
+        self._arrival_rates.advance(max(0, now - self._now) / 1e6 if self._sub_batches > 1 else 0.0, longest)
+        self._rng = np.random.default_rng((self._seed, self._sub_batches))
+        self._before = first if self._sub_batches == 1 else self._now
+        self._now = now
+        self._results = 0.0
+        self._learn_stride, self._learning = self._plan_learning(join, rows)
+        self._starts = [window.end for window in join.windows]
+        self._views.clear()
+
+    def arrived(self, join: Join, stream: int, start: int) -> None:
+        """Rows from position `start` on were appended."""
+        self._starts[stream] = start
+        fresh = join.windows[stream].end - start
+        self.fairness.add_arrivals(stream, fresh)
+        self._arrival_rates.add(stream, fresh)
+        self._window_contents.on_arrival(stream, fresh)
+        if self._idle:
+            return
+        view = self._view(join, stream)
+        if self.monitor:
+            self.monitor.on_arrival(view, self._rng)
+        self.ranking.on_arrival(view, self._rng)
+
+    def on_results(self, join: Join, partials: PartialMatches) -> Selection | None:
+        """Results were found; tells which of them are given out, if not all."""
+        ranking, before = self.ranking, self.monitor.results.estimated if self.monitor else 0.0
+        self._results += len(partials)
+        if self._idle:
+            if self.monitor:
+                self.monitor.results.add(len(partials), len(partials))
+            return None
+        windows = join.windows
+        views = [self._view(join, s) for s in range(len(windows))]
+        found = ProbeResults([partials.rows[s] - window.first for s, window in enumerate(windows)], views)
+        chosen = ranking.select(views, found, self._rng)
+        worth = ranking.on_results(views, found) if ranking.uses_results else None
+        if self.monitor:
+            self.monitor.on_results(found, worth)
+            self._results += self.monitor.results.estimated - before - len(found)
+        if self._result_sample is not None and self._learn_stride:
+            self._result_sample.add(found, ranking.scores)
+        return chosen
+
+    def result_weights(self, join: Join, partials: PartialMatches) -> Array:
+        """How many results each stands for, on account of rows that were evicted."""
+        if self.monitor is None:
+            return np.ones(len(partials))
+        slots = {s: self._view(join, s).row_state[MONITOR_SLOT] for s in partials.rows}
+        rows = [(slots[s], positions - join.windows[s].first) for s, positions in partials.rows.items()]
+        return self.monitor.weights(rows)
+
+    def enforce_limit(self, join: Join) -> None:
+        """A sub-batch was evaluated: the policy learns, and what does not fit goes."""
+        if self.ranking.adapts_to_losses is not None:
+            spans = [window.covers / 1e6 for window in join.windows]
+            passed = max(0, self._now - self._before) / 1e6
+            self._window_contents.end_sub_batch(passed, spans, self._results, self.limit.size)
+        over = max(self._held(join).excess) > 0
+        if self._idle and not over:
+            return
+        views = [self._view(join, s) for s in range(len(join.windows))]
+        self.ranking.end_sub_batch(views, MemoryBudget(float(self.limit.size), self._held(join).costs))
+        spent: list[Array | None] = [self.ranking.exhausted(view) for view in views]
+        if over:
+            spent = [join.removable(stream, mask) for stream, mask in enumerate(spent)]
+        for _ in range(_TRIES):
+            if not self._evict_excess(join, spent):
+                break
+            spent = [None] * len(views)
+        if self.limit.kind == "bytes" and sum(window.nbytes for window in join.windows) > self.limit.size:
+            for window in join.windows:
+                window.shrink()
+            self._check_holdable(join)
+
+    def _check_holdable(self, join: Join) -> None:
+        """Bytes can be too few for windows that are next to empty, which shows only when rows are there. The
+        limit of the whole join counts: a partition's share may be as small as its need."""
+        held, rows = sum(window.nbytes for window in join.windows), sum(map(len, join.windows))
+        if held > self._whole.size:
+            raise QueryError(
+                f"memory: {self._whole} is too little for this join: windows of {rows} rows in all take "
+                f"{held} B with their indexes; give at least {max(1024, 2 * held)} B"
+            )
+
+    @property
+    def _idle(self) -> bool:
+        """Whether there is nothing to learn in this sub-batch and nothing is watched."""
+        watching = self.monitor is not None and self.monitor.active
+        return not self._learn_stride and self.ranking.can_skip_sub_batches and not watching
+
+    def _plan_learning(self, join: Join, rows: int) -> tuple[int, bool]:
+        """Learn from every so-many-th row of this sub-batch, 0: from none; and whether to learn of the
+        streams as a whole.
+
+        Windows of some thousand rows teach all there is. In larger ones, while memory is less than half full,
+        some thousand rows for each window are enough, from sub-batches taken at random; later every row
+        matters, but not every sub-batch tells something new of all.
+        """
+        held = sum(map(len, join.windows))
+        if rows == 0 or held <= 2 * LEARNING_ROWS:
+            return 1, True
+        if max(self._held(join).filled) > 0.5:
+            return 1, self._rng.random() < LEARNING_FRACTION
+        chance = 2 * LEARNING_ROWS * rows / (held * min(rows, LEARNING_ROWS))
+        lesson = max(1, rows // LEARNING_ROWS) if self._rng.random() < chance else 0
+        return lesson, lesson > 0
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _view(self, join: Join, stream: int) -> WindowView:
+        """The window as policies see it; made anew when rows have come or gone."""
+        window = join.windows[stream]
+        known = self._views.get(stream)
+        if known is not None and known[0] is window.ts and known[1:3] == (window.first, window.end):
+            return known[3]
+        view = self._make_view(join, stream)
+        self._views[stream] = (window.ts, window.first, window.end, view)
+        return view
+
+    def _make_view(self, join: Join, stream: int) -> WindowView:
+        window = join.windows[stream]
+        ts = window.ts[window.first : window.end]
+        live = slice(window.first, window.end)
+        first = window.columns - len(self.row_state)
+        notes = {name: window.column(first + k)[live] for k, (name, _) in enumerate(self.row_state)}
+        return WindowView(
+            stream=stream,
+            ts=ts,
+            join_columns=[window.column(k)[live] for k in range(len(join.join_columns[stream]))],
+            row_state=notes,
+            first_new=self._starts[stream] - window.first,
+            window_length=window.covers,
+            now=self._now,
+            elapsed=max(0, self._now - self._before) / 1e6,
+            learn_stride=self._learn_stride,
+            learning=self._learning,
+            payload=lambda names, start: window.gather_from(window.first + start, names),
+        )
+
+    def _held(self, join: Join) -> MemoryUsage:
+        return MemoryUsage(join.windows, self.limit, self._groups)
+
+    def _evict_excess(self, join: Join, spent: Sequence[Array | None]) -> bool:
+        """Lets go of the rows that are `spent` (masks), whether there is room or not, and of the lowest ranks
+        as far as they do not fit; returns whether any went."""
+        held = self._held(join)
+        wanted = held.excess
+        if max(wanted) <= 0 and all(mask is None for mask in spent):
+            return False
+        costs = held.freed_by_a_row
+        gone = [
+            np.zeros(len(window), bool) if mask is None else mask.copy()
+            for window, mask in zip(join.windows, spent, strict=True)
+        ]
+        freed = [cost * np.count_nonzero(mask) for cost, mask in zip(costs, gone, strict=True)]
+        groups = zip(wanted, self._groups, strict=True)
+        wanted = [much - sum(freed[s] for s in streams) for much, (streams, _) in groups]
+        if max(wanted) > 0:
+            self._evict(join, wanted, costs, gone)
+        for stream, leaving in enumerate(gone):
+            if leaving.any():
+                self._drop(join, stream, leaving)
+        return max(wanted) > 0 or any(freed)
+
+    def _evict(
+        self, join: Join, wanted: Sequence[float], costs: Sequence[float], gone: Sequence[Array]
+    ) -> None:
+        """Adds to the masks of rows that go the lowest ranks, until so much of the limit's unit is free in
+        each group of streams."""
+        views = [self._view(join, s) for s in range(len(join.windows))]
+        watched = self._adjust_monitoring(views, costs)
+        evicted = [np.zeros(len(view), bool) for view in views]
+        for leaving, seen in zip(evicted, watched, strict=True):
+            leaving[seen.leaving] = True
+        for much, (streams, _) in zip(wanted, self._groups, strict=True):
+            needed = much - sum(costs[s] * len(watched[s].leaving) for s in streams)
+            if needed > 0:
+                self._select_victims([views[s] for s in streams], costs, needed, watched, gone, evicted)
+        self.ranking.on_evict(views, evicted)
+        for leaving, out in zip(evicted, gone, strict=True):
+            out |= leaving
+
+    def _drop(self, join: Join, stream: int, leaving: Array) -> None:
+        self.evicted[stream] += join.evict(stream, leaving, self.limit.kind == "bytes")
+        self._result_sample = None
+        self._starts[stream] = join.windows[stream].end
+        self._views.pop(stream, None)
+
+    def _adjust_monitoring(self, views: Sequence[WindowView], costs: Sequence[float]) -> list[MonitoredRows]:
+        """Sees to the number of monitored rows; returns those of each view."""
+        if self.monitor is None:
+            none, nobody = np.empty(0, np.int64), np.empty(0, bool)
+            return [MonitoredRows(none, none, nobody, none) for _ in views]
+        held = sum(c * len(v) for c, v in zip(costs, views, strict=True))
+        cap = self.policy.monitor * self.limit.size / max(held / max(sum(map(len, views)), 1), 1e-9)
+        if not self.monitor.active:
+            self.monitor.begin_sub_batch(views, cap, self._rng)
+        return self.monitor.adjust(views, cap, self._rng)
+
+    def _select_victims(
+        self,
+        views: Sequence[WindowView],
+        costs: Sequence[float],
+        needed: float,
+        watched: Sequence[MonitoredRows],
+        gone: Sequence[Array],
+        evicted: Sequence[Array],
+    ) -> None:
+        """Adds to the masks `evicted` the rows of a group of streams that rank lowest and together free what
+        is needed. Monitored rows among them stay, as shadow rows; rows that are `gone` are none of them."""
+        ends = np.cumsum([0, *map(len, views)]).tolist()
+        rank, frees, low = np.empty(ends[-1]), np.empty(ends[-1]), np.empty(ends[-1], bool)
+        for view, begin, end in zip(views, ends[:-1], ends[1:], strict=True):
+            seen, cost, own = watched[view.stream], costs[view.stream], rank[begin:end]
+            own[:] = self.ranking.priorities(view, self._rng)
+            if self.ranking.priority_per_byte and len(views) > 1 and self.limit.kind == "bytes":
+                own /= cost
+            out = (gone[view.stream], seen.rows, seen.shadow, seen.leaving)
+            exclude_rows(*out, cost, own, frees[begin:end])
+        mark_lowest(rank, frees, needed, low)
+        for view, begin, end in zip(views, ends[:-1], ends[1:], strict=True):
+            seen, mine = watched[view.stream], low[begin:end]
+            self.fairness.add_evicted(view.stream, *age_moments(mine, view.ts, view.now))
+            if self.monitor:
+                self.monitor.mark_shadow(seen.slots[mine[seen.rows]])
+                mine[seen.rows] = False
+            evicted[view.stream] |= mine
+
+    # -- what it tells ------------------------------------------------------------------------------
+
+    def quality(self, join: Join, results: int) -> Quality:
+        """Of so many results."""
+        if self.monitor is None:
+            known = Quality(results_found=float(results), results_estimated=float(results))
+            if sum(self.evicted):
+                known = replace(known, recall=float("nan"), recall_low=0.0, results_max_weight=UNKNOWN)
+        else:
+            sums = self.monitor.results
+            recall, low, high = self.monitor.recall()
+            known = Quality(
+                recall=recall,
+                recall_low=low,
+                recall_high=high,
+                monitored_rows=self.monitor.count,
+                results_found=sums.found,
+                results_estimated=sums.estimated,
+                results_variance=float(sums.variance.sum()),
+                results_max_weight=self.monitor.max_weight,
+            )
+            if self.monitor.importance is not None:
+                recall, low, high = self.monitor.recall(worth=True)
+                known = replace(
+                    known, importance_recall=recall, importance_recall_low=low, importance_recall_high=high
+                )
+        return self.ranking.add_quality(replace(known, fairness=self._fairness(join)))
+
+    def _fairness(self, join: Join) -> float:
+        views = [self._view(join, s) for s in range(len(join.windows))]
+        shadows = [
+            self.monitor.shadow_count(view.row_state[MONITOR_SLOT]) if self.monitor else 0 for view in views
+        ]
+        held = [len(view) - count for view, count in zip(views, shadows, strict=True)]
+        return self.fairness.index(held, [view.window_length / 1e6 for view in views])
+
+    def memory_demand(self, join: Join) -> float:
+        """What complete windows would take, in the limit's unit."""
+        held = self._held(join)
+        spans = ((window.span or 0) / 1e6 for window in join.windows)
+        whole = (self._arrival_rates.in_window(stream, span) for stream, span in enumerate(spans))
+        return sum(max(s, w * c) for s, w, c in zip(held.sizes, whole, held.costs, strict=True))
+
+    def forecast(
+        self, join: Join, rates: Sequence[float] | None = None, faster: float = 1
+    ) -> RecallForecast | None:
+        """What to expect of how much memory, from what has been learned so far; with rows of each stream
+        coming as fast as they do, or at these rates, so many times as fast in all."""
+        views = [self._view(join, s) for s in range(len(join.windows))]
+        known = self.ranking.stream_models(
+            views, MemoryBudget(float(self.limit.size), self._held(join).costs)
+        )
+        if known is None:
+            return None
+        contents = self._window_contents.known(faster)
+        if rates is not None:
+            known = [replace(k, rate=rate) for k, rate in zip(known, rates, strict=True)]
+        return make_forecast(known, self.ranking, self._result_sample, views, contents, self._measured())
+
+    def _measured(self) -> Measured | None:
+        """The recall so far, by the limit there was on average."""
+        if self.monitor is None or not self.monitor.active:
+            return None
+        return Measured(self._window_contents.limit, *self.monitor.recall())
+
+    def dump(self) -> dict[str, Any]:
+        return super().dump() | {"limit": [str(self._whole), self.limit.size]}
+
+    def restore(self, values: dict[str, Any]) -> None:
+        whole, size = values.pop("limit")
+        if whole == str(self._whole):  # else the query has another limit now, which holds
+            self.limit = replace(self.limit, size=size)
+        super().restore(values)

@@ -1,0 +1,406 @@
+"""Harvesting: rows probe the parts of windows that yield most in the time there is (GrubJoin).
+
+While there is time for everything, everything is looked at, and what is found tells how far apart in time
+matching rows are. When there is not, it is decided for a call what saves most (`calls.py`): admitting fewer
+units of rows, looking at parts of windows, or building fewer results. To look at parts of windows a harvest
+is chosen for the throttle fraction, and just a share of the rows, drawn at random, looks at an even sample of
+everything: from these the lags go on being learned, and it is known what the others miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from windrow.engine.age_intervals import FOREVER, AgeIntervals
+from windrow.engine.limits.call_planner import Calls
+from windrow.engine.limits.probe_statistics import SECOND, ProbeStatistics, orders_of, rows_held
+from windrow.engine.probe import FULL_WINDOWS, Probe, ProbeScope
+from windrow.estimation.missed import MissedResults, ShreddingSample
+from windrow.eviction.window_view import RowState
+from windrow.harvest.call_costs import Timed
+from windrow.harvest.call_load import Curve
+from windrow.harvest.lags import KINDS, Lags
+from windrow.harvest.model import HarvestModel
+from windrow.harvest.solve import solve
+from windrow.harvest.useful_ages import max_useful_ages
+from windrow.model.harvest import BasicWindows, Harvest
+from windrow.model.plan import Plan
+from windrow.model.policies.time_policies import Harvesting
+from windrow.model.query import Query
+from windrow.model.stateful import Stateful
+from windrow.window.window_store import WindowStore
+
+if TYPE_CHECKING:
+    from windrow.engine.join import ArrivingRows, Join
+    from windrow.engine.limits.deadline_controller import DeadlineController
+    from windrow.engine.partial_matches import PartialMatches
+
+Array = np.ndarray
+LEARNED_AT_ONCE = 512
+LEARNED_AT_EASE = 128
+"""Results of a probe that are learned from, at most; and while everything is looked at, when all of them tell
+the same and there are more than enough."""
+STRATA = 10
+"""Parts of a window that an even sample looks into, at least."""
+SUB_BATCHES_BETWEEN_PLANS = 8
+ENOUGH, SUB_BATCHES_UNTHROTTLED = 5_000, 4
+"""With so many results known, and while everything is looked at, one sub-batch in so many is learned from."""
+SUB_BATCHES_TO_LEARN, SUB_BATCHES_PLANNED = 16, 16
+"""Where calls are planned: after so many sub-batches, one in so many; where windows are scanned, one in a
+few."""
+CURVE_AT = np.array([0.0, 0.02, 0.06, 0.15, 0.3, 0.5, 0.75, 1.0])
+CALLS_BETWEEN_CURVES = 16
+SHRUNK, GROWN = 0.5, 1.25
+"""To which part or multiple the time that a row window covers must come for lags to be learned anew:
+those beyond what it covered are not known at all."""
+_KINDS = {"per stream": "stream", "pairwise": "pair"}
+
+
+class Harvester(Stateful):
+    saved = (
+        "missed", "calls", "statistics", "_lags", "_lags_fade", "_basic_windows", "_max_useful_ages",
+        "_found_before",
+    )  # fmt: skip
+    row_state: RowState = ()
+
+    def __init__(self, policy: Harvesting, query: Query) -> None:
+        self.policy = policy
+        self.missed = MissedResults()
+        self.calls = Calls(query.seed)
+        self.harvest: Harvest | None = None
+        """What is looked at; None until windows and orders are known."""
+        self.last_harvest: Harvest | None = None
+        """The last one that was chosen, be there time for everything by now or not."""
+        self._lags: Lags | None = None
+        self._lags_fade = 1.0
+        self.statistics = ProbeStatistics(len(query.streams), policy.half_life)
+        self._seed = query.seed
+        self._counts_rows = query.counts_rows
+        self._basic_windows: BasicWindows | None = None
+        self._rng: np.random.Generator | None = None
+        """Of this sub-batch; made when it is first asked for."""
+        self._z = 1.0
+        self._fade = 1.0
+        self._ages: list[tuple[AgeIntervals, ...]] = []
+        self._planned: Plan | None = None
+        self._planned_at = 0
+        self._planned_now = 0
+        self._max_useful_ages: Array | None = None
+        """Per stream the greatest age that harvests of late look at, in microseconds."""
+        self._curve: tuple[Plan, int, Curve] | None = None
+        """What parts of windows give: by which plan, and in which call that was found."""
+        self._found_before = 0
+        self._arriving = 0
+        self._call = 0
+
+    # -- a call -------------------------------------------------------------------------------------
+
+    def plan(
+        self, join: Join, arrivals: Sequence[ArrivingRows], controller: DeadlineController
+    ) -> Sequence[Array | None] | None:
+        """Masks of the rows that are admitted, None for all."""
+        if not self.policy.plans_calls:
+            return None
+        self._call = controller.calls
+        return self.calls.plan(join, arrivals, controller, self._gives(join, controller))
+
+    def _gives(self, join: Join, controller: DeadlineController) -> Curve | None:
+        """What looking at parts of windows gives: where windows are scanned, and there is little time."""
+        assert join.plan is not None
+        if any(d.steps[0].access.path != "scan" for d in join.plan.directions) or self.lags is None:
+            return None
+        known = self._curve
+        if known is None or known[0] is not join.plan or controller.calls - known[1] >= CALLS_BETWEEN_CURVES:
+            if known is None and controller.cost * controller.rows_left <= controller.spare:
+                return None  # There may never be a need for it.
+            model, omega = self.model(join), self.policy.shredding
+            found = [solve(model, z, self.policy.method, parts=True).output for z in CURVE_AT[1:-1].tolist()]
+            part = np.array([0.0, *found, model.full[1]]) / max(model.full[1], 1e-300)
+            curve = Curve(CURVE_AT, (1 - omega) * np.maximum.accumulate(part) + omega * CURVE_AT)
+            known = self._curve = join.plan, controller.calls, curve
+        return known[2]
+
+    @property
+    def tight(self) -> bool:
+        return self.calls.tight
+
+    def correct(self, join: Join, controller: DeadlineController) -> None:
+        self.calls.correct(join, controller)
+
+    def affordable(
+        self, join: Join, partials: PartialMatches, controller: DeadlineController
+    ) -> PartialMatches:
+        """The results there is time to build."""
+        if not self.policy.plans_calls:
+            return partials
+        return self.calls.affordable(join, partials, controller, self._arriving)
+
+    def learn(self, join: Join, timed: Timed) -> None:
+        """From a sub-batch."""
+        found, self._found_before = join.found - self._found_before, join.found
+        recall = self.calls.choice.probes if self.harvest is None else self.harvest.recall
+        self.calls.learn(timed, found, self.work_fraction, recall)
+
+    def end(self, rows: int, controller: DeadlineController, skipped: int) -> None:
+        self.calls.end(rows, controller, skipped)
+
+    # -- the data flow ------------------------------------------------------------------------------
+
+    @property
+    def work_fraction(self) -> float:
+        """What drawn rows and the others do of the full work, by the model."""
+        if self.harvest is None or self.harvest.everything or self.harvest.full_cost <= 0:
+            return self.calls.choice.probes
+        omega = self.policy.shredding
+        return omega * self._z + (1 - omega) * self.harvest.cost / self.harvest.full_cost
+
+    def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> None:
+        """A sub-batch begins, of so many rows per stream, at throttle fraction z. All rows are let in."""
+        fade = self.statistics.begin(join, arrived, now)
+        self._fade = fade ** (4 * self.policy.half_life)
+        self._lags_fade *= fade
+        self._rng = None
+        self._z = z
+        self._follow_windows(join)
+        if z < 1.0:
+            if self._stale(join, z, now):
+                self._plan(join, z, now)
+        elif self.harvest is not None and not self.harvest.everything:
+            self.harvest = None
+
+    @property
+    def lags(self) -> Lags | None:
+        """How far apart matching rows are, lately; None until anything was found."""
+        if self._lags is not None and self._lags_fade < 1:
+            self._lags = self._lags.decayed(self._lags_fade)
+        self._lags_fade = 1.0
+        return self._lags
+
+    @lags.setter
+    def lags(self, lags: Lags | None) -> None:
+        self._lags, self._lags_fade = lags, 1.0
+
+    def _random(self) -> np.random.Generator:
+        if self._rng is None:
+            self._rng = np.random.default_rng((self._seed, self.statistics.sub_batches, 5))
+        return self._rng
+
+    def arrived(self, join: Join, stream: int, start: int) -> None:
+        """Rows were appended."""
+
+    def probe(self, join: Join, probe: Probe, start: int) -> Iterator[PartialMatches]:
+        """Results of the rows from position `start` on."""
+        self._arriving = stream = probe.direction.arriving
+        flow = np.zeros(len(probe.direction.steps) + 1)
+        if self.harvest is None or self.harvest.everything:
+            part, knows = self.calls.choice.probes, self._may_skip_learning
+            look = FULL_WINDOWS if knows else ProbeScope(step_counts=flow)
+            if part < 1:
+                probing = self.calls.prober(np.arange(start, join.windows[stream].end), self._call)
+                found = probe.run_rows(join.windows, probing, look)
+            else:
+                found = probe.run(join.windows, start, look)
+            if knows:
+                yield from found
+                return
+            for partials in found:
+                self._learn_lags(join, partials, 1 / part, LEARNED_AT_EASE)
+                yield partials
+            self.statistics.learn(probe, flow, self._rows(join), weight=1 / part)
+            return
+        rows = np.arange(start, join.windows[stream].end)
+        self.missed.rows += len(rows)
+        draw = self._draw(probe)
+        drawn = self._random().random(len(rows)) < draw.omega
+        yield from self._shred(join, probe, rows[drawn], flow, draw)
+        self.statistics.learn(probe, flow, self._rows(join), draw.z, draw.weight)
+        if draw.omega == 0.0:
+            self.missed.unsampled_rows += len(rows)
+        if not self.harvest.directions[stream].idle:
+            yield from probe.run_rows(join.windows, rows[~drawn], ProbeScope(self._ages[stream]))
+
+    @property
+    def _may_skip_learning(self) -> bool:
+        """Whether this sub-batch's results, all of them found, need not be learned from."""
+        if self.policy.plans_calls:
+            scans = self.calls.scans and (self._lags is None or self._lags.weight < ENOUGH)
+            each = SUB_BATCHES_UNTHROTTLED if scans else SUB_BATCHES_PLANNED
+            return self.statistics.sub_batches > SUB_BATCHES_TO_LEARN and bool(
+                self.statistics.sub_batches % each
+            )
+        return (
+            self.lags is not None
+            and bool(self.statistics.sub_batches % SUB_BATCHES_UNTHROTTLED)
+            and self.lags.weight > ENOUGH
+        )
+
+    def _draw(self, probe: Probe) -> ShreddingSample:
+        """Through an index a look costs much the same however few ages are looked at; so there fewer rows are
+        drawn, which look at everything."""
+        if probe.direction.steps[0].access.path == "scan":
+            return ShreddingSample(self.policy.shredding, self._z)
+        return ShreddingSample(self.policy.shredding * self._z, 1.0)
+
+    def _shred(
+        self, join: Join, probe: Probe, rows: Array, flow: Array, draw: ShreddingSample
+    ) -> Iterator[PartialMatches]:
+        """An even sample of everything."""
+        self.missed.draw(len(rows), draw)
+        first = join.windows[probe.direction.steps[0].stream]
+        if len(rows) == 0 or len(first) == 0:
+            return
+        ages: tuple[AgeIntervals | None, ...] = ()
+        if draw.z < 1.0:
+            sample = self._sample(join.windows[probe.direction.arriving].ts[rows], first, draw.z)
+            ages = (sample, *[None] * (len(probe.direction.steps) - 1))
+        for partials in probe.run_rows(join.windows, rows, ProbeScope(ages, flow)):
+            self._count(join, probe, rows, partials, draw)
+            self._learn_lags(join, partials, draw.weight)
+            yield partials
+
+    def _sample(self, times: Array, window: WindowStore, z: float) -> AgeIntervals:
+        held = window.ts[window.first : window.end]
+        youngest, oldest = int(times.min() - held.max()), int(times.max() - held.min())
+        if window.span is not None:
+            oldest = min(oldest, window.span)
+        # Rows that came late, or were held long, make for more ages; but not for many more intervals.
+        period = max(1, (window.span or 0) // STRATA, (oldest - youngest) // (2 * STRATA))
+        return AgeIntervals.sampled(z, period, youngest, oldest, self._random().random(len(times)))
+
+    def _count(
+        self, join: Join, probe: Probe, rows: Array, partials: PartialMatches, draw: ShreddingSample
+    ) -> None:
+        """Takes account of what drawn rows found, and the harvest would not have."""
+        stream = probe.direction.arriving
+        anchor = join.windows[stream].ts[partials.rows[stream]]
+        outside = np.zeros(len(partials), bool)
+        assert self.harvest is not None
+        if self.harvest.directions[stream].idle:
+            outside[:] = True
+        else:
+            for step, ages in zip(probe.direction.steps, self._ages[stream], strict=True):
+                age = anchor - join.windows[step.stream].ts[partials.rows[step.stream]]
+                outside |= ~ages.contains(age)
+        which = np.searchsorted(rows, partials.rows[stream])
+        weights = join.evictor.result_weights(join, partials) if join.evictor else np.ones(len(partials))
+        if self.calls.admitter is not None:
+            weights = weights * self.calls.admitter.weights(join, partials)
+        self.missed.add(which, len(rows), outside, weights, draw)
+
+    # -- learning -----------------------------------------------------------------------------------
+
+    def _learn_lags(
+        self, join: Join, partials: PartialMatches, weight: float, most: int = LEARNED_AT_ONCE
+    ) -> None:
+        """How far apart the rows of results are, from some of them."""
+        self._init_lags(join)
+        assert self.lags is not None
+        count = len(partials)
+        chosen = np.arange(count)
+        if count > most:
+            chosen = np.sort(self._random().integers(0, count, most))
+        times = np.stack([join.windows[s].ts[partials.rows[s][chosen]] for s in range(len(join.windows))], 1)
+        lags = (times - times[:, :1]) / SECOND
+        self.lags = self.lags.add(lags, np.full(len(chosen), weight * count / len(chosen)))
+
+    # -- planning -----------------------------------------------------------------------------------
+
+    def _init_lags(self, join: Join) -> None:
+        """How long windows are, in seconds. Of those counted in rows: as long as their rows were coming."""
+        if self._basic_windows is not None and self.lags is not None:
+            return
+        spans = [window.covers for window in join.windows]
+        basic = self.policy.basic_of(spans)
+        sizes = [span / SECOND for span in spans]
+        self._basic_windows = BasicWindows(tuple(sizes), tuple(min(basic / SECOND, size) for size in sizes))
+        if self.lags is None:
+            buckets = max(64, 4 * max(self._basic_windows.counts))
+            self.lags = KINDS[_KINDS[self.policy.correlations]].empty(sizes, buckets)
+
+    def _follow_windows(self, join: Join) -> None:
+        """Where windows are row windows and these have come to cover much more or less time, lags are
+        learned anew: they would all fall into a few of the basic windows, or beyond."""
+        if self._basic_windows is None or not self._counts_rows:
+            return
+        for window, size in zip(join.windows, self._basic_windows.sizes, strict=True):
+            if window.span is None and not SHRUNK < window.covers / SECOND / size < GROWN:
+                self._basic_windows = self.lags = self.harvest = self._curve = None
+                return
+
+    def model(self, join: Join) -> HarvestModel:
+        """All that was learned."""
+        self._init_lags(join)
+        assert self._basic_windows is not None and self.lags is not None
+        scores = self.lags.scores(self._basic_windows, orders_of(join))
+        return self.statistics.model(join, self._basic_windows, scores, self._rows(join))
+
+    def _rows(self, join: Join) -> Array:
+        """Rows of each window; where old ones were removed, as many as there would be. Those that are left
+        lie in its young part; spread over all of it they would make basic windows seem emptier than they
+        are."""
+        rows = rows_held(join)
+        if self._max_useful_ages is not None:
+            for stream, window in enumerate(join.windows):
+                if window.span is not None:
+                    rows[stream] = self.statistics.rates[stream] * window.span / SECOND
+        return rows
+
+    def _stale(self, join: Join, z: float, now: int) -> bool:
+        """Whether the harvest is of another throttle fraction or plan, or old. With an interval it is chosen
+        once in each, as GrubJoin does."""
+        known, interval = self.harvest, self.policy.interval_micros
+        if known is None or self._planned is not join.plan:
+            return True
+        if interval is not None:
+            return z != known.throttle or now - self._planned_now >= interval
+        return (
+            abs(z / known.throttle - 1) > 0.02
+            or self.statistics.sub_batches - self._planned_at >= SUB_BATCHES_BETWEEN_PLANS
+        )
+
+    def _plan(self, join: Join, z: float, now: int) -> None:
+        """The harvest for this throttle fraction."""
+        self._planned, self._planned_at, self._planned_now = join.plan, self.statistics.sub_batches, now
+        self.harvest = self.last_harvest = solve(self.model(join), z, self.policy.method, parts=True)
+        self._ages = [
+            tuple(
+                _micros(hop.ages(self.harvest.windows), self.harvest.windows.sizes[hop.stream])
+                for hop in direction.hops
+            )
+            for direction in self.harvest.directions
+        ]
+
+    def max_useful_ages(self) -> list[int] | None:
+        """Per stream the greatest age in microseconds that is still looked at; None if all are.
+
+        Harvests widen and narrow with the throttle from one sub-batch to the next. So what one leaves out
+        goes only bit by bit, half of it in a quarter of a window: the next may look at it again.
+        """
+        if not self.policy.conserve or self.harvest is None or self.harvest.everything:
+            self._max_useful_ages = None
+            return None
+        ages = np.array(max_useful_ages(self.harvest)) * SECOND
+        if self._max_useful_ages is None:
+            self._max_useful_ages = ages
+        self._max_useful_ages = np.maximum(ages, ages + (self._max_useful_ages - ages) * self._fade)
+        return [round(age) for age in self._max_useful_ages]
+
+    def resume(self, join: Join) -> None:
+        self.calls.resume(join)
+
+
+def _micros(ages: Sequence[tuple[float, float]], size: float) -> AgeIntervals:
+    """Ages in seconds, (from, to], as the engine takes them: low <= age < high. Where the end of the window
+    is looked at, so is whatever is older."""
+    return AgeIntervals(
+        tuple(
+            (
+                -FOREVER if low == -np.inf else round(low * SECOND) + 1,
+                FOREVER if high >= size else round(high * SECOND) + 1,
+            )
+            for low, high in ages
+        )
+    )

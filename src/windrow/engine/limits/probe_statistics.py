@@ -1,0 +1,117 @@
+"""Arrival rates and selectivities, learned from the probes of a join under a deadline.
+
+What was learned long ago counts less: after the length of the longest window, times the half life, half. A
+window counted in rows is as long as its rows have been coming.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from windrow.harvest.model import CostFactors, HarvestModel
+from windrow.harvest.selectivity import Selectivities
+from windrow.model.harvest import BasicWindows
+from windrow.model.stateful import Stateful
+
+if TYPE_CHECKING:
+    from windrow.engine.join import Join
+    from windrow.engine.probe import Probe
+
+Array = np.ndarray
+SECOND = 1_000_000
+CHARGES = CostFactors(lookup=0.1)
+"""Our indexes are entered once for basic windows side by side, and probes go through them in order."""
+
+
+class ProbeStatistics(Stateful):
+    saved = ("sub_batches", "_known", "_fade", "_arrivals", "_seconds", "_now")
+    clocks = ("_now",)
+
+    def __init__(self, streams: int, half_life: float = 1.0) -> None:
+        self.sub_batches = 0
+        self._known = Selectivities.unknown(streams)
+        self._fade = 1.0
+        """What was learned still counts for this much; taken account of when it is asked for."""
+        self._half_life = half_life
+        self._arrivals = np.zeros(streams)
+        self._seconds = 0.0
+        self._now: int | None = None
+
+    @property
+    def selectivities(self) -> Selectivities:
+        """How often rows match, lately."""
+        if self._fade < 1:
+            self._known, self._fade = self._known.decayed(self._fade), 1.0
+        return self._known
+
+    @property
+    def rates(self) -> Array:
+        """Rows per second of event time, lately."""
+        return np.maximum(self._arrivals / max(self._seconds, 1e-6), 1e-9)
+
+    def begin(self, join: Join, arrived: Sequence[int], now: int) -> float:
+        """A sub-batch of so many rows per stream, up to this event time; returns how much of what was learned
+        before still counts."""
+        self.sub_batches += 1
+        fade = 1.0
+        if self._now is not None and now > self._now:
+            seconds = (now - self._now) / SECOND
+            longest = max(w.covers for w in join.windows) / SECOND
+            fade = 0.5 ** (seconds / longest / self._half_life)
+            self._arrivals *= fade
+            self._seconds = self._seconds * fade + seconds
+            self._fade *= fade
+        self._arrivals += arrived
+        self._now = now if self._now is None else max(now, self._now)
+        return fade
+
+    def learn(self, probe: Probe, flow: Array, rows: Array, first: float = 1.0, weight: float = 1.0) -> None:
+        """From how many partial matches went into each step of a probe and how many came out at the end.
+
+        Parameters
+        ----------
+        rows
+            Of each window.
+        first
+            The part of the first window that was looked at.
+        weight
+            How many rows each row stands for.
+        """
+        arriving = probe.direction.arriving
+        found, tried = np.zeros((2, len(rows), len(rows)))
+        for level, step in enumerate(probe.direction.steps):
+            looked = rows[step.stream] * (first if level == 0 else 1.0)
+            found[arriving, step.stream] = flow[level + 1]
+            tried[arriving, step.stream] = flow[level] * looked
+        self._known = self.selectivities.add(found * weight, tried * weight)
+
+    def model(self, join: Join, windows: BasicWindows, scores: Array | None, rows: Array) -> HarvestModel:
+        """All that was learned; scores by direction, hop and basic window, None if all are alike."""
+        assert join.plan is not None
+        orders = orders_of(join)
+        paths = tuple(tuple(step.access.path for step in d.steps) for d in join.plan.directions)
+        m = len(orders)
+        return HarvestModel(
+            windows=windows,
+            rates=self.rates,
+            rows=rows,
+            orders=orders,
+            selectivities=self.selectivities.by_hop(orders),
+            scores=np.ones((m, m - 1, max(windows.counts))) if scores is None else scores,
+            access=paths,
+            charges=CHARGES,
+        )
+
+
+def rows_held(join: Join) -> Array:
+    """Of each window."""
+    return np.array([float(len(w)) for w in join.windows])
+
+
+def orders_of(join: Join) -> tuple[tuple[int, ...], ...]:
+    """For each arriving stream the windows it probes, in order."""
+    assert join.plan is not None
+    return tuple(tuple(step.stream for step in d.steps) for d in join.plan.directions)

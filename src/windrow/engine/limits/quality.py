@@ -1,0 +1,130 @@
+"""Quality of the answer, from what each kind of shedding estimates to have missed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isnan
+from typing import TYPE_CHECKING
+
+from windrow.engine.limits.admitter import HANDFUL, Admitter
+from windrow.engine.limits.dropper import Dropper
+from windrow.engine.limits.harvester import Harvester
+from windrow.estimation.missed import missed_interval
+from windrow.estimation.recall import UNKNOWN, recall_interval
+from windrow.model.metrics import Quality
+
+if TYPE_CHECKING:
+    from windrow.engine.join import Join
+
+EXACT = Quality()
+
+
+def quality(join: Join, results: int, let_in: float) -> Quality:
+    """Of everything that was returned so far; `let_in` is the part of all combinations of rows that were not
+    dropped without a chance to come in."""
+    found = float(results + join.skipped)
+    known = Quality(results_found=found, results_estimated=found)
+    if join.evictor is not None:
+        known = join.evictor.quality(join, results)
+    if isinstance(join.load_shedder, Harvester):
+        admitter = join.load_shedder.calls.admitter
+        if admitter is not None:
+            known = _admitted(known, admitter, any(join.dropped))
+        known = _harvested(known, join.load_shedder, any(join.conserved))
+        known = _built(known, results, join.skipped)
+        if admitter is not None and 0.0 in admitter._chance:
+            # The windows lack rows that had no chance: of what these would find the sums say nothing.
+            known = replace(known, results_max_weight=UNKNOWN)
+    elif isinstance(join.load_shedder, Dropper):
+        known = _dropped(known, join.load_shedder, any(join.dropped))
+    return known if let_in == 1.0 else _overflowed(known, let_in)
+
+
+def _built(known: Quality, results: int, skipped: int) -> Quality:
+    """Of all results that were found these were built: that part is known exactly."""
+    if skipped == 0:
+        return known
+    part = results / (results + skipped)
+    return replace(
+        known,
+        recall=known.recall * part,
+        recall_low=known.recall_low * (1.0 if isnan(known.recall) else part),
+        recall_high=known.recall_high * (1.0 if isnan(known.recall) else part),
+        results_found=known.results_found * part,
+    )
+
+
+def _unknown(known: Quality) -> Quality:
+    return replace(known, recall=float("nan"), recall_low=0.0, recall_high=1.0)
+
+
+def _overflowed(known: Quality, let_in: float) -> Quality:
+    """Rows that were turned away without a chance to come in were not drawn at random; they are taken to be
+    like the others, or to have twice as many results, or none."""
+    if let_in <= 0 or isnan(known.recall):
+        return _unknown(known)
+    return replace(
+        known,
+        recall=known.recall * let_in,
+        recall_low=known.recall_low * let_in / (2 - let_in),
+    )
+
+
+def _harvested(known: Quality, harvester: Harvester, conserved: bool) -> Quality:
+    """What was looked for and lost for lack of memory, and what was not looked for. Of rows that were evicted
+    because the harvest does not look at them nothing is known."""
+    missed = harvester.missed
+    if missed.rows == 0 and not conserved:
+        return known
+    if missed.unsampled_rows or conserved or missed.drawn < HANDFUL or isnan(known.recall):
+        return _unknown(known)
+    found, true = known.results_found, known.results_estimated + missed.count
+    variance = known.results_variance + missed.variance
+    unit = max(known.results_max_weight, missed.max_weight)
+    low, high = missed_interval(known.results_estimated - found + missed.count, variance, unit)
+    return replace(
+        known,
+        recall=found / true if true else float("nan"),
+        recall_low=found / (found + high) if found + high else 0.0,
+        recall_high=found / (found + low) if found + low else 1.0,
+        results_estimated=true,
+        results_variance=variance,
+        results_max_weight=unit,
+    )
+
+
+def _admitted(known: Quality, admitter: Admitter, lost: bool) -> Quality:
+    """Rows that were not admitted lose results as rows lost for lack of memory do; the parts multiply."""
+    if not lost and not admitter.partial:
+        return known
+    known = _thinned(known, admitter.found, admitter.true, admitter.variance, admitter.unit, True)
+    if (lost and admitter.bringing < HANDFUL) or (admitter.partial and admitter.finders < HANDFUL):
+        return replace(known, recall_low=0.0, recall_high=1.0)
+    return known
+
+
+def _dropped(known: Quality, dropper: Dropper, lost: bool) -> Quality:
+    return _thinned(known, dropper.found, dropper.estimated, dropper.variance, 0.0, lost)
+
+
+def _thinned(
+    known: Quality, found: float, stood_for: float, variance: float, unit: float, lost: bool
+) -> Quality:
+    """Results that were found among the rows let in, and what they stand for; while there are none, what was
+    lost is not known."""
+    if found == 0:
+        return _unknown(known) if lost else known
+    factor = stood_for / found
+    true = known.results_estimated * factor
+    spread = known.results_variance * factor**2 + variance * (known.results_estimated / found) ** 2
+    unit = max(known.results_max_weight * factor, unit)
+    recall, low, high = recall_interval(known.results_found, true, spread, unit=unit)
+    return replace(
+        known,
+        recall=recall,
+        recall_low=low,
+        recall_high=high,
+        results_estimated=true,
+        results_variance=spread,
+        results_max_weight=unit,
+    )

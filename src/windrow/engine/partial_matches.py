@@ -1,0 +1,101 @@
+"""Partial matches: for each bound stream the positions of its rows, and the time bounds that remain.
+
+A row x of stream j may join if  newest - T_j <= x.ts <= latest,  where `newest` is the newest time in the
+partial match and `latest` the earliest end of its rows' windows. Keeping just these two numbers is enough
+to hold every pair of rows to the definition of a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from windrow.window.window_store import WindowStore
+
+Array = np.ndarray
+PIECE = 1 << 13
+"""Results that are worth building by themselves."""
+
+
+@dataclass(frozen=True)
+class PartialMatches:
+    rows: Mapping[int, Array]
+    """Stream to positions in its window."""
+    newest: Array | None = None
+    latest: Array | None = None
+    adjacent: slice | None = None
+    """Where the rows of the only stream stand, if they stand side by side."""
+
+    @classmethod
+    def start(cls, stream: int, window: WindowStore, first: int, end: int) -> PartialMatches:
+        ts = window.ts[first:end]
+        return cls({stream: np.arange(first, end)}, ts, ts + window.time_span, slice(first, end))
+
+    @classmethod
+    def of_rows(cls, stream: int, window: WindowStore, rows: Array) -> PartialMatches:
+        """Partial matches of single rows, wherever they stand."""
+        ts = window.ts[rows]
+        return cls({stream: rows}, ts, ts + window.time_span)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.rows.values())))
+
+    def values(self, stream: int, column: Array) -> Array:
+        """A column of a bound stream, one entry per partial match."""
+        return column[self.rows[stream] if self.adjacent is None else self.adjacent]
+
+    def extend(
+        self, stream: int, window: WindowStore, which: Array, found: Array, last: bool
+    ) -> PartialMatches:
+        """Partial match `which[k]` with row `found[k]` of `stream` added; the last needs no time bounds."""
+        rows = {s: positions[which] for s, positions in self.rows.items()}
+        rows[stream] = found
+        if last:
+            return PartialMatches(rows)
+        assert self.newest is not None and self.latest is not None
+        ts = window.ts[found]
+        return PartialMatches(
+            rows,
+            np.maximum(self.newest[which], ts),
+            np.minimum(self.latest[which], ts + window.time_span),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[PartialMatches]) -> PartialMatches:
+        """Complete ones, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls({s: np.concatenate([p.rows[s] for p in parts]) for s in parts[0].rows})
+
+    def kept(self) -> PartialMatches:
+        """Complete ones in memory of their own: what a search finds lasts only until it goes on."""
+        return PartialMatches({s: p.copy() for s, p in self.rows.items()})
+
+    def slice(self, begin: int, end: int) -> PartialMatches:
+        """Complete ones from `begin` to `end`."""
+        return PartialMatches({s: p[begin:end] for s, p in self.rows.items()})
+
+    def where(self, mask: Array) -> PartialMatches:
+        if mask.all():
+            return self
+        newest, latest = (None if b is None else b[mask] for b in (self.newest, self.latest))
+        return PartialMatches({s: p[mask] for s, p in self.rows.items()}, newest, latest)
+
+
+def in_pieces(found: Iterable[PartialMatches]) -> Iterator[PartialMatches]:
+    """The same results in fewer pieces: each takes some time to build however small it is."""
+    parts: list[PartialMatches] = []
+    held = 0
+    for partials in found:
+        if not parts and len(partials) >= PIECE:
+            yield partials
+            continue
+        parts.append(partials.kept())
+        held += len(partials)
+        if held >= PIECE:
+            yield PartialMatches.joined(parts)
+            parts, held = [], 0
+    if parts:
+        yield PartialMatches.joined(parts)

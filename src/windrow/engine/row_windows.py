@@ -1,0 +1,133 @@
+"""Row windows: when later rows displace a row.
+
+All rows of all streams stand in one order, (time, arrival), and have a number in it, `seq`. A row of a
+stream with window `n rows` is pushed out by the n-th later row of its stream (or of its key): from that
+row's `seq` on it joins no more. So a combination is a result if its newest row comes before each of its
+rows is pushed out:  max(seq) < out(u)  for each u from a row window.
+
+Rows that are never stored (a filter fails, a key is null) push out others all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from windrow.engine.key_numbers import NO_KEY, KeyNumbers
+from windrow.engine.partial_matches import PartialMatches
+from windrow.window.window_store import WindowStore
+
+Array = np.ndarray
+NEVER = np.iinfo(np.int64).max
+FEW_KEYS = 1024
+EXTRA_COLUMNS = ("seq", "out", "rank", "key")
+
+
+class RowWindow:
+    """Knows for the rows of one stream when they are pushed out.
+
+    Parameters
+    ----------
+    size
+        Rows the window holds.
+    keys
+        Numbers the keys, for windows counted per key.
+    at
+        Number of the first extra column in the stream's window.
+    """
+
+    def __init__(self, size: int, keys: KeyNumbers | None, at: int) -> None:
+        self.size = size
+        self.keys = keys
+        self.total = 0
+        self.displaced_early = 0
+        """Rows that were pushed out and let go for lack of memory, before `expire` could tell of them."""
+        self._out, self._rank, self._key = at + 1, at + 2, at + 3
+
+    def admit(self, window: WindowStore, seq: Array, keys: Array | None) -> tuple[Array, Array, Array]:
+        """Columns `out`, `rank`, `key` of a sub-batch's rows; rows already in the window learn theirs.
+
+        `keys` are the rows' key numbers, NO_KEY for those that belong to none.
+        """
+        if self.keys is not None and keys is not None:
+            return self._admit_per_key(self.keys, window, seq, keys)
+        rank = self.total + np.arange(len(seq))
+        out = np.full(len(seq), NEVER)
+        out[: max(0, len(seq) - self.size)] = seq[self.size :]
+        held = window.column(self._rank)[window.first : window.end]
+        a, b = np.searchsorted(held, (self.total - self.size, self.total - self.size + len(seq)))
+        pushed = held[a:b] + self.size - self.total
+        window.column(self._out)[window.first + a : window.first + b] = seq[pushed]
+        self.total += len(seq)
+        return out, rank, np.zeros(len(seq), np.int64)
+
+    def _admit_per_key(
+        self, known: KeyNumbers, window: WindowStore, seq: Array, keys: Array
+    ) -> tuple[Array, Array, Array]:
+        who = np.flatnonzero(keys != NO_KEY)
+        numbers = keys[who]
+        before = known.counts.copy()
+        ranks = known.rank(numbers)
+        order = np.argsort(numbers, kind="stable")
+        by_key = seq[who][order]
+        starts = np.searchsorted(numbers[order], np.arange(len(before) + 1))
+
+        def pushed_out(key: Array, rank: Array) -> Array:
+            """The seq of the row `size` ranks later within the key, where this sub-batch brings it."""
+            place = rank + self.size - before[key]
+            coming = (place >= 0) & (place < starts[key + 1] - starts[key])
+            found = np.full(len(key), NEVER)
+            found[coming] = by_key[(starts[key] + place)[coming]]
+            return found
+
+        live = slice(window.first, window.end)
+        held = window.column(self._out)
+        learnt = pushed_out(window.column(self._key)[live], window.column(self._rank)[live])
+        held[live] = np.minimum(held[live], learnt)
+        out, rank, key = np.full(len(seq), NEVER), np.zeros(len(seq), np.int64), np.zeros(len(seq), np.int64)
+        out[who], rank[who], key[who] = pushed_out(numbers, ranks), ranks, numbers
+        return out, rank, key
+
+    def displaced(self, window: WindowStore) -> Array | None:
+        """Mask of the rows that join no more once this sub-batch is evaluated; None if there are none."""
+        mask: Array = window.column(self._out)[window.first : window.end] < NEVER
+        return mask if mask.any() else None
+
+    def forget(self, window: WindowStore) -> None:
+        """Lets go of keys of which no row is held, when they are many: whatever comes later pushes out rows
+        that are held, and counts from any number on. Without a memory limit every key has rows."""
+        if self.keys is None or len(self.keys.counts) <= max(FEW_KEYS, 2 * len(window)):
+            return
+        held = window.column(self._key)[window.first : window.end]
+        kept, numbers = np.unique(held, return_inverse=True)
+        held[:] = numbers
+        self.keys.keep(kept)
+
+    def expire(self, window: WindowStore, seq: int) -> int:
+        """Lets go of rows that were pushed out before `seq`; returns how many."""
+        alive = window.column(self._out)[window.first : window.end] > seq
+        gone = len(alive) - int(alive.sum())
+        before, self.displaced_early = self.displaced_early, 0
+        if self.keys is None:
+            window.drop_front(gone)
+            return before + gone
+        if 2 * gone > len(alive) and gone > 64:
+            window.keep(alive)
+            return before + gone
+        return before
+
+
+def in_windows(
+    partials: PartialMatches,
+    windows: Sequence[WindowStore],
+    counted: Sequence[RowWindow | None],
+    seq_at: Sequence[int],
+) -> Array:
+    """Mask of the combinations whose rows were all in their windows when the newest came."""
+    newest = np.max([windows[s].column(seq_at[s])[rows] for s, rows in partials.rows.items()], axis=0)
+    mask = np.ones(len(newest), bool)
+    for stream, rows in partials.rows.items():
+        if counted[stream] is not None:
+            mask &= newest < windows[stream].column(seq_at[stream] + 1)[rows]
+    return mask

@@ -1,0 +1,234 @@
+"""Aggregates over a sample of join results, with confidence intervals.
+
+A sampled result comes with the inverse of its chance to be in the sample, `weight`, and with the `cluster`
+it belongs to: the results of one cluster hang on one sampled row and come or stay away together, while
+clusters are drawn independently of each other. Weighted sums are therefore unbiased (Horvitz and Thompson),
+and clusters are the units whose spread tells the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from windrow.engine.result_builder import CLUSTER, WEIGHT
+from windrow.engine.rows import event_times
+from windrow.errors import DataError, QueryError, unknown
+from windrow.estimation.cluster_variance import cluster_variance
+from windrow.expr.evaluate import evaluate
+from windrow.expr.parse import Reference, parse, references
+from windrow.expr.resolve import resolve
+from windrow.expr.types import is_number
+from windrow.expr.values import from_numpy, plain, to_numpy, valid_mask
+from windrow.model.units import parse_duration
+
+Array = np.ndarray
+Aggregate = Literal["sum", "count", "avg"]
+AGGREGATES = ("sum", "count", "avg")
+CERTAIN = -1
+"""The cluster of results that were sure to be in the sample."""
+
+
+def estimate(
+    results: pa.Table,
+    value: str | None = None,
+    aggregate: Aggregate = "count",
+    *,
+    time: str,
+    every: str | timedelta,
+    by: str | Sequence[str] = (),
+    confidence: float = 0.95,
+) -> pa.Table:
+    """Sum, count or average over all results of the join, from a sample of them, per window of time.
+
+    Parameters
+    ----------
+    results
+        Sampled results: a struct column per stream, `weight`, and `cluster` (-1 for a certain result).
+    value
+        What is summed or averaged, as SQL over the streams' columns, such as "a.rate * b.price". Nulls are
+        ignored. A count without a value counts results.
+    time, every
+        Windows are `every` long, counted from 1970, and a result is in the one of its `time`.
+    by
+        Expressions that divide a window into groups.
+    confidence
+        How often the interval shall hold the truth.
+
+    Returns
+    -------
+    A row for each window and group of which a result was sampled: `window` (its start), the columns of `by`
+    as written, `estimate`, `low`, `high`, `rows` (sampled results with a value), and `exact` (no result of
+    the window was left to chance). A sum or average without values is null, and so is the interval of an
+    average that rests on one sampled cluster.
+
+    Notes
+    -----
+    Sums and counts are those of Horvitz and Thompson; an average is the ratio of the two (Hajek). Its
+    variance is that of the sum of (y - average) / n, n being the estimated count, times k / (k - 1) for k
+    clusters. `engine.spread` derives the variance of a sum and its interval.
+
+    >>> from datetime import datetime
+    >>> bid = {"at": datetime(2024, 1, 1), "price": 5.0}
+    >>> sample = pa.table({"b": [bid], "weight": [2.0], "cluster": [7]})
+    >>> estimate(sample, "b.price", "sum", time="b.at", every="1 minute")["estimate"].to_pylist()
+    [10.0]
+    """
+    wanted = _Wanted(value, aggregate, confidence)
+    sample = _Sample.of(results)
+    names = list(dict.fromkeys([by] if isinstance(by, str) else by))
+    keys = [_window_starts(sample, time, every), *(_key(sample, text) for text in names)]
+    group, first = _groups(keys)
+    figures = _figures(sample, group, len(first), wanted)
+    exact = ~_shared(keys[0], sample.weight > 1)[first]
+    table = pa.Table.from_arrays(
+        [*(key.take(pa.array(first)) for key in keys), *figures, pa.array(exact)],
+        ["window", *names, "estimate", "low", "high", "rows", "exact"],
+    )
+    return table.sort_by([(name, "ascending") for name in ("window", *names)])
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    value: str | None
+    aggregate: str
+    confidence: float
+
+    def __post_init__(self) -> None:
+        if self.aggregate not in AGGREGATES:
+            raise QueryError(f"estimate: {unknown('aggregate', str(self.aggregate), AGGREGATES)}")
+        if self.value is None and self.aggregate != "count":
+            raise QueryError(f"estimate: {self.aggregate} needs a value, such as value='b.price'")
+        if not 0 < self.confidence < 1:
+            raise QueryError(f"estimate: confidence lies between 0 and 1, got {self.confidence}")
+
+
+@dataclass(frozen=True)
+class _Sample:
+    streams: dict[str, pa.Array]
+    weight: Array
+    cluster: Array
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    @classmethod
+    def of(cls, results: pa.Table) -> _Sample:
+        numbers = []
+        for name, kind in ((WEIGHT, pa.float64()), (CLUSTER, pa.int64())):
+            if name not in results.column_names:
+                raise DataError(
+                    f"results: no column '{name}' among {', '.join(results.column_names)}; sample the join, "
+                    f"say with shed='cluster', or give exact results {WEIGHT} 1 and {CLUSTER} {CERTAIN}"
+                )
+            column = plain(results[name])
+            if not is_number(column.type) or column.null_count:
+                raise DataError(f"results: column '{name}' must hold a number in each row, got {column.type}")
+            numbers.append(to_numpy(column, kind))
+        weight, cluster = numbers
+        if not (weight >= 1).all():
+            raise DataError(f"results: a weight is at least 1, got {weight[~(weight >= 1)][0]}")
+        if (weight[cluster == CERTAIN] > 1).any():
+            raise DataError(f"results: a certain result ({CLUSTER} {CERTAIN}) has weight 1, not more")
+        columns = zip(results.column_names, results.columns, strict=True)
+        streams = {name: plain(column) for name, column in columns if pt.is_struct(column.type)}
+        if not streams:
+            raise DataError(f"results: expected a struct per stream, got {', '.join(results.column_names)}")
+        return cls(streams, weight, cluster)
+
+    def evaluated(self, what: str, text: str) -> pa.Array:
+        """An expression over the streams' columns, in each result."""
+        if not isinstance(text, str):
+            raise QueryError(f"{what}: expected an expression such as 'b.price', got {text!r}")
+        try:
+            node = parse(text, list(self.streams))
+            node = resolve(node, {alias: pa.schema(list(rows.type)) for alias, rows in self.streams.items()})
+            columns: dict[Reference, pa.Array] = {
+                (alias, name): pc.struct_field(self.streams[alias], name) for alias, name in references(node)
+            }
+            return evaluate(node, columns, len(self), {})
+        except QueryError as error:
+            raise QueryError(f"{what}: {str(error).removeprefix('on: ')}") from None
+
+
+def _window_starts(sample: _Sample, time: str, every: str | timedelta) -> pa.Array:
+    length = parse_duration(every, "every")
+    if length <= 0:
+        raise QueryError(f"every: must be positive, got {every}")
+    moments = sample.evaluated("time", time)
+    if not pt.is_timestamp(moments.type):
+        raise QueryError(f"time: expected a timestamp, got {time} of type {moments.type}")
+    if moments.null_count:
+        raise DataError(f"time: {time} is null in {moments.null_count} results, which are in no window")
+    micros = event_times(moments)
+    return pa.array(micros - micros % length, pa.timestamp("us", moments.type.tz))
+
+
+def _key(sample: _Sample, text: str) -> pa.Array:
+    key = sample.evaluated("by", text)
+    if pt.is_nested(key.type):
+        raise QueryError(f"by: cannot group by {text} of type {key.type}; name one of its fields")
+    return key
+
+
+def _codes(key: pa.Array) -> Array:
+    """Equal numbers for equal values; null is a value."""
+    return pc.dictionary_encode(key, null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+
+
+def _groups(keys: Sequence[pa.Array]) -> tuple[Array, Array]:
+    """For each row the number of its group, and for each group its first row."""
+    group, first = np.zeros(len(keys[0]), np.int64), np.empty(0, np.int64)
+    for key in keys:
+        codes = _codes(key).astype(np.int64)
+        _, first, group = np.unique(
+            group * (codes.max(initial=0) + 1) + codes, return_index=True, return_inverse=True
+        )
+    return group, first
+
+
+def _shared(key: pa.Array, flag: Array) -> Array:
+    """Where some row of the same key has the flag."""
+    codes = _codes(key)
+    return (np.bincount(codes, flag) > 0)[codes]
+
+
+def _figures(sample: _Sample, group: Array, groups: int, wanted: _Wanted) -> list[pa.Array]:
+    """Estimate, low, high and rows of each group."""
+    value, valid = np.ones(len(sample)), np.ones(len(sample), bool)
+    if wanted.value is not None:
+        values = sample.evaluated("value", wanted.value)
+        if wanted.aggregate != "count":
+            if not is_number(values.type):
+                raise QueryError(f"value: expected a number, got {wanted.value} of type {values.type}")
+            value = to_numpy(values, pa.float64())
+        valid = valid_mask(values)
+    group, value, weight, cluster = (a[valid] for a in (group, value, sample.weight, sample.cluster))
+    rows = np.bincount(group, minlength=groups)
+    average = wanted.aggregate == "avg"
+    estimates: Array = np.bincount(group, weight * value, groups).astype(
+        np.float64
+    )  # integers if there is no row
+    with np.errstate(invalid="ignore", divide="ignore"):  # groups without values, and infinite values
+        if average:
+            counts = np.bincount(group, weight, groups)
+            estimates = estimates / counts
+            value = (value - estimates[group]) / counts[group]
+        # A value that is not finite spoils the figures of its own group only.
+        value = np.where(np.isfinite(estimates)[group], value, 0.0)
+        spread = cluster_variance(group, cluster, weight, value, groups)
+        variance = spread.variance * spread.units / (spread.units - 1) if average else spread.variance
+        half = np.where(spread.sampled, spread.quantile(wanted.confidence) * np.sqrt(variance), 0.0)
+        low, high = estimates - half, estimates + half
+    if wanted.aggregate == "count":
+        low = np.maximum(low, rows)  # each of the sampled results exists
+    known = (rows > 0) | (wanted.aggregate == "count")
+    bounded = known & ~(average & spread.sampled & (spread.units == 1))
+    return [from_numpy(estimates, known), from_numpy(low, bounded), from_numpy(high, bounded), pa.array(rows)]

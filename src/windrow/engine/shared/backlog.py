@@ -1,0 +1,322 @@
+"""The backlog of a query group under a deadline: what runs now, and what is deferred to the next call.
+
+Rows are stored as they come; looking for their results is cut into units, a sub-batch's rows on one tier of
+the ladder, and served in the schedule's order while there is time. What is left stays queued. On each tier
+the first to come is the first to be served, and an output gets the results of a call once the whole call has
+passed its tier: so each query sees its results in the order in which it would see them alone.
+
+How much fits the deadline is counted in work (rows looked at, compared and found), at the speed that earlier
+calls had. So what a call does depends on the state it starts from and on its rows alone: whoever repeats it,
+after a crash or beside another, does the same and leaves the same behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from windrow.engine.join import ArrivingRows
+from windrow.engine.shared.results import ResultBatch, joined, ordered
+from windrow.engine.shared.schedule import Schedule
+from windrow.engine.shared.shared_join import ArrivalCounts, SharedJoin
+from windrow.engine.shared.sliced_probe import SliceBounds, SlicedProbe
+from windrow.engine.shared.subscribers import NEVER
+
+Array = np.ndarray
+_ENDLESS = 1 << 61
+_FEW = 1024
+_MEMORY = 0.5
+"""How much of the speed known before is kept with each call."""
+
+
+@dataclass(eq=False)
+class DeferredSubBatch:
+    """Rows that were stored together."""
+
+    start: list[int]
+    end: list[int]
+    """Per stream: the rows' numbers, as `Window.number` gives them."""
+    oldest: int
+    first: int = 0
+    """Of its rows in the order of all streams, where windows are counted."""
+    done: int = 0
+    """Tiers it has passed."""
+
+    @property
+    def rows(self) -> int:
+        return sum(self.end) - sum(self.start)
+
+
+@dataclass(eq=False)
+class PendingCall:
+    """The rows of one call and the results found for them."""
+
+    arrived: float
+    sub_batches: list[DeferredSubBatch] = field(default_factory=list)
+    results: list[ResultBatch] = field(default_factory=list)
+    """Results that not all outputs have."""
+    delivered: int = 0
+    """Outputs that have their results."""
+    arrivals: dict[int, list[tuple[Array, Array | None]]] = field(default_factory=dict)
+    """Per stream with a row window: order numbers and keys of all rows, stored or not, in their order."""
+
+    @property
+    def done(self) -> int:
+        """Tiers that all its sub-batches have passed."""
+        return min(q.done for q in self.sub_batches)
+
+    @property
+    def rows(self) -> int:
+        return sum(q.rows for q in self.sub_batches)
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Results that the outputs `first` to before `end` get now."""
+
+    batch: ResultBatch
+    first: int
+    end: int
+
+
+class BacklogScheduler:
+    """
+    Parameters
+    ----------
+    schedule
+        Ranks the tiers.
+    seconds
+        What a call may take.
+    most
+        Rows that may be left behind; past that the deadline gives way. None: as many as the windows hold
+        besides.
+    """
+
+    def __init__(self, schedule: Schedule, seconds: float, most: int | None = None) -> None:
+        self.schedule = schedule
+        self.seconds = seconds
+        self.max_rows = most
+        self.speed: float | None = None
+        """Work per second lately."""
+        self.calls: list[PendingCall] = []
+        self.found = 0
+        """Results so far."""
+        self._began = 0.0
+        self._probes: list[SlicedProbe] = []
+
+    # -- the data flow ------------------------------------------------------------------------------
+
+    def begin(self, join: SharedJoin) -> None:
+        """A call begins: the rows it stores are queued."""
+        self._began = join.now
+        call = PendingCall(join.now)
+
+        def take(starts: list[int], arrivals: Sequence[ArrivingRows]) -> None:
+            stored = list(zip(join.windows, starts, strict=True))
+            numbers = [window.number(at) for window, at in stored]
+            ends = [window.number(window.end) for window, _ in stored]
+            times = [int(w.ts[at : w.end].min()) for w, at in stored if at < w.end]
+            seqs = [int(a.seq[0]) for a in arrivals if a.seq is not None and len(a.seq)]
+            for stream, arrived in enumerate(arrivals):
+                if join.row_windows[stream] is not None and arrived.seq is not None:
+                    call.arrivals.setdefault(stream, []).append((arrived.seq, arrived.keys))
+            if times or call.arrivals:
+                # A sub-batch of rows that are not stored pushes others out, and must be known until it is
+                # over.
+                call.sub_batches.append(
+                    DeferredSubBatch(numbers, ends, min(times, default=NEVER), min(seqs, default=0))
+                )
+                if len(call.sub_batches) == 1:
+                    self.calls.append(call)
+                self.retain_rows(join)
+
+        join.defer = take
+
+    def run(self, join: SharedJoin, clock: Callable[[], float], everything: bool) -> None:
+        """Serves units in the schedule's order until the deadline's work is done, or everything."""
+        everything = everything or self.speed is None or self._mostly_displaced(join)
+        used = self._spend(join, np.inf if everything else self.seconds * (self.speed or 0.0))
+        self._learn(used, clock() - self._began)
+
+    def drain(self, join: SharedJoin) -> None:
+        """Serves everything, between two calls. Nothing is learned of it: the call that follows must do what
+        the state says and no more."""
+        self._spend(join, np.inf)
+
+    def _spend(self, join: SharedJoin, budget: float) -> float:
+        """Serves units until so much work is done; returns how much was."""
+        top = len(join.tiers)
+        ranks = self.schedule(join.tiers.slices)
+        self._probes = [SlicedProbe(probe) for probe in join.probes]
+        self._recall(join)
+        used = 0.0
+        while (unit := self._next(ranks, top, budget == np.inf)) is not None:
+            if used >= budget and self._fits(join):
+                break
+            call, sub_batch, to = unit
+            before = self._work
+            self._run_unit(join, call, sub_batch, to)
+            used += sub_batch.rows + self._work - before
+        self.retain_rows(join)
+        return used
+
+    def deliveries(self, outputs: int) -> list[Delivery]:
+        """What outputs get now; calls that all have are forgotten."""
+        found = []
+        for call in self.calls:
+            done = call.done
+            if done > call.delivered and call.results:
+                call.results = ordered(call.results)
+                if len(call.results) > 1 and done < outputs:
+                    call.results = [joined(call.results)]
+                found += [Delivery(piece, call.delivered, done) for piece in call.results]
+            call.delivered = done
+        self.calls = [call for call in self.calls if call.delivered < outputs]
+        return found
+
+    def retain_rows(self, join: SharedJoin) -> None:
+        """Keeps in the windows what is still to be looked at."""
+        waiting = [q for call in self.calls for q in call.sub_batches]
+        join.oldest = min((q.oldest for q in waiting), default=None)
+        join.oldest_seq = min((q.first for q in waiting), default=None) if join.query.counts_rows else None
+
+    def rows_left(self, output: int) -> int:
+        """Rows whose results an output does not have yet."""
+        return sum(call.rows for call in self.calls if call.delivered <= output)
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    @property
+    def _work(self) -> int:
+        return self.found + sum(probe.work for probe in self._probes)
+
+    def _next(
+        self, ranks: Array, top: int, endless: bool
+    ) -> tuple[PendingCall, DeferredSubBatch, int] | None:
+        """The unit to serve, and the tier to which it may climb before another comes first: slices that
+        are served together are cheaper. With time to spare it climbs as far as it can."""
+        heads: dict[int, tuple[PendingCall, DeferredSubBatch]] = {}
+        behind: set[int] = set()
+        for call in self.calls:
+            for sub_batch in call.sub_batches:
+                if sub_batch.done in heads:
+                    behind.add(sub_batch.done)
+                elif sub_batch.done < top:
+                    heads[sub_batch.done] = (call, sub_batch)
+        if not heads:
+            return None
+        rung = min(heads, key=lambda r: (ranks[r], r))
+        others = [int(ranks[r]) for r in heads if r != rung or r in behind]
+        to = rung + 1
+        while to < top and to not in heads and all(ranks[to] < rank for rank in others):
+            if not endless and ranks[to] > ranks[to - 1]:
+                break
+            to += 1
+        return (*heads[rung], to)
+
+    def _run_unit(self, join: SharedJoin, call: PendingCall, sub_batch: DeferredSubBatch, to: int) -> None:
+        rungs = join.tiers.tier_sizes
+        inner = None if sub_batch.done == 0 else rungs[sub_batch.done - 1]
+        found: list[dict[int, Array]] = []
+        for stream, probe in enumerate(self._probes):
+            first, end = _positions(join, sub_batch, stream)
+            if first[stream] >= end[stream]:
+                continue
+            floors = (
+                None if inner is None else self._floors(join, probe, rungs[sub_batch.done - 1], first, end)
+            )
+            reach = SliceBounds(
+                None if inner is None else _spans(join, inner),
+                _spans(join, rungs[to - 1]),
+                first,
+                end,
+                floors,
+                self._floors(join, probe, rungs[to - 1], first, end),
+            )
+            for partials in probe.run(join.windows, reach):
+                if join.query.counts_rows:
+                    partials = partials.where(join._in_windows(partials))
+                if len(partials):
+                    found.append(dict(partials.rows))
+        join.now = call.arrived
+        pieces = join.route(found)
+        self.found += sum(map(len, pieces))
+        call.results += pieces
+        sub_batch.done = to
+
+    def _recall(self, join: SharedJoin) -> None:
+        """What came to row windows in all calls that are not over: rows up to any of theirs can be
+        counted."""
+        for stream, counted in enumerate(join.row_windows):
+            if counted is None:
+                continue
+            parts = [part for call in self.calls for part in call.arrivals.get(stream, ())]
+            seq = np.concatenate([np.empty(0, np.int64), *(s for s, _ in parts)])
+            keyed = [k for _, k in parts if k is not None]
+            keys = np.concatenate([np.empty(0, np.int64), *keyed]) if counted.keys is not None else None
+            join.arrival_counts[stream] = ArrivalCounts.of(counted, seq, keys, fresh=False)
+
+    def _floors(
+        self, join: SharedJoin, probe: SlicedProbe, rung: Array, first: Sequence[int], end: Sequence[int]
+    ) -> dict[int, Array]:
+        """Per stream that counts all its rows: before which time a window of the tier's size cannot reach,
+        for each of the arriving rows."""
+        arriving = probe.probe.direction.arriving
+        found: dict[int, Array] = {}
+        if not join.query.counts_rows or probe.probe.direction.order[0] != arriving:
+            return found
+        seq = join.windows[arriving].column(len(join.join_columns[arriving]))[first[arriving] : end[arriving]]
+        for stream, counted in enumerate(join.row_windows):
+            coming = join.arrival_counts[stream]
+            if stream == arriving or counted is None or counted.keys is not None or coming is None:
+                continue
+            window, at = join.windows[stream], len(join.join_columns[stream]) + 2
+            # Only rows that had come by then: so a tier's floor is the same whenever it is asked for.
+            held = slice(window.first, max(window.first, end[stream]))
+            place = np.searchsorted(window.column(at)[held], coming.count(seq) - rung[stream], side="left")
+            found[stream] = np.append(window.ts[held], NEVER)[place]
+        return found
+
+    def _mostly_displaced(self, join: SharedJoin) -> bool:
+        """Whether a window counted per key is mostly rows that were pushed out: they go only when nothing is
+        left to be served."""
+        newest = [
+            int(s[-1]) for call in self.calls for given in call.arrivals.values() for s, _ in given if len(s)
+        ]
+        for window, counted, words in zip(join.windows, join.row_windows, join.join_columns, strict=True):
+            if counted is not None and counted.keys is not None and newest and len(window) > _FEW:
+                out = window.column(len(words) + 1)[window.first : window.end]
+                if 2 * int((out <= max(newest)).sum()) > len(window):
+                    return True
+        return False
+
+    def _fits(self, join: SharedJoin) -> bool:
+        left = sum(call.rows for call in self.calls if call.done < len(join.tiers))
+        most = sum(map(len, join.windows)) - left if self.max_rows is None else self.max_rows
+        return left <= most
+
+    def _learn(self, work: float, seconds: float) -> None:
+        if work > 0 and seconds > 0:
+            now = work / seconds
+            self.speed = now if self.speed is None else _MEMORY * self.speed + (1 - _MEMORY) * now
+
+
+def _spans(join: SharedJoin, rung: Array) -> Array:
+    """Window lengths in time; without end where rows are counted."""
+    counted = np.array([c is not None for c in join.row_windows])
+    return np.where(counted, _ENDLESS, rung)
+
+
+def _positions(
+    join: SharedJoin, sub_batch: DeferredSubBatch, stream: int
+) -> tuple[Sequence[int], Sequence[int]]:
+    """Where each stream is searched for rows of `stream`: its own new rows; of others what had come when it
+    took its turn, which is after the streams before it."""
+    first, end = [], []
+    for other, window in enumerate(join.windows):
+        start, stop = window.position(sub_batch.start[other]), window.position(sub_batch.end[other])
+        first.append(start if other == stream else window.first)
+        end.append(stop if other <= stream else start)
+    return first, end

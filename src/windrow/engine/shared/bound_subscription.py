@@ -1,0 +1,110 @@
+"""Filters and select lists of a subscription, bound to the streams' columns; mistakes in them are refused
+here.
+
+Expressions are known by their canonical text, so that what several queries ask for is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyarrow import types as pt
+from sqlglot import exp
+
+from windrow.engine.shared.grouping import split_by_stream
+from windrow.errors import QueryError
+from windrow.expr.dialect import render
+from windrow.expr.evaluate import result_type
+from windrow.expr.parse import Reference, parse, references
+from windrow.expr.resolve import resolve
+from windrow.model.query import Function
+from windrow.model.sharing import Subscription
+
+
+@dataclass(frozen=True)
+class BoundExpression:
+    """An expression over results."""
+
+    sql: str
+    node: exp.Expression
+    type: pa.DataType
+
+    @property
+    def columns(self) -> frozenset[Reference]:
+        return references(self.node)
+
+
+@dataclass(frozen=True)
+class BoundSubscription:
+    """A subscription over known columns."""
+
+    filters: tuple[BoundExpression, ...]
+    columns: Mapping[str, BoundExpression] | None
+    """The select list; None for a struct per stream."""
+
+    @property
+    def references(self) -> frozenset[Reference] | None:
+        """Columns it reads; None for all."""
+        if self.columns is None:
+            return None
+        return frozenset().union(*(e.columns for e in (*self.filters, *self.columns.values())))
+
+    @property
+    def listed(self) -> tuple[tuple[str, str], ...] | None:
+        """The select list as a key: the same for queries that select the same."""
+        return None if self.columns is None else tuple((n, e.sql) for n, e in self.columns.items())
+
+    def schema(self, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+        """Of its results."""
+        if self.columns is None:
+            return pa.schema([(alias, pa.struct(list(schema))) for alias, schema in schemas.items()])
+        return pa.schema([(name, e.type) for name, e in self.columns.items()])
+
+
+def bind(name: str, asked: Subscription, schemas: Mapping[str, pa.Schema]) -> BoundSubscription:
+    """Raises a QueryError under the query's name."""
+    functions = {n: f for n, f in asked.query.functions.items() if isinstance(f, Function)}
+    try:
+        above = split_by_stream(asked.query).above
+        texts = [*above, *([asked.where] if asked.where else [])]
+        filters = tuple(_bind("where", text, schemas, functions) for text in texts)
+        wrong = next((f for f in filters if not _is_condition(f.type)), None)
+        if wrong is not None:
+            raise QueryError(f"where: expected a condition, got {wrong.sql} of type {wrong.type}")
+        if not asked.select:
+            return BoundSubscription(filters, None)
+        return BoundSubscription(
+            filters, {n: _bind("select", t, schemas, functions) for n, t in asked.columns.items()}
+        )
+    except QueryError as error:
+        raise QueryError(f"query '{name}': {error}") from None
+
+
+def _is_condition(kind: pa.DataType) -> bool:
+    return bool(pt.is_boolean(kind) or pt.is_null(kind))
+
+
+def _bind(
+    where: str, text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, Function]
+) -> BoundExpression:
+    try:
+        node = resolve(parse(text, list(schemas), functions), schemas)
+        types = {(alias, name): schemas[alias].field(name).type for alias, name in references(node)}
+        return BoundExpression(render(node), node, result_type(node, types, functions))
+    except QueryError as error:
+        raise QueryError(f"{where}: {str(error).removeprefix('on: ')}") from None
+
+
+def referenced_columns(
+    bounds: Sequence[BoundSubscription], schemas: Mapping[str, pa.Schema]
+) -> dict[str, list[str]]:
+    """Per alias the columns that any of them reads, in the stream's order."""
+    asked = [bound.references for bound in bounds]
+    if any(a is None for a in asked):
+        return {alias: list(schema.names) for alias, schema in schemas.items()}
+    union = frozenset().union(*(a for a in asked if a is not None))
+    return {
+        alias: [name for name in schema.names if (alias, name) in union] for alias, schema in schemas.items()
+    }

@@ -1,0 +1,113 @@
+"""Control messages of shared joins: queries added and removed while they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from windrow.engine.control import (
+    SetBack,
+    check_expression,
+    event_time,
+    read_event_times,
+    read_fields,
+    refusing,
+    shown,
+)
+from windrow.engine.shared.grouping import split_by_stream, with_windows
+from windrow.errors import QueryError, unknown
+from windrow.model.query import Query, Window
+from windrow.model.sharing import Subscription
+from windrow.model.units import DAY
+
+FIELDS = ("at", "add", "remove", "event_time", "seq")
+ADD_FIELDS = ("name", "within", "on", "where", "select", "like")
+NAME_LENGTH = 200
+WIDEST = {"time": 366 * DAY, "rows": 10_000_000, "rows per key": 10_000_000}
+"""Windows that a message can ask for: what is added by mistake must not hold everything for good."""
+
+
+@dataclass(frozen=True)
+class AddQuery:
+    name: str
+    at: int | None
+    """Event time in microseconds since 1970; None: from now on."""
+    within: Any
+    on: str | None
+    where: str | None
+    select: tuple[str, ...]
+    like: str | None
+    """A query whose join it shares."""
+
+    def subscription(self, like: Query) -> Subscription:
+        """Over the join of `like`."""
+        try:
+            asked = with_windows(like, self.within, self.on or split_by_stream(like).on)
+            return Subscription(asked, self.where, self.select)
+        except QueryError as error:
+            raise QueryError(f"add: query '{self.name}': {error}") from None
+
+
+@dataclass(frozen=True)
+class RemoveQuery:
+    name: str
+    at: int | None
+
+
+def read_change(document: str | Mapping[str, Any]) -> AddQuery | RemoveQuery | SetBack:
+    """A message as a value; what is wrong with it is told here."""
+    with refusing():
+        document = read_fields(document, FIELDS)
+        if "event_time" in document:
+            return read_event_times(document)
+        if ("add" in document) == ("remove" in document):
+            raise QueryError(f"control: expected either 'add' or 'remove', got {shown(document)}")
+        at = event_time(document["at"]) if document.get("at") is not None else None
+        if "remove" in document:
+            return RemoveQuery(_name(document["remove"], "remove"), at)
+        return _read_add(document["add"], at)
+
+
+def _read_add(given: Any, at: int | None) -> AddQuery:
+    if not isinstance(given, Mapping):
+        raise QueryError(f"control: add: expected a mapping with {list(ADD_FIELDS)}, got {shown(given)}")
+    for field in given:
+        if field not in ADD_FIELDS:
+            raise QueryError(f"control: add: {unknown('field', shown(field), ADD_FIELDS)}")
+    for field in ("name", "within"):
+        if field not in given:
+            raise QueryError(f"control: add: '{field}' is missing; got {shown(given)}")
+    select = given.get("select") or []
+    if not isinstance(select, list | tuple) or not all(isinstance(item, str) for item in select):
+        raise QueryError(f"control: add: select must be a list such as ['a.id'], got {shown(select)}")
+    texts = {f: None if given.get(f) is None else _text(given[f], f) for f in ("on", "where", "like")}
+    name = _name(given["name"], "name")
+    for where, text in (("on", texts["on"]), ("where", texts["where"]), *(("select", s) for s in select)):
+        if text is not None:
+            check_expression(text, where)
+    _check_windows(given["within"])
+    return AddQuery(name, at, given["within"], texts["on"], texts["where"], tuple(select), texts["like"])
+
+
+def _check_windows(within: Any) -> None:
+    """Whether they are the join's, the join will know."""
+    windows = within.values() if isinstance(within, Mapping) else within
+    for given in windows if isinstance(windows, Iterable) and not isinstance(windows, str) else [windows]:
+        window = Window.parse(given, "control: add: within")
+        if window.size > WIDEST[window.kind]:
+            widest = Window(window.kind, WIDEST[window.kind])
+            raise QueryError(f"control: add: within: a new query's window is at most {widest}, got {window}")
+
+
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise QueryError(f"control: {where}: expected a text, got {shown(value)}")
+    return value
+
+
+def _name(value: object, where: str) -> str:
+    text = _text(value, where)
+    if len(text) > NAME_LENGTH:
+        raise QueryError(f"control: {where}: a name has at most {NAME_LENGTH} characters, got {shown(text)}")
+    return text

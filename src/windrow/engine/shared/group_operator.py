@@ -1,0 +1,363 @@
+"""The operator of one query group: queries that share one join, in this process.
+
+It is the ordinary operator over the largest windows; only its results are not built one by one but routed.
+Without a deadline a call finishes all its rows, so there is nothing to schedule; with one, see `carry.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.control import SetBack, refusing, short
+from windrow.engine.operator import Operator
+from windrow.engine.shared.backlog import BacklogScheduler, Delivery
+from windrow.engine.shared.bound_subscription import BoundSubscription, bind
+from windrow.engine.shared.control_messages import RemoveQuery, read_change
+from windrow.engine.shared.grouping import base_query
+from windrow.engine.shared.query_names import QueryNames
+from windrow.engine.shared.results import QueryResults, ResultBatch, ResultsByQuery, ResultSelection, ordered
+from windrow.engine.shared.schedule import find_schedule
+from windrow.engine.shared.shared_join import SharedJoin, resize
+from windrow.engine.shared.sibling_joins import Sibling, check_streams, choose
+from windrow.engine.shared.subscribers import NEVER, Key, Subscriber, Subscribers
+from windrow.errors import QueryError
+from windrow.model.sharing import QueryMetrics, Subscription
+from windrow.model.units import SECOND, parse_duration
+
+Array = np.ndarray
+MOST_REASONS = 100
+
+
+class GroupOperator(Operator):
+    """
+    Parameters
+    ----------
+    subscriptions
+        Name to query; they can share a join (see `grouping.group`).
+    schedule
+        "lwo", "swf" or "greedy": what is served first when the deadline leaves no time for all.
+    deadline
+        Time a call may take, such as "2 seconds"; None: a call finishes all its rows.
+    backlog
+        Most rows that may be left behind; past that the deadline gives way. None: as many as the windows
+        hold besides.
+    clock
+        Seconds, for response times and for how much work fits the deadline.
+    """
+
+    def __init__(
+        self,
+        subscriptions: Mapping[str, Subscription],
+        schedule: str = "greedy",
+        deadline: str | None = None,
+        backlog: int | None = None,
+        schemas: Mapping[str, pa.Schema] | None = None,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        self.subscribers = Subscribers(subscriptions)
+        self._initial = frozenset(subscriptions)
+        self.control_errors: list[str] = []
+        """Why queries that were added got nothing or were removed; for whoever reports it."""
+        self.clock = clock
+        self._shared_join: SharedJoin | None = None
+        self._began = 0.0
+        self.undelivered: dict[Key, list[ResultSelection]] = {}
+        """Parts that were routed before the subscribers changed."""
+        self.departing: dict[Key, Subscriber] = {}
+        """Queries that are over, and have yet to get what was carried over for them."""
+        self.departed: dict[Key, Subscriber] = {}
+        """Those that got the last of theirs with the last call."""
+        self._scheduler: BacklogScheduler | None = None
+        self.names, self.number = QueryNames([subscriptions]), 0
+        """Of all joins that get the same control messages, and which of them this is."""
+        self.siblings: tuple[Sibling, ...] = ()
+        """All these joins, if there are others."""
+        if deadline is not None:
+            seconds = parse_duration(deadline, "deadline") / SECOND
+            if seconds <= 0:
+                raise QueryError(f"deadline: must be positive, got {deadline!r}")
+            self._scheduler = BacklogScheduler(find_schedule(schedule), seconds, backlog)
+        else:
+            find_schedule(schedule)
+        super().__init__(base_query(self.subscribers.like, self.subscribers.tiers.largest), schemas)
+
+    # -- the public face ----------------------------------------------------------------------------
+
+    def process_queries(
+        self, data: Mapping[str, pa.Table | pa.RecordBatch], now: int | None = None
+    ) -> ResultsByQuery:
+        """As `process`, with a table for each query."""
+        self._began = self.clock()
+        self._drop_ended()
+        self.process(data, now=now)
+        return self._deliver()
+
+    def finish_queries(self) -> ResultsByQuery:
+        """As `finish`, with a table for each query; whatever was left behind is served."""
+        self._began = self.clock()
+        self.finish()
+        return self._deliver()
+
+    def add(self, name: str, asked: Subscription, at: int | None = None) -> None:
+        """A query from event time `at` on, or from now on. It starts with what the windows hold."""
+        if not isinstance(name, str) or not name:
+            raise QueryError(f"add: a query's name must be a text, got {name!r}")
+        at = self._now if at is None else at
+        self.names.check_new(name, at)
+        self.sibling.check(name, asked)
+        self.subscribers.check_room()
+        completeness = self._completeness(asked, at)
+        self._drain()
+        number = self.names.begin(name, self.number)
+        self.subscribers.add(Subscriber(name, asked, at, None, *completeness, number=number))
+        self._install()
+
+    def remove(self, name: str, at: int | None = None) -> None:
+        """No results for this query from event time `at` on, or from now on."""
+        at = self._now if at is None else at
+        self.names.check_old(name, at)
+        self._drain()
+        self.names.end(name, at)
+        member = self.subscribers.last(name)
+        if member is not None:
+            member.until = at
+            if at is None or member.empty:
+                self._drop([member.key])
+
+    def control(self, document: str | Mapping[str, Any]) -> None:
+        """Applies a message as `SharedOperator.control`; of queries of other joins it takes note."""
+        change = read_change(document)
+        with refusing():
+            joins = self.siblings or (self.sibling,)
+            if isinstance(change, SetBack):
+                check_streams(change, joins)
+                self.set_back({a: t for a, t in change.times.items() if a in self.query.streams})
+                return
+            at = self._now if change.at is None else change.at
+            if isinstance(change, RemoveQuery):
+                self.names.check_old(change.name, at)
+                if self.names.join_of(change.name) == self.number:
+                    self.remove(change.name, at)
+                else:
+                    self.names.end(change.name, at)
+                return
+            owner = choose(change, joins, self.names)
+            asked = change.subscription(joins[owner].like)
+            self.names.check_new(change.name, at)
+            joins[owner].check(change.name, asked)
+            if owner == self.number:
+                self.add(change.name, asked, at)
+            else:
+                self.names.begin(change.name, owner)
+
+    @property
+    def sibling(self) -> Sibling:
+        """This join as others see it."""
+        return Sibling(self.subscribers.like, self._shared_join.named_schemas if self._shared_join else None)
+
+    @property
+    def _now(self) -> int | None:
+        """The first event time after all that was seen of any stream; None if nothing was."""
+        newest = self._watermarks.max_event_time
+        return None if newest is None else newest + 1
+
+    def query_metrics(self) -> dict[str, QueryMetrics]:
+        return {m.name: m.metrics(self.backlog(m)) for m in self.subscribers}
+
+    def backlog(self, member: Subscriber) -> int:
+        """Rows whose results a query does not have yet."""
+        return self._scheduler.rows_left(self.subscribers.output(member)) if self._scheduler else 0
+
+    @property
+    def scheduler(self) -> BacklogScheduler | None:
+        """What is carried over, where there is a deadline."""
+        return self._scheduler
+
+    @property
+    def shared_join(self) -> SharedJoin | None:
+        """The join; None until all schemas are known."""
+        return self._shared_join
+
+    def serve_all(self, schedule: str = "lwo") -> None:
+        """Rows were carried over, but there is no deadline any more: they are served with the next call."""
+        if self._scheduler is None:
+            self._scheduler = BacklogScheduler(find_schedule(schedule), math.inf)
+
+    def restore_subscribers(self, members: Sequence[Subscriber]) -> None:
+        """These queries instead of those it was made with; before any row."""
+        self.subscribers.all = {m.key: m for m in members}
+        self.subscribers.drop([])
+        self._install()
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _create_join(self) -> None:
+        if self._join is None and all(s is not None for s in self._schemas):
+            self._shared_join = SharedJoin(self.query, [s for s in self._schemas if s is not None])
+            self._join = self._shared_join
+            self._reject_unbindable()
+            self._install()
+
+    def _reject_unbindable(self) -> None:
+        """Queries that were added before the columns were known and ask for one that there is not: they go,
+        and the others go on."""
+        assert self._shared_join is not None
+        for member in [m for m in self.subscribers if self._added(m)]:
+            try:
+                bind(member.name, member.subscription, self._shared_join.named_schemas)
+            except QueryError as error:
+                self.control_errors.append(f"add: {error}")
+                self.subscribers.drop([member.key])
+                self.names.end(member.name, None)
+
+    def _install(self) -> None:
+        """Brings the join into line with the subscribers."""
+        tiers = self.subscribers.tiers
+        self.query = base_query(self.subscribers.like, tiers.largest)
+        self._planner.set_query(self.query)
+        if self._shared_join is None:
+            return
+        bounds = self.subscribers.bind(self._shared_join.named_schemas)
+        self._shared_join.query = self.query
+        self._shared_join.subscribe(tiers, bounds)
+        resize(self._shared_join, tiers.largest, self._seq)
+
+    def _run(self, final: bool, seconds: float | None = None) -> Iterator[pa.RecordBatch]:
+        if self._shared_join is not None:
+            self._shared_join.now = self._began
+        if self._shared_join is None or self._scheduler is None:
+            yield from super()._run(final, seconds)
+            return
+        self._planner.forget(self._shared_join)
+        self._scheduler.begin(self._shared_join)
+        yield from super()._run(final, seconds)
+        self._scheduler.run(self._shared_join, self.clock, everything=final)
+
+    def _drain(self) -> None:
+        """Serves what was left behind, for the queries as they are: tiers are about to change."""
+        if self._scheduler is not None and self._shared_join is not None:
+            self._planner.ensure_plan(self._shared_join)
+            self._scheduler.drain(self._shared_join)
+        self.undelivered = {key: list(answer.selections) for key, answer in self._query_results().items()}
+
+    def _deliver(self) -> ResultsByQuery:
+        answers = self._query_results()
+        ended = self.clock()
+        named: dict[str, QueryResults] = {}
+        for key, member in sorted((self.subscribers.all | self.departing).items(), key=lambda m: m[0][1]):
+            for part in answers[key].selections:
+                member.response_times.add(ended - part.batch.arrived, len(part.chosen))
+            named[member.name] = replace(answers[key], before=named.get(member.name))
+        self.undelivered, self.departing, self.departed = {}, {}, self.departing
+        self._note_complete()
+        return ResultsByQuery(named)
+
+    def _query_results(self) -> dict[Key, QueryResults]:
+        """What each query gets of what was found since the last look."""
+        members = (*self.subscribers, *self.departing.values())
+        parts: dict[Key, list[ResultSelection]] = {
+            m.key: list(self.undelivered.get(m.key, ())) for m in members
+        }
+        for release in self._deliveries():
+            routed = self.subscribers.tiers.route(release.batch.ranks)
+            for m in self.subscribers:
+                output = self.subscribers.output(m)
+                if release.first <= output < release.end:
+                    parts[m.key].append(
+                        ResultSelection(release.batch, self._chosen(m, release.batch, routed[output]))
+                    )
+        schemas = self._shared_join.named_schemas if self._shared_join else {}
+        empty = BoundSubscription((), {})
+        return {m.key: QueryResults(m.bound or empty, schemas, tuple(parts[m.key])) for m in members}
+
+    def _chosen(self, member: Subscriber, piece: ResultBatch, held: Array) -> Array:
+        """Positions in the piece that a query gets, of those its windows hold."""
+        held = member.inside(piece.newest, held)
+        assert member.bound is not None
+        try:
+            passed = piece.passes(member.bound)
+            chosen = held if passed is None else held[passed[held]]
+            if len(chosen) and self._added(member):
+                piece.prepare(member.bound)
+            return chosen
+        except Exception as error:
+            # Rows for which an expression fails must not stop the other queries; the user's own may.
+            if not self._added(member):
+                raise
+            if len(self.control_errors) < MOST_REASONS:
+                self.control_errors.append(short(f"query '{member.name}' gets nothing of some rows: {error}"))
+            return held[:0]
+
+    def _added(self, member: Subscriber) -> bool:
+        """Whether it came while the join ran."""
+        return member.number > 0 or member.name not in self._initial
+
+    def _deliveries(self) -> list[Delivery]:
+        if self._shared_join is None:
+            return []
+        if self._scheduler is not None:
+            self._counters.results = self._scheduler.found
+            released = self._scheduler.deliveries(len(self.subscribers.tiers))
+            self._scheduler.retain_rows(self._shared_join)
+            return released
+        pieces, self._shared_join.batches = self._shared_join.batches, []
+        self._counters.results += sum(map(len, pieces))
+        return [
+            Delivery(piece, 0, len(self.subscribers.tiers))
+            for piece in ordered(pieces, len(self.subscribers.all))
+        ]
+
+    def _drop_ended(self) -> None:
+        """Queries whose time is over: every stream has passed it, so none of their results can come."""
+        reached = [self._watermarks.watermark(s) for s in range(len(self._buffer))]
+        if any(t is None for t in reached):
+            return
+        passed = min(t for t in reached if t is not None)
+        over = [m.key for m in self.subscribers if m.until is not None and m.until <= passed]
+        if over:
+            self._drain()
+            self._drop(over)
+
+    def _drop(self, keys: list[Key]) -> None:
+        """These queries are over, but for what was routed to them before."""
+        due = (key for key in keys if any(len(part.chosen) for part in self.undelivered.get(key, ())))
+        self.departing |= {key: self.subscribers.all[key] for key in due}
+        self.subscribers.drop(keys)
+        self._install()
+
+    def _completeness(self, asked: Subscription, at: int | None) -> tuple[int | None, list[int]]:
+        """From when a new query's answers are complete, and how many rows its row windows await."""
+        whole, awaits = at, [0] * len(asked.windows)
+        if self._shared_join is None:
+            return whole, awaits
+        for stream, (window, held) in enumerate(
+            zip(asked.windows, self.subscribers.tiers.largest, strict=True)
+        ):
+            if window.size <= held.size:
+                continue
+            counted, horizon = self._shared_join.row_windows[stream], self._shared_join.expiry_bounds[stream]
+            if counted is None:
+                if horizon is not None:
+                    whole = max(horizon + window.size, whole or horizon)
+            elif counted.keys is not None:
+                whole, awaits[stream] = NEVER, NEVER
+            elif counted.total > held.size:
+                whole, awaits[stream] = NEVER, counted.total - held.size + window.size
+        return whole, awaits
+
+    def _note_complete(self) -> None:
+        for member in self.subscribers:
+            if member.complete_from != NEVER or self._shared_join is None:
+                continue
+            totals = [0 if c is None else c.total for c in self._shared_join.row_windows]
+            if all(came >= due for came, due in zip(totals, member.awaits, strict=True)):
+                # Rows of the last time may have come before the row that made the window whole.
+                whole = (self._watermarks.max_event_time or 0) + 1
+                member.complete_from = whole if member.since is None else max(member.since, whole)

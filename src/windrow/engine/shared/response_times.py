@@ -1,0 +1,63 @@
+"""Response times of one query in bounded memory: mean, 99th percentile and maximum.
+
+Times fall into buckets a fifth apart, so the percentile is right to within that; mean and maximum are exact.
+"""
+
+from __future__ import annotations
+
+import math
+
+from windrow.model.stateful import Stateful
+
+_LEAST = 1e-6
+_STEP = math.log(1.2)
+
+
+class ResponseTimes(Stateful):
+    saved = ("count", "total", "max_seconds", "_buckets")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0.0
+        self.max_seconds = 0.0
+        self._buckets: dict[int, int] = {}
+
+    def add(self, seconds: float, results: int) -> None:
+        if results == 0:
+            return
+        seconds = max(seconds, 0.0)
+        self.count += results
+        self.total += seconds * results
+        self.max_seconds = max(self.max_seconds, seconds)
+        bucket = max(0, math.ceil(math.log(max(seconds, _LEAST) / _LEAST) / _STEP))
+        self._buckets[bucket] = self._buckets.get(bucket, 0) + results
+
+    @property
+    def mean(self) -> float | None:
+        return self.total / self.count if self.count else None
+
+    @property
+    def maximum(self) -> float | None:
+        return self.max_seconds if self.count else None
+
+    def percentile(self, part: float) -> float | None:
+        """A time that this part of the results kept to."""
+        reached = 0
+        for bucket in sorted(self._buckets):
+            reached += self._buckets[bucket]
+            if reached >= part * self.count:
+                return min(self.max_seconds, _LEAST * math.exp(bucket * _STEP))
+        return None
+
+    def since(self, before: ResponseTimes) -> ResponseTimes:
+        """What was added after `before`; its maximum is that of all, unless nothing was added."""
+        found = ResponseTimes()
+        found.count, found.total = self.count - before.count, self.total - before.total
+        found._buckets = {
+            b: n - before._buckets.get(b, 0)
+            for b, n in self._buckets.items()
+            if n > before._buckets.get(b, 0)
+        }
+        top = max(found._buckets, default=0)
+        found.max_seconds = min(self.max_seconds, _LEAST * math.exp(top * _STEP)) if found.count else 0.0
+        return found

@@ -1,0 +1,182 @@
+"""Probes a slice: finds the results that one tier holds and the tier below does not.
+
+Partial matches start *inside*: within the windows of the tier below. A row that joins one keeps it inside, or
+takes it outside; once outside it stays so, and inside ones are left out at the last step. As a row's bounds
+inside are part of its bounds outside, what takes it outside are two ranges of time, one before and one after.
+So slices are disjoint, together they are the complete window, and no result is found twice.
+
+Later rows may have come since a slice was put off: each stream is searched in a range of positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from windrow.engine.index_search import IndexSearch, _bind
+from windrow.engine.partial_matches import PartialMatches
+from windrow.engine.probe import Probe
+from windrow.kernels import probe_slice
+from windrow.model.plan import bound_word
+from windrow.window.hash_index import mix_columns
+from windrow.window.window_store import WindowStore
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class SliceBounds:
+    """Per stream: window sizes of the tier below (None: there is none) and of this one, and positions."""
+
+    inner: Array | None
+    outer: Array
+    first: Sequence[int]
+    end: Sequence[int]
+    inner_floors: Mapping[int, Array] | None = None
+    outer_floors: Mapping[int, Array] | None = None
+    """Per stream that counts its rows: for each starting row, times before which its window cannot reach."""
+
+
+@dataclass(frozen=True)
+class _Some:
+    """Partial matches, all inside or all outside."""
+
+    rows: Mapping[int, Array]
+    newest: Array
+    latest: Array
+    """Earliest end of their rows' windows on this tier, and on the one below while they are inside it."""
+    below: Array | None
+    origin: Array
+    """Which of the starting rows they began with."""
+
+    def __len__(self) -> int:
+        return len(self.newest)
+
+    def extend(
+        self, stream: int, ts: Array, which: Array, found: Array, reach: SliceBounds, inside: bool
+    ) -> _Some:
+        rows = {s: positions[which] for s, positions in self.rows.items()}
+        rows[stream] = found.copy()
+        below = None
+        if inside and self.below is not None and reach.inner is not None:
+            below = np.minimum(self.below[which], ts + reach.inner[stream])
+        return _Some(
+            rows,
+            np.maximum(self.newest[which], ts),
+            np.minimum(self.latest[which], ts + reach.outer[stream]),
+            below,
+            self.origin[which],
+        )
+
+    def where(self, mask: Array) -> _Some:
+        if mask.all():
+            return self
+        below = None if self.below is None else self.below[mask]
+        rows = {s: p[mask] for s, p in self.rows.items()}
+        return _Some(rows, self.newest[mask], self.latest[mask], below, self.origin[mask])
+
+
+class SlicedProbe:
+    """Carries out one direction of a plan, a slice at a time."""
+
+    def __init__(self, probe: Probe) -> None:
+        self.probe = probe
+        self.work = 0
+        """Rows found by an index and rows scanned. How far an index had to look for them is not counted: it
+        depends on how the index has grown, which another process does not know."""
+
+    def run(self, windows: list[WindowStore], reach: SliceBounds) -> Iterator[PartialMatches]:
+        stream = self.probe.direction.order[0]
+        rows = np.arange(reach.first[stream], reach.end[stream])
+        ts = windows[stream].ts[rows]
+        below = None if reach.inner is None else ts + reach.inner[stream]
+        start = _Some({stream: rows}, ts, ts + reach.outer[stream], below, np.arange(len(rows)))
+        if len(start):
+            for found in self._expand(start, 0, windows, reach):
+                yield PartialMatches(found.rows)
+
+    def _expand(
+        self, some: _Some, level: int, windows: list[WindowStore], reach: SliceBounds
+    ) -> Iterator[_Some]:
+        if level == len(self.probe._searches):
+            yield some
+            return
+        search = self.probe._searches[level]
+        step, last = search.step, level == len(self.probe._searches) - 1
+        ts = windows[step.stream].ts
+        for low, high, inside in _ranges(some, step.stream, reach, last):
+            for which, found in self._search(search, some, windows, reach, (low, high)):
+                longer = some.extend(step.stream, ts[found], which, found, reach, inside)
+                for condition in step.checks:
+                    longer = longer.where(self.probe._check(condition, PartialMatches(longer.rows), windows))
+                for residual in step.residuals:
+                    longer = longer.where(
+                        self.probe._evaluate(residual, PartialMatches(longer.rows), windows)
+                    )
+                if len(longer):
+                    yield from self._expand(longer, level + 1, windows, reach)
+
+    def _search(
+        self,
+        search: IndexSearch,
+        some: _Some,
+        windows: list[WindowStore],
+        reach: SliceBounds,
+        bounds: tuple[Array, Array],
+    ) -> Iterator[tuple[Array, Array]]:
+        """As `_search`, counting the work."""
+        scanned, scans = search.comparisons, search.step.access.path == "scan"
+        for which, found in _search(search, some, windows, reach, bounds):
+            self.work += len(which)
+            yield which, found
+        self.work += search.comparisons - scanned if scans else 0
+
+
+def _ranges(some: _Some, stream: int, reach: SliceBounds, last: bool) -> Iterator[tuple[Array, Array, bool]]:
+    """Times at which a row may join, and whether it leaves partial matches inside."""
+    low = _raised(some.newest - reach.outer[stream], reach.outer_floors, stream, some)
+    if some.below is None or reach.inner is None:
+        yield low, some.latest, False
+        return
+    near = _raised(some.newest - reach.inner[stream], reach.inner_floors, stream, some)
+    if not last:
+        yield near, some.below, True
+    yield low, np.minimum(some.latest, near - 1), False
+    after = np.maximum(some.below + 1, near)
+    if (after <= some.latest).any():
+        yield np.maximum(low, after), some.latest, False
+
+
+def _raised(low: Array, floors: Mapping[int, Array] | None, stream: int, some: _Some) -> Array:
+    if not floors or stream not in floors:
+        return low
+    return np.maximum(low, floors[stream][some.origin])
+
+
+def _search(
+    search: IndexSearch,
+    some: _Some,
+    windows: list[WindowStore],
+    reach: SliceBounds,
+    bounds: tuple[Array, Array],
+) -> Iterator[tuple[Array, Array]]:
+    step, window = search.step, windows[search.step.stream]
+    first, end = reach.first[step.stream], reach.end[step.stream]
+    if first >= end:
+        return
+    words = [bound_word(c, step.stream) for c in step.driver]
+    values = [windows[w.stream].column(search.numbers[w])[some.rows[w.stream]] for w in words]
+    kernels = search._kernels([bounds], window, first, values)
+    if step.access.path == "hash":
+        index = window.indexes[tuple(search.numbers[w] for w in step.indexed)]
+        table = (index.head, index.back, index.keys)
+        sides = (mix_columns(values), *bounds, *table, window.ts)
+        kernels = iter([_bind(probe_slice.probe_hash_slice, *sides, first, end, window.ordered)])
+    for kernel in kernels:
+        for which, found in search._drain(kernel):
+            if end < window.end:
+                before = found < end
+                which, found = which[before], found[before]
+            yield which, found

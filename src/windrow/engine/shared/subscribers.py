@@ -1,0 +1,150 @@
+"""The subscribers of a join: from when to when they are subscribed, with their response times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.shared.bound_subscription import BoundSubscription, bind
+from windrow.engine.shared.grouping import with_windows
+from windrow.engine.shared.response_times import ResponseTimes
+from windrow.engine.shared.tiers import WindowTiers
+from windrow.errors import QueryError
+from windrow.model.query import Query, Window
+from windrow.model.sharing import QueryMetrics, Subscription
+from windrow.model.stateful import decode, encode
+
+Array = np.ndarray
+NEVER = int(np.iinfo(np.int64).max)
+"""Of `complete_from`: not yet, or it cannot be told."""
+MOST_QUERIES = 1_000
+"""Of one join, where they are added while it runs."""
+Key = tuple[str, int]
+
+
+@dataclass
+class Subscriber:
+    """One query of the join."""
+
+    name: str
+    subscription: Subscription
+    since: int | None = None
+    until: int | None = None
+    complete_from: int | None = None
+    awaits: list[int] = field(default_factory=list)
+    """Per stream, how many rows must have come before a row window is whole; 0: it is."""
+    response_times: ResponseTimes = field(default_factory=ResponseTimes)
+    number: int = 0
+    """How many queries had the name before."""
+    bound: BoundSubscription | None = None
+
+    @property
+    def key(self) -> Key:
+        """A name can be taken again while the query that had it before is not over in all streams."""
+        return self.name, self.number
+
+    @property
+    def empty(self) -> bool:
+        """Whether it ends before it begins."""
+        return self.until is not None and self.since is not None and self.until <= self.since
+
+    def inside(self, newest: Array, held: Array) -> Array:
+        """Those of the results `held` that fall into its time; `newest` are the times of all, ascending."""
+        if self.since is None and self.until is None:
+            return held
+        newest = newest[held]
+        a = 0 if self.since is None else int(np.searchsorted(newest, self.since, side="left"))
+        b = len(newest) if self.until is None else int(np.searchsorted(newest, self.until, side="left"))
+        return held[a : max(a, b)]
+
+    def metrics(self, backlog: int) -> QueryMetrics:
+        r = self.response_times
+        return QueryMetrics(
+            r.count,
+            r.mean,
+            r.percentile(0.99),
+            r.maximum,
+            backlog,
+            self.since,
+            self.until,
+            self.complete_from,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "within": [f"{w.size} {w.kind}" for w in self.subscription.windows],
+            "on": self.subscription.query.on,
+            "where": self.subscription.where,
+            "select": list(self.subscription.select),
+            "since": self.since,
+            "until": self.until,
+            "complete_from": self.complete_from,
+            "awaits": self.awaits,
+            "response_times": encode(self.response_times, []),
+            "number": self.number,
+        }
+
+    @classmethod
+    def load(cls, saved: Mapping[str, Any], like: Query) -> Subscriber:
+        asked = Subscription(
+            with_windows(like, [saved_window(text) for text in saved["within"]], saved["on"]),
+            saved["where"],
+            saved["select"],
+        )
+        times = (saved["since"], saved["until"], saved["complete_from"])
+        responses = decode(saved["response_times"], [])
+        return cls(saved["name"], asked, *times, list(saved["awaits"]), responses, saved["number"])
+
+
+def saved_window(text: str) -> Window:
+    """A window as `Subscriber.to_json` wrote it."""
+    size, _, kind = text.partition(" ")
+    return Window("time" if kind == "time" else "rows" if kind == "rows" else "rows per key", int(size))
+
+
+class Subscribers:
+    """The queries of one join, in the order they came."""
+
+    def __init__(self, subscriptions: Mapping[str, Subscription]) -> None:
+        self.all: dict[Key, Subscriber] = {}
+        for name, asked in subscriptions.items():
+            self.all[name, 0] = Subscriber(name, asked)
+        self.like = next(iter(subscriptions.values())).query
+        self.tiers = self._tiers()
+
+    def __iter__(self) -> Iterator[Subscriber]:
+        return iter(self.all.values())
+
+    def _tiers(self) -> WindowTiers:
+        return WindowTiers.of(m.subscription.windows for m in self)
+
+    def output(self, member: Subscriber) -> int:
+        """Which of the tiers's outputs a query is attached to."""
+        return self.tiers.number[member.subscription.windows]
+
+    def bind(self, schemas: Mapping[str, pa.Schema]) -> list[BoundSubscription]:
+        for member in self:
+            member.bound = member.bound or bind(member.name, member.subscription, schemas)
+        return [m.bound for m in self if m.bound is not None]
+
+    def check_room(self) -> None:
+        if len(self.all) >= MOST_QUERIES:
+            raise QueryError(f"add: a join has at most {MOST_QUERIES} queries; remove one first")
+
+    def last(self, name: str) -> Subscriber | None:
+        """The last query of the name, unless it is over."""
+        return next((m for m in reversed(self.all.values()) if m.name == name), None)
+
+    def add(self, member: Subscriber) -> None:
+        self.all[member.key] = member
+        self.tiers = self._tiers()
+
+    def drop(self, keys: list[Key]) -> None:
+        for key in keys:
+            del self.all[key]
+        self.tiers = self._tiers()

@@ -1,0 +1,100 @@
+"""The windows of all queries as nested tiers: each contains the one below, and the largest is joined.
+
+Queries with equal windows share one *output*. Outputs are sorted by size. Where each contains the one
+before (the paper's case, one window for all streams) a result belongs to the smallest output that holds it
+and to all larger ones. Windows per stream need not be so: then tier k is the union of the first k windows,
+output k is complete once tier k is, and each result is held against each output.
+
+A result's distance on a stream is how far back its row lies when the newest comes: in time, or in rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from windrow.kernels import result_routing
+from windrow.model.query import Window
+
+Array = np.ndarray
+Windows = tuple[Window, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class WindowTiers:
+    outputs: tuple[Windows, ...]
+    """Different windows, the smallest first."""
+    tier_sizes: Array
+    """Per output and stream, the size of the tier: microseconds or rows."""
+    sizes: tuple[Array, ...]
+    """Per stream, the different sizes, ascending."""
+    size_ranks: Array
+    """Per output and stream, which of the sizes is its own."""
+
+    @classmethod
+    def of(cls, windows: Iterable[Windows]) -> WindowTiers:
+        different = list(dict.fromkeys(windows))
+        plain = np.array([[w.size for w in each] for each in different], np.int64)
+        order = np.argsort((plain / plain.max(axis=0)).sum(axis=1), kind="stable")
+        plain = plain[order]
+        sizes = tuple(np.unique(column) for column in plain.T)
+        ranks = [np.searchsorted(s, column) for s, column in zip(sizes, plain.T, strict=True)]
+        return cls(
+            tuple(different[k] for k in order),
+            np.maximum.accumulate(plain, axis=0),
+            sizes,
+            np.ascontiguousarray(np.array(ranks, np.int64).T),
+        )
+
+    def __len__(self) -> int:
+        return len(self.outputs)
+
+    @property
+    def largest(self) -> Windows:
+        """What the join must hold."""
+        return tuple(
+            Window(w.kind, int(size)) for w, size in zip(self.outputs[0], self.tier_sizes[-1], strict=True)
+        )
+
+    @cached_property
+    def number(self) -> dict[Windows, int]:
+        """Windows to their output."""
+        return {windows: k for k, windows in enumerate(self.outputs)}
+
+    @cached_property
+    def nested(self) -> bool:
+        """Whether each output contains the one before."""
+        return bool((np.diff(self.size_ranks, axis=0) >= 0).all())
+
+    @property
+    def slices(self) -> Array:
+        """How much each tier adds to the one below, as a part of the top."""
+        parts = np.diff(self.tier_sizes, axis=0, prepend=0) / self.tier_sizes[-1]
+        return parts.sum(axis=1) / self.tier_sizes.shape[1]
+
+    def ranks(self, distances: Array) -> Array:
+        """Per stream and result, the smallest size that holds it."""
+        found = np.empty(distances.shape, np.int64)
+        for stream, sizes in enumerate(self.sizes):
+            result_routing.rank_among(distances[stream], sizes, found[stream])
+        return found
+
+    def route(self, ranks: Array) -> list[Array]:
+        """For each output the results it takes, in order."""
+        counts = np.zeros(len(self), np.int64)
+        if self.nested:
+            first = np.empty(ranks.shape[1], np.int64)
+            result_routing.first_of_nested(ranks, self.size_ranks, first)
+            counts = np.cumsum(np.bincount(first, minlength=len(self) + 1))[: len(self)]
+        else:
+            result_routing.count_taken(ranks, self.size_ranks, counts)
+        ends = np.cumsum(counts)
+        found = np.empty(int(ends[-1]), np.int64)
+        if self.nested:
+            result_routing.take_nested(first, ends - counts, found)
+        else:
+            result_routing.take(ranks, self.size_ranks, ends - counts, found)
+        return np.split(found, ends[:-1])

@@ -1,0 +1,118 @@
+"""Cuts a call's rows into sub-batches.
+
+A sub-batch changes cost, never the answer. Small sub-batches keep windows short and results early; large ones
+spread the fixed cost of an evaluation over more rows. By default a sub-batch covers an eighth of the shortest
+window, so that windows hold little more than they must even when a call brings hours of history, but not
+less than some thousand rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from windrow.engine.rows import Rows
+from windrow.model.interval import Interval
+from windrow.model.limits import MemoryLimit
+from windrow.model.query import Query
+from windrow.window.window_store import WindowStore
+
+Array = np.ndarray
+DEFAULT_SUB_BATCH_ROWS = 8192
+QUANTA_PER_WINDOW = 8
+QUANTA_PER_LIMIT = 3
+
+
+class SubBatchCutter:
+    """Cuts sub-batches of any number of rows, in the order of time and, at one time, of the streams."""
+
+    def __init__(self, times: Sequence[Array]) -> None:
+        self._source = merged_sources(times)
+        self._counts = np.zeros(len(times), np.int64)
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        """Rows that were not cut off yet."""
+        return len(self._source) - self._at
+
+    def cut(self, rows: int) -> list[int]:
+        """Where the next sub-batch ends in each stream."""
+        taken = self._source[self._at : self._at + rows]
+        self._counts += np.bincount(taken, minlength=len(self._counts))
+        self._at += len(taken)
+        return [int(count) for count in self._counts]
+
+
+def cut(times: Sequence[Array], interval: Interval | None, shortest: int | None) -> Iterator[list[int]]:
+    """For each sub-batch, where it ends in each stream. `times` ascend; `shortest` is the shortest window."""
+    if sum(map(len, times)) == 0:
+        return
+    if interval is not None and interval.rows:
+        yield from _by_rows(times, interval.rows)
+    elif interval is not None and interval.time:
+        yield from _by_time(times, interval.time, 1)
+    elif shortest is not None:
+        yield from _by_time(times, max(1, shortest // QUANTA_PER_WINDOW), DEFAULT_SUB_BATCH_ROWS)
+    else:
+        yield [len(t) for t in times]
+
+
+def interval_under_limit(
+    limit: MemoryLimit, windows: Sequence[WindowStore], arrived: Sequence[Rows]
+) -> Interval:
+    """A sub-batch's rows come on top of the limit, so they should be few against it."""
+    held, rows = sum(map(len, windows)), sum(map(len, arrived))
+    if limit.kind == "rows":
+        fit = limit.size
+    elif held:
+        fit = limit.size * held // max(1, sum(w.nbytes for w in windows))
+    else:
+        size = sum(each.payload.nbytes for each in arrived)
+        fit = limit.size * rows // max(1, size + 64 * rows)
+    most = max(1, fit // QUANTA_PER_LIMIT)
+    # All of a size: a small rest would cost as much as a whole sub-batch.
+    return Interval(rows=max(1, -(-rows // max(1, -(-rows // most)))))
+
+
+def default_sub_batch_rows(query: Query) -> int:
+    """Where windows are counted: rows of one that were pushed out within the sub-batch still cost a look; so
+    sub-batches should not be much longer than the shortest window counted in rows."""
+    sizes = [s.window.size for s in query.streams.values() if s.window.kind == "rows"]
+    return min(max(256, min(sizes)), 65_536) if sizes else 16_384
+
+
+def _by_time(times: Sequence[Array], length: int, least_rows: int) -> Iterator[list[int]]:
+    """Every `length` of time, but not before `least_rows` rows have come together."""
+    at = [0] * len(times)
+    ends = [len(t) for t in times]
+    while at != ends:
+        begin = min(int(t[a]) for t, a in zip(times, at, strict=True) if a < len(t))
+        until = begin + length
+        while True:
+            stop = [int(np.searchsorted(t, until, side="left")) for t in times]
+            if stop == ends or sum(stop) - sum(at) >= least_rows:
+                break
+            # Jump over time without rows, and grow geometrically where rows are sparse.
+            following = min(int(t[s]) for t, s in zip(times, stop, strict=True) if s < len(t))
+            until = max(following + 1, begin + 2 * (until - begin))
+        yield stop
+        at = stop
+
+
+def _by_rows(times: Sequence[Array], rows: int) -> Iterator[list[int]]:
+    """Every `rows` rows, in the order of time and, at one time, of the streams."""
+    if sum(map(len, times)) <= rows:
+        yield [len(t) for t in times]
+        return
+    cutter = SubBatchCutter(times)
+    while cutter.left:
+        yield cutter.cut(rows)
+
+
+def merged_sources(times: Sequence[Array]) -> Array:
+    """Which stream each row comes from, when all rows stand in one order of time."""
+    together = np.concatenate(times)
+    source = np.repeat(np.arange(len(times)), [len(t) for t in times])
+    return source[np.argsort(together, kind="stable")]

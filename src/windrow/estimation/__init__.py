@@ -1,0 +1,1 @@
+"""Statistics of incomplete answers: recall, missed results, fairness. They know nothing of policies."""

@@ -1,0 +1,117 @@
+"""Results missed under a deadline: an estimate with its interval.
+
+A share `omega` of the arriving rows, drawn independently, looks at an even sample `z` of the first window and
+at everything behind it (window shredding, GrubJoin s. 5.2.1). Each result such a row finds stands for 1/z
+results of the row, and for (1 - omega) / omega times as many of rows that were not drawn. Of the former
+1/z - 1 were missed; of the latter, as far as the harvest would not have found them, all. So with y results of
+a drawn row, x of them outside the harvest,
+
+    missed  =  sum over drawn rows of  c = y (1/z - 1) + x (1 - omega) / (omega z)
+
+is without bias, and as rows are drawn independently its variance is at most the expected sum of c^2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from windrow.model.stateful import Stateful
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class ShreddingSample:
+    """Which rows tell what is missed: a share omega of them, each looking at a part z of the first window."""
+
+    omega: float
+    z: float
+
+    @property
+    def weight(self) -> float:
+        """How many results one that such a row finds stands for."""
+        return 1 / max(self.omega * self.z, 1e-12)
+
+
+class MissedResults(Stateful):
+    saved = (
+        "count", "variance", "weight_sum", "squares", "rows_with_results", "results_found",
+        "unsampled_rows", "rows", "drawn",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.count = 0.0
+        self.variance = 0.0
+        self.weight_sum = 0.0
+        self.squares = 0.0
+        """What a result of each row drawn while something was left out would have stood for, and its square;
+        summed."""
+        self.rows_with_results = 0
+        self.results_found = 0.0
+        """Drawn rows that found anything, and results they found."""
+        self.unsampled_rows = 0
+        """Rows that looked at less than everything while none was drawn to tell what that misses."""
+        self.rows = 0
+        self.drawn = 0
+        """Rows that came while something was left out, and those of them that were drawn."""
+
+    @property
+    def max_weight(self) -> float:
+        """What one row that was not seen would have stood for; 0 if nothing was ever left out. The fewer rows
+        it stands for the sooner it is seen, so the average is weighted by what it stands for. And a row that
+        finds anything finds several results, as those did that were seen."""
+        if not self.weight_sum:
+            return 0.0
+        clump = max(1.0, self.results_found / self.rows_with_results) if self.rows_with_results else 1.0
+        return self.squares / self.weight_sum * clump
+
+    def draw(self, rows: int, draw: ShreddingSample) -> None:
+        """So many rows are drawn."""
+        self.drawn += rows
+        self.weight_sum += rows * draw.weight
+        self.squares += rows * draw.weight**2
+
+    def add(self, rows: Array, drawn: int, outside: Array, weights: Array, draw: ShreddingSample) -> None:
+        """Results of `drawn` rows.
+
+        Parameters
+        ----------
+        rows
+            For each result which of the drawn rows found it.
+        outside
+            Whether the harvest would have missed it.
+        weights
+            How many results it stands for on account of rows that are not in the windows.
+        """
+        each = weights * ((1 / draw.z - 1) + outside * (1 - draw.omega) * draw.weight)
+        per_row = np.bincount(rows, each, drawn)
+        self.rows_with_results += len(np.unique(rows))
+        self.results_found += float(weights.sum())
+        self.count += float(per_row.sum())
+        self.variance += float((per_row**2).sum())
+
+
+def missed_interval(count: float, variance: float, unit: float, level: float = 0.95) -> tuple[float, float]:
+    """Bounds of a number of missed results that was estimated with this variance from rows which stand for
+    up to `unit` results each.
+
+    The estimate is a sum of few weighted counts, so positive and skewed: its bounds are those of gamma
+    distributions with its mean and variance, for the upper one with one more than was seen (Fay and Feuer
+    1997, for weighted sums of Poisson counts). So even where nothing missed was seen, something may be.
+    Results come in clumps, many of one row; so one more is one more row with what it finds. Where the
+    estimate is too low it is so because such rows were not drawn, and then its variance is too low as well.
+    """
+    from scipy.special import gammaincinv  # only who asks for the quality needs it
+
+    if variance + unit == 0:
+        return count, count
+    tail = (1 - level) / 2
+    low = 0.0
+    if count > 0 and variance > 0:
+        low = float(gammaincinv(count**2 / variance, tail)) * variance / count
+    more = max(unit, variance / count) if count > 0 else unit
+    mean, spread = count + more, variance + more**2
+    high = float(gammaincinv(mean**2 / spread, 1 - tail)) * spread / mean if mean > 0 else 0.0
+    return low, high

@@ -1,0 +1,1 @@
+"""Eviction: memory policies at run time."""

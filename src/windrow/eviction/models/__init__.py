@@ -1,0 +1,1 @@
+"""What memory policies learn from the streams."""

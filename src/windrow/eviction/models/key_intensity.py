@@ -1,0 +1,321 @@
+"""Predicted arrival rate of each key, from its recent arrivals on all streams (a Hawkes process).
+
+A key's rate on stream j is taken to be a sum of what its rows of late predict (a Hawkes process),
+
+    rate_j(v)  =  base_j  +  sum over half-lives h of  w_jjh x_jh(v)
+                          +  sum over other streams s and h of  w_jsh min(1, x_sh(v))
+
+with x_sh(v) the rows of s with value v, each counting half after h: how often it came on the stream itself,
+and how long ago on others, for that a key is frequent there tells little of how frequent it is here. A key
+that comes evenly is predicted by its slowest counts, which is PROB; one in the news by the fastest; one that
+follows from stream to stream by those of the other stream. Which it is the weights learn from all rows that
+arrive, kept or not: each arrival is shared out among what predicted it, and a weight is its part of the
+arrivals over the time its counts stood (expectation maximisation; the likelihood has one maximum). They begin
+with a few arrivals' worth of a prior, and counts that tell no more than the others do are left out, for they
+would add their noise.
+
+With more streams and several equalities rates are put together as in `frequency.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from windrow.eviction.context import Context
+from windrow.eviction.models.key_sketch import ROWS, SMALLEST_UNIT
+from windrow.eviction.window_view import WindowView
+from windrow.kernels import count_min_sketch, key_intensity
+from windrow.model.stateful import Stateful
+
+Array = np.ndarray
+FASTER = (1 / 4, 1 / 16)
+"""Half-lives besides the policy's, in windows."""
+SLOWEST, LATELY = 0, 1
+"""Numbers of half-lives: the policy's; and one at which a count is that of about a third of a window."""
+PRIOR, CROSS = 3.0, 0.25
+"""Arrivals that weights begin with, if they were predicted by the stream itself, by all half-lives alike; and
+the part of them that each other stream would have predicted as well."""
+MET, SOME = 1024, 64
+"""Arrivals that weights are learned from, and how many of a sub-batch."""
+STEADY = float(MET)
+"""Arrivals besides, of keys that come as often as they came in the long run, as PROB has it. Fast counts
+predict the next rows well and the rest of a window badly, so they must tell much to be gone by."""
+ROUNDS, REFIT = 10, 4
+"""Of expectation maximisation, each time that one in so many arrivals is new."""
+_NONE = np.empty(0)
+
+
+class KeyIntensity(Stateful):
+    """Of the streams that share a key: what its rows left behind, and what that predicts."""
+
+    saved = (
+        "_cells", "_totals", "_units", "_sums", "_observations", "_meetings", "_exposure", "_parts",
+        "_weights", "_needed", "_learned", "_half_lives", "_seconds",
+    )  # fmt: skip
+
+    def __init__(self, streams: Sequence[int], width: int) -> None:
+        self.streams = list(streams)
+        count = len(streams) * (1 + len(FASTER))
+        self._cells = np.zeros((ROWS, width, count), np.float32)
+        # Half as wide, a key's traces are mostly in one line of the cache; a count ends at 16 million.
+        self._totals = np.zeros(count)
+        self._units = np.ones(count)
+        self._sums = np.zeros(count + 1)
+        """Over all keys, of counts of 1 at most; last the keys that came lately."""
+        self._observations = np.zeros((len(streams), MET, 2 * count + 2))
+        """By stream, some arrivals, the newest in place of the oldest: the traces they met; counts times the
+        seconds they stood since the arrival before, all keys together, and last the keys; and how many an
+        arrival stands for."""
+        self._meetings = [0] * len(streams)
+        self._exposure = np.zeros((len(streams), count + 1))
+        """By stream: counts times seconds since its last arrival."""
+        self._parts = np.full((len(streams), count + 1), 1 / (count + 1))
+        """By stream: the part of the arrivals that each trace predicted, and last that none did."""
+        self._weights = np.zeros(self._parts.shape)
+        self._needed = np.ones(self._parts.shape)
+        """By stream: factors on the weights, 0 where the others tell as much."""
+        self._learned = [0] * len(streams)
+        """Meetings that weights were learned from."""
+        self._half_lives = np.ones(1 + len(FASTER))
+        self._seconds = 0.0
+        """Since the beginning."""
+        self._warm_up = self._warming_up()
+
+    def observe(self, stream: int, words: Array, each: float) -> None:
+        """Rows of the stream arrive, and stand for so many each; they are not counted yet."""
+        if not len(words):
+            return
+        j, count = self.streams.index(stream), len(self._totals)
+        met = np.zeros((len(words), 2 * count + 2))
+        scales = len(self._half_lives)
+        key_intensity.key_features(*self._counts, words.view(np.int64), scales, j * scales, met)
+        met[:, j * scales : (j + 1) * scales] *= self._warm_up
+        met[0, count:-1], met[:, -1] = self._exposure[j], each
+        self._observations[j, (self._meetings[j] + np.arange(len(met))) % MET] = met
+        self._meetings[j] += len(met)
+        self._exposure[j] = 0.0
+
+    def sample_size(self, stream: int, seconds: float) -> int:
+        """How many arrivals to meet when none were for so long: those that are remembered go back as far as
+        the slowest half-life."""
+        if self._meetings[self.streams.index(stream)] < MET:
+            return SOME
+        return min(SOME, math.ceil(MET * seconds / self._half_lives[0]))
+
+    def add_exposure(self, seconds: float) -> None:
+        """Counts stand for so long before the next arrivals."""
+        self._exposure += self._sums * seconds
+        scales = len(self._half_lives)
+        for j, own in enumerate(self._exposure):
+            mine = slice(j * scales, (j + 1) * scales)
+            own[mine] += (self._totals[mine] * self._warm_up - self._sums[:-1][mine]) * seconds
+
+    def advance(self, seconds: float, span: float, half_life: float) -> None:
+        """Time passes."""
+        self._half_lives = span * np.array([half_life, *FASTER])
+        self._seconds += seconds
+        self._warm_up = self._warming_up()
+        fade = 0.5 ** (seconds / self._half_lives)
+        for j, meetings in enumerate(self._meetings):
+            if meetings > self._learned[j] + min(self._learned[j], MET) // REFIT:
+                self._learn(j)
+        fade = np.tile(fade, len(self.streams))
+        self._totals *= fade
+        self._units *= fade
+        for trace in np.flatnonzero(self._units < SMALLEST_UNIT):
+            self._cells[:, :, trace] *= self._units[trace]
+            self._units[trace] = 1.0
+
+    def _learn(self, j: int) -> None:
+        count = len(self._totals)
+        met, parts = self._observations[j, : min(self._meetings[j], MET)], self._parts[j]
+        prior, stood = self._prior(j)
+        stood += met[:, count:-1].sum(axis=0)
+        self._learned[j] = self._meetings[j]
+        key_intensity.feature_totals(*self._counts, len(self._half_lives), self._sums)
+        # Keys that come for the first time are no news of those that came before, whose time stood.
+        met = met[met[:, : count : len(self._half_lives)].sum(axis=1) >= key_intensity.LONE]
+        if not len(met):
+            self._weights[j], parts[:] = prior / stood, np.eye(count + 1)[-1]
+            return
+        each = np.ascontiguousarray(met[:, -1])
+        known = (np.ascontiguousarray(met[:, :count]), each)
+        key_intensity.fit_weights_em(*known, prior, stood, ROUNDS, parts)
+        told = each.sum() * parts + prior
+        self._weights[j] = told / stood
+        # What is left out is decided by what was seen.
+        told = each.sum() * parts + self._prior(j, steady=False)[0]
+        parts[:] = told / told.sum()
+        key_intensity.prune_features(*known, self._weights[j], parts, self._needed[j])
+        self._weights[j] *= self._needed[j]
+
+    def add(self, stream: int, words: Array, each: float) -> None:
+        """Counts rows of the stream, which stand for so many each."""
+        scales = len(self._half_lives)
+        first = self.streams.index(stream) * scales
+        own = slice(first, first + scales)
+        key_intensity.count_keys(self._cells, words.view(np.int64), first, each / self._units[own])
+        self._totals[own] += each * len(words)
+
+    def weights(self, stream: int) -> Array:
+        """What a count of each trace predicts of the stream, in rows per second; and last, the base."""
+        j = self.streams.index(stream)
+        if not self._learned[j]:
+            prior, stood = self._prior(j)
+            self._weights[j] = prior / stood
+        scales, weights = len(self._half_lives), self._weights[j].copy()
+        weights[j * scales : (j + 1) * scales] *= self._warm_up
+        return weights
+
+    def _warming_up(self) -> Array:
+        """By how much more counts of each half-life would be if rows had come as they do for ever."""
+        return 1 / np.maximum(1 - 0.5 ** (self._seconds / self._half_lives), 1e-3)
+
+    @property
+    def _counts(self) -> tuple[Array, Array, Array]:
+        """As kernels take them: the cells, what all keys add up to by trace, and its unit."""
+        return self._cells, self._totals / self._units, self._units
+
+    def _prior(self, j: int, steady: bool = True) -> tuple[Array, Array]:
+        """Arrivals that weights begin with, and what stood for them; with the steady ones, or without."""
+        scales = len(self._half_lives)
+        prior = np.full(len(self._totals) + 1, CROSS * PRIOR / scales)
+        prior[j * scales : (j + 1) * scales] = PRIOR / scales
+        prior[-1] = PRIOR
+        # A count stands for its half-life / ln 2: with one arrival in that time as many come as came. A key
+        # comes by itself once in the slowest half-life.
+        counts = np.tile(self._half_lives, len(self.streams)) / np.log(2)
+        stood = PRIOR * np.append(counts, self._half_lives[0])
+        if steady:
+            prior[j * scales] += STEADY
+            stood[j * scales] += STEADY * counts[0]
+        return prior, stood
+
+    def rate(self, stream: int, words: Array, ages: Array, out: Array) -> None:
+        """Multiplies `out` by the rate of these keys on the stream; by 0 if a key has but one row.
+        `ages` are those of the rows, where they were counted."""
+        weights, scales = self.weights(stream), len(self._half_lives)
+        own = self.streams.index(stream) * scales
+        told = (weights[:-1], weights[-1], scales, own, ages, self._half_lives[0])
+        key_intensity.predicted_rates(*self._counts, words.view(np.int64), *told, out)
+
+    def count(self, stream: int, words: Array, scale: int) -> Array:
+        """How many rows of these keys came on the stream, at one of the half-lives."""
+        out = np.ones(len(words))
+        trace = self.streams.index(stream) * len(self._half_lives) + scale
+        cells, totals, units = self._counts
+        count_min_sketch.estimate(cells[:, :, trace], totals[trace], words.view(np.int64), units[trace], out)
+        return out
+
+    def singleton_rate(self, stream: int, own: int, ages: Array) -> Array:
+        """The rate on the stream of a key that came just once, on stream `own` and so many seconds ago."""
+        weights, scales = self.weights(stream), len(self._half_lives)
+        first = self.streams.index(own) * scales
+        left = 0.5 ** (ages[:, np.newaxis] / self._half_lives)
+        return np.asarray(weights[-1] + left @ weights[first : first + scales])
+
+    def restore(self, values: dict[str, Any]) -> None:
+        super().restore(values)
+        self._warm_up = self._warming_up()
+
+
+class KeyIntensities(Stateful):
+    """Of all equalities of a query."""
+
+    saved = ("_intensities", "_until", "_unobserved", "_spans")
+    clocks = ("_until",)
+
+    def __init__(self, context: Context, width: int, half_life: float) -> None:
+        classes = [members for members in context.classes if len({w.stream for w in members}) > 1]
+        self._at = [
+            {c: words.index(w) for c, members in enumerate(classes) for w in members[::-1] if w in words}
+            for words in context.join_columns
+        ]
+        """Per stream: class to the number of a word; words of one class are equal in any row of a result."""
+        self._intensities = [KeyIntensity(sorted({w.stream for w in members}), width) for members in classes]
+        self._half_life = half_life
+        self._until: int | None = None
+        self._unobserved = 0.0
+        """Seconds since rows were last met."""
+        self._spans = [0.0] * len(context.join_columns)
+
+    @property
+    def known(self) -> bool:
+        """Whether there is anything to go by."""
+        return bool(self._intensities)
+
+    def end_sub_batch(self, views: Sequence[WindowView], now: int, counted: float, every: int) -> None:
+        """A sub-batch's rows have come, and event time to `now`; rows of its last `counted` seconds count,
+        one in `every` of them for all. If the views say so, what they bring is learned before any is
+        counted."""
+        for view in views:
+            self._spans[view.stream] = view.window_length / 1e6
+        seconds = counted if self._until is None else max(0, now - self._until) / 1e6
+        self._until = now if self._until is None else max(now, self._until)
+        if views[0].learning:
+            self._observe(views, min(counted, seconds), self._unobserved + seconds, every)
+        self._unobserved = 0.0 if views[0].learning else self._unobserved + seconds
+        span = max(self._spans)
+        for traces in self._intensities if span > 0 else ():
+            traces.advance(seconds, span, self._half_life)
+        for view in views:
+            for c, word in self._at[view.stream].items():
+                self._intensities[c].add(view.stream, view.join_columns[word][view.first_new :: every], every)
+
+    def _observe(self, views: Sequence[WindowView], counted: float, since: float, every: int) -> None:
+        """Rows of the last `counted` seconds; none were met `since` so long."""
+        for traces in self._intensities:
+            traces.add_exposure(counted)
+        for view in views:
+            for c, word in self._at[view.stream].items():
+                wanted = self._intensities[c].sample_size(view.stream, since)
+                step = max(every, -(-(len(view) - view.first_new) // max(wanted, 1)))
+                self._intensities[c].observe(
+                    view.stream, view.join_columns[word][view.first_new :: step], step
+                )
+
+    def rates(self, view: WindowView, rows: Array | slice = slice(None), counted: bool = True) -> Array:
+        """Results per second that each row of the view (or some of them) can expect, going by its keys; 0 of
+        rows that are the only ones of a key, or, of more than two streams, whose key has not come to all of
+        the others nor twice to any: what they find when it does is learned by their age. `counted`: whether
+        these rows were, at the end of a sub-batch."""
+        ages = view.ages(rows) if counted else _NONE
+        found = np.ones(len(view.ts[rows]), np.float32)
+        for c, word in self._at[view.stream].items():
+            words, traces = view.join_columns[word][rows], self._intensities[c]
+            others = [s for s in traces.streams if s != view.stream]
+            if len(others) == 1:
+                traces.rate(others[0], words, ages, found)
+                continue
+            coming = np.ones((len(others), len(found)))
+            for stream, out in zip(others, coming, strict=True):
+                traces.rate(stream, words, ages, out)
+            lately = np.stack([traces.count(s, words, LATELY) for s in others])
+            found *= self._together(others, coming, lately)
+            came = {s: traces.count(s, words, SLOWEST) for s in traces.streams}
+            everywhere = np.minimum.reduce([came[s] for s in others]) >= key_intensity.LONE
+            again = np.maximum.reduce(list(came.values())) >= 1 + key_intensity.LONE
+            found[~(everywhere | again)] = 0.0
+        return found
+
+    def singleton_rate(self, stream: int, ages: Array) -> Array:
+        """As `rates`, for rows of these ages in seconds that are the only ones of their keys."""
+        found = np.ones(len(ages))
+        for c in self._at[stream]:
+            traces = self._intensities[c]
+            others = [s for s in traces.streams if s != stream]
+            coming = np.stack([traces.singleton_rate(s, stream, ages) for s in others])
+            found *= self._together(others, coming, np.zeros(coming.shape))
+        return found
+
+    def _together(self, streams: Sequence[int], coming: Array, lately: Array) -> Array:
+        """Results per second with rows that come at these rates on each of the streams, where a result takes
+        one of each: any may come last, and meets those of the others in their windows. These are as many as
+        come in a window, or came `lately`: a key may have come to a stream for the last time."""
+        held = np.maximum(coming * np.array([[self._spans[s]] for s in streams]), lately)
+        each = [coming[j] * np.prod(np.delete(held, j, axis=0), axis=0) for j in range(len(streams))]
+        return np.asarray(sum(each))

@@ -1,0 +1,1 @@
+"""Memory policies at run time: one ranking each."""

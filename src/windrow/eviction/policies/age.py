@@ -1,0 +1,128 @@
+"""AGE: keeps rows at the ages at which they yield most (Memory, section 3.2; any curve, claim B1).
+
+By priority the rows go that have the least to find per second of being kept from now on. By envelope a new
+row is given one of two retention times, the ends of an edge of its curve's concave envelope, in turns such
+that the mean retention fills the memory its stream has; rows past their time go first. On rows that come
+evenly both find the optimum; priorities follow bursts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from windrow.eviction.context import Context
+from windrow.eviction.forecast import StreamModel
+from windrow.eviction.models.age_curve_estimator import AgeCurveEstimator
+from windrow.eviction.ranking import MemoryBudget, Ranking
+from windrow.eviction.window_view import ProbeResults, WindowView
+from windrow.memory_models.age_curve import AgeCurve, Retention, split
+from windrow.model.policies.learned import Age
+
+Array = np.ndarray
+RETENTION = "retention"
+"""Note: seconds the row is to be kept for."""
+TINY = 1e-9
+
+
+class AgeRanking(Ranking):
+    saved = ("_learned", "_retention", "_turn", "_until", "_next_plan")
+    clocks = (
+        "_until",
+        "_next_plan",
+    )
+    priority_per_byte = True
+    adapts_to_losses = True
+
+    def __init__(self, policy: Age, context: Context) -> None:
+        self._policy = policy
+        self._aliases = context.query.aliases
+        self._learned = [AgeCurveEstimator(policy.buckets, policy.half_life) for _ in self._aliases]
+        self._curves: list[AgeCurve] = []
+        self._retention = [Retention(0.0, float("inf"), 1.0) for _ in self._aliases]
+        self._turn = [0.0] * len(self._aliases)
+        self._until: int | None = None
+        self._next_plan = -(1 << 62)
+        self.uses_results = policy.curves is None
+        self.row_state = ((RETENTION, np.float64),) if policy.method == "envelope" else ()
+        self.can_skip_sub_batches = not self.row_state
+
+    def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
+        count = len(view) - view.first_new
+        if view.learning:
+            self._learned[view.stream].add_arrivals(count)
+        if self.row_state:
+            view.row_state[RETENTION][view.first_new :] = self._deal(view.stream, count)
+
+    def on_results(self, views: Sequence[WindowView], found: ProbeResults) -> None:
+        """Counts the results of stored rows by the age at which they came. Which rows are held depends on
+        their age alone, so at any age those the policy kept are like those it would not have kept."""
+        every = views[0].learn_stride
+        if not views[0].learning:
+            return
+        some = found if every == 1 else ProbeResults([rows[::every] for rows in found.rows], views)
+        for learned, view, rows, stored in zip(self._learned, views, some.rows, some.stored, strict=True):
+            learned.add_results_by(rows, view.ts, some.newest, stored, every)
+
+    def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
+        now = views[0].now
+        if views[0].learning:
+            passed = views[0].elapsed if self._until is None else max(0, now - self._until) / 1e6
+            self._until = now if self._until is None else max(now, self._until)
+            for learned, view in zip(self._learned, views, strict=True):
+                some = view.ts[:: view.exposure_stride]
+                weights = np.full(len(some), float(view.exposure_stride))
+                learned.add_exposure(
+                    some, weights, now, min(view.elapsed, passed), passed, view.window_length / 1e6
+                )
+        self._curves = [self._curve(view) for view in views]
+        if self.row_state and now >= self._next_plan:
+            self._next_plan = now + max(view.window_length for view in views) // self._policy.buckets
+            means = self._means(room)
+            self._retention = [c.retention(mean) for c, mean in zip(self._curves, means, strict=True)]
+
+    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
+        ages = view.ages()
+        # Of equals the oldest stay: where little is known yet, all ages are seen that way.
+        rank = self._curves[view.stream].priority(ages) * (1 + TINY * ages / (view.window_length / 1e6))
+        if self.row_state:
+            overdue = ages - view.row_state[RETENTION]
+            rank = np.where(overdue >= 0, -1.0 - overdue, rank)
+        return rank
+
+    def stream_models(self, views: Sequence[WindowView], room: MemoryBudget) -> list[StreamModel] | None:
+        one = np.ones(1)
+        return [
+            StreamModel(self._curve(view), self._learned[view.stream].rate, room.costs[view.stream], one, one)
+            for view in views
+        ]
+
+    def age_curves(self) -> Sequence[AgeCurve]:
+        return tuple(self._curves)
+
+    def _means(self, room: MemoryBudget) -> Sequence[float]:
+        """How long rows of each stream can be kept on average, in the memory it has."""
+        rates = [learned.rate for learned in self._learned]
+        divided = self._policy.split
+        if divided == "together":
+            return split(self._curves, rates, room.size, room.costs).retention
+        shares = [1.0 if isinstance(divided, str) else divided[alias] for alias in self._aliases]
+        return [
+            room.size * share / sum(shares) / max(rate * cost, 1e-9)
+            for share, rate, cost in zip(shares, rates, room.costs, strict=True)
+        ]
+
+    def _deal(self, stream: int, count: int) -> Array:
+        """Retention times of the next rows: the longer one in its share of turns, evenly spread."""
+        planned = self._retention[stream]
+        turns = self._turn[stream] + planned.share * np.arange(1, count + 1)
+        before = np.concatenate(([self._turn[stream]], turns[:-1]))
+        self._turn[stream] = float(turns[-1] % 1.0) if count else self._turn[stream]
+        return np.where(np.floor(turns + 1e-9) > np.floor(before + 1e-9), planned.long, planned.short)
+
+    def _curve(self, view: WindowView) -> AgeCurve:
+        if self._policy.curves is None:
+            return self._learned[view.stream].curve()
+        given = self._policy.curves.get(self._aliases[view.stream], (0.0,))
+        return AgeCurve(tuple(given), view.window_length / 1e6 / len(given))

@@ -1,0 +1,174 @@
+"""Rankings by importance (iJoin): SIZE, GREEDY and IJOIN.
+
+All say which of equal rows goes: of SIZE and IJOIN the oldest, of GREEDY the newest. That is done by adding
+a part of the age too small to matter otherwise, so that ranks of different streams can still be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from windrow.eviction.context import Context
+from windrow.eviction.policies.importance_aware import IMPORTANCE, ImportanceAwareRanking
+from windrow.eviction.policies.importance_function import ImportanceFunction
+from windrow.eviction.policies.recompute_schedule import RecomputeSchedule
+from windrow.eviction.ranking import MemoryBudget, Ranking
+from windrow.eviction.rates import ResidenceTime
+from windrow.eviction.window_view import ProbeResults, RowState, WindowView
+from windrow.kernels import importance_priority
+from windrow.model.metrics import Quality
+from windrow.model.policies.importance import Greedy, Importance, Size
+
+Array = np.ndarray
+MATCHES = "matches"
+"""Note: matches of a row, each counting less as it lies back; as of its last match."""
+MATCHED = "matched"
+"""Note: the time of its last match, or its own if there was none."""
+PRIORITY = "priority"
+TINY = 1e-9
+IMMATURE = 1e200
+"""Above every priority."""
+MATURITY, UNPRODUCTIVE = 0.4, 0.6
+"""Parts of the time rows can stay, as in the paper's Table 5: 2 and 3 of 5 seconds."""
+DECAY = 0.5
+"""A match counts 1/e after twice the time rows can stay."""
+PENALTY = 5.0
+"""What a row loses that had no match for as long as rows can stay, where 1 is the priority of a row of mean
+importance with one match in that time."""
+
+
+class SizeRanking(Ranking):
+    uses_results = True
+    row_state: RowState = ((MATCHES, np.int32),)
+
+    def on_results(self, views: Sequence[WindowView], found: ProbeResults) -> None:
+        for view, rows in zip(views, found.rows, strict=True):
+            importance_priority.count_matches(rows, view.row_state[MATCHES])
+
+    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
+        return view.row_state[MATCHES] - TINY * _part_of_window(view, view.now)
+
+
+class GreedyRanking(ImportanceAwareRanking):
+    def __init__(self, policy: Greedy, context: Context) -> None:
+        super().__init__(policy.name, policy.by, policy.combine, context)
+
+    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
+        return self.importance(view) + TINY * self.mean * _part_of_window(view, self.now)
+
+
+class ImportanceRanking(ImportanceAwareRanking):
+    saved = ("_schedule", "_turnover", "_judged")
+    priority_per_byte = True
+
+    def __init__(self, policy: Importance, context: Context) -> None:
+        super().__init__(policy.name, policy.by, policy.combine, context)
+        self._policy = policy
+        self._schedule = RecomputeSchedule(policy.recompute, policy.k, policy.tolerance, len(context.schemas))
+        self._keeps_priorities = policy.recompute != "successive"
+        kept = (IMPORTANCE, MATCHES, MATCHED, *([PRIORITY] if self._keeps_priorities else []))
+        self.row_state = tuple((name, np.float64) for name in kept)
+        self._initial = (
+            None
+            if isinstance(policy.initial, int | float)
+            else ImportanceFunction(policy.initial, context, "shed importance: initial")
+        )
+        self._turnover = ResidenceTime(len(context.schemas))
+        self._judged = 0.0
+        """Importance of the results up to the last evaluation."""
+
+    # -- the data flow ------------------------------------------------------------------------------
+
+    def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
+        super().on_arrival(view, rng)
+        view.row_state[MATCHED][view.first_new :] = view.ts[view.first_new :]
+        if self._keeps_priorities:
+            view.row_state[PRIORITY][view.first_new :] = self._first_priority(view)
+
+    def on_results(self, views: Sequence[WindowView], found: ProbeResults) -> Array | None:
+        for view, rows in zip(views, found.rows, strict=True):
+            self._match(view, rows, found.newest)
+        return super().on_results(views, found)
+
+    def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
+        super().end_sub_batch(views, room)
+        self._turnover.end_sub_batch(views, self.now)
+        self._schedule.evaluated(self.total - self._judged)
+        self._judged = self.total
+
+    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
+        # Where too few are mature, the oldest of the others go.
+        out, maturity = np.empty(len(view)), self._maturity(view) * 1e6
+        due = self._schedule.due(view.stream)
+        if not self._keeps_priorities:
+            importance_priority.per_second_sparing_young(*self._terms(view), maturity, IMMATURE, out)
+            return out
+        if due:
+            importance_priority.per_second(*self._terms(view), view.row_state[PRIORITY])
+        importance_priority.spare_young(view.ts, view.row_state[PRIORITY], self.now, maturity, IMMATURE, out)
+        return out
+
+    def add_quality(self, known: Quality) -> Quality:
+        return replace(super().add_quality(known), priority_recomputations=self._schedule.recomputed)
+
+    # -- the paper's formulas -----------------------------------------------------------------------
+
+    def _match(self, view: WindowView, rows: Array, times: Array) -> None:
+        """Counts results of these rows at these times (eq. 7; Algorithm 1)."""
+        d = self._decay(view)
+        importance_priority.match(rows, times, d / 1e6, view.row_state[MATCHES], view.row_state[MATCHED])
+
+    def _terms(self, view: WindowView) -> tuple[Any, ...]:
+        """Of the residence priority: P = imp x matches' / age, less the penalty c (t' - prevmatch) for a row
+        unproductive for at least Delta (eq. 5 to 8; Algorithm 2). As the kernels take them."""
+        c, d, delta = self._penalty(view), self._decay(view), self._unproductive(view)
+        imp, matches, matched = self.importance(view), view.row_state[MATCHES], view.row_state[MATCHED]
+        tie = TINY * self.mean / view.window_length
+        return view.ts, imp, matches, matched, self.now, d / 1e6, delta * 1e6, c, tie
+
+    # -- parameters: as given, or from how long rows can stay -----------------------------------------
+
+    def _maturity(self, view: WindowView) -> float:
+        given = self._policy.maturity
+        return MATURITY * self._turnover.seconds(view) if given is None else _seconds(given)
+
+    def _unproductive(self, view: WindowView) -> float:
+        given = self._policy.unproductive
+        return UNPRODUCTIVE * self._turnover.seconds(view) if given is None else _seconds(given)
+
+    def _decay(self, view: WindowView) -> float:
+        given = self._policy.decay
+        return DECAY / max(self._turnover.seconds(view), 1e-6) if given is None else given
+
+    def _penalty(self, view: WindowView) -> float:
+        given = self._policy.penalty
+        return PENALTY * self.mean / max(self._turnover.seconds(view), 1e-6) ** 2 if given is None else given
+
+    def _first_priority(self, view: WindowView) -> Array | float:
+        """Of the new rows."""
+        if isinstance(self._policy.initial, int | float):
+            return self._policy.initial
+        if self._initial is not None and view.stream in self._initial.streams:
+            return self._initial.of(view, view.first_new, view.first_new)[0]
+        return self.importance(view)[view.first_new :]
+
+
+def _part_of_window(view: WindowView, now: int) -> Array:
+    """Each row's age, as a part of the window."""
+    return (now - view.ts) / view.window_length
+
+
+def _seconds(duration: object) -> float:
+    assert isinstance(duration, int)
+    return duration / 1e6
+
+
+RANKINGS: dict[str, Callable[[Any, Context], Ranking]] = {
+    Size.name: lambda policy, context: SizeRanking(),
+    Greedy.name: GreedyRanking,
+    Importance.name: ImportanceRanking,
+}

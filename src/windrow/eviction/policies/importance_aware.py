@@ -1,0 +1,161 @@
+"""Rankings that know the importance of rows and results, by a function that may change during the run.
+
+A new function holds from a stated event time on: in the sub-batch in which the newest event time reaches it,
+all rows held are judged by it anew, and so are all results found from then on. Rows of streams that have no
+importance of their own are worth what other rows are worth on average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from windrow.errors import QueryError
+from windrow.eviction.context import Context
+from windrow.eviction.policies.importance_function import ImportanceFunction, combined
+from windrow.eviction.ranking import MemoryBudget, Ranking
+from windrow.eviction.window_view import ProbeResults, RowState, WindowView
+from windrow.model.metrics import Quality
+from windrow.model.policies.importance import By, by_to_plain, check_by
+
+Array = np.ndarray
+IMPORTANCE = "importance"
+MOST__VersionS = 100
+
+
+@dataclass(frozen=True)
+class _Version:
+    """A function, and the event time from which it holds; None: from the start."""
+
+    at: int | None
+    by: By
+    function: ImportanceFunction
+
+
+class ImportanceAwareRanking(Ranking):
+    saved: ClassVar[tuple[str, ...]] = ("total", "missing", "_judged_by", "_now", "_sum", "_count")
+    clocks = ("_now",)
+    uses_results = True
+    row_state: RowState = ((IMPORTANCE, np.float64),)
+
+    def __init__(self, name: str, by: By, combine: str, context: Context) -> None:
+        self.total = 0.0
+        """Importance of all results so far."""
+        self.missing = 0
+        """Rows without an importance."""
+        self._where = f"shed {name}: by"
+        self._combine = combine
+        self._context = context
+        self._given = by_to_plain(by)
+        """The query's own function, which holds until it is changed."""
+        self._versions = [self._version(None, by)]
+        self._judged_by = [0] * len(context.schemas)
+        """Per stream, which version its rows were judged by."""
+        self._now: int | None = None
+        self._sum, self._count = 0.0, 0
+
+    def change_importance(self, at: int, by: object) -> None:
+        """Judges by another function from event time `at` (microseconds) on. Of several functions whose time
+        has come the newest holds. Wrong ones are refused here."""
+        if len(self._versions) > MOST__VersionS:
+            raise QueryError(f"control: {MOST__VersionS} changes of importance wait for their time already")
+        version = self._version(at, by)
+        place = sum(v.at is None or v.at <= at for v in self._versions)
+        self._versions.insert(place, version)
+        self._judged_by = [k if k < place else k + 1 for k in self._judged_by]
+
+    # -- the data flow ------------------------------------------------------------------------------
+
+    def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
+        if not self._follow(view, view.first_new):
+            self._judge(view, view.first_new, view.first_new)
+
+    def on_results(self, views: Sequence[WindowView], found: ProbeResults) -> Array | None:
+        for view in views:
+            self._follow(view)
+        valued = self._versions[self._judged_by[0]].function.streams
+        if not valued:
+            self.total += len(found)
+            return None
+        worth = combined(self._combine, [views[s].row_state[IMPORTANCE][found.rows[s]] for s in valued])
+        self.total += float(worth.sum())
+        return worth
+
+    def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
+        for view in views:
+            self._follow(view)
+        done = min(self._judged_by)
+        self._versions = self._versions[done:]
+        self._judged_by = [k - done for k in self._judged_by]
+
+    # -- what rankings go by ------------------------------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        """The newest event time so far; a sub-batch of late rows does not turn it back."""
+        return self._now or 0
+
+    @property
+    def mean(self) -> float:
+        """Importance of rows, on average."""
+        return self._sum / self._count if self._count else 1.0
+
+    def importance(self, view: WindowView) -> Array:
+        """Of each row of the view."""
+        if view.stream in self._versions[self._judged_by[view.stream]].function.streams:
+            return view.row_state[IMPORTANCE]
+        return np.full(len(view), self.mean)
+
+    def add_quality(self, known: Quality) -> Quality:
+        if known.importance_recall is None:
+            known = replace(
+                known,
+                importance_recall=known.recall,
+                importance_recall_low=known.recall_low,
+                importance_recall_high=known.recall_high,
+            )
+        return replace(known, importance=self.total, rows_null_importance=self.missing)
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _follow(self, view: WindowView, new: int | None = None) -> bool:
+        """Judges all rows of a stream anew if there is a newer function for them; returns whether. Those from
+        `new` on were not judged before."""
+        now = self._now = view.now if self._now is None else max(self._now, view.now)
+        newest = sum(v.at is None or v.at <= now for v in self._versions) - 1
+        if newest == self._judged_by[view.stream]:
+            return False
+        if newest > max(self._judged_by):
+            self._sum, self._count = 0.0, 0
+        self._judged_by[view.stream] = newest
+        self._judge(view, 0, len(view) if new is None else new)
+        return True
+
+    def _judge(self, view: WindowView, start: int, new: int) -> None:
+        function = self._versions[self._judged_by[view.stream]].function
+        if view.stream in function.streams and start < len(view):
+            values, missing = function.of(view, start, new)
+            view.row_state[IMPORTANCE][start:] = values
+            self._sum, self._count = self._sum + float(values.sum()), self._count + len(values)
+            self.missing += missing
+
+    def dump(self) -> dict[str, Any]:
+        versions = [[v.at, by_to_plain(v.by)] for v in self._versions]
+        return super().dump() | {"_given": self._given, "_versions": versions}
+
+    def restore(self, values: dict[str, Any]) -> None:
+        given, versions = values.pop("_given"), values.pop("_versions")
+        if given == self._given:
+            self._versions = [self._version(at, by) for at, by in versions]
+        else:
+            # The query has another importance than it began with: it holds for all rows, whatever was said
+            # while the query ran.
+            values |= {"_judged_by": [-1] * len(self._judged_by), "_sum": 0.0, "_count": 0}
+        super().restore(values)
+
+    def _version(self, at: int | None, by: object) -> _Version:
+        checked = check_by(by, self._where)
+        return _Version(at, checked, ImportanceFunction(checked, self._context, self._where))

@@ -1,0 +1,170 @@
+"""The user's importance function: expressions and lookup tables bound to the streams' columns.
+
+Everything that can be wrong with them is found when they are bound, before any row is read. A row without an
+importance (null, NaN, negative, infinite, or its expression fails) counts as unimportant and is counted: a
+function may be right for years and then meet a row it was not made for, which must not stop a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
+from sqlglot import exp
+
+from windrow.errors import QueryError, unknown
+from windrow.eviction.context import Context
+from windrow.eviction.window_view import WindowView
+from windrow.expr.evaluate import evaluate, result_type
+from windrow.expr.parse import parse, references
+from windrow.expr.resolve import column_name, resolve
+from windrow.expr.types import is_number
+from windrow.kernels import importance_priority
+from windrow.model.policies.importance import By, Lookup
+from windrow.model.query import Function
+
+Array = np.ndarray
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Expression:
+    alias: str
+    node: exp.Expression
+    columns: tuple[str, ...]
+    functions: Mapping[str, Function]
+
+    def values(self, columns: Sequence[pa.Array], rows: int) -> pa.Array:
+        named = {(self.alias, name): array for name, array in zip(self.columns, columns, strict=True)}
+        return evaluate(self.node, named, rows, self.functions)
+
+
+@dataclass(frozen=True)
+class _Table:
+    keys: pa.Array
+    importance: pa.Array
+    """Of each key, then the default."""
+    columns: tuple[str, ...]
+
+    def values(self, columns: Sequence[pa.Array], rows: int) -> pa.Array:
+        return self.importance.take(pc.index_in(columns[0], self.keys).fill_null(len(self.keys)))
+
+
+class ImportanceFunction:
+    """Importance of the rows of each stream (iJoin, eq. 1).
+
+    Parameters
+    ----------
+    where
+        Opens the text of errors.
+    """
+
+    def __init__(self, by: By, context: Context, where: str) -> None:
+        self._terms: dict[int, _Expression | _Table] = {}
+        aliases = context.query.aliases
+        if isinstance(by, str):
+            by = {_only_stream(by, context, where): by}
+        for alias, term in (by or {}).items():
+            if alias not in aliases:
+                raise QueryError(f"{where}: {unknown('stream', alias, aliases)}")
+            self._terms[aliases.index(alias)] = (
+                _bind_table(term, alias, context, where)
+                if isinstance(term, Lookup)
+                else _bind_expression(term, alias, context, where)
+            )
+
+    @property
+    def streams(self) -> tuple[int, ...]:
+        """Those whose rows have an importance of their own."""
+        return tuple(sorted(self._terms))
+
+    def of(self, view: WindowView, start: int, new: int) -> tuple[Array, int]:
+        """Importance of the rows from `start` on, and how many of those from `new` on have none."""
+        term = self._terms[view.stream]
+        rows = len(view) - start
+        try:
+            found = term.values(view.payload(term.columns, start), rows)
+            if pat.is_decimal(found.type):
+                found = found.cast(pa.float64())
+            values = found.to_numpy(zero_copy_only=False).astype(np.float64)
+        except Exception:  # of some row; which, nothing tells
+            values = np.full(rows, np.nan)
+        return values, importance_priority.bound_importance(values, new - start)
+
+
+def combined(how: str, parts: Sequence[Array]) -> Array:
+    """Importance of results, from those of their rows; eq. 2 is `min`."""
+    if how == "mean":
+        return reduce(np.add, parts) / len(parts)
+    ways = {"min": np.minimum, "max": np.maximum, "sum": np.add, "product": np.multiply}
+    return reduce(ways[how], parts)
+
+
+def _only_stream(text: str, context: Context, where: str) -> str:
+    """The stream an expression speaks of."""
+    node = _parsed(text, context, where)
+    aliases = sorted({alias for alias, _ in references(node)})
+    if not aliases:
+        raise QueryError(
+            f"{where}: {text!r} names no column; write one such as {context.query.aliases[0]}.price"
+        )
+    if len(aliases) > 1:
+        raise QueryError(
+            f"{where}: {text!r} speaks of the streams {', '.join(aliases)}; give one expression for each, "
+            f"such as {{'{aliases[0]}': ..., '{aliases[1]}': ...}}, and how to combine them"
+        )
+    return aliases[0]
+
+
+def _bind_expression(text: str, alias: str, context: Context, where: str) -> _Expression:
+    node = _parsed(text, context, where)
+    others = sorted({a for a, _ in references(node)} - {alias})
+    if others:
+        raise QueryError(
+            f"{where} of '{alias}': {text!r} speaks of stream '{others[0]}'; an importance is over "
+            "the columns of one stream"
+        )
+    names = tuple(sorted(name for _, name in references(node)))
+    types = {(alias, name): _schemas(context)[alias].field(name).type for name in names}
+    kind = _told(lambda: result_type(node, types, context.functions), where)
+    if not is_number(kind):
+        raise QueryError(f"{where}: expected a number, got {text!r} of type {kind}")
+    return _Expression(alias, node, names, context.functions)
+
+
+def _bind_table(table: Lookup, alias: str, context: Context, where: str) -> _Table:
+    schema = _schemas(context)[alias]
+    name = _told(lambda: column_name(alias, table.column, schema.names), where)
+    kind = schema.field(name).type
+    try:
+        keys = pa.array(list(table.values), kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        # Arrow tells which value it refused, not which table it was in and of what type the column is.
+        raise QueryError(
+            f"{where} of '{alias}': column '{name}' is {kind}, its values cannot be {list(table.values)}"
+        ) from None
+    importance = pa.array([*table.values.values(), table.default], pa.float64())
+    return _Table(keys, importance, (name,))
+
+
+def _parsed(text: str, context: Context, where: str) -> exp.Expression:
+    names = list(context.query.aliases)
+    return _told(lambda: resolve(parse(text, names, context.functions), _schemas(context)), where)
+
+
+def _schemas(context: Context) -> dict[str, pa.Schema]:
+    return dict(zip(context.query.aliases, context.schemas, strict=True))
+
+
+def _told(action: Callable[[], T], where: str) -> T:
+    """Errors of expressions speak of the predicate; here they are about the importance."""
+    try:
+        return action()
+    except QueryError as error:
+        raise QueryError(f"{where}: {str(error).removeprefix('on: ')}") from None

@@ -1,0 +1,192 @@
+"""UNIFORM: samples every result of two streams independently with probability p (Memory, section 4.2).
+
+A stored row counts its results, `num`, and knows the number of the next chosen one, `next`, by geometric
+skips; once that is beyond the results it is expected to bring, the row is of no more use and goes. The chance
+may change with the streams: a result weighs 1 / p with the p its skip was drawn with.
+
+The paper discards by the expected number itself, and what rows bring beyond it is lost. Here a row is
+followed `reach` standard deviations further, and some rows are monitored: drawn with chance rho when they
+come, they are followed until they expire, and what they bring beyond their bound weighs 1 / (p rho). So a sum
+is unbiased whatever the model; a bad model makes it vary more. Age curves are learned from the same rows.
+
+If windows are too large all the same, the rows with the greatest numbers v in (0, 1), one per row for life,
+are evicted. The least of these becomes the chance of those that stay, and divides into their weights; that is
+exact for the reason given in cluster.py, since v has no part in anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+import numpy as np
+
+from windrow.eviction.context import Context
+from windrow.eviction.models.row_sampling import (
+    ROW,
+    RevisionTimer,
+    RowIds,
+    SampleTotals,
+    completing_stream,
+    memory_groups,
+    row_costs,
+)
+from windrow.eviction.models.yield_model import YieldModel, expectation
+from windrow.eviction.ranking import MemoryBudget, Ranking, Selection
+from windrow.eviction.rates import WindowDemand
+from windrow.eviction.window_view import ProbeResults, RowState, WindowView
+from windrow.kernels.row_sampling import in_arrival_order, init_row_sampling, sample_results
+from windrow.memory_models.age_curve import AgeCurve
+from windrow.memory_models.sampling import mean_within, uniform_fraction
+from windrow.model.metrics import Quality
+from windrow.model.policies.sampling import Uniform
+
+Array = np.ndarray
+NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN = "num", "next", "bound", "chance", "extra", "thin", "seen"
+"""Notes: results so far; number of the next chosen one, 0 for none; how many are followed; the chance the
+next one is chosen with; 1 / rho for monitored rows, else 0; the chance to have stayed; the weights of its
+chosen results, summed."""
+MONITORED, STAYING, ROUNDED = -1, -2, -3
+"""Numbers of draws."""
+LEAST = 1e-9
+
+
+@dataclass(frozen=True)
+class FollowedStream:
+    """Memory of a stream whose rows stay as a model says, but for monitored ones."""
+
+    rows: float
+    """Of a complete window."""
+    model: YieldModel
+    stream: int
+    monitored: float
+
+    def memory(self, fraction: float) -> float:
+        stay = self.model.residence_fraction(self.stream, fraction) if fraction > 0 else 0.0
+        return self.rows * ((1 - self.monitored) * stay + self.monitored)
+
+    def variance(self, fraction: float, dispersion: float = 1.0) -> float:
+        return dispersion * self.memory(fraction)
+
+
+class UniformRanking(Ranking):
+    saved = ("_model", "_identities", "_need", "_counters", "_p", "_monitored", "_pace")
+    samples = True
+    row_state: RowState = (
+        *((name, np.float64) for name in (ROW, NUM, NEXT, CHANCE)),
+        *((name, np.float32) for name in (BOUND, EXTRA, THIN, SEEN)),
+    )
+
+    def __init__(self, policy: Uniform, context: Context) -> None:
+        self._policy = policy
+        self._aliases = context.query.aliases
+        self._model = expectation(policy, context)
+        self._identities = RowIds(2)
+        self._need = WindowDemand(context)
+        self._counters = SampleTotals()
+        self._p = 1.0 if policy.p is None else policy.p
+        self._monitored = 1.0 if policy.monitor > 0 else 0.0
+        self._pace = RevisionTimer()
+
+    # -- the data flow ------------------------------------------------------------------------------
+
+    def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
+        fresh = slice(view.first_new, len(view))
+        self._identities.number(view, rng)
+        self._need.on_arrival(view)
+        self._pace.on_arrival(len(view) - view.first_new)
+        results = self._model.on_arrival(view, self._need)
+        who = self._identities.of(view, fresh)
+        notes = (view.row_state[name][fresh] for name in (NEXT, BOUND, CHANCE, EXTRA, THIN))
+        monitored = max(self._monitored, LEAST) if self._monitored else 0.0
+        init_row_sampling(who, results, self._policy.reach, self._p, monitored, (ROUNDED, MONITORED), *notes)
+
+    def select(self, views: Sequence[WindowView], found: ProbeResults, rng: np.random.Generator) -> Selection:
+        last = completing_stream(views, found)
+        weight = np.zeros(len(found))
+        cluster = np.full(len(found), -1, np.int64)
+        for s, view in enumerate(views):
+            other = views[1 - s]
+            which = in_arrival_order(last, s, found.rows[1 - s], other.first_new, len(other))
+            if not len(which):
+                continue
+            if self._model.uses_results:
+                stored = found.rows[s][which]
+                self._learn(view, stored, other.ts[found.rows[1 - s][which]])
+            notes = (view.row_state[name] for name in (NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN))
+            who = self._identities.parts(view)
+            sums = (self._counters.sums, self._counters.rows_in_results)
+            sample_results(which, found.rows[s], *who, self._p, *notes, weight, cluster, *sums)
+        chosen = weight > 0
+        weight, cluster = weight[chosen], cluster[chosen]
+        return Selection(chosen, weight, cluster)
+
+    def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
+        self._need.end_sub_batch(views[0].now)
+        if not self._need.known:
+            return
+        self._model.end_sub_batch(views, self._standing, self._need)
+        if self._pace.due(views, room):
+            self._revise(views, room)
+
+    def exhausted(self, view: WindowView) -> Array:
+        return view.row_state[NEXT] == 0
+
+    def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
+        return -self._drawn(view)
+
+    def on_evict(self, views: Sequence[WindowView], gone: Sequence[Array]) -> None:
+        for streams, _ in memory_groups(self._policy.split, 1.0, self._aliases):
+            drawn = [self._drawn(views[s])[gone[s]] for s in streams]
+            level = min((float(each.min()) for each in drawn if len(each)), default=1.0)
+            for s in streams:
+                np.minimum(views[s].row_state[THIN], level, out=views[s].row_state[THIN])
+        self._identities.forget()
+
+    def add_quality(self, known: Quality) -> Quality:
+        # Without monitored rows nobody sees what lies beyond the bounds, and it is lost.
+        beyond = 1 / self._monitored if self._monitored else np.inf
+        return self._counters.add_quality(known, self._p, beyond)
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _learn(self, view: WindowView, stored: Array, times: Array) -> None:
+        weights = self._standing(view, stored)
+        mine = weights > 0
+        if mine.any():
+            ages = np.maximum(times[mine] - view.ts[stored[mine]], 0) / 1e6
+            self._model.on_results(view, ages, weights[mine])
+
+    @staticmethod
+    def _standing(view: WindowView, rows: Array | slice = slice(None)) -> Array:
+        """How many rows each monitored row stands for; 0 for others."""
+        return view.row_state[EXTRA][rows] / np.maximum(view.row_state[THIN][rows], LEAST)
+
+    def _revise(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
+        """The chance, and the monitored part, that fill the memory in the long run."""
+        costs = row_costs(room.costs)
+        rows = [self._need.rows(v, self._standing) for v in views]
+        groups = memory_groups(self._policy.split, room.size, self._aliases)
+        margin, monitor = self._policy.margin, self._policy.monitor
+        fractions, parts = [], []
+        for streams, memory in groups:
+            whole = sum(rows[s] * costs[s] for s in streams)
+            mean = mean_within(memory, margin, fmean(costs))
+            fits = mean >= whole
+            part = 1.0 if fits and monitor > 0 else min(1.0, monitor * mean / max(whole, LEAST))
+            held = [FollowedStream(rows[s], self._model, s, part) for s in streams]
+            sizes = [costs[s] for s in streams]
+            fractions.append(1.0 if fits else uniform_fraction(held, memory, margin, 1.0, sizes))
+            parts.append(part)
+        self._monitored = min(parts)
+        if self._policy.p is None:
+            self._p = max(LEAST, min(fractions))
+
+    def _drawn(self, view: WindowView) -> Array:
+        return self._identities.draw(view, STAYING)
+
+    # -- over a restart -----------------------------------------------------------------------------
+
+    def age_curves(self) -> Sequence[AgeCurve]:
+        return self._model.age_curves()

@@ -1,0 +1,118 @@
+"""Forecast of recall as a function of memory, from the policy's learned model.
+
+Models tell what recall to expect of a part of what complete windows hold. How much that is varies: results
+come when it is much, and then a limit leaves room for a smaller part. With N rows in complete windows when a
+result comes,
+
+    recall of memory M  =  mean over results of  recall of the part M / N  (1 from M = N on).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from windrow.eviction.forecast import AdditiveForecast, StreamModel
+from windrow.eviction.joint_forecast import JointForecast
+from windrow.eviction.ranking import Ranking
+from windrow.eviction.result_sample import ResultSample
+from windrow.eviction.window_contents import WindowContents
+from windrow.eviction.window_view import WindowView
+from windrow.memory_models.allocation import POINTS, RecallCurve, Unit
+
+ENOUGH = 256
+"""Results that must be known whole before they are gone by."""
+KNOWN = 0.5
+"""How wide the interval of a recall may be to be gone by rather than a model that lies inside it."""
+
+
+class RecallForecast(Protocol):
+    def curve(self, unit: Unit) -> RecallCurve:
+        """Recall against memory, from nothing to complete windows."""
+        ...
+
+    def shares(self, memory: float) -> tuple[float, ...]:
+        """What the rows of each stream get of so much memory."""
+        ...
+
+    def binding_fraction(self, memory: float) -> float | None:
+        """The share of time in which complete windows would take more; None where that is not known."""
+        ...
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The recall that a limit left, with its interval."""
+
+    memory: float
+    recall: float
+    low: float
+    high: float
+
+    def corrects(self, curve: RecallCurve) -> bool:
+        """Whether it is better known than what the curve says: it is known well, or the curve lies outside of
+        its interval."""
+        return self.high - self.low < KNOWN or not self.low <= curve.at(self.memory) <= self.high
+
+
+@dataclass(frozen=True, eq=False)
+class VaryingForecast:
+    """Of streams whose windows held so much, in the unit of memory, and not always the same."""
+
+    steady: RecallForecast
+    contents: WindowContents
+    measured: Measured | None
+
+    def curve(self, unit: Unit) -> RecallCurve:
+        steady = self.steady.curve(unit)
+        held = self.contents.rows
+        # As fine at the small amounts as at the large ones: peaks may be many times what there is usually.
+        amounts = np.unique(np.concatenate([np.linspace(0.0, held[-1], POINTS), held]))
+        parts = np.minimum(1.0, amounts[:, np.newaxis] / held) * steady.memory[-1]
+        recall = np.interp(parts, steady.memory, steady.recall) @ self.contents.results
+        found = RecallCurve(amounts, np.clip(np.maximum.accumulate(recall), 0.0, 1.0), unit)
+        measured = self.measured
+        if measured is None or not measured.corrects(found):
+            return found
+        return found.through({measured.memory: measured.recall})
+
+    def shares(self, memory: float) -> tuple[float, ...]:
+        return self.steady.shares(memory)
+
+    def binding_fraction(self, memory: float) -> float | None:
+        return self.contents.binding_fraction(memory)
+
+
+def make_forecast(
+    streams: Sequence[StreamModel],
+    ranking: Ranking | None = None,
+    needs: ResultSample | None = None,
+    views: Sequence[WindowView] = (),
+    contents: WindowContents | None = None,
+    measured: Measured | None = None,
+) -> RecallForecast:
+    """From what is known of each stream and, of three and more, of results as a whole; and from what whole
+    windows held, in rows."""
+    steady = _steady(streams, ranking, needs, views)
+    if contents is None:
+        return steady
+    rates = np.array([known.rate for known in streams])
+    cost = float(rates @ [known.cost for known in streams]) / max(float(rates.sum()), 1e-300)
+    return VaryingForecast(steady, contents.scaled(cost), measured)
+
+
+def _steady(
+    streams: Sequence[StreamModel],
+    ranking: Ranking | None,
+    needs: ResultSample | None,
+    views: Sequence[WindowView],
+) -> RecallForecast:
+    if ranking is None or needs is None or len(needs) < ENOUGH:
+        return AdditiveForecast(streams)
+    held = [ranking.scores(view, np.arange(0, len(view), view.exposure_stride)) for view in views]
+    scores = np.stack([known.ratio(own) for known, own in zip(streams, needs.scores.T, strict=True)], axis=1)
+    finer = [known.regrouped(own) for known, own in zip(streams, held, strict=True)]
+    return JointForecast(finer, needs.ages, scores, needs.weights, bool(ranking.adapts_to_losses))

@@ -1,0 +1,55 @@
+"""A sample of recent results, with the age of each stored row when the result was found.
+
+With two streams a result needs one stored row, and it is enough to know how many results rows of each kind
+bring. With more it needs one of every stream but the one that completed it, and these are not independent:
+rows of one key are kept or given up together, and where streams lag behind each other the age of one row
+tells that of the others. So results are remembered whole, as long as none is lost for lack of memory: those
+that lost two rows are next to never seen, and what is left would look as if nothing had been lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from windrow.eviction.window_view import ProbeResults, WindowView
+from windrow.model.stateful import Stateful
+
+Array = np.ndarray
+ROOM = 4096
+"""Results that are remembered."""
+SOME = 64
+"""Of one probe."""
+
+
+class ResultSample(Stateful):
+    saved = ("ages", "weights", "scores")
+
+    def __init__(self, streams: int) -> None:
+        self.ages = np.empty((0, streams))
+        """Seconds, by result and stream; NaN of the row that completed the result."""
+        self.weights = np.empty(0)
+        """How many results each stands for."""
+        self.scores = np.empty((0, streams))
+        """By result and stream, what the policy told rows apart by when the result was found: before it
+        learned of it, as it will be with results to come."""
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def add(self, found: ProbeResults, score: Callable[[WindowView, Array], Array]) -> None:
+        """Remembers some results of a probe, with what the policy tells their rows apart by."""
+        which = np.arange(len(found) // SOME // 2, len(found), max(1, len(found) // SOME))
+        ages, scores = [], []
+        for view, rows, stored in zip(found.views, found.rows, found.stored, strict=True):
+            own = rows[which]
+            ages.append(np.where(stored[which], (found.newest[which] - view.ts[own]) / 1e6, np.nan))
+            scores.append(score(view, own))
+        self.ages = _lately(self.ages, np.stack(ages, axis=1))
+        self.scores = _lately(self.scores, np.stack(scores, axis=1))
+        self.weights = _lately(self.weights, np.full(len(which), len(found) / len(which)))
+
+
+def _lately(before: Array, new: Array) -> Array:
+    return np.concatenate([before, new])[-ROOM:]

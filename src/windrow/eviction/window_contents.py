@@ -1,0 +1,110 @@
+"""Rows that complete windows would hold, over time: results cluster in peaks, and a limit binds in peaks.
+
+Rows that arrive are counted whether they are kept or not, in cells of a part of the window, so that at the
+end of each sub-batch it is known what complete windows would hold. How much time passed and how many results
+came at each such number is kept, by steps of a part of a doubling; what lies many windows back counts
+less."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from windrow.model.stateful import Stateful
+
+Array = np.ndarray
+CELLS = 64
+"""Parts of a window in which arrivals are counted."""
+STEPS, DOUBLINGS = 8, 40
+"""Steps of a doubling, and doublings of the rows a window may hold."""
+HALF_LIFE = 128.0
+"""In windows."""
+
+
+@dataclass(frozen=True, eq=False)
+class WindowContents:
+    """What complete windows held: rows, ascending, with the share of time and of results that came with so
+    many."""
+
+    rows: Array
+    time: Array
+    results: Array
+
+    def scaled(self, by: float) -> WindowContents:
+        """In another unit, or of streams that come so many times as fast."""
+        return WindowContents(self.rows * by, self.time, self.results)
+
+    def binding_fraction(self, limit: float) -> float:
+        """The share of time in which complete windows would hold more."""
+        return float(self.time[self.rows > limit].sum())
+
+
+@dataclass
+class WindowContentsOverTime(Stateful):
+    saved: ClassVar[tuple[str, ...]] = ("_cells", "_begun", "_seconds", "_results", "_limits", "_passed")
+    streams: int
+    _cells: Array = field(init=False)
+    """Arrivals by stream and cell, the newest cell last."""
+    _begun: Array = field(init=False)
+    """By stream, seconds since its newest cell began."""
+    _seconds: Array = field(default_factory=lambda: np.zeros(STEPS * DOUBLINGS))
+    _results: Array = field(default_factory=lambda: np.zeros(STEPS * DOUBLINGS))
+    _limits: Array = field(default_factory=lambda: np.zeros(2))
+    """Results so far, and the sum of the limits they came under."""
+    _passed: float = 0.0
+    """Windows since the beginning: while they fill for the first time they tell nothing."""
+
+    def __post_init__(self) -> None:
+        self._cells, self._begun = np.zeros((self.streams, CELLS + 1)), np.zeros(self.streams)
+
+    def on_arrival(self, stream: int, rows: int) -> None:
+        self._cells[stream, -1] += rows
+
+    def end_sub_batch(self, seconds: float, spans: Sequence[float], results: float, limit: float) -> None:
+        """A sub-batch of so many seconds and results ends, under this limit; windows have these lengths in
+        seconds."""
+        self._limits += results * np.array([1.0, limit])
+        held = 0.0
+        for stream, span in enumerate(spans):
+            self._go(stream, seconds, span / CELLS)
+            cells = self._cells[stream]
+            # The oldest cell has left the window as far as the newest has filled.
+            gone = min(1.0, self._begun[stream] * CELLS / span) if span > 0 else 1.0
+            held += float(cells.sum() - gone * cells[0])
+        passed = seconds / max(*spans, 1e-9)
+        self._passed += passed
+        if self._passed < 1.0:
+            return
+        fade = 0.5 ** (passed / HALF_LIFE)
+        step = min(int(STEPS * np.log2(max(held, 1.0))), STEPS * DOUBLINGS - 1)
+        for sums, new in ((self._seconds, seconds), (self._results, results)):
+            sums *= fade
+            sums[step] += new
+
+    def _go(self, stream: int, seconds: float, width: float) -> None:
+        self._begun[stream] += seconds
+        if width <= 0 or self._begun[stream] < width:
+            return
+        passed = int(self._begun[stream] / width)
+        self._begun[stream] -= passed * width
+        cells, kept = self._cells[stream], max(0, CELLS + 1 - passed)
+        cells[:kept] = cells[len(cells) - kept :]
+        cells[kept:] = 0.0
+
+    @property
+    def limit(self) -> float:
+        """On average over the results: on Spark a partition's part changes."""
+        return float(self._limits[1] / max(self._limits[0], 1e-300))
+
+    def known(self, faster: float = 1.0) -> WindowContents | None:
+        """As it was, or of streams so many times as fast; None before there was any result or time."""
+        if self._results.sum() <= 0 or self._seconds.sum() <= 0:
+            return None
+        at = np.flatnonzero((self._seconds > 0) | (self._results > 0))
+        rows = faster * 2.0 ** ((at + 0.5) / STEPS)
+        return WindowContents(
+            rows, self._seconds[at] / self._seconds.sum(), self._results[at] / self._results.sum()
+        )

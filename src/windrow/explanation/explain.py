@@ -1,0 +1,301 @@
+"""The plan before the query runs: what it will do, what memory and time it takes, and what less would cost.
+
+From stated rates, or from a sample of the data, over which the join runs once in this process. An operator
+that has run knows its streams; asked about one, `explain` tells what it has learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import overload
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.join import Join
+from windrow.engine.limits.deadline_controller import MARGIN
+from windrow.engine.operator import Operator
+from windrow.engine.shared.grouping import base_query, group_queries
+from windrow.engine.shared.tiers import WindowTiers
+from windrow.errors import QueryError
+from windrow.eviction.recall_forecast import make_forecast as outlook_of
+from windrow.explanation.dry_run import LONG, PATIENCE, DryRun, dry_run, tried
+from windrow.explanation.explanation import Explanation, SharedExplanation
+from windrow.explanation.stated_join import StatedJoin, check_rates
+from windrow.harvest.model import HarvestModel
+from windrow.harvest.solve import DEFAULT, solve
+from windrow.harvest.time_curve import TimeCurve
+from windrow.model.limits import MemoryLimit
+from windrow.model.plan import Plan
+from windrow.model.policies.time_policies import Dropping, Harvesting
+from windrow.model.query import Query
+from windrow.model.sharing import Subscription
+from windrow.model.units import SECOND, parse_duration
+
+
+@overload
+def explain(
+    query: Query | Operator,
+    schemas: Mapping[str, pa.Schema] | None = None,
+    rates: Mapping[str, float] | None = None,
+    distinct: Mapping[str, float] | None = None,
+    curves: Mapping[str, Sequence[float]] | None = None,
+    data: Mapping[str, pa.Table | pa.RecordBatch] | None = None,
+    every: str | timedelta | None = None,
+    partitions: int = 1,
+) -> Explanation: ...
+
+
+@overload
+def explain(
+    query: Mapping[str, Query | Subscription],
+    schemas: Mapping[str, pa.Schema] | None = None,
+    rates: Mapping[str, float] | None = None,
+    distinct: Mapping[str, float] | None = None,
+    curves: Mapping[str, Sequence[float]] | None = None,
+    data: Mapping[str, pa.Table | pa.RecordBatch] | None = None,
+    every: str | timedelta | None = None,
+    partitions: int = 1,
+) -> SharedExplanation: ...
+
+
+def explain(
+    query: Query | Operator | Mapping[str, Query | Subscription],
+    schemas: Mapping[str, pa.Schema] | None = None,
+    rates: Mapping[str, float] | None = None,
+    distinct: Mapping[str, float] | None = None,
+    curves: Mapping[str, Sequence[float]] | None = None,
+    data: Mapping[str, pa.Table | pa.RecordBatch] | None = None,
+    every: str | timedelta | None = None,
+    partitions: int = 1,
+) -> Explanation | SharedExplanation:
+    """What a query will do, and what it needs: a value that prints, and has `page()` and `to_json()`.
+
+    Parameters
+    ----------
+    query
+        The query; or an operator that has run, which needs nothing else; or several queries by name, as
+        `SharedOperator` takes them, which need no schemas to tell who shares a join.
+    schemas
+        Alias to schema; not needed with data.
+    rates
+        Rows per second by alias. Without data one each where not given; with data as in the data where not
+        given, so that a small sample tells of a fast stream.
+    distinct
+        Number of distinct values by column, such as {"a.id": 1000}; otherwise taken to be the rows in the
+        window. Data and running operators tell it themselves.
+    curves
+        Alias to the results of a row in each of equally long parts of its window, youngest first; even where
+        not given. Data and running operators tell it themselves.
+    data
+        Alias to a sample of its rows, of the same time for all streams and best a few windows long. The join
+        runs over it once, for some seconds at most, and the models are learned from that.
+    every
+        How much time of the streams a call brings, to tell what a deadline leaves time for; by default as
+        much as the deadline.
+    partitions
+        How many share the work.
+    """
+    if isinstance(query, Operator):
+        return _of_operator(query, None, None, _Calls(every, partitions))
+    if isinstance(query, Mapping):
+        groups = group_queries(query)
+        if not schemas and not data:
+            return SharedExplanation(tuple(groups), ())
+        tops = [
+            base_query(
+                next(iter(members.values())).query,
+                WindowTiers.of(s.windows for s in members.values()).largest,
+            )
+            for members in (g.subscriptions for g in groups)
+        ]
+        joins = [explain(top, schemas, rates, distinct, curves, data, every, partitions) for top in tops]
+        return SharedExplanation(tuple(groups), tuple(joins))
+    if data is not None:
+        if distinct or curves:
+            raise QueryError("explain: distinct and curves are learned from the data; leave them out")
+        return explain_sample(query, data, rates, every, partitions)
+    return _from_stated(
+        StatedJoin(query, schemas or {}, rates or {}, distinct or {}, curves), _Calls(every, partitions)
+    )
+
+
+def explain_sample(
+    query: Query,
+    data: Mapping[str, pa.Table | pa.RecordBatch],
+    rates: Mapping[str, float] | None = None,
+    every: str | timedelta | None = None,
+    partitions: int = 1,
+    tell: Callable[[int, int], None] = lambda done, of: None,
+    patience: float = PATIENCE,
+) -> Explanation:
+    """`explain` from data, telling how far it has come: rows taken in, of how many."""
+    check_rates(query, rates or {})
+    operator, rehearsed = dry_run(query, data, tell, patience)
+    found = _of_operator(operator, rehearsed, rates or {}, _Calls(every, partitions), query)
+    if found.recall is not None and query.algorithm == "eager" and rehearsed.windows >= LONG:
+        # At other rates the same part of the memory is taken to leave the same part of the results.
+        faster = sum(found.plan.rates) * rehearsed.span / sum(rehearsed.rows.values())
+        sampled = (
+            query
+            if query.memory_limit is None
+            else replace(query, memory=_scaled(query.memory_limit, 1 / faster))
+        )
+        recall = tried(sampled, rehearsed, float(found.recall.memory[-1]) / faster, patience)
+        found = replace(found, recall=found.recall.through({m * faster: r for m, r in recall.items()}))
+    return replace(found, query=query, limit=query.memory_limit)
+
+
+def _scaled(limit: MemoryLimit, by: float) -> MemoryLimit:
+    return MemoryLimit(limit.kind, max(1, round(limit.size * by)))
+
+
+class _Calls:
+    """How rows come to the join: so much time of the streams with a call, to so many partitions."""
+
+    def __init__(self, every: str | timedelta | None, partitions: int) -> None:
+        self.every = None if every is None else parse_duration(every, "every") / SECOND
+        if self.every is not None and self.every <= 0:
+            raise QueryError(f"every: must be positive, got {every}")
+        if partitions < 1:
+            raise QueryError(f"partitions: expected a number from 1, got {partitions}")
+        self.partitions = partitions
+
+    def throttle(self, query: Query, seconds: float, rates: Sequence[float]) -> float | None:
+        """The part of the full work there is time for, if that takes `seconds` for one of the streams."""
+        deadline = query.time_limit
+        if deadline is None:
+            return None
+        if deadline.rate is not None:
+            allowed = sum(rates) / deadline.rate
+        else:
+            assert deadline.micros is not None
+            allowed = 1.0 if self.every is None else deadline.micros / SECOND / self.every
+        return float(min(1.0, MARGIN * allowed * self.partitions / max(seconds, 1e-12)))
+
+
+def _from_stated(stated: StatedJoin, calls: _Calls) -> Explanation:
+    query = stated.query
+    plan, stats, costs = stated.plan()
+    in_rows = query.memory_limit is not None and query.memory_limit.kind == "rows"
+    known = outlook_of(stated.stream_models(plan, [1.0] * len(costs) if in_rows else costs))
+    exact = max(1, round(sum(rows * cost for rows, cost in zip(plan.rows, costs, strict=True))))
+    model = stated.model(plan, stats)
+    return Explanation(
+        plan=plan,
+        exact=MemoryLimit("bytes", exact),
+        recall=known.curve("rows" if in_rows else "bytes"),
+        limit=query.memory_limit,
+        query=query,
+        row_bytes=tuple(costs),
+        split=None if query.memory_limit is None else known.shares(float(query.memory_limit.size)),
+        time=None if model is None else _time_curve(query, model, None),
+    )
+
+
+def _of_operator(
+    operator: Operator,
+    rehearsed: DryRun | None,
+    rates: Mapping[str, float] | None,
+    calls: _Calls,
+    query: Query | None = None,
+) -> Explanation:
+    """What an operator knows: of the streams as they come, or, where rates are given, as they will come."""
+    if operator.plan is None or operator._join is None:
+        raise QueryError("explain: this operator has not seen all its streams yet; process some rows first")
+    join, query = operator._join, query or operator.query
+    plan = operator.plan
+    if rehearsed is not None:
+        measured = [rows / rehearsed.span for rows in rehearsed.rows.values()]
+        wanted = [(rates or {}).get(a, each) for a, each in zip(query.aliases, measured, strict=True)]
+        plan = operator._planner.plan_for(join, wanted)
+        join.install(plan)
+    row_bytes = tuple(window.nbytes_shrunk / max(len(window), 1) for window in join.windows)
+    exact = max(1.0, sum(rows * size for rows, size in zip(plan.rows, row_bytes, strict=True)))
+    recall, split, binds = None, None, None
+    evictor = join.evictor if operator._counters.sub_batches else None
+    faster = 1.0
+    if rehearsed is not None:
+        faster = sum(plan.rates) / max(sum(measured), 1e-300)
+    outlook = None
+    if evictor is not None:
+        outlook = evictor.forecast(join, None if rehearsed is None else plan.rates, faster)
+    if evictor is not None and outlook is not None:
+        recall = outlook.curve(evictor.limit.kind)
+        if recall.unit == "bytes":
+            exact = max(1.0, float(recall.memory[-1]))
+        if query.memory_limit is not None:
+            split, binds = (
+                outlook.shares(float(query.memory_limit.size)),
+                outlook.binding_fraction(float(query.memory_limit.size)),
+            )
+    time, throttle = None, None
+    model = _model(join)
+    if model is not None:
+        as_planned = replace(model, rates=np.array(plan.rates), rows=np.array(plan.rows))
+        seconds = _seconds(operator, model, as_planned)
+        time = _time_curve(query, as_planned, seconds)
+        throttle = None if seconds is None else calls.throttle(query, seconds, plan.rates)
+        policy = query.time_policy
+        if rehearsed is not None:
+            plan = _with_learned_costs(plan, as_planned)
+        if rehearsed is not None and throttle is not None and throttle < 1 and isinstance(policy, Harvesting):
+            plan = replace(plan, harvest=solve(as_planned, throttle, policy.method, parts=True))
+    return Explanation(
+        plan=plan,
+        exact=MemoryLimit("bytes", round(exact)),
+        recall=recall,
+        limit=query.memory_limit,
+        query=query,
+        row_bytes=row_bytes,
+        split=split,
+        binds=binds,
+        time=time,
+        throttle=throttle,
+        learned_from=rehearsed,
+    )
+
+
+def _model(join: Join) -> HarvestModel | None:
+    """Of work and results, as far as it was learned."""
+    if (
+        join.load_shedder is None
+        or join.load_shedder.statistics.sub_batches == 0
+        or not all(len(w) for w in join.windows)
+    ):
+        return None
+    return join.load_shedder.model(join)
+
+
+def _with_learned_costs(plan: Plan, model: HarvestModel) -> Plan:
+    """The same plan, with what probes have found instead of what distinct values let expect."""
+    _, work, fan = model.tables
+    directions = []
+    for i, direction in enumerate(plan.directions):
+        partial, steps = plan.rates[i], []
+        for j, step in enumerate(direction.steps):
+            whole = model.counts[i, j]
+            compared, partial = partial * work[i, j, whole], partial * fan[i, j, whole]
+            steps.append(replace(step, comparisons=float(compared), results=float(partial)))
+        directions.append(replace(direction, steps=tuple(steps)))
+    return replace(plan, directions=tuple(directions))
+
+
+def _seconds(operator: Operator, learned: HarvestModel, wanted: HarvestModel) -> float | None:
+    """What full work takes for a second of the streams, from what rows took and the model's cost of one."""
+    controller = operator._deadline_controller
+    if controller is None or controller.cost <= 0 or learned.full[0] <= 0:
+        return None
+    each = learned.full[0] / float(learned.rates.sum())
+    return controller.cost * wanted.full[0] / each
+
+
+def _time_curve(query: Query, model: HarvestModel, seconds: float | None) -> TimeCurve:
+    policy = query.time_policy
+    if isinstance(policy, Dropping):
+        return TimeCurve.of_drop(model, seconds)
+    # Trying everything for each point of a curve would take too long to look at a plan.
+    method = policy.method if isinstance(policy, Harvesting) and policy.method != "exhaustive" else DEFAULT
+    return TimeCurve.of_harvest(model, seconds, method)

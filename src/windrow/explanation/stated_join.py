@@ -1,0 +1,161 @@
+"""A join without data: statistics, memory and time from schemas and stated rates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.join import Join
+from windrow.engine.limits.probe_statistics import CHARGES
+from windrow.engine.rows import check_time_column, plain_schema
+from windrow.engine.sampled_statistics import statistics
+from windrow.errors import QueryError, unknown
+from windrow.eviction.forecast import StreamModel
+from windrow.harvest.model import HarvestModel
+from windrow.memory_models.age_curve import AgeCurve
+from windrow.model.harvest import BasicWindows
+from windrow.model.plan import Plan
+from windrow.model.policies.time_policies import Harvesting
+from windrow.model.query import Query
+from windrow.planning.plan_builder import make_plan
+from windrow.planning.statistics import JoinStatistics
+
+Array = np.ndarray
+SECOND = 1_000_000
+TEXT_BYTES = 24
+"""Taken for a value whose length the schema does not tell."""
+INDEX_BYTES = 12
+"""Of a row in a hash index, with room for growing."""
+SET_BYTES = 100
+"""Of a row's set of some eight elements, by row and by element."""
+
+
+@dataclass(frozen=True)
+class StatedJoin:
+    """What was said of a join.
+
+    Parameters
+    ----------
+    schemas
+        Alias to schema.
+    rates
+        Rows per second by alias; one each where not given.
+    distinct
+        Number of distinct values by column; otherwise taken to be the rows in the window.
+    curves
+        Alias to the results of a row in each of equally long parts of its window, youngest first.
+    """
+
+    query: Query
+    schemas: Mapping[str, pa.Schema]
+    rates: Mapping[str, float]
+    distinct: Mapping[str, float]
+    curves: Mapping[str, Sequence[float]] | None
+
+    def __post_init__(self) -> None:
+        check_rates(self.query, self.rates)
+        for alias, stream in self.query.streams.items():
+            if alias not in self.schemas:
+                raise QueryError(f"explain: the schema of stream '{alias}' is missing")
+            check_time_column(alias, self.schemas[alias], stream.time)
+        for alias in self.curves or {}:
+            if alias not in self.query.streams:
+                raise QueryError(f"curves: {unknown('stream', alias, self.query.streams)}")
+
+    def plan(self) -> tuple[Plan, JoinStatistics, list[float]]:
+        """The plan, what it was made from, and what a row of each stream takes in bytes."""
+        query = self.query
+        join = Join(query, [plain_schema(self.schemas[alias]) for alias in query.aliases])
+        rates = [float(self.rates.get(alias, 1.0)) for alias in query.aliases]
+        samples = [{w: np.empty(0) for w in words} for words in join.join_columns]
+        stats = statistics(query, join.predicate, join.classes, rates, samples, {})
+        known = {w.sql for members in join.classes for w in members}
+        for column in self.distinct:
+            if column not in known:
+                raise QueryError(f"distinct: {unknown('column of an equality', column, known)}")
+        classes = tuple(
+            {w.stream: self.distinct.get(w.sql, max(1.0, stats.streams[w.stream].rows)) for w in members}
+            for members in join.classes
+        )
+        stats = replace(stats, classes=classes)
+        plan = make_plan(query, join.predicate, join.classes, stats)
+        return plan, stats, [_row_bytes(join, s) for s in range(len(rates))]
+
+    def stream_models(self, plan: Plan, costs: Sequence[float]) -> list[StreamModel]:
+        """Of each stream, for forecasts. Where some curves are given, streams without one find nothing."""
+        found, one = [], np.ones(1)
+        for alias, rate, span, cost in zip(
+            self.query.aliases, plan.rates, self.spans(plan), costs, strict=True
+        ):
+            none = (1.0,) if self.curves is None else (0.0,)
+            given = tuple((self.curves or {}).get(alias, none))
+            found.append(StreamModel(AgeCurve(given, span / len(given)), rate, cost, one, one))
+        return found
+
+    def spans(self, plan: Plan) -> list[float]:
+        """How long each window is, in seconds; of those counted in rows, as long as these take to come."""
+        return [
+            s.window.size / SECOND if s.window.is_time else max(rows / max(rate, 1e-9), 1e-6)
+            for s, rows, rate in zip(self.query.streams.values(), plan.rows, plan.rates, strict=True)
+        ]
+
+    def model(self, plan: Plan, stats: JoinStatistics) -> HarvestModel | None:
+        """Of work and results; None where probing does not start from the row that arrives."""
+        if any(d.order[0] != d.arriving for d in plan.directions):
+            return None
+        spans, policy = self.spans(plan), self.query.time_policy
+        cutting = policy if isinstance(policy, Harvesting) else Harvesting()
+        basic = cutting.basic_of([max(1, round(span * SECOND)) for span in spans]) / SECOND
+        windows = BasicWindows(tuple(spans), tuple(min(basic, span) for span in spans))
+        orders = tuple(d.order[1:] for d in plan.directions)
+        m = len(spans)
+        selectivities, scores = np.zeros((m, m - 1)), np.zeros((m, m - 1, max(windows.counts)))
+        for i, order in enumerate(orders):
+            for j, stream in enumerate(order):
+                selectivities[i, j] = stats.selectivity(frozenset((i, *order[:j])), stream)
+                scores[i, j, : windows.counts[stream]] = self._scores(stream, windows.counts[stream])
+        return HarvestModel(
+            windows=windows,
+            rates=np.array(plan.rates),
+            rows=np.array(plan.rows),
+            orders=orders,
+            selectivities=selectivities,
+            scores=scores,
+            access=tuple(tuple(step.access.path for step in d.steps) for d in plan.directions),
+            charges=CHARGES,
+        )
+
+    def _scores(self, stream: int, count: int) -> Array:
+        """How likely a match lies in each basic window: as the curve says, which may be cut differently."""
+        curve = (self.curves or {}).get(self.query.aliases[stream])
+        if curve is None:
+            return np.ones(count)
+        total = np.concatenate(([0.0], np.cumsum(np.asarray(curve, dtype=float))))
+        at = np.interp(np.linspace(0, 1, count + 1), np.linspace(0, 1, len(total)), total)
+        return np.diff(at)
+
+
+def check_rates(query: Query, rates: Mapping[str, float]) -> None:
+    for alias, rate in rates.items():
+        if alias not in query.streams:
+            raise QueryError(f"rates: {unknown('stream', alias, query.streams)}")
+        if not 0 < rate < float("inf"):
+            raise QueryError(f"rates: '{alias}': expected rows per second above 0, got {rate}")
+
+
+def _row_bytes(join: Join, stream: int) -> float:
+    """A row in its window: payload, time, words and index."""
+    payload = sum(_width(field.type) for field in join.schemas[stream])
+    sets = SET_BYTES * len(join.sets[stream])
+    notes = sum(np.dtype(kind).itemsize for _, kind in join.row_state)
+    return payload + 8 * (1 + len(join.join_columns[stream])) + notes + INDEX_BYTES + sets
+
+
+def _width(kind: pa.DataType) -> float:
+    try:
+        return kind.bit_width / 8
+    except ValueError:
+        return TEXT_BYTES

@@ -1,0 +1,86 @@
+"""Calls by name: the user's own functions first, then the built-in ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pyarrow as pa
+
+from windrow.errors import DataError, QueryError, unknown
+from windrow.expr.builtin import MANY, Builtin
+from windrow.expr.comparison import Operand
+from windrow.expr.date_functions import TIMES
+from windrow.expr.list_functions import LISTS
+from windrow.expr.math_functions import NUMBERS
+from windrow.expr.string_functions import STRINGS
+from windrow.expr.values import Value, broadcast
+from windrow.model.query import Function
+
+BUILTINS: dict[str, Builtin] = NUMBERS | STRINGS | TIMES | LISTS
+_BY_GRAMMAR = ("case", "cast", "coalesce", "extract", "if", "nullif")
+
+
+def own_function(name: str, functions: Mapping[str, Function]) -> tuple[str, Function] | None:
+    """The user's function of that name, in whatever case it is called."""
+    if name in functions:
+        return name, functions[name]
+    alike = [known for known in functions if known.lower() == name.lower()]
+    return (alike[0], functions[alike[0]]) if alike else None
+
+
+def call_builtin(name: str, operands: Sequence[Operand], functions: Mapping[str, Function]) -> Value:
+    builtin = BUILTINS.get(name.lower())
+    if builtin is None:
+        raise QueryError(f"on: {unknown('function', name, {*BUILTINS, *_BY_GRAMMAR, *functions})}")
+    if not builtin.least <= len(operands) <= builtin.most:
+        raise QueryError(f"on: {name.lower()} takes {_arity(builtin)}, got {len(operands)}")
+    try:
+        return builtin.call(*operands)
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        # Which types a function takes Arrow knows best; its words name kernels, not what the query says.
+        given = ", ".join(str(o) for o in operands)
+        raise QueryError(f"on: {name.lower()} cannot be computed of {given}") from None
+
+
+def call_own(name: str, function: Function, operands: Sequence[Operand], length: int) -> Value:
+    """Calls a Python function on whole arrays, or row by row; never on an empty batch."""
+    if length == 0:
+        return pa.array([], function.returns)
+    arrays = [broadcast(o.value, length) for o in operands]
+    try:
+        if function.vectorized:
+            answer = function.call(*arrays)
+        else:
+            columns = [array.to_pylist() for array in arrays]
+            rows = zip(*columns, strict=True) if columns else iter([()] * length)
+            answer = [function.call(*row) for row in rows]
+    except Exception as error:
+        raise DataError(f"function '{name}' failed: {type(error).__name__}: {error}") from error
+    return _answer(name, function, answer, length)
+
+
+def _answer(name: str, function: Function, answer: object, length: int) -> pa.Array:
+    if isinstance(answer, pa.ChunkedArray):
+        answer = answer.combine_chunks()
+    try:
+        array = answer if isinstance(answer, pa.Array) else pa.array(answer, function.returns)
+        array = array if array.type.equals(function.returns) else array.cast(function.returns)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        # An answer of another type than was promised is the function's fault: say whose.
+        raise DataError(
+            f"function '{name}' is to return {function.returns}, which its answer is not: {error}; "
+            "state the type with wr.Function(call, returns=...)"
+        ) from None
+    if len(array) != length:
+        raise DataError(
+            f"function '{name}' got {length} rows and returned {len(array)}; return one value per row"
+        )
+    return array
+
+
+def _arity(builtin: Builtin) -> str:
+    if builtin.most == MANY:
+        return f"at least {builtin.least} argument{'s' * (builtin.least > 1)}"
+    if builtin.least == builtin.most:
+        return f"{builtin.least} argument{'s' * (builtin.least > 1)}"
+    return f"{builtin.least} to {builtin.most} arguments"

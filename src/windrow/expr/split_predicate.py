@@ -1,0 +1,97 @@
+"""A predicate taken apart: text and schemas in, filters, atoms and residuals out.
+
+Everything that can be wrong with a predicate is found here, before any data is read: its grammar, its
+names, its types. Each conjunct goes to the cheapest place that can check it; see `model.predicate`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import pyarrow as pa
+from pyarrow import types as pt
+from sqlglot import exp
+
+from windrow.errors import QueryError
+from windrow.expr.classify import Classifier
+from windrow.expr.dialect import render
+from windrow.expr.evaluate import evaluate, result_type
+from windrow.expr.parse import conjuncts, detached, parse, references
+from windrow.expr.resolve import resolve
+from windrow.expr.set_similarity import likeness
+from windrow.model.predicate import Atom, Filter, Predicate, Residual
+from windrow.model.query import Function
+
+
+def split_predicate(
+    text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, Function]
+) -> Predicate:
+    """The predicate `text` over the streams of `schemas` (alias to schema, in stream order)."""
+    if functions:
+        return _split(text, schemas, functions)
+    return _split_known(text, tuple(schemas.items()))
+
+
+@lru_cache(maxsize=256)
+def _split_known(text: str, schemas: tuple[tuple[str, pa.Schema], ...]) -> Predicate:
+    """Remembered, since every task of a query asks for the same. Not with functions of the user's own, which
+    may hold on to anything."""
+    return _split(text, dict(schemas), {})
+
+
+def _split(text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, Function]) -> Predicate:
+    _check_functions(functions)
+    node = resolve(parse(text, list(schemas), functions), schemas)
+    types = {(alias, name): schemas[alias].field(name).type for alias, name in references(node)}
+    _check_condition(node, types, functions)
+    classifier = Classifier({alias: i for i, alias in enumerate(schemas)}, types, functions)
+    filters: list[Filter] = []
+    atoms: list[Atom] = []
+    residuals: list[Residual] = []
+    for part in (piece for whole in conjuncts(node) for piece in _pieces(whole, classifier)):
+        streams = classifier.streams_of(part)
+        atom = classifier.atom(part)
+        if atom is not None:
+            atoms.append(atom)
+        elif len(streams) > 1:
+            residuals.append(Residual(streams, part, render(part), likeness(part, classifier)))
+        elif streams or not _always(part, functions):
+            filters.append(Filter(min(streams, default=0), part, render(part)))
+    return Predicate(render(node), tuple(filters), tuple(dict.fromkeys(atoms)), tuple(residuals))
+
+
+def _pieces(node: exp.Expression, classifier: Classifier) -> list[exp.Expression]:
+    """`x between l and u` over several streams as two comparisons, if neither half would be a residual."""
+    if not isinstance(node, exp.Between) or len(classifier.streams_of(node)) < 2 or classifier.atom(node):
+        return [node]
+    value, low, high = (detached(node.args[name]) for name in ("this", "low", "high"))
+    halves: list[exp.Expression] = [
+        exp.GTE(this=value, expression=low),
+        exp.LTE(this=value.copy(), expression=high),
+    ]
+    simple = all(len(classifier.streams_of(half)) < 2 or classifier.atom(half) for half in halves)
+    return halves if simple else [node]
+
+
+def _always(constant: exp.Expr, functions: Mapping[str, Function]) -> bool:
+    """A condition without columns that is true: nothing to check. One that is false stays, on stream 0."""
+    return evaluate(constant, {}, 1, functions)[0].as_py() is True
+
+
+def _check_condition(
+    node: exp.Expr, types: Mapping[tuple[str, str], pa.DataType], functions: Mapping[str, Function]
+) -> None:
+    kind = result_type(node, types, functions)
+    if not pt.is_boolean(kind) and not pt.is_null(kind):
+        raise QueryError(f"on: expected a condition that is true or false, got {render(node)} of type {kind}")
+
+
+def _check_functions(functions: Mapping[str, Function]) -> None:
+    seen: dict[str, str] = {}
+    for name in functions:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            raise QueryError(
+                f"functions: '{other}' and '{name}' differ only in case, which SQL ignores; rename one"
+            )

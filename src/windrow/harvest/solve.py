@@ -1,0 +1,60 @@
+"""Choosing a harvest: the most output for a throttle fraction of the full cost (GrubJoin s. 4.2.2).
+
+A method takes a model and a throttle fraction and returns how many basic windows are looked at, by direction
+and hop. All of them stay within the budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+
+import numpy as np
+
+from windrow.errors import QueryError, unknown
+from windrow.harvest.exhaustive import exhaustive
+from windrow.harvest.greedy import double_sided, greedy, reverse
+from windrow.harvest.knapsack import knapsack
+from windrow.harvest.model import HarvestModel
+from windrow.harvest.partial_windows import with_parts
+from windrow.model.harvest import Harvest
+
+Array = np.ndarray
+Method = Callable[[HarvestModel, float], Array]
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        "knapsack": knapsack,
+        "exhaustive": exhaustive,
+        "greedy": greedy,
+        "greedy-output": partial(greedy, metric="BestOutput"),
+        "greedy-output-per-cost": partial(greedy, metric="BestOutputPerCost"),
+        "reverse": reverse,
+        "double-sided": double_sided,
+    }
+)
+DEFAULT = "knapsack"
+
+
+def solve(model: HarvestModel, z: float, method: str = DEFAULT, parts: bool = False) -> Harvest:
+    """The harvest for a throttle fraction.
+
+    Parameters
+    ----------
+    z
+        The part of the full cost that may be spent; with 1 everything is looked at.
+    method
+        A name in `METHODS`.
+    parts
+        Whether a basic window may be used in part, so that the budget is used up. The paper's methods look
+        at whole ones; where the budget is below the least that whole ones cost, they find nothing.
+    """
+    if method not in METHODS:
+        raise QueryError(f"harvest: {unknown('method', method, METHODS)}")
+    if z >= 1:
+        return model.harvest(model.counts, z, "everything")
+    chosen = METHODS[method](model, z)
+    if not parts:
+        return model.harvest(chosen, z, method)
+    return model.harvest(with_parts(model, z, chosen), z, method)

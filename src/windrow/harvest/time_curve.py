@@ -1,0 +1,120 @@
+"""Recall against time: what part of the results is found with what part of the full work.
+
+The full work is that of a join that looks at everything. How long it takes is known where rows were timed;
+without, only how many rows it compares. Shed work is chosen as the query's time policy would choose it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from windrow.errors import QueryError
+from windrow.harvest.model import HarvestModel
+from windrow.harvest.random_drop import drop_rates
+from windrow.harvest.solve import DEFAULT, solve
+
+Array = np.ndarray
+POINTS = 41
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
+"""The recalls that a curve prints."""
+
+
+@dataclass(frozen=True, eq=False)
+class TimeCurve:
+    """The recall to expect of each part of the full work; straight between the points given.
+
+    Parameters
+    ----------
+    work
+        Rising parts of the full work, from 0 to 1.
+    recall
+        The recall with each, from 0 to 1 and never falling.
+    comparisons
+        Of the full work, per second of the streams.
+    seconds
+        What the full work takes for a second of the streams, on one core; None where nothing was timed.
+    """
+
+    work: Array
+    recall: Array
+    comparisons: float
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        work, recall = np.asarray(self.work, dtype=float), np.asarray(self.recall, dtype=float)
+        if work.shape != recall.shape or work.ndim != 1 or len(work) < 2:
+            raise QueryError(
+                f"time curve: one recall for each part of the work, got {work.shape}, {recall.shape}"
+            )
+        if work[0] < 0 or work[-1] > 1 or (np.diff(work) <= 0).any():
+            raise QueryError("time curve: the parts of the work must rise and lie in 0..1")
+        if not ((recall >= 0) & (recall <= 1)).all() or (np.diff(recall) < 0).any():
+            raise QueryError("time curve: recall must lie in 0..1 and must not fall with work")
+        object.__setattr__(self, "work", work)
+        object.__setattr__(self, "recall", recall)
+
+    @classmethod
+    def of_harvest(
+        cls, model: HarvestModel, seconds: float | None = None, method: str = DEFAULT
+    ) -> TimeCurve:
+        """Of a join that looks at the parts of windows which yield most."""
+        return cls._asked(lambda z: solve(model, z, method, parts=True).output, model, seconds)
+
+    @classmethod
+    def of_drop(cls, model: HarvestModel, seconds: float | None = None) -> TimeCurve:
+        """Of a join that drops rows before they come in."""
+        return cls._asked(lambda z: drop_rates(model, z).output, model, seconds)
+
+    @classmethod
+    def _asked(
+        cls, output: Callable[[float], float], model: HarvestModel, seconds: float | None
+    ) -> TimeCurve:
+        cost, full = model.full
+        # More points where the curve bends most: where there is little time.
+        work = np.linspace(0.0, 1.0, POINTS) ** 1.5
+        found = [0.0, *(output(float(z)) for z in work[1:-1]), full]
+        recall = np.array(found) / full if full > 0 else np.ones(POINTS)
+        return cls(work, np.clip(np.maximum.accumulate(recall), 0.0, 1.0), cost, seconds)
+
+    def at(self, work: float) -> float:
+        """The recall with this part of the full work."""
+        return float(np.interp(work, self.work, self.recall))
+
+    def work_for(self, recall: float) -> float:
+        """The least part of the work that reaches a recall; infinite where none does."""
+        after = int(np.searchsorted(self.recall, recall - 1e-12, side="left"))
+        if after == len(self.recall):
+            return float("inf")
+        if after == 0:
+            return float(self.work[0])
+        low, high = self.recall[after - 1], self.recall[after]
+        part = min((recall - low) / (high - low), 1.0)
+        return float(self.work[after - 1] + part * (self.work[after] - self.work[after - 1]))
+
+    def amount(self, work: float) -> str:
+        """A part of the work as people read it: in time where that is known, else in comparisons."""
+        if not np.isfinite(work):
+            return "more than is known"
+        if self.seconds is None:
+            return f"{100 * work:.3g} % of the work"
+        return f"{format_seconds(work * self.seconds)} a second"
+
+    def __str__(self) -> str:
+        return "\n".join(f"{100 * level:g} % needs {self.amount(self.work_for(level))}" for level in LEVELS)
+
+
+def format_seconds(seconds: float) -> str:
+    """
+    >>> spoken(5400), spoken(1.5), spoken(0.0021), spoken(4e-5)
+    ('1.5 hours', '1.5 s', '2.1 ms', '40 µs')
+    """
+    for scale, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= 1.5 * scale:
+            return f"{seconds / scale:.3g} {unit}"
+    for fraction, unit in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= fraction:
+            return f"{seconds / fraction:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} µs"

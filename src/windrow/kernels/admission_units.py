@@ -1,0 +1,87 @@
+"""Which of a fixed number of units a row belongs to: by the hash of its key, of its cell, or of its time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from windrow.kernels.hashing import avalanche
+
+UNITS = 1024
+_SHIFT = np.uint64(54)
+_SALT = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True, nogil=True)
+def units_of(keys: Any) -> Any:
+    """The unit of each key. Mixed apart from the hash tables' own hash, so that keys left out leave their
+    chains as short as those that stay."""
+    out = np.empty(len(keys), np.int64)
+    for k in range(len(keys)):
+        out[k] = np.int64(avalanche(np.uint64(keys[k]) + _SALT) >> _SHIFT)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def cells_of(values: Any, width: float) -> Any:
+    """The unit of the cell of this width that each value lies in."""
+    out = np.empty(len(values), np.int64)
+    for k in range(len(values)):
+        out[k] = np.int64(avalanche(np.uint64(np.int64(np.floor(values[k] / width))) + _SALT) >> _SHIFT)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def chances(units: Any, ts: Any, since: Any, chance: Any, certain: Any, out: Any) -> None:
+    """Writes for each result the chance of each of its units, by stream; of a unit that it has several rows
+    of the least, at the first of them, and 1 at the others.
+
+    A row's chance is that of its time: from the time `since` on `chance`, but 1 of units that are `certain`;
+    and 1 before the first.
+    """
+    streams, count = ts.shape
+    for k in range(count):
+        for i in range(streams):
+            u, at = units[i, k], ts[i, k]
+            step = np.searchsorted(since, at, side="right")
+            own = 1.0 if step == 0 or certain[step - 1, u] else chance[step - 1]
+            for j in range(i):
+                if units[j, k] == u:
+                    out[j, k] = min(out[j, k], own)
+                    own = 1.0
+                    break
+            out[i, k] = own
+
+
+@njit(cache=True, nogil=True)
+def tell(units: Any, chance: Any, weight: float, loose: float, totals: Any) -> tuple[float, float]:
+    """What results of these chances stand for in all, each counted `weight` times, and the variance of that:
+    a unit of which results stand for y in all adds `loose` times y^2. `totals` are those of units, and are
+    added to."""
+    streams, count = chance.shape
+    true = variance = 0.0
+    for k in range(count):
+        each = weight
+        for i in range(streams):
+            each /= chance[i, k]
+        true += each
+        for i in range(streams):
+            if chance[i, k] < 1.0:
+                before = totals[units[i, k]]
+                totals[units[i, k]] = before + each
+                variance += loose * ((before + each) ** 2 - before**2)
+    return true, variance
+
+
+@njit(cache=True, nogil=True)
+def finders(rows: Any) -> tuple[int, float]:
+    """How many rows these results are of, and the sum of the squares of how many each has."""
+    if len(rows) == 0:
+        return 0, 0.0
+    first = rows.min()
+    each = np.zeros(rows.max() - first + 1)
+    for k in range(len(rows)):
+        each[rows[k] - first] += 1.0
+    return int(np.count_nonzero(each)), (each * each).sum()

@@ -1,0 +1,60 @@
+"""Every setting of harvest fractions there is (GrubJoin s. 4.4). Tables as in `tables`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from windrow.kernels.harvest.tables import FITS, direction
+
+
+@njit(cache=True)
+def list_settings(rates: Any, counts: Any, work: Any, fan: Any, costs: Any, outputs: Any) -> None:
+    """Cost and output of every setting of each direction: 0 is off, then all of {1..n} at each hop.
+
+    Setting s > 0 has at hop j the digit j of s - 1, the last hop running fastest, plus 1.
+    """
+    m, hops = counts.shape
+    chosen = np.ones((m, hops), np.int64)
+    for i in range(m):
+        settings = 1
+        for j in range(hops):
+            settings *= counts[i, j]
+        costs[i, 0] = outputs[i, 0] = 0.0
+        for s in range(1, settings + 1):
+            costs[i, s], outputs[i, s] = direction(i, rates, work, fan, chosen)
+            for j in range(hops - 1, -1, -1):
+                chosen[i, j] += 1
+                if chosen[i, j] <= counts[i, j]:
+                    break
+                chosen[i, j] = 1
+
+
+@njit(cache=True)
+def exhaust(budget: float, sizes: Any, costs: Any, outputs: Any, best: Any) -> float:
+    """The best combination that fits: its output, and the setting of each direction in `best`."""
+    m = len(sizes)
+    at = np.zeros(m, np.int64)
+    limit, most, last = budget * FITS, 0.0, m - 1
+    best[:] = 0
+    while True:
+        cost, output = 0.0, 0.0
+        for i in range(last):
+            cost += costs[i, at[i]]
+            output += outputs[i, at[i]]
+        for s in range(sizes[last]):
+            if output + outputs[last, s] > most and cost + costs[last, s] <= limit:
+                most = output + outputs[last, s]
+                best[:] = at
+                best[last] = s
+        turn = last - 1
+        while turn >= 0:
+            at[turn] += 1
+            if at[turn] < sizes[turn]:
+                break
+            at[turn] = 0
+            turn -= 1
+        if turn < 0:
+            return most

@@ -1,0 +1,164 @@
+"""The best settings of a direction for every budget: its frontier of cost and output.
+
+Seen from the last hop backwards, a setting of the hops from j on costs and yields for each partial match
+
+    cost = work[j, c] + fan[j, c] * (cost of the rest)        output = fan[j, c] * (output of the rest)
+
+so whatever is dominated as a rest (costs no less, yields no more) is dominated as a whole and can be dropped.
+A frontier is a list of points in ascending cost and ascending output; each remembers the number of basic
+windows of its own hop and the point of the rest it was made of.
+
+With more points than there is room for, only the one of most output is kept in each of many narrow bands of
+cost. No output is lost by that, only some of the cost is higher by at most the width of a band.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+ROOM = 512
+"""Points of a frontier at most. Up to so many candidates are compared with each other; more are banded."""
+
+
+@njit(cache=True)
+def build_frontier(
+    rate: float,
+    counts: Any,
+    work: Any,
+    fan: Any,
+    budget: float,
+    cost: Any,
+    output: Any,
+    choice: Any,
+    parent: Any,
+) -> int:
+    """Fills row j of each array with the frontier of hops j and after, within the budget; row 0 is of the
+    direction, per second. Returns the points of row 0. Tables are of one direction."""
+    hops = len(counts)
+    reach = np.empty(hops)
+    entering = rate
+    for j in range(hops):
+        # At least so many partial matches per second enter hop j, so a rest may cost at most this.
+        reach[j] = budget / entering if entering > 0.0 else np.inf
+        entering *= fan[j, 1]
+    if entering <= 0.0:
+        return 0
+    size = 1
+    for j in range(hops - 1, -1, -1):
+        size = _extend(j, hops, counts[j], work[j], fan[j], size, reach[j], cost, output, choice, parent)
+        if size == 0:
+            return 0
+    for p in range(size):
+        cost[0, p] *= rate
+        output[0, p] *= rate
+    return size
+
+
+@njit(cache=True)
+def _extend(
+    j: int,
+    hops: int,
+    n: int,
+    work: Any,
+    fan: Any,
+    size: int,
+    most: float,
+    cost: Any,
+    output: Any,
+    choice: Any,
+    parent: Any,
+) -> int:
+    """The frontier from hop j on, from that of the hops after it; returns its points."""
+    last = j == hops - 1
+    if n * size <= ROOM and (last or hops <= 2):
+        found_cost, found_output = np.empty(n * size), np.empty(n * size)
+        found_choice, found_parent = np.empty(n * size, np.int32), np.empty(n * size, np.int32)
+        found = 0
+        for c in range(1, n + 1):
+            for p in range(size):
+                rest = 0.0 if last else cost[j + 1, p]
+                spent = work[c] + fan[c] * rest
+                if spent > most:
+                    break
+                found_cost[found] = spent
+                found_output[found] = fan[c] if last else fan[c] * output[j + 1, p]
+                found_choice[found], found_parent[found] = c, p
+                found += 1
+        order = np.argsort(found_cost[:found])
+        kept, best = 0, 0.0
+        for at in order:
+            if found_output[at] <= best:
+                continue
+            best = found_output[at]
+            if kept > 0 and cost[j, kept - 1] == found_cost[at]:
+                kept -= 1
+            cost[j, kept], output[j, kept] = found_cost[at], best
+            choice[j, kept], parent[j, kept] = found_choice[at], found_parent[at]
+            kept += 1
+        return kept
+    return _banded(j, n, work, fan, size, most, cost, output, choice, parent)
+
+
+@njit(cache=True)
+def _banded(
+    j: int,
+    n: int,
+    work: Any,
+    fan: Any,
+    size: int,
+    most: float,
+    cost: Any,
+    output: Any,
+    choice: Any,
+    parent: Any,
+) -> int:
+    """As `_extend`, for many candidates: the one of most output in each band of cost.
+
+    Invariant: for each c the rests come in ascending cost, so the band only moves up.
+    """
+    bands = cost.shape[1] if j == 0 else cost.shape[1] // 2
+    low = work[1] + fan[1] * cost[j + 1, 0]
+    high = min(most, work[n] + fan[n] * cost[j + 1, size - 1])
+    if low > high:
+        return 0
+    # A rest is multiplied by what enters it, so there ratios count; at the whole, parts of the budget do.
+    edges = np.empty(bands)
+    ratio, edge = (high / low) ** (1.0 / bands) if low > 0.0 else 2.0, low
+    for b in range(bands):
+        part = (b + 1) / bands
+        edge *= ratio
+        edges[b] = edge if j > 0 else low + (high - low) * part * part
+    edges[bands - 1] = high
+    rest_cost, rest_output = cost[j + 1], output[j + 1]
+    top, spent_at, made_of = np.zeros(bands), np.empty(bands), np.empty(bands, np.int32)
+    for c in range(1, n + 1):
+        own, out = work[c], fan[c]
+        b = 0
+        for p in range(size):
+            spent = own + out * rest_cost[p]
+            if spent > high:
+                break
+            while spent > edges[b]:
+                b += 1
+            got = out * rest_output[p]
+            if got > top[b]:
+                top[b], spent_at[b], made_of[b] = got, spent, c * size + p
+    kept, best = 0, 0.0
+    for b in range(bands):
+        if top[b] > best:
+            best = top[b]
+            cost[j, kept], output[j, kept] = spent_at[b], best
+            choice[j, kept], parent[j, kept] = made_of[b] // size, made_of[b] % size
+            kept += 1
+    return kept
+
+
+@njit(cache=True)
+def backtrack(point: int, choice: Any, parent: Any, chosen: Any) -> None:
+    """The number of basic windows at each hop of a point of row 0."""
+    for j in range(len(chosen)):
+        chosen[j] = choice[j, point]
+        point = parent[j, point]

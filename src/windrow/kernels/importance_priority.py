@@ -1,0 +1,176 @@
+"""Priorities of rows by their age and by how often they matched recently (iJoin).
+
+A row's matches are kept as of its last match, so that a row which finds nothing is not touched: they have
+faded by exp(-decay * time) since. Times are in microseconds, decay per microsecond.
+"""
+
+from __future__ import annotations
+
+from math import exp, factorial, log
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_PER_DOUBLING = 1 / log(2)
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+"""Their sum is the logarithm of 2; the first has so few digits that its multiples are exact."""
+_LEAST = -708.0
+MOST = 1e100
+"""An importance: products of it with counts stay below the priorities of rows that are spared."""
+_SERIES = tuple(1 / factorial(k) for k in range(14))
+
+
+@njit(cache=True)
+def match(rows: Any, times: Any, decay: float, matches: Any, matched: Any) -> None:
+    """Counts one match for each of `rows`, at its time; a row may occur often, and times in any order."""
+    for k in range(len(rows)):
+        row, time = rows[k], float(times[k])
+        since = time - matched[row]
+        if since >= 0:
+            before = matches[row]
+            matches[row] = 1.0 if before == 0.0 else before * exp(-decay * since) + 1.0
+            matched[row] = time
+        else:
+            matches[row] += exp(decay * since)
+
+
+@njit(cache=True, inline="always")
+def _faded(x: float) -> float:
+    """exp(x) of x <= 0, in a way that takes eight rows at a time: a power of two, times exp of what is left,
+    which is less than 0.35, by its series. As small as numbers get from -708 on."""
+    x = x if x > _LEAST else _LEAST
+    doublings = np.floor(x * _PER_DOUBLING + 0.5)
+    r = (x - doublings * _LN2_HIGH) - doublings * _LN2_LOW
+    e = _SERIES[13]
+    e = e * r + _SERIES[12]
+    e = e * r + _SERIES[11]
+    e = e * r + _SERIES[10]
+    e = e * r + _SERIES[9]
+    e = e * r + _SERIES[8]
+    e = e * r + _SERIES[7]
+    e = e * r + _SERIES[6]
+    e = e * r + _SERIES[5]
+    e = e * r + _SERIES[4]
+    e = e * r + _SERIES[3]
+    e = e * r + 0.5
+    e = e * r + 1.0
+    e = e * r + 1.0
+    power = np.int64(np.int64(np.int32(doublings) + 1023) << 52).view(np.float64)
+    return e * power
+
+
+@njit(cache=True, inline="always")
+def _per_second(
+    age: float,
+    since: float,
+    importance: float,
+    matches: float,
+    decay: float,
+    idle: float,
+    loss: float,
+    tie: float,
+) -> float:
+    """Of one row; without a branch, for rows differ so much that the processor could not foresee which."""
+    since = since if since > 0.0 else 0.0
+    age = age if age > 1.0 else 1.0
+    value = importance * matches * _faded(-decay * since) * 1e6 / age - tie * age
+    return value - (loss * since * 1e-6 if since >= idle else 0.0)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def per_second(
+    ts: Any,
+    importance: Any,
+    matches: Any,
+    matched: Any,
+    now: int,
+    decay: float,
+    idle: float,
+    loss: float,
+    tie: float,
+    out: Any,
+) -> None:
+    """Importance times matches per second of age, at `now`; of rows without a match for at least `idle`
+    microseconds, less `loss` for each second of it; and less `tie` for each microsecond of age. A row of this
+    very moment has the age of a microsecond."""
+    for row in range(len(ts)):
+        age, since = float(now - ts[row]), now - matched[row]
+        out[row] = _per_second(age, since, importance[row], matches[row], decay, idle, loss, tie)
+
+
+@njit(cache=True, inline="always")
+def _spared(age: float, priority: float, maturity: float, per_maturity: float, top: float) -> float:
+    old = priority if priority < top else top
+    return top * (2.0 - age * per_maturity) if (age <= maturity) & (maturity != 0.0) else old
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def spare_young(ts: Any, priority: Any, now: int, maturity: float, top: float, out: Any) -> None:
+    """Priorities of rows older than `maturity` microseconds as they are, at most `top`; the others are above,
+    the youngest highest."""
+    per_maturity = 1.0 / max(maturity, 1.0)
+    for row in range(len(ts)):
+        out[row] = _spared(float(now - ts[row]), priority[row], maturity, per_maturity, top)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def per_second_sparing_young(
+    ts: Any,
+    importance: Any,
+    matches: Any,
+    matched: Any,
+    now: int,
+    decay: float,
+    idle: float,
+    loss: float,
+    tie: float,
+    maturity: float,
+    top: float,
+    out: Any,
+) -> None:
+    """`per_second` and then `spare_young`, in one pass; without the former for the rows at the end that are
+    young, which are most of the young ones."""
+    mature, per_maturity = len(ts), 1.0 / max(maturity, 1.0)
+    while mature > 0 and maturity > 0.0 and float(now - ts[mature - 1]) <= maturity:
+        mature -= 1
+        out[mature] = _spared(float(now - ts[mature]), top, maturity, per_maturity, top)
+    for row in range(mature):
+        age, since = float(now - ts[row]), now - matched[row]
+        value = _per_second(age, since, importance[row], matches[row], decay, idle, loss, tie)
+        out[row] = _spared(age, value, maturity, per_maturity, top)
+
+
+@njit(cache=True, nogil=True)
+def toward_goals(ages: Any, starts: Any, rise: Any, rate: Any, end: Any, goal: Any, out: Any) -> None:
+    """By pieces of age that begin at `starts`, ascending from 0: (rise + rate (end - age)) / (goal - age).
+
+    Ages next to each other are mostly in one piece, so the search begins where the last one ended.
+    """
+    piece = 0
+    for row in range(len(ages)):
+        age = max(ages[row], 0.0)
+        while age < starts[piece]:
+            piece -= 1
+        while piece + 1 < len(starts) and age >= starts[piece + 1]:
+            piece += 1
+        out[row] = (rise[piece] + rate[piece] * (end[piece] - age)) / (goal[piece] - age)
+
+
+@njit(cache=True, nogil=True)
+def count_matches(rows: Any, matches: Any) -> None:
+    """One match more for each of `rows`; a row may occur often."""
+    for k in range(len(rows)):
+        matches[rows[k]] += 1.0
+
+
+@njit(cache=True, nogil=True)
+def bound_importance(values: Any, new: int) -> int:
+    """Puts 0 where there is none: NaN, negative, or more than `MOST`. Returns how many of the rows from `new`
+    on these are."""
+    missing = 0
+    for row in range(len(values)):
+        if not 0.0 <= values[row] <= MOST:
+            values[row] = 0.0
+            missing += row >= new
+    return missing

@@ -1,0 +1,233 @@
+"""Sets of tokens by row, rows by token: building both, and finding rows that share enough tokens.
+
+Rows are numbered from 0, and so are the distinct tokens, which ascend. Row r has the tokens
+tokens[numbers[bounds[r] : bounds[r + 1]]]; token t is in the rows postings[starts[t] : starts[t + 1]], which
+ascend. As rows come in the order of time, a part of the time is a part of every list of postings.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from windrow.kernels.probe_index import lower, lower_near, upper
+
+_SHORT = 32
+
+
+@njit(cache=True, nogil=True)
+def invert(bounds: Any, numbers: Any, distinct: int) -> Any:
+    """(starts, postings): the rows of each token."""
+    starts = np.zeros(distinct + 1, np.int32)
+    for number in numbers:
+        starts[number + 1] += 1
+    for t in range(distinct):
+        starts[t + 1] += starts[t]
+    after = starts[:-1].copy()
+    postings = np.empty(len(numbers), np.int32)
+    # Invariant: after[t] is where the next row of token t goes; rows come ascending.
+    for r in range(len(bounds) - 1):
+        for k in range(bounds[r], bounds[r + 1]):
+            t = numbers[k]
+            postings[after[t]] = r
+            after[t] += 1
+    return starts, postings
+
+
+@njit(cache=True, nogil=True)
+def merge_tokens(left: Any, right: Any) -> Any:
+    """(tokens, number of each left token among them, of each right one), all ascending."""
+    merged = np.empty(len(left) + len(right), np.int64)
+    of_left = np.empty(len(left), np.int32)
+    of_right = np.empty(len(right), np.int32)
+    i = j = count = 0
+    # Invariant: merged[:count] are the tokens below both left[i] and right[j].
+    while i < len(left) or j < len(right):
+        if j == len(right) or (i < len(left) and left[i] < right[j]):
+            merged[count] = left[i]
+            of_left[i] = count
+            i += 1
+        elif i == len(left) or right[j] < left[i]:
+            merged[count] = right[j]
+            of_right[j] = count
+            j += 1
+        else:
+            merged[count] = left[i]
+            of_left[i] = count
+            of_right[j] = count
+            i += 1
+            j += 1
+        count += 1
+    return merged[:count].copy(), of_left, of_right
+
+
+@njit(cache=True, nogil=True)
+def copy_sets(which: Any, rows: Any, tokens: Any, bounds: Any, numbers: Any, starts: Any, out: Any) -> None:
+    """The tokens of rows[k] to out[starts[which[k]]:], for each k."""
+    for k in range(len(rows)):
+        at = starts[which[k]]
+        for n in range(bounds[rows[k]], bounds[rows[k] + 1]):
+            out[at] = tokens[numbers[n]]
+            at += 1
+
+
+@njit(cache=True, inline="always")
+def _enough(shared: Any, left: Any, right: Any, at_least: Any, share: Any, strict: Any) -> Any:
+    """Whether sets of these sizes that share so many tokens are alike; `share` is negative for an overlap."""
+    if share < 0:
+        return shared >= at_least
+    part = shared / (left + right - shared)
+    return part > share if strict else part >= share
+
+
+@njit(cache=True)
+def _sort_by_length(low: Any, high: Any, count: int) -> None:
+    """The lists low[k]..high[k], shortest first."""
+    if count > _SHORT:
+        order = np.argsort(high[:count] - low[:count])
+        low[:count] = low[:count][order]
+        high[:count] = high[:count][order]
+        return
+    for k in range(1, count):
+        a, b = low[k], high[k]
+        j = k - 1
+        while j >= 0 and high[j] - low[j] > b - a:
+            low[j + 1], high[j + 1] = low[j], high[j]
+            j -= 1
+        low[j + 1], high[j + 1] = a, b
+
+
+@njit(cache=True)
+def _lists(wanted: Any, tokens: Any, starts: Any, postings: Any, a: int, b: int, low: Any, high: Any) -> int:
+    """Where the rows a..b stand among the postings of each wanted token; how many tokens have any."""
+    count = 0
+    at = 0
+    for token in wanted:
+        at = lower_near(tokens, at, len(tokens), token, at)
+        if at == len(tokens):
+            break
+        if tokens[at] == token:
+            begin = lower(postings, starts[at], starts[at + 1], a)
+            end = lower(postings, begin, starts[at + 1], b)
+            if begin < end:
+                low[count] = begin
+                high[count] = end
+                count += 1
+    return count
+
+
+@njit(cache=True)
+def _count_rest(postings: Any, low: int, high: int, counts: Any, touched: Any, candidates: int) -> int:
+    """One more token, for candidates only: through its rows or, if it has many, looking up each candidate.
+
+    Returns how many rows were looked at.
+    """
+    steps, length = 1, high - low
+    while length > 1:
+        steps += 1
+        length >>= 1
+    if high - low <= candidates * steps:
+        for k in range(low, high):
+            r = postings[k]
+            if counts[r] > 0:
+                counts[r] += 1
+        return high - low
+    for c in range(candidates):
+        r = touched[c]
+        at = lower(postings, low, high, r)
+        if at < high and postings[at] == r:
+            counts[r] += 1
+    return candidates
+
+
+@njit(cache=True, nogil=True)
+def probe_inverted(
+    state: Any,
+    probe_starts: Any,
+    probe_sizes: Any,
+    probe_tokens: Any,
+    oldest: Any,
+    latest: Any,
+    tokens: Any,
+    starts: Any,
+    postings: Any,
+    bounds: Any,
+    offset: int,
+    ts: Any,
+    first: int,
+    ordered: bool,
+    at_least: int,
+    share: float,
+    strict: bool,
+    counts: Any,
+    touched: Any,
+    out_probe: Any,
+    out_row: Any,
+) -> Any:
+    """Rows of one segment, at `offset` in the window, that share enough tokens with each probe.
+
+    If n tokens must be shared, a match has one at least of all but n - 1 tokens of the probe: candidates come
+    from the postings of its rarest tokens, and the frequent ones are only counted for them. `counts`, a zero
+    for each row, and `touched` are room to work in; `counts` is zero again when all is done.
+    """
+    room = len(out_row)
+    found = 0
+    compared = 0
+    longest = 0
+    for size in probe_sizes:
+        longest = max(longest, size)
+    low = np.empty(longest, np.int64)
+    high = np.empty(longest, np.int64)
+    rows = len(bounds) - 1
+    k = state[1]
+    candidates = state[2]
+    for i in range(state[0], len(oldest)):
+        size = probe_sizes[i]
+        if k < 0:
+            k = 0
+            candidates = 0
+            needed = at_least
+            if share > 0:
+                # Of a union no smaller than the probe; a little less, for the rounding of the product.
+                needed = int(max(1.0, np.ceil(share * size * (1.0 - 1e-12))))
+            since, until = oldest[i], latest[i]
+            a, b = max(first - offset, 0), rows
+            if ordered and a < b:
+                a = lower(ts, offset + a, offset + b, since) - offset
+                b = upper(ts, offset + a, offset + b, until) - offset
+            lists = 0
+            if a < b and size >= needed:
+                wanted = probe_tokens[probe_starts[i] : probe_starts[i] + size]
+                lists = _lists(wanted, tokens, starts, postings, a, b, low, high)
+            if lists >= needed:
+                if needed > 1:
+                    _sort_by_length(low, high, lists)
+                rare = lists - needed + 1
+                for q in range(rare):
+                    compared += high[q] - low[q]
+                    for n in range(low[q], high[q]):
+                        r = postings[n]
+                        if ordered or since <= ts[offset + r] <= until:
+                            if counts[r] == 0:
+                                touched[candidates] = r
+                                candidates += 1
+                            counts[r] += 1
+                for q in range(rare, lists):
+                    compared += _count_rest(postings, low[q], high[q], counts, touched, candidates)
+        while k < candidates:
+            r = touched[k]
+            if _enough(counts[r], size, bounds[r + 1] - bounds[r], at_least, share, strict):
+                if found == room:
+                    state[0] = i
+                    state[1] = k
+                    state[2] = candidates
+                    return True, found, compared
+                out_probe[found] = i
+                out_row[found] = offset + r
+                found += 1
+            counts[r] = 0
+            k += 1
+        k = -1
+    return False, found, compared

@@ -1,0 +1,183 @@
+"""Decayed counts of keys at several half-lives and on several streams, side by side in one sketch.
+
+As in `sketch.py` a key has one cell in each of three rows, and what others add on average is taken off; here
+a cell holds a count for every *trace*, a stream and a half-life, so that one look finds all of a key's.
+Counts are in units of their own that grow as what was counted fades. A key's expected rate is a sum over its
+traces, each with a weight, and a base that all keys have.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from windrow.kernels.count_min_sketch import cell_of, count_of, mixed_key
+
+LONE = 0.25
+"""Other rows of a key, lately on any stream, below which a row counts as the only one."""
+
+
+@njit(cache=True, nogil=True)
+def count_keys(cells: Any, keys: Any, first: int, amounts: Any) -> None:
+    """Counts each key once in the traces from `first` on, by as much as `amounts` say."""
+    depth, width, traces = cells.shape
+    flat, narrow = cells.ravel(), amounts.astype(cells.dtype)
+    for k in range(len(keys)):
+        mixed = mixed_key(keys[k])
+        for row in range(depth):
+            at = np.uint64((row * width + cell_of(mixed, row, width)) * traces + first)
+            for m in range(len(narrow)):
+                flat[at + np.uint64(m)] += narrow[m]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "nsz"})
+def predicted_rates(
+    cells: Any,
+    totals: Any,
+    units: Any,
+    keys: Any,
+    weights: Any,
+    base: float,
+    scales: int,
+    own: int,
+    ages: Any,
+    half_life: float,
+    out: Any,
+) -> None:
+    """Multiplies `out` by the rate at which each row's key is expected to come: `base` and `weights` times
+    its traces; by 0 if the row is the only one of its key.
+
+    There are `scales` traces a stream, the slowest first, with this half-life. Those from `own` on are of the
+    stream that is predicted, those of others count 1 at most. The row's own stream counts the row itself: as
+    much as is left of it at its age (seconds; none: it was not counted yet).
+    """
+    width, traces = cells.shape[1], cells.shape[2]
+    flat, row = cells.ravel(), np.uint64(width * traces)
+    # As narrow as the cells: so twice as many are looked at side by side.
+    kept, others = np.float32(1.0 + 1.0 / (width - 1)), (totals / (width - 1)).astype(np.float32)
+    told, tells_lone = (weights * units).astype(np.float32), np.zeros(traces, np.float32)
+    most, fade = np.empty(traces, np.float32), -np.log(2.0) / half_life
+    for trace in range(traces):
+        most[trace] = np.inf if own <= trace < own + scales else 1.0 / units[trace]
+        tells_lone[trace] = units[trace] if trace % scales == 0 else 0.0
+    for k in range(len(keys)):
+        mixed = mixed_key(keys[k])
+        # Unsigned: numba need not look whether an index is negative.
+        a = np.uint64(cell_of(mixed, 0, width) * traces)
+        b = row + np.uint64(cell_of(mixed, 1, width) * traces)
+        c = row + row + np.uint64(cell_of(mixed, 2, width) * traces)
+        found, seen = np.float32(base), np.float32(0.0)
+        for trace in range(traces):
+            t = np.uint64(trace)
+            count = count_of(flat[a + t], flat[b + t], flat[c + t], kept, others[t])
+            seen += tells_lone[t] * count
+            found += told[t] * (count if count < most[t] else most[t])
+        alone = LONE
+        if len(ages) and seen < 1.0 + LONE:  # exp takes long
+            alone += np.exp(fade * ages[k])
+        out[k] = out[k] * found if seen >= alone else 0.0
+
+
+@njit(cache=True, nogil=True)
+def key_features(cells: Any, totals: Any, units: Any, keys: Any, scales: int, own: int, out: Any) -> None:
+    """The traces of each key, as the beginning of a row of `out`; as in `rate`, those of other streams than
+    the keys' own count 1 at most."""
+    width, traces = cells.shape[1], cells.shape[2]
+    kept = 1.0 + 1.0 / (width - 1)
+    for k in range(len(keys)):
+        mixed = mixed_key(keys[k])
+        a, b = cells[0, cell_of(mixed, 0, width)], cells[1, cell_of(mixed, 1, width)]
+        c = cells[2, cell_of(mixed, 2, width)]
+        for t in range(traces):
+            count = count_of(a[t], b[t], c[t], kept, totals[t] / (width - 1)) * units[t]
+            out[k, t] = count if own <= t < own + scales else min(count, 1.0)
+
+
+@njit(cache=True, nogil=True)
+def feature_totals(cells: Any, totals: Any, units: Any, scales: int, out: Any) -> None:
+    """Over all keys, of counts of 1 at most, by trace, and last the number of keys that came lately: from one
+    row of the sketch, with what is hidden where keys share a cell (linear counting)."""
+    width, traces = cells.shape[1], cells.shape[2]
+    out[:] = 0.0
+    for cell in range(width):
+        seen = 0.0
+        for trace in range(traces):
+            count = cells[0, cell, trace] * units[trace]
+            out[trace] += min(count, 1.0)
+            if trace % scales == 0:
+                seen += count
+        if seen >= LONE:
+            out[traces] += 1.0
+    for trace in range(traces + 1):
+        out[trace] = width * np.log(width / max(width - out[trace], 1.0))
+    for trace in range(traces):
+        out[trace] = min(out[trace], totals[trace] * units[trace])
+
+
+@njit(cache=True, nogil=True)
+def fit_weights_em(met: Any, each: Any, prior: Any, stood: Any, rounds: int, parts: Any) -> None:
+    """Shares out the arrivals that met these traces among what predicted them, the traces and last the base:
+    expectation maximisation for a sum of Poisson rates, from the parts of before.
+
+    Arrivals stand for `each` of them. A rate is, for each of the `parts` of all of them, what it predicted
+    with the prior's over what `stood`.
+    """
+    rows, traces = met.shape
+    came = each.sum()
+    weights, found = np.empty(traces + 1), np.empty(traces + 1)
+    for _ in range(rounds):
+        for trace in range(traces + 1):
+            weights[trace] = (came * parts[trace] + prior[trace]) / stood[trace]
+            found[trace] = 0.0
+        for row in range(rows):
+            whole = weights[traces]
+            for trace in range(traces):
+                whole += weights[trace] * met[row, trace]
+            of_one = each[row] / whole
+            for trace in range(traces):
+                found[trace] += of_one * met[row, trace]
+            found[traces] += of_one
+        for trace in range(traces + 1):
+            parts[trace] = weights[trace] * found[trace] / came
+
+
+@njit(cache=True, nogil=True)
+def prune_features(met: Any, each: Any, weights: Any, parts: Any, out: Any) -> None:
+    """By how much each weight is to be multiplied so that traces which tell nothing are left out: one after
+    the other, as long as the logarithm of the arrivals' likelihood, with the others in its place, falls by
+    less than that of their number: twice what BIC asks for, since many are tried and often. The base, the
+    last, stays."""
+    rows, traces = met.shape
+    out[:] = 1.0
+    whole = np.empty(rows)
+    for row in range(rows):
+        whole[row] = weights[traces]
+        for trace in range(traces):
+            whole[row] += weights[trace] * met[row, trace]
+    left, usual = 1.0, each.sum() / rows
+    allowed = np.log(max(rows, 2))
+    while True:
+        least, loss = -1, allowed
+        for trace in range(traces):
+            part = parts[trace] / left
+            if out[trace] == 0.0 or part >= 1.0:
+                continue
+            lost = rows * np.log1p(-part)
+            for row in range(rows):
+                told = weights[trace] * met[row, trace] / whole[row]
+                if told > 0.0:
+                    lost -= each[row] / usual * np.log1p(-min(told, 1.0 - 1e-12))
+                if lost > loss:
+                    break
+            if lost < loss:
+                least, loss = trace, lost
+        if least < 0:
+            break
+        out[least] = 0.0
+        left -= parts[least]
+        for row in range(rows):
+            whole[row] -= weights[least] * met[row, least]
+    for trace in range(traces + 1):
+        out[trace] /= max(left, 1e-9)

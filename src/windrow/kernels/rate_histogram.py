@@ -1,0 +1,164 @@
+"""Counting what rows find and how long they are held, by steps of a score (one a doubling) and parts of the
+window.
+
+A score stands on a scale by its logarithm, drawn straight between powers of two: that is what the bits of a
+float (of 32) are, read as a number. `middle` is the score in the middle of the scale, which goes `reach`
+steps to either side; both are given as bits. A score of 0 stands at the beginning, alone. Without scores
+(reach 0) there is one step, and they are not looked at.
+Times are in microseconds, `span` and `seconds` in seconds; every row counts as `each`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+_DOUBLING = 2.0**-23
+"""Of the bits of a float."""
+_SOME = 256
+"""Scores that are enough to know a middling one."""
+_BLOCK = 512
+
+
+@njit(cache=True, inline="always")
+def _place(score: np.int32, middle: int, reach: int) -> float:
+    """On the scale of steps, between them too; at its beginning before there is a middle."""
+    if middle == 0 or score == 0:
+        return 0.0
+    place, top = float((score - middle) * _DOUBLING + reach), 2.0 * reach
+    # Not min and max, which look for NaN first.
+    place = place if place > 1.0 else 1.0
+    return place if place < top else top
+
+
+@njit(cache=True, inline="always")
+def _step(scores: Any, row: int, middle: int, reach: int) -> int:
+    if reach == 0:
+        return 0
+    return int(_place(scores[row], middle, reach) + 0.5)
+
+
+@njit(cache=True, nogil=True)
+def median_score(scores: Any) -> float:
+    """The median of the positive ones among some of the scores; 0 if there are none."""
+    some, found = np.empty(_SOME), 0
+    for row in range(0, len(scores), len(scores) // _SOME + 1):
+        some[found] = scores[row]
+        found += scores[row] > 0.0
+    if found == 0:
+        return 0.0
+    ascending = np.sort(some[:found])
+    return 0.5 * (ascending[(found - 1) // 2] + ascending[found // 2])
+
+
+@njit(cache=True, nogil=True)
+def count_arrivals(scores: Any, middle: int, reach: int, each: float, out: Any) -> None:
+    """Rows by step."""
+    for row in range(len(scores)):
+        out[_step(scores, row, middle, reach)] += each
+
+
+@njit(cache=True, nogil=True)
+def count_results(
+    rows: Any,
+    times: Any,
+    stored: Any,
+    ts: Any,
+    scores: Any,
+    middle: int,
+    reach: int,
+    span: float,
+    each: float,
+    out: Any,
+) -> float:
+    """Results of `rows` that came at `times`, where the row was `stored`, by step and by the part of the
+    window in which they came; returns how many there are."""
+    parts, total = out.shape[1], 0
+    scale = parts / (1e6 * span)
+    for k in range(len(rows)):
+        if stored[k]:
+            row = rows[k]
+            part = int((times[k] - ts[row]) * scale)
+            out[_step(scores, row, middle, reach), min(max(part, 0), parts - 1)] += each
+            total += 1
+    return total * each
+
+
+@njit(cache=True, nogil=True)
+def add_exposure(
+    ts: Any,
+    scores: Any,
+    weights: Any,
+    now: int,
+    seconds: float,
+    middle: int,
+    reach: int,
+    span: float,
+    out: Any,
+) -> None:
+    """Row-seconds by step and part: each row has come to its age while `seconds` passed, and stands for as
+    many as its weight."""
+    parts = out.shape[1]
+    width, per_part = span / parts, parts / span
+    for row in range(len(ts)):
+        age = (now - ts[row]) * 1e-6
+        upto = min(max(age, 0.0), span)
+        at = min(max(age - seconds, 0.0), upto)
+        step = _step(scores, row, middle, reach)
+        part = int(at * per_part)
+        while part < parts and at < upto:
+            end = min((part + 1) * width, upto)
+            out[step, part] += weights[row] * (end - at)
+            at = end
+            part += 1
+
+
+@njit(cache=True, nogil=True)
+def score_priorities(
+    ts: Any,
+    scores: Any,
+    now: int,
+    middle: int,
+    reach: int,
+    span: float,
+    start: Any,
+    slope: Any,
+    factor: Any,
+    rise: Any,
+    out: Any,
+) -> None:
+    """The rank of each row: by step and part it goes from `start` on by `slope` as the part passes, times
+    what half a step's place on the scale adds, from `factor` on by `rise`. 0 beyond the window.
+
+    Of rows that are worth the same the oldest stay if they have no score: so all ages are seen, and their
+    worth is learned. Of others the youngest do, who have longest if their key turns out to be worth more."""
+    parts = start.shape[1]
+    per_microsecond, last, top = parts / (1e6 * span), float(parts), 2.0 * reach
+    starts, slopes = start.ravel(), slope.ravel()
+    known = reach > 0 and middle != 0
+    cells, halves = np.empty(_BLOCK, np.uint32), np.empty(_BLOCK, np.uint32)
+    within, places, times = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
+    # First where all rows of a block are looked up, without branches, so that several are computed side by
+    # side; the look-ups themselves come one by one.
+    for begin in range(0, len(ts), _BLOCK):
+        rows = min(_BLOCK, len(ts) - begin)
+        for k in range(rows):
+            at = float(now - ts[begin + k]) * per_microsecond
+            at = at if at > 0.0 else 0.0
+            inside = at < last
+            part = np.int32(at if inside else last - 1.0)
+            score = scores[begin + k]
+            place = float(score - middle) * _DOUBLING + reach
+            place = place if place > 1.0 else 1.0
+            place = place if place < top else top
+            place = place if known and score != 0 else 0.0
+            half = np.int32(2.0 * place)
+            cells[k], halves[k] = ((half + 1) >> 1) * np.int32(parts) + part, half
+            within[k], places[k] = at - part, place
+            tie = 1.0 + (1e-9 if place == 0.0 else -1e-9) * at
+            times[k] = tie if inside else 0.0
+        for k in range(rows):
+            rank = starts[cells[k]] + within[k] * slopes[cells[k]]
+            out[begin + k] = rank * (factor[halves[k]] + rise[halves[k]] * places[k]) * times[k]

@@ -1,0 +1,181 @@
+"""Routes results to queries: which windows hold a result, and the order results are delivered in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from windrow.kernels.probe_index import lower
+
+_DIGIT = 11
+_BUCKETS = 1 << _DIGIT
+_MOST_MOVES = 4096
+
+
+@njit(cache=True, nogil=True)
+def count_before(keys: Any, until: Any, before: Any, seqs: Any, starts: Any, out: Any) -> None:
+    """Rows of each result's key that came before `until`: those known `before`, and those of this sub-batch,
+    whose `seqs` ascend within the key's part `starts[key] .. starts[key + 1]`."""
+    for r in range(len(out)):
+        begin, end = starts[keys[r]], starts[keys[r] + 1]
+        out[r] = before[keys[r]] + lower(seqs, begin, end, until[r]) - begin
+
+
+@njit(cache=True, nogil=True)
+def rank_among(distances: Any, sizes: Any, out: Any) -> None:
+    """For each distance the first of the ascending `sizes` that is no less; len(sizes) if there is none."""
+    for r in range(len(distances)):
+        out[r] = lower(sizes, 0, len(sizes), distances[r])
+
+
+@njit(cache=True, nogil=True)
+def _takes(ranks: Any, wanted: Any, r: int, o: int) -> bool:
+    """Whether output `o` takes result `r`: its rank is at most the output's on every stream."""
+    s = 0
+    while s < wanted.shape[1] and ranks[s, r] <= wanted[o, s]:
+        s += 1
+    return bool(s == wanted.shape[1])
+
+
+@njit(cache=True, nogil=True)
+def count_taken(ranks: Any, wanted: Any, counts: Any) -> None:
+    """How many results each output takes. `ranks[s, r]` of results, `wanted[o, s]` of outputs."""
+    for r in range(ranks.shape[1]):
+        for o in range(len(wanted)):
+            if _takes(ranks, wanted, r, o):
+                counts[o] += 1
+
+
+@njit(cache=True, nogil=True)
+def take(ranks: Any, wanted: Any, starts: Any, out: Any) -> None:
+    """The results of each output, in order, output after output; `starts[o]` is where output o begins and is
+    moved on to where it ends."""
+    for r in range(ranks.shape[1]):
+        for o in range(len(wanted)):
+            if _takes(ranks, wanted, r, o):
+                out[starts[o]] = r
+                starts[o] += 1
+
+
+@njit(cache=True, nogil=True)
+def first_of_nested(ranks: Any, wanted: Any, out: Any) -> None:
+    """Where outputs form a chain: the first that takes each result."""
+    outputs, streams = wanted.shape
+    for r in range(ranks.shape[1]):
+        level = 0
+        for s in range(streams):
+            while level < outputs and ranks[s, r] > wanted[level, s]:
+                level += 1
+        out[r] = level
+
+
+@njit(cache=True, nogil=True)
+def take_nested(first: Any, starts: Any, out: Any) -> None:
+    """As `take`, where outputs form a chain: a result goes to its first output and to all after it."""
+    outputs = len(starts)
+    for r in range(len(first)):
+        for o in range(first[r], outputs):
+            out[starts[o]] = r
+            starts[o] += 1
+
+
+@njit(cache=True, nogil=True)
+def in_order(newest: Any, places: Any) -> bool:
+    """Whether results already stand in the order of `order_of`."""
+    streams = places.shape[0]
+    for r in range(1, len(newest)):
+        if newest[r] > newest[r - 1]:
+            continue
+        if newest[r] < newest[r - 1]:
+            return False
+        for s in range(streams):
+            if places[s, r] != places[s, r - 1]:
+                if places[s, r] > places[s, r - 1]:
+                    return False
+                break
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _pass(keys: Any, least: Any, shift: Any, order: Any, spare: Any) -> bool:
+    """One stable pass over a digit of keys - least; false, and nothing done, if all digits are alike."""
+    counts = np.zeros(_BUCKETS + 1, np.int64)
+    for r in range(len(order)):
+        counts[((keys[order[r]] - least) >> shift) & (_BUCKETS - 1)] += 1
+    total = 0
+    for b in range(_BUCKETS):
+        if counts[b] == len(order):
+            return False
+        here = counts[b]
+        counts[b] = total
+        total += here
+    for r in range(len(order)):
+        b = ((keys[order[r]] - least) >> shift) & (_BUCKETS - 1)
+        spare[counts[b]] = order[r]
+        counts[b] += 1
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _sort(keys: Any, order: Any, spare: Any) -> Any:
+    least, most = keys.min(), keys.max()
+    shift = 0
+    while shift < 63 and (most - least) >> shift > 0:
+        if _pass(keys, least, shift, order, spare):
+            order, spare = spare, order
+        shift += _DIGIT
+    return order, spare
+
+
+@njit(cache=True, nogil=True)
+def _later(places: Any, left: int, right: int) -> bool:
+    """Whether the result `left` comes after `right`, both of one time."""
+    for s in range(places.shape[0]):
+        if places[s, left] != places[s, right]:
+            return bool(places[s, left] < places[s, right])
+    return False
+
+
+@njit(cache=True, nogil=True)
+def _settle_ties(newest: Any, places: Any, order: Any) -> bool:
+    """Brings results of one time into order by insertion; false, and nothing spoilt, if that takes long."""
+    count = len(order)
+    start = 0
+    while start < count:
+        end = start + 1
+        while end < count and newest[order[end]] == newest[order[start]]:
+            end += 1
+        moves = 0
+        for k in range(start + 1, end):
+            held = order[k]
+            j = k
+            while j > start and _later(places, order[j - 1], held):
+                order[j] = order[j - 1]
+                j -= 1
+                moves += 1
+            order[j] = held
+            if moves > _MOST_MOVES:
+                return False
+        start = end
+    return True
+
+
+@njit(cache=True, nogil=True)
+def order_of(newest: Any, places: Any) -> Any:
+    """The order results are handed on in: by newest time, and at one time from the most recent row of the
+    first stream, then of the second, and so on. `places[s, r]` is where the row of stream s stands among all
+    rows of its stream. Radix sort by time; if many results are of one time, by all keys, from the least
+    significant up."""
+    order = np.arange(len(newest))
+    spare = np.empty(len(newest), np.int64)
+    if len(newest) == 0:
+        return order
+    order, spare = _sort(newest, order, spare)
+    if _settle_ties(newest, places, order):
+        return order
+    for k in range(places.shape[0]):
+        order, spare = _sort(-places[places.shape[0] - 1 - k], order, spare)
+    order, spare = _sort(newest, order, spare)
+    return order

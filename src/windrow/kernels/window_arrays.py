@@ -1,0 +1,52 @@
+"""Small loops over the front of a window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def skip_below(ts: Any, first: int, end: int, horizon: int) -> int:
+    """The first position from `first` on whose time is not below `horizon`."""
+    while first < end and ts[first] < horizon:
+        first += 1
+    return first
+
+
+@njit(cache=True, nogil=True)
+def move_down(column: Any, positions: Any) -> None:
+    """Brings the rows at `positions`, which ascend, to the front: none is written over before it is read."""
+    for k in range(len(positions)):
+        column[k] = column[positions[k]]
+
+
+@njit(cache=True, nogil=True)
+def span_of(ts: Any, positions: Any) -> Any:
+    """The least and the greatest of the times at `positions`, of which there is one at least."""
+    least = most = ts[positions[0]]
+    for k in range(len(positions)):
+        time = ts[positions[k]]
+        least, most = min(least, time), max(most, time)
+    return least, most
+
+
+@njit(cache=True, nogil=True)
+def alive_positions(alive: Any, first: int) -> Any:
+    """The positions, from `first` on, of rows that are `alive`."""
+    out, kept = np.empty(len(alive) + 1, np.int32), 0
+    for row in range(len(alive)):
+        out[kept] = np.int32(first + row)
+        kept += alive[row]
+    return out[:kept]
+
+
+@njit(cache=True, nogil=True)
+def alive_values(column: Any, positions: Any) -> Any:
+    """The rows at `positions`; in less time than numpy takes."""
+    out = np.empty(len(positions), column.dtype)
+    for k in range(len(positions)):
+        out[k] = column[positions[k]]
+    return out

@@ -1,0 +1,336 @@
+"""The age model: how many results a row still brings depends on its age alone (Memory s. 2.2, 3.2).
+
+An age curve says how many results an average row takes part in, as a stored row, in each span of its age.
+Inside a span they come evenly, so the results up to an age are a line bent at the spans' ends.
+
+Which ages to keep rows for is a linear program: choose a distribution of retention times with a given mean
+(the memory, by Little's law) that has the most results. Its optimum is the upper concave envelope of the
+cumulative curve, met by mixing the two retention times at the ends of one edge. It holds for any curve.
+
+The paper's priority, offered there as a heuristic, comes to the same where rows arrive evenly. Before the
+edge, and on the way along it, every row has a priority above the edge's slope; where the edge begins it is
+that slope, where it ends it is less. So rows are discarded at the two ends alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from windrow.errors import QueryError
+from windrow.kernels.importance_priority import toward_goals
+from windrow.memory_models.knapsack import Knapsack
+from windrow.model.stateful import Stateful
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Retention(Stateful):
+    """Keep the part `share` of the rows until the age `long`, the others until the age `short`."""
+
+    short: float
+    long: float
+    share: float
+
+    @property
+    def mean(self) -> float:
+        return self.short + self.share * (self.long - self.short)
+
+    def __str__(self) -> str:
+        return f"{100 * self.share:.1f} % of the rows for {self.long:g}, the rest for {self.short:g}"
+
+
+@dataclass(frozen=True)
+class AgeCurve(Stateful):
+    """
+    Parameters
+    ----------
+    rates
+        Results of an average row in each span of its age, youngest first.
+    width
+        Length of a span; ages and retention times are in the same unit. `len(rates) * width` is the window.
+    """
+
+    rates: tuple[float, ...]
+    width: float = 1.0
+
+    def __post_init__(self) -> None:
+        given = np.asarray(self.rates, dtype=float)
+        if given.ndim != 1 or not len(given):
+            raise QueryError(f"age curve: expected a list of at least one span, got shape {given.shape}")
+        if not np.isfinite(given).all() or (given < 0).any():
+            bad = next(each for each in given if not (np.isfinite(each) and each >= 0))
+            raise QueryError(f"age curve: results per span must be numbers from 0 up, got {bad}")
+        if not (np.isfinite(self.width) and self.width > 0):
+            raise QueryError(f"age curve: the width of a span must be positive, got {self.width}")
+        object.__setattr__(self, "rates", tuple(map(float, given)))
+
+    @cached_property
+    def ages(self) -> Array:
+        """Where the spans begin and end."""
+        return _fixed(np.arange(len(self.rates) + 1) * self.width)
+
+    @cached_property
+    def cumulative(self) -> Array:
+        """Results of a row up to each of `ages` (C of Definition 2.2)."""
+        return _fixed(np.concatenate(([0.0], np.cumsum(self.rates))))
+
+    @property
+    def window(self) -> float:
+        """The greatest age at which a row is still in its window."""
+        return float(self.ages[-1])
+
+    @property
+    def n(self) -> float:
+        """Results of a row in its whole life."""
+        return float(self.cumulative[-1])
+
+    @property
+    def has_minima(self) -> bool:
+        """Whether the curve falls and rises again later (s. 3.2.1)."""
+        p = np.asarray(self.rates)
+        return bool(((np.maximum.accumulate(p) > p) & (np.maximum.accumulate(p[::-1])[::-1] > p)).any())
+
+    def results_by(self, age: float | Array) -> Array:
+        """Results of a row up to an age."""
+        return np.interp(age, self.ages, self.cumulative)
+
+    def age_at(self, results: float | Array) -> Array:
+        """The age by which a row has had so many results (the inverse of C, s. 4.2.2)."""
+        wanted = np.clip(np.asarray(results, dtype=float), 0.0, self.n)
+        after = np.searchsorted(self.cumulative, wanted, side="left")
+        before = np.maximum(after - 1, 0)
+        step = self.cumulative[after] - self.cumulative[before]
+        part = np.divide(
+            wanted - self.cumulative[before], step, out=np.zeros(np.shape(wanted)), where=step > 0
+        )
+        return self.ages[before] + part * self.width
+
+    def best_retention(self) -> float:
+        """The age with the most results per time a row is kept (k_opt of s. 3.2.1); the least of equals."""
+        return float(self.ages[1:][np.argmax(self.cumulative[1:] / self.ages[1:])])
+
+    def envelope(self) -> tuple[Array, Array]:
+        """The upper concave envelope of `cumulative`: ages and values of its corners, from 0 on."""
+        return self._envelope
+
+    def retention(self, mean: float) -> Retention:
+        """The best retention times with this mean: an edge of the envelope, its ends mixed."""
+        corners, _ = self._envelope
+        right = int(np.clip(np.searchsorted(corners, mean, side="right"), 1, len(corners) - 1))
+        short, long = float(corners[right - 1]), float(corners[right])
+        return Retention(short, long, min(max((mean - short) / (long - short), 0.0), 1.0))
+
+    def results(self, mean: float | Array) -> Array:
+        """The most results per row that any retention with this mean has."""
+        return np.interp(mean, *self._envelope)
+
+    def paper_results(self, memory: float | Array, rate: float) -> Array:
+        """Results per unit of time from `memory` rows of a stream of `rate` rows (eq. 3).
+
+        The optimum where the curve has no minima, too little where it has some.
+        """
+        if not rate > 0:
+            return np.zeros(np.shape(memory))
+        M, k_opt = np.asarray(memory, dtype=float), self.best_retention()
+        return np.where(
+            M / rate <= k_opt, M * self.results_by(k_opt) / k_opt, rate * self.results_by(M / rate)
+        )
+
+    def priority(self, ages: Array) -> Array:
+        """The fastest rate at which rows of these ages can still bring results (s. 3.2.1):
+        Priority(i) = max over j > i of (C(j) - C(i)) / (j - i). 0 beyond the window.
+        """
+        age = np.asarray(ages, dtype=float)
+        out = np.empty(age.shape)
+        toward_goals(age.ravel(), *self._goals, out.reshape(-1))
+        return out
+
+    @cached_property
+    def _walk(self) -> tuple[list[int], list[tuple[float, int, int]]]:
+        """From the oldest span to the youngest, with the envelope of everything older as a stack of corners.
+
+        Seen from an age, the best j is where a line from there touches that envelope. As the age moves left
+        through a span, the touching point leaves a corner for the next one where the span's own line meets
+        the edge between the two; the same event takes the corner off the stack. So there are no more than
+        two pieces a span. Returns the corners from 0 up, and the pieces (start, span, best j).
+        """
+        X, C = self.ages.tolist(), self.cumulative.tolist()
+        stack, pieces = [len(self.rates)], []
+        for span in range(len(self.rates) - 1, -1, -1):
+            right, slope, upto = span + 1, self.rates[span] / self.width, X[span + 1]
+            while len(stack) > 1:
+                near, far = stack[-1], stack[-2]
+                edge = (C[far] - C[near]) / (X[far] - X[near])
+                gap = C[near] - edge * (X[near] - X[right]) - C[right] if near != right else 0.0
+                if gap > (edge - slope) * self.width:
+                    break
+                meets = max(X[right] - (gap / (edge - slope) if gap > 0 else 0.0), X[span])
+                if meets < upto:
+                    pieces.append((meets, span, near))
+                    upto = meets
+                stack.pop()
+            if X[span] < upto:
+                pieces.append((X[span], span, stack[-1]))
+            stack.append(span)
+        return stack[::-1], pieces[::-1]
+
+    @cached_property
+    def _envelope(self) -> tuple[Array, Array]:
+        corners = self._walk[0]
+        return _fixed(self.ages[corners]), _fixed(self.cumulative[corners])
+
+    @cached_property
+    def _goals(self) -> tuple[Array, ...]:
+        """Priorities by piece: from age x they are (rise + rate * (end - x)) / (goal - x)."""
+        starts, spans, goals = (np.array(each) for each in zip(*self._walk[1], strict=True))
+        rise = self.cumulative[goals] - self.cumulative[spans + 1]
+        rate = np.asarray(self.rates)[spans] / self.width
+        beyond = (self.window, 0.0, 0.0, 0.0, np.inf)
+        inside = (starts, rise, rate, self.ages[spans + 1], self.ages[goals])
+        return tuple(_fixed(np.append(each, last)) for each, last in zip(inside, beyond, strict=True))
+
+
+@dataclass(frozen=True)
+class MemorySplit:
+    """Memory by stream, the mean retention time it allows there, and the recall to expect of the join."""
+
+    memory: tuple[float, ...]
+    retention: tuple[float, ...]
+    recall: float
+
+    def __str__(self) -> str:
+        parts = (
+            f"stream {i}: {memory:,.0f} for a mean retention of {retention:g}"
+            for i, (memory, retention) in enumerate(zip(self.memory, self.retention, strict=True))
+        )
+        return f"recall {100 * self.recall:.1f} %; {', '.join(parts)}"
+
+
+def split(
+    curves: Sequence[AgeCurve],
+    rates: Sequence[float],
+    memory: float,
+    bytes_per_row: Sequence[float] | None = None,
+) -> MemorySplit:
+    """The division of memory between the streams of a join that gives the highest recall (s. 3.2.2).
+
+    With two streams each result needs one stored row, results add up, and taking the edges of all envelopes
+    by results per byte is the optimum. With more, a result completed by stream k needs a stored row of every
+    other stream. We take their presence as independent, so that its chance is the product of the streams'
+    own recalls. How many results each stream completes follows from the curves: rows of stream i take part
+    in all results but those that i completes. From several divisions streams then give memory to each other,
+    as long as that raises the recall.
+
+    Parameters
+    ----------
+    curves, rates
+        By stream; rates in rows per unit of time, of the unit of the curves' ages. A single curve stands
+        for a join of which only one stream is stored.
+    memory
+        In bytes, or in rows without `bytes_per_row`.
+    """
+    if not 0 < len(curves) == len(rates) or (bytes_per_row is not None and len(bytes_per_row) != len(curves)):
+        raise QueryError(f"split: one rate and one row size for each of {len(curves)} curves, got {rates}")
+    if not memory >= 0:
+        raise QueryError(f"split: memory must not be negative, got {memory}")
+    return _Sharing(tuple(curves), np.asarray(rates, dtype=float), _costs(rates, bytes_per_row)).split(memory)
+
+
+def _costs(rates: Sequence[float], bytes_per_row: Sequence[float] | None) -> Array:
+    """Memory of each stream for one unit of mean retention."""
+    sizes = np.ones(len(rates)) if bytes_per_row is None else np.asarray(bytes_per_row, dtype=float)
+    costs = np.asarray(rates, dtype=float) * sizes
+    if not np.isfinite(costs).all() or (costs < 0).any():
+        raise QueryError(f"split: rates and row sizes must be numbers from 0 up, got {rates}, {sizes}")
+    return costs
+
+
+_ROUNDS, _GAIN = 200, 1e-5
+_PARTS = 0.5 ** np.arange(13)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sharing:
+    """A join whose streams share memory; `costs` is the memory of a stream per unit of mean retention."""
+
+    curves: tuple[AgeCurve, ...]
+    rates: Array
+    costs: Array
+
+    def split(self, memory: float) -> MemorySplit:
+        held = self._by_density(memory, np.ones(len(self.costs), dtype=bool))
+        if len(held) > 2:
+            others = ~np.eye(len(held), dtype=bool)
+            starts = [held, self._even(memory), *(self._by_density(memory, each) for each in others)]
+            held = max(map(self._exchanged, starts), key=self._recall_of)
+        retention = np.where(self.costs > 0, held / np.where(self.costs > 0, self.costs, 1.0), np.inf)
+        kept = (min(float(r), curve.window) for r, curve in zip(retention, self.curves, strict=True))
+        return MemorySplit(tuple(map(float, held)), tuple(kept), self._recall_of(held))
+
+    def _even(self, memory: float) -> Array:
+        """The same part of every window."""
+        whole = self.costs * np.array([curve.window for curve in self.curves])
+        return whole * min(1.0, memory / whole.sum()) if whole.sum() > 0 else whole
+
+    def _exchanged(self, held: Array) -> Array:
+        """Let one stream give a part of its memory to another, the best such pair and part each time."""
+        gives, takes = np.nonzero(~np.eye(len(held), dtype=bool))
+        moves = (np.eye(len(held))[takes] - np.eye(len(held))[gives])[:, np.newaxis]
+        for _ in range(_ROUNDS):
+            moved = (held + moves * (held[gives][:, np.newaxis] * _PARTS)[..., np.newaxis]).reshape(
+                -1, len(held)
+            )
+            recalls = self._recall(self._shares(moved))
+            best = int(np.argmax(recalls))
+            if recalls[best] <= self._recall_of(held) * (1 + _GAIN):
+                break
+            held = moved[best]
+        return held
+
+    def _by_density(self, memory: float, among: Array) -> Array:
+        """Memory by stream when the edges of the envelopes of some streams are taken by results per byte."""
+        edges = [curve.envelope() for curve in self.curves]
+        owner = np.repeat(np.arange(len(edges)), [len(ages) - 1 for ages, _ in edges])
+        sizes = (self.costs * among)[owner] * np.concatenate([np.diff(ages) for ages, _ in edges])
+        gains = (self.rates * among)[owner] * np.concatenate([np.diff(values) for _, values in edges])
+        return np.bincount(owner, Knapsack(sizes, gains).take(memory), minlength=len(edges))
+
+    def _shares(self, held: Array) -> Array:
+        """The part of its results for which a stream has its row, by stream (last axis)."""
+        held = np.atleast_2d(held)
+        shares = np.ones(held.shape)
+        for i, curve in enumerate(self.curves):
+            if curve.n > 0 and self.costs[i] > 0:
+                shares[:, i] = curve.results(held[:, i] / self.costs[i]) / curve.n
+        return shares
+
+    @cached_property
+    def _completed(self) -> Array:
+        """The part of all results that each stream completes.
+
+        The rows of stream i have r_i n_i results, all but those that i completes; summed, every result is
+        counted once for each of its m - 1 stored rows. Learned curves may disagree a little: never below 0.
+        """
+        stored = self.rates * np.array([curve.n for curve in self.curves])
+        total = stored.sum() / max(len(stored) - 1, 1)
+        completed = np.maximum(total - stored, 0.0)
+        return completed / completed.sum() if completed.sum() > 0 else np.full(len(stored), 1 / len(stored))
+
+    def _recall(self, shares: Array) -> Array:
+        if shares.shape[1] == 1:
+            return shares[:, 0]
+        others = [np.prod(np.delete(shares, k, axis=1), axis=1) for k in range(shares.shape[1])]
+        return np.stack(others, axis=1) @ self._completed
+
+    def _recall_of(self, held: Array) -> float:
+        return float(self._recall(self._shares(held))[0])
+
+
+def _fixed(values: Array) -> Array:
+    values.flags.writeable = False
+    return values

@@ -1,0 +1,254 @@
+"""Recall against memory, and the division of memory between joins that makes the worst recall best.
+
+A recall curve never falls, so the memory needed for a recall can be read off it backwards. The minimum over
+joins is highest where all have the same recall, each over its weight (Memory s. 5, Theorem 5.1): for
+a common level each join says what it needs, and bisection finds the highest level that fits. A join that
+has all it can use stays there, and the others go on rising, so nothing is left lying.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from windrow.errors import QueryError
+from windrow.memory_models.age_curve import AgeCurve, split
+from windrow.memory_models.frequency import FrequencyModel
+from windrow.model.limits import MemoryLimit
+
+Array = np.ndarray
+Recall = Callable[[float], float]
+Unit = Literal["bytes", "rows"]
+
+POINTS = 129
+"""Amounts of memory at which a model is asked for its recall."""
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
+"""The recalls that a curve prints."""
+_HALVINGS = 60
+
+
+@dataclass(frozen=True, eq=False)
+class RecallCurve:
+    """The recall to expect for each amount of memory; straight between the points given.
+
+    Parameters
+    ----------
+    memory
+        Rising amounts, in `unit`.
+    recall
+        The recall at each, from 0 to 1 and never falling.
+    """
+
+    memory: Array
+    recall: Array
+    unit: Unit = "bytes"
+
+    def __post_init__(self) -> None:
+        memory, recall = np.asarray(self.memory, dtype=float), np.asarray(self.recall, dtype=float)
+        if memory.shape != recall.shape or memory.ndim != 1 or not len(memory):
+            raise QueryError(
+                f"recall curve: one recall for each amount of memory, got {memory.shape}, {recall.shape}"
+            )
+        if not (memory >= 0).all() or (np.diff(memory) <= 0).any():
+            raise QueryError("recall curve: the amounts of memory must rise and not be negative")
+        if not ((recall >= 0) & (recall <= 1)).all() or (np.diff(recall) < 0).any():
+            raise QueryError("recall curve: recall must lie in 0..1 and must not fall with memory")
+        object.__setattr__(self, "memory", memory)
+        object.__setattr__(self, "recall", recall)
+
+    @classmethod
+    def of_age(
+        cls,
+        curves: Sequence[AgeCurve],
+        rates: Sequence[float],
+        bytes_per_row: Sequence[float] | None = None,
+    ) -> RecallCurve:
+        """Of a join whose streams follow age curves, each amount split between them at its best."""
+        sizes = np.ones(len(curves)) if bytes_per_row is None else np.asarray(bytes_per_row, dtype=float)
+        edges = [
+            np.diff(curve.envelope()[0]) * rate * size
+            for curve, rate, size in zip(curves, rates, sizes, strict=True)
+        ]
+        whole = float(np.concatenate(edges).sum())
+        return cls._asked(
+            lambda memory: split(curves, rates, memory, bytes_per_row).recall,
+            np.linspace(0.0, whole, POINTS),
+            "rows" if bytes_per_row is None else "bytes",
+        )
+
+    @classmethod
+    def of_frequency(cls, model: FrequencyModel) -> RecallCurve:
+        """Of a join on a key with known frequencies."""
+        levels = model.levels[model.levels < model.whole]
+        thinned = levels[:: len(levels) // POINTS + 1]
+        amounts = np.concatenate([thinned, np.linspace(0.0, model.whole, POINTS)])
+        unit: Unit = "rows" if model.bytes_per_row is None else "bytes"
+        return cls._asked(lambda memory: model.keep(memory).recall, amounts, unit)
+
+    @classmethod
+    def _asked(cls, recall: Recall, amounts: Array, unit: Unit) -> RecallCurve:
+        amounts = np.unique(amounts)
+        found = np.array([recall(float(each)) for each in amounts])
+        return cls(amounts, np.minimum(np.maximum.accumulate(found), 1.0), unit)
+
+    def at(self, memory: float) -> float:
+        """The recall with so much memory."""
+        return float(np.interp(memory, self.memory, self.recall))
+
+    def memory_for(self, recall: float) -> float:
+        """The least memory that reaches a recall; infinite where none does."""
+        after = int(np.searchsorted(self.recall, recall - 1e-12, side="left"))
+        if after == len(self.recall):
+            return float("inf")
+        if after == 0:
+            return 0.0
+        low, high = self.recall[after - 1], self.recall[after]
+        part = min((recall - low) / (high - low), 1.0)
+        return float(self.memory[after - 1] + part * (self.memory[after] - self.memory[after - 1]))
+
+    def through(self, measured: Mapping[float, float]) -> RecallCurve:
+        """The curve moved to go through recalls measured at some amounts of memory, and between them by what
+        lies between; nothing and everything stay."""
+        amounts = sorted(amount for amount in measured if 0 < amount < self.memory[-1])
+        if not amounts:
+            return self
+        memory = np.unique(np.concatenate([self.memory, amounts]))
+        by = [measured[amount] - self.at(amount) for amount in amounts]
+        moved = np.interp(memory, [0.0, *amounts, memory[-1]], [0.0, *by, 0.0])
+        recall = np.clip(np.interp(memory, self.memory, self.recall) + moved, 0.0, 1.0)
+        # What was measured holds: what is expected of less memory is at most that.
+        for amount in amounts:
+            recall[memory < amount] = np.minimum(recall[memory < amount], measured[amount])
+        return RecallCurve(memory, np.maximum.accumulate(recall), self.unit)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{100 * level:g} % needs {_amount(self.memory_for(level), self.unit)}" for level in LEVELS
+        )
+
+
+@dataclass(frozen=True)
+class CurveAllocation:
+    """Memory and recall by join, in the order given."""
+
+    memory: tuple[float, ...]
+    recall: tuple[float, ...]
+    unit: Unit = "bytes"
+
+    @property
+    def worst(self) -> float:
+        """The lowest recall of any join."""
+        return min(self.recall)
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"join {i}: {_amount(memory, self.unit)}, recall {100 * recall:.1f} %"
+            for i, (memory, recall) in enumerate(zip(self.memory, self.recall, strict=True))
+        )
+
+
+def allocate_max_min(
+    curves: Sequence[RecallCurve | Recall], memory: float, weights: Sequence[float] | None = None
+) -> CurveAllocation:
+    """Divide memory between joins so that the lowest recall, each over its weight, is as high as can be.
+
+    Parameters
+    ----------
+    curves
+        One a join: a curve, or a function from memory to recall that never falls.
+    memory
+        For all joins together.
+    weights
+        How much each join matters: twice the weight is worth twice the recall. All alike by default.
+    """
+    joins = _joins(curves, memory)
+    w = np.ones(len(joins)) if weights is None else np.asarray(weights, dtype=float)
+    if w.shape != (len(joins),) or not ((w > 0) & (w < np.inf)).all():
+        raise QueryError(f"allocate: one positive weight for each of {len(joins)} joins, got {weights}")
+
+    def needs(level: float) -> Array:
+        return np.array(
+            [join.needed(min(level * each, join.best)) for join, each in zip(joins, w, strict=True)]
+        )
+
+    top = max(join.best / each for join, each in zip(joins, w, strict=True))
+    q_opt = _highest(lambda q: bool(needs(q).sum() <= memory), top)
+    given = needs(q_opt)
+    # Where a curve is flat, the next level may cost much at once: what is left goes to whoever lacks some.
+    lacks = np.maximum(needs(top) - given, 0.0)
+    given = given + lacks * (
+        min(1.0, max(memory - given.sum(), 0.0) / lacks.sum()) if lacks.sum() > 0 else 0.0
+    )
+    return _allocation(curves, joins, given)
+
+
+def proportional(curves: Sequence[RecallCurve], memory: float) -> CurveAllocation:
+    """Each join the same part of what it would need for everything (PROP, s. 6.2.5): to compare with."""
+    joins, whole = _joins(curves, memory), np.array([curve.memory[-1] for curve in curves])
+    given = whole * min(1.0, memory / whole.sum()) if whole.sum() > 0 else whole
+    return _allocation(curves, joins, given)
+
+
+@dataclass(frozen=True)
+class _Join:
+    """A recall function and its inverse."""
+
+    at: Recall
+    needed: Recall
+    best: float
+
+    @classmethod
+    def of(cls, curve: RecallCurve | Recall, limit: float) -> _Join:
+        if isinstance(curve, RecallCurve):
+            return cls(curve.at, curve.memory_for, float(curve.recall[-1]))
+        # Memory beyond the limit is never given, so the search need not look there.
+        return cls(
+            curve, lambda recall: _least(lambda memory: curve(memory) >= recall, limit), float(curve(limit))
+        )
+
+
+def _joins(curves: Sequence[RecallCurve | Recall], memory: float) -> list[_Join]:
+    if not len(curves):
+        raise QueryError("allocate: at least one join is needed, got none")
+    if not 0 <= memory < np.inf:
+        raise QueryError(f"allocate: memory must be a number from 0 up, got {memory}")
+    return [_Join.of(curve, memory) for curve in curves]
+
+
+def _highest(fits: Callable[[float], bool], top: float) -> float:
+    """The highest value up to `top` that fits, where everything below a fitting value fits."""
+    if fits(top):
+        return top
+    low, high = 0.0, top
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _least(reaches: Callable[[float], bool], top: float) -> float:
+    """The least value up to `top` that reaches, where everything above a reaching value reaches."""
+    if reaches(0.0):
+        return 0.0
+    low, high = 0.0, top
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if reaches(middle) else (middle, high)
+    return high
+
+
+def _allocation(
+    curves: Sequence[RecallCurve | Recall], joins: Sequence[_Join], given: Array
+) -> CurveAllocation:
+    units: set[Unit] = {curve.unit for curve in curves if isinstance(curve, RecallCurve)}
+    if len(units) > 1:
+        raise QueryError("allocate: some curves count bytes and some rows; give all in one unit")
+    recall = tuple(join.at(float(memory)) for join, memory in zip(joins, given, strict=True))
+    return CurveAllocation(tuple(map(float, given)), recall, units.pop() if units else "bytes")
+
+
+def _amount(memory: float, unit: Unit) -> str:
+    return str(MemoryLimit(unit, round(memory))) if np.isfinite(memory) else "more than is known"

@@ -1,0 +1,276 @@
+"""How much memory a sample of the results takes, and the sampling fraction that fits (Memory s. 4).
+
+UNIFORM chooses each result with probability p beforehand and keeps a row until the last chosen result it
+takes part in, so a row with n results to come outlives a with probability 1 - q^(results after a), q = 1 - p.
+The integral of that over all ages, times the rate, is the expected memory: Theorems 4.2 and 4.3.
+
+Its variance. Let S(a) be the probability that a row outlives a. Rows live independently of each other, so
+given the arrivals the variance is that of coins, r ∫ S(1 - S); the arrivals themselves add D r ∫ S², where D
+is the variance of the number of arrivals in a long span over its mean (0 for rows at fixed distances, 1 for
+a Poisson stream). Together r ∫ S - (1 - D) r ∫ S²: for D = 1 the variance is the mean.
+
+The theorems take results as evenly spaced. Where they come at random, equally often at every age, a row
+waits for its last one but never past its window, so the memory is less on average: the limit still holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.optimize import brentq
+
+from windrow.errors import QueryError
+from windrow.memory_models.age_curve import AgeCurve
+
+Array = np.ndarray
+
+_AGES = 256
+"""Ages at which the survival of rows of many values is summed up."""
+
+
+class SampledStream(Protocol):
+    """A stream of which UNIFORM keeps rows: rows held on average, and their variance."""
+
+    def memory(self, fraction: float) -> float: ...
+
+    def variance(self, fraction: float, dispersion: float = 1.0) -> float: ...
+
+
+@dataclass(frozen=True, eq=False)
+class FrequencySample:
+    """A stream of the frequency model, its results spread evenly over the window.
+
+    Parameters
+    ----------
+    rate, window
+        Rows per unit of time, and units of time.
+    shares
+        The part of the stream's rows that have each value (f_1).
+    results
+        Results to come of a row of each value: r_2 W_1 f_2 for two streams (eq. 1).
+    """
+
+    rate: float
+    window: float
+    shares: Array
+    results: Array
+
+    def __post_init__(self) -> None:
+        shares, results = np.asarray(self.shares, dtype=float), np.asarray(self.results, dtype=float)
+        if shares.shape != results.shape or shares.ndim != 1:
+            raise QueryError(
+                f"sampling: one number of results for each value, got {results.shape} for {shares.shape}"
+            )
+        if not (shares >= 0).all() or not (results >= 0).all() or not np.isfinite(results).all():
+            raise QueryError("sampling: shares and results of the values must be numbers from 0 up")
+        _positive(self.rate, self.window)
+        object.__setattr__(self, "shares", shares)
+        object.__setattr__(self, "results", results)
+
+    def rounded(self) -> FrequencySample:
+        """The same with whole numbers of results, each rounded up or down by chance to keep its mean.
+
+        Theorem 4.2 is exact for whole numbers; a row with, say, 0.6 results it gives more memory than the row
+        takes when it is discarded at once in 40 of 100 cases.
+        """
+        low = np.floor(self.results)
+        up = self.results - low
+        shares = np.concatenate([self.shares * (1 - up), self.shares * up])
+        return FrequencySample(self.rate, self.window, shares, np.concatenate([low, low + 1]))
+
+    def memory(self, fraction: float) -> float:
+        """Rows held on average (Theorem 4.2)."""
+        return float(self.rate * self.window * (self.shares * self.stay(fraction)).sum())
+
+    def stay(self, fraction: float) -> Array:
+        """The part of its window that a row of each value stays on average."""
+        p, n = _checked(fraction), np.maximum(self.results, 1e-300)
+        if p == 0:
+            return np.zeros(len(n))
+        q = 1 - p
+        return np.where(self.results > 0, 1 - q * (1 - np.power(q, n)) / (p * n), 0.0)
+
+    def variance(self, fraction: float, dispersion: float = 1.0) -> float:
+        """Of the rows held, around `memory`."""
+        if dispersion == 1:
+            return self.memory(fraction)
+        n, q = self.results, 1 - _checked(fraction)
+        ages = (np.arange(_AGES) + 0.5) / _AGES
+        S = np.array([(self.shares * (1 - np.power(q, n - np.floor(n * age)))).sum() for age in ages])
+        return float(self.rate * self.window * (S - (1 - dispersion) * S**2).mean())
+
+
+@dataclass(frozen=True)
+class AgeSample:
+    """A stream of the age model.
+
+    Parameters
+    ----------
+    curve, rate
+        Its age curve, and rows per unit of time.
+    stepwise
+        Whether results come at the ends of the curve's spans, as in discrete time, rather than
+        evenly inside them.
+    """
+
+    curve: AgeCurve
+    rate: float
+    stepwise: bool = False
+
+    def __post_init__(self) -> None:
+        _positive(self.rate, self.curve.window)
+
+    def memory(self, fraction: float) -> float:
+        """Rows held on average (Theorem 4.3)."""
+        spans, survival = self._survival(_checked(fraction))
+        return float(self.rate * (spans * survival).sum())
+
+    def variance(self, fraction: float, dispersion: float = 1.0) -> float:
+        """Of the rows held, around `memory`."""
+        spans, S = self._survival(_checked(fraction))
+        return float(self.rate * (spans * (S - (1 - dispersion) * S**2)).sum())
+
+    def _survival(self, p: float) -> tuple[Array, Array]:
+        """Spans of age and the probability to outlive each one's beginning.
+
+        After i of n results a row is still needed with probability 1 - q^(n - i). A number of results that
+        is not whole is rounded by chance to keep its mean, as in `FrequencySample.rounded`.
+        """
+        low = int(np.floor(self.curve.n))
+        up = self.curve.n - low
+        counts = [(n, chance) for n, chance in ((low, 1 - up), (low + 1, up)) if n > 0 and chance > 0]
+        come = [self._when(np.arange(1, n + 1) * (self.curve.n / n)) for n, _ in counts]
+        corners = np.unique(np.concatenate([[0.0], *come]))
+        survival = np.zeros(len(corners) - 1)
+        for (n, chance), ages in zip(counts, come, strict=True):
+            had = np.searchsorted(ages, corners[:-1], side="right")
+            survival += chance * (1 - np.power(1 - p, n - had))
+        return np.diff(corners), survival
+
+    def _when(self, results: Array) -> Array:
+        if not self.stepwise:
+            return self.curve.age_at(results)
+        return self.curve.ages[np.searchsorted(self.curve.cumulative, results * (1 - 1e-12), side="left")]
+
+
+@dataclass(frozen=True)
+class ClusterSample:
+    """A stream of which each row is taken with the same probability, and then kept until it expires."""
+
+    rate: float
+    window: float
+
+    def __post_init__(self) -> None:
+        _positive(self.rate, self.window)
+
+    def memory(self, fraction: float) -> float:
+        """Rows held on average (s. 4.3.1)."""
+        return self.rate * self.window * _checked(fraction)
+
+    def variance(self, fraction: float, dispersion: float = 1.0) -> float:
+        """Of the rows held, around `memory`."""
+        return self.memory(fraction) * (1 - (1 - dispersion) * fraction)
+
+
+def uniform_fraction(
+    streams: Sequence[SampledStream],
+    memory: float,
+    z: float = 0.0,
+    dispersion: float = 1.0,
+    bytes_per_row: Sequence[float] | None = None,
+) -> float:
+    """The sampling fraction, the same for all streams, whose memory fits (s. 4.2.2).
+
+    Parameters
+    ----------
+    streams
+        Those of which rows are kept, in any model.
+    memory
+        In bytes, or in rows without `bytes_per_row`.
+    z
+        Mean memory plus z standard deviations stays within the limit; with 0 it does so on average only.
+    dispersion
+        Variance over mean of the number of arrivals in a long span: 1 for a Poisson stream.
+    """
+    sizes = np.ones(len(streams)) if bytes_per_row is None else np.asarray(bytes_per_row, dtype=float)
+    if len(sizes) != len(streams) or not (sizes > 0).all():
+        raise QueryError(
+            f"sampling: a positive row size for each of {len(streams)} streams, got {bytes_per_row}"
+        )
+    if not memory >= 0 or not z >= 0 or not dispersion >= 0:
+        raise QueryError(
+            f"sampling: memory, z and dispersion must not be negative, got {memory}, {z}, {dispersion}"
+        )
+
+    def excess(fraction: float) -> float:
+        mean = sum(s.memory(fraction) * size for s, size in zip(streams, sizes, strict=True))
+        spread = sum(
+            s.variance(fraction, dispersion) * size**2 for s, size in zip(streams, sizes, strict=True)
+        )
+        return float(mean + z * np.sqrt(spread) - memory)
+
+    if excess(1.0) <= 0:
+        return 1.0
+    return float(brentq(excess, 0.0, 1.0, xtol=1e-12)) if memory > 0 else 0.0
+
+
+def cluster_fraction(
+    rates: Sequence[float],
+    windows: Sequence[float],
+    memory: float,
+    z: float = 0.0,
+    dispersion: float = 1.0,
+    bytes_per_row: Sequence[float] | None = None,
+) -> float:
+    """The part of the rows that EQ-CLUSTER takes (s. 4.3.1); parameters as in `uniform_fraction`."""
+    streams = [ClusterSample(rate, window) for rate, window in zip(rates, windows, strict=True)]
+    return uniform_fraction(streams, memory, z, dispersion, bytes_per_row)
+
+
+def pps_constant(sizes: Array, counts: Array, memory: float) -> float:
+    """The constant p of PPS-CLUSTER: a row with n results to come is taken with probability min(1, p n).
+
+    Solved as if no probability passed 1; rows for which one does are then certain, and the rest is solved
+    again for the memory they leave, until none passes 1 (s. 4.3.1, its iterative procedure).
+
+    Parameters
+    ----------
+    sizes
+        Results to come of a row, by class of rows (stream and value).
+    counts
+        Memory of all rows of the class in a complete window, in the unit of `memory`.
+    memory
+        The limit on average; take `mean_within` of it for a margin.
+    """
+    n, rows = np.asarray(sizes, dtype=float), np.asarray(counts, dtype=float)
+    if n.shape != rows.shape or not (n >= 0).all() or not (rows >= 0).all() or not memory >= 0:
+        raise QueryError("sampling: sizes, counts (one for each size) and memory must be numbers from 0 up")
+    n, rows = n[(n > 0) & (rows > 0)], rows[(n > 0) & (rows > 0)]
+    if memory >= rows.sum():
+        return float(1 / n.min()) if len(n) else 0.0
+    certain = np.zeros(len(n), dtype=bool)
+    while True:
+        p = (memory - rows[certain].sum()) / (rows * n)[~certain].sum()
+        passing = ~certain & (p * n > 1)
+        if not passing.any():
+            return float(p)
+        certain |= passing
+
+
+def mean_within(memory: float, z: float, row: float = 1.0) -> float:
+    """The mean that, with z standard deviations of a Poisson number of rows of size `row`, makes `memory`."""
+    return float((np.sqrt(memory + z * z * row / 4) - z * np.sqrt(row) / 2) ** 2)
+
+
+def _checked(fraction: float) -> float:
+    if not 0 <= fraction <= 1:
+        raise QueryError(f"sampling: a fraction lies in 0..1, got {fraction}")
+    return fraction
+
+
+def _positive(rate: float, window: float) -> None:
+    if not (rate >= 0 and window >= 0):
+        raise QueryError(f"sampling: rate and window must not be negative, got {rate}, {window}")

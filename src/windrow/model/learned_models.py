@@ -1,0 +1,127 @@
+"""What an operator has learned about its streams, small enough to report with every micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+from windrow.model.harvest import Harvest
+
+MOST_SPANS = 64
+"""Of a curve or histogram that is told."""
+DIGITS = 4
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """A curve or histogram: a value for each span of equal width, from `low` up."""
+
+    low: float
+    width: float
+    values: tuple[float, ...]
+
+    @classmethod
+    def of_rates(cls, low: float, width: float, values: Sequence[float]) -> Histogram:
+        """With neighbours averaged until there are few enough."""
+        together = -(-len(values) // MOST_SPANS)
+        return cls(low, width * together, tuple(sum(v) / len(v) for v in _groups(values, together)))
+
+    @classmethod
+    def of_counts(cls, low: float, width: float, values: Sequence[float]) -> Histogram:
+        """With neighbours added up until there are few enough."""
+        together = -(-len(values) // MOST_SPANS)
+        return cls(low, width * together, tuple(sum(v) for v in _groups(values, together)))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"low": _round(self.low), "width": _round(self.width), "values": [*map(_round, self.values)]}
+
+
+@dataclass(frozen=True)
+class LagHistogram:
+    """How much newer the row of one stream is in results than that of another, in seconds."""
+
+    of: str
+    behind: str
+    counts: Histogram
+
+
+@dataclass(frozen=True)
+class LearnedModels:
+    """Of one operator.
+
+    Parameters
+    ----------
+    on, windows, memory, deadline, shed
+        The query, as text.
+    plan
+        The plan in force, as text, without the harvest.
+    ages
+        By stream: results per second of a stored row, by its age in seconds; of policies that learn it.
+    lags
+        Under a deadline that is kept by harvesting.
+    harvest
+        What was looked at when there was last no time for everything; None if there was.
+    """
+
+    on: str
+    windows: Mapping[str, str]
+    memory: str | None
+    deadline: str | None
+    shed: str
+    plan: str | None
+    ages: Mapping[str, Histogram]
+    lags: tuple[LagHistogram, ...]
+    harvest: Harvest | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As values that JSON can hold."""
+        return {
+            "on": self.on,
+            "windows": dict(self.windows),
+            "memory": self.memory,
+            "deadline": self.deadline,
+            "shed": self.shed,
+            "plan": self.plan,
+            "ages": {alias: spans.to_dict() for alias, spans in self.ages.items()},
+            "lags": [{"of": g.of, "behind": g.behind, **g.counts.to_dict()} for g in self.lags],
+            "harvest": None if self.harvest is None else _harvest(self.harvest),
+        }
+
+
+def _harvest(harvest: Harvest) -> dict[str, Any]:
+    """As the papers draw it: for each direction and window, the pieces that are looked at, in basic windows
+    from the youngest."""
+    return {
+        "throttle": _round(harvest.throttle),
+        "recall": _round(harvest.recall),
+        "method": harvest.method,
+        "sizes": [*map(_round, harvest.windows.sizes)],
+        "counts": list(harvest.windows.counts),
+        "directions": [
+            {
+                "output": _round(direction.output),
+                "hops": [
+                    {
+                        "stream": hop.stream,
+                        "best": list(hop.looked_at),
+                        "pieces": [[_round(low), _round(high)] for low, high in hop.pieces],
+                        "fraction": _round(hop.fraction),
+                        "found": _round(hop.found),
+                    }
+                    for hop in direction.hops
+                ],
+            }
+            for direction in harvest.directions
+        ],
+    }
+
+
+def _groups(values: Sequence[float], size: int) -> list[Sequence[float]]:
+    return [values[k : k + size] for k in range(0, len(values), max(size, 1))]
+
+
+def _round(value: float) -> float | None:
+    """Short in JSON, which knows no infinity."""
+    return float(f"{float(value):.{DIGITS}g}") if isfinite(value) else None

@@ -1,0 +1,103 @@
+"""Metrics, each declared once: as a field of the record that carries it.
+
+The declaration holds the help text, the unit, and how the values of several partitions or streams add up.
+Whatever adds, subtracts, shows, exports or documents metrics reads it. A counter only grows: its value in a
+micro-batch is the difference of two measurements, and batches add up. A gauge is a value at one moment: over
+several batches its largest counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+from typing import Any
+
+Merge = Callable[[Sequence[Any], Sequence[float]], Any]
+"""Of the values of several partitions, and the rows of each."""
+
+
+def total(values: Sequence[Any], rows: Sequence[float]) -> Any:
+    return sum(values)
+
+
+def largest(values: Sequence[Any], rows: Sequence[float]) -> Any:
+    return max(values, default=0)
+
+
+def mean_over_rows(values: Sequence[float], rows: Sequence[float]) -> float:
+    """1 where there are no rows."""
+    return sum(v * n for v, n in zip(values, rows, strict=True)) / sum(rows) if sum(rows) else 1.0
+
+
+@dataclass(frozen=True)
+class Metric:
+    """The declaration of one metric.
+
+    Parameters
+    ----------
+    lost
+        What to call rows that this counts as lost; empty if it counts no loss.
+    held
+        A partition without rows in a batch still has this much.
+    """
+
+    help: str
+    unit: str
+    merge: Merge
+    counter: bool
+    lost: str = ""
+    held: bool = False
+    name: str = ""
+
+
+def counter(help: str, unit: str = "rows", lost: str = "", merge: Merge = total) -> Any:
+    """Declares a field that counts from the operator's start."""
+    return field(default=0, metadata={"metric": Metric(help, unit, merge, True, lost)})
+
+
+def gauge(help: str, unit: str = "rows", held: bool = False, merge: Merge = total, default: Any = 0) -> Any:
+    """Declares a field that holds a value of the moment."""
+    return field(default=default, metadata={"metric": Metric(help, unit, merge, False, held=held)})
+
+
+@cache
+def metrics_of(record: type) -> tuple[Metric, ...]:
+    """The metrics a record declares or inherits."""
+    return tuple(replace(f.metadata["metric"], name=f.name) for f in fields(record) if "metric" in f.metadata)
+
+
+def merged(record: type, values: Sequence[Mapping[str, Any]], rows: Sequence[float] = ()) -> dict[str, Any]:
+    """The metrics of `record` over several partitions or streams, each by its own rule."""
+    return {m.name: m.merge([v[m.name] for v in values], rows) for m in metrics_of(record)}
+
+
+def between(record: type, before: Any, after: Any) -> dict[str, Any]:
+    """The metrics of `record` for what happened between two measurements."""
+    return {
+        m.name: getattr(after, m.name) - (getattr(before, m.name) if m.counter else 0)
+        for m in metrics_of(record)
+    }
+
+
+def in_turn(record: type, first: Any, second: Any, rows: Sequence[float]) -> dict[str, Any]:
+    """The metrics of `record` over two successive spans of time."""
+
+    def both(m: Metric) -> Any:
+        rule = largest if m.merge is total and not m.counter else m.merge
+        return rule([getattr(first, m.name), getattr(second, m.name)], rows)
+
+    return {m.name: both(m) for m in metrics_of(record)}
+
+
+def losses(record: type, values: Any) -> str:
+    """Rows lost, by cause, as text; empty if none were.
+
+    >>> from windrow.model.metrics import StreamCounts
+    >>> losses(StreamCounts, StreamCounts(rows_late=1200, rows_evicted=3))
+    '1,200 late, 3 evicted'
+    """
+    counts: Iterable[tuple[int, str]] = (
+        (getattr(values, m.name), m.lost) for m in metrics_of(record) if m.lost
+    )
+    return ", ".join(f"{count:,} {name}" for count, name in counts if count)

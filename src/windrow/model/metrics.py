@@ -1,0 +1,137 @@
+"""What an operator has seen and done so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from windrow.model.metric_fields import counter, gauge, largest, losses, mean_over_rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamCounts:
+    """Counted for each stream; for a join they add up."""
+
+    rows_in: int = counter("Rows that arrived.")
+    rows_copied: int = counter("Copies of rows beyond the first, where partitions share a stream's rows.")
+    rows_late: int = counter("Rows older than the watermark; dropped.", lost="late")
+    rows_ahead: int = counter("Rows too far ahead of the clock; dropped.", lost="too far ahead")
+    rows_null_time: int = counter("Rows without an event time; dropped.", lost="without time")
+    rows_filtered: int = counter(
+        "Rows no result can contain: a condition on them is false, or a key is null."
+    )
+    rows_expired: int = counter("Rows removed because no later row can join them.")
+    rows_evicted: int = counter("Rows evicted to stay inside the memory limit.", lost="evicted")
+    rows_dropped: int = counter("Rows never admitted, for lack of time.", lost="dropped")
+    window_rows: int = gauge("Rows in the windows.", held=True)
+    memory_bytes: int = gauge("Memory of the windows.", unit="bytes", held=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JoinCounts(StreamCounts):
+    """Counted for a join."""
+
+    rows_buffered: int = gauge("Rows that wait until their order is known or there is time.", held=True)
+    results: int = counter("Results.", unit="results")
+    comparisons: int = counter("Rows compared while probing.")
+    sub_batches: int = counter("Sub-batches processed.", unit="sub-batches")
+    expiry_passes: int = counter("Removals of expired rows.", unit="passes")
+    replans: int = counter("Changes of the join order because the streams had changed.", unit="plans")
+    missed_deadlines: int = counter("Calls that took over 1.2 times the deadline.", unit="calls")
+    throttle_fraction: float = gauge(
+        "Fraction of the full work there was time for in the last call; 1 without a deadline.",
+        unit="fraction", merge=mean_over_rows, default=1.0,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultCounts:
+    """What the estimate of the recall consists of: sums, so that those of several operators, or the change
+    between two moments, can be had."""
+
+    results_found: float = counter("Results the estimate of the recall knows of.", unit="results")
+    results_estimated: float = counter("The true number of results, estimated.", unit="results")
+    results_variance: float = counter("Variance of that estimate.", unit="results squared")
+    results_max_weight: float = gauge(
+        "The most missed results one unsampled row can represent; 0 if nothing was ever lost.",
+        unit="results", merge=largest,
+    )  # fmt: skip
+    rows_null_importance: int = counter("Rows without an importance, which count as unimportant.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchCounts(JoinCounts, ResultCounts):
+    """Counted in a micro-batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamMetrics(StreamCounts):
+    """Of one stream."""
+
+    rate: float
+    """Rows per second of event time, lately."""
+    max_event_time: int | None
+    """Newest event time seen, in microseconds since 1970."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quality(ResultCounts):
+    """How good the answer is, from the operator's start on. What does not apply is None."""
+
+    recall: float = 1.0
+    """Fraction of the true results that was found; an estimate, with its 95 % interval. NaN if unknown."""
+    recall_low: float = 1.0
+    recall_high: float = 1.0
+    monitored_rows: int = 0
+    """Rows kept until they expire, even if the policy would evict them, to measure what is lost."""
+    importance: float | None = None
+    """Total importance of the results."""
+    importance_recall: float | None = None
+    """Its fraction of the true total, with its interval."""
+    importance_recall_low: float | None = None
+    importance_recall_high: float | None = None
+    fairness: float | None = None
+    """Jain's index of residence times: 1 if all rows stayed equally long."""
+    priority_recomputations: int | None = None
+    """How often the priorities of a stream's rows were computed."""
+    sampling_fraction: float | None = None
+    """Fraction of the results that is sampled at present."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorMetrics(JoinCounts):
+    """Of the whole operator. Counters run from its start, or from the start of what it was restored from."""
+
+    quality: Quality
+    streams: Mapping[str, StreamMetrics]
+
+    @property
+    def recall(self) -> float:
+        return self.quality.recall
+
+    @property
+    def recall_low(self) -> float:
+        return self.quality.recall_low
+
+    @property
+    def recall_high(self) -> float:
+        return self.quality.recall_high
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.rows_in:,} rows in, {self.results:,} results, recall {self.recall:.3f} "
+            f"[{self.recall_low:.3f}, {self.recall_high:.3f}]",
+            f"windows hold {self.window_rows:,} rows in {self.memory_bytes / 2**20:.1f} MiB; "
+            f"{self.comparisons:,} comparisons in {self.sub_batches:,} sub-batches",
+        ]
+        others = {"filtered": self.rows_filtered, "buffered": self.rows_buffered}
+        told = [losses(JoinCounts, self), *(f"{n:,} {name}" for name, n in others.items() if n)]
+        if any(told):
+            lines.append(f"rows {', '.join(filter(None, told))}")
+        if self.throttle_fraction < 1 or self.missed_deadlines:
+            lines.append(f"throttle {self.throttle_fraction:.1%}; {self.missed_deadlines:,} missed deadlines")
+        for alias, s in self.streams.items():
+            lines.append(
+                f"  {alias}: {s.rows_in:,} rows in at {s.rate:,.0f}/s, {s.window_rows:,} in the window"
+            )
+        return "\n".join(lines)

@@ -1,0 +1,34 @@
+"""The policies a query may name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from windrow.model.policies import importance, learned, sampling
+from windrow.model.policies.base import MemoryPolicy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fifo(MemoryPolicy):
+    """The oldest rows go first (RECENT of the Memory paper)."""
+
+    name = "fifo"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Random(MemoryPolicy):
+    """Any row may go."""
+
+    name = "random"
+
+
+@dataclass(frozen=True, kw_only=True)
+class UntilExpiry(MemoryPolicy):
+    """A row that was taken in stays until it expires; while memory is full, new rows are not taken in."""
+
+    name = "until-expiry"
+
+
+_BASELINES: tuple[type[MemoryPolicy], ...] = (Fifo, Random, UntilExpiry)
+_ALL = (*_BASELINES, *importance.POLICIES, *learned.POLICIES, *sampling.POLICIES)
+POLICIES: dict[str, type[MemoryPolicy]] = {policy.name: policy for policy in _ALL}

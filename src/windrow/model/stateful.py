@@ -1,0 +1,138 @@
+"""State that outlives a process: a class lists its fields once, and one encoder writes and reads them.
+
+    class Turnover(Stateful):
+        saved = ("_rows", "_seconds", "_until")
+        clocks = ("_until",)
+
+What is not listed is a setting from the constructor, or is worked out anew. A frozen dataclass that lists
+nothing is a value: all of it is saved, and it is built anew. State is read into an object that was built
+like the one it was taken from, so that settings are those of today.
+
+Encoded, state is a value that JSON can hold; arrays stand beside it, as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from windrow.errors import StateError
+
+_CLASSES: dict[str, type[Stateful]] = {}
+
+
+class Stateful:
+    """A class with state. One whose object may not be there yet when state is read is built from its fields
+    alone, without its constructor."""
+
+    saved: ClassVar[tuple[str, ...]] = ()
+    """Fields that are saved, beside those of base classes."""
+    clocks: ClassVar[tuple[str, ...]] = ()
+    """Of them those that are event times, or None."""
+    version: ClassVar[int] = 1
+    """To be raised when fields change their meaning: state of another version is refused."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _CLASSES[cls.__name__] = cls
+
+    def dump(self) -> dict[str, Any]:
+        """The fields and their values."""
+        return {name: getattr(self, name) for name in _listed(type(self), "saved")}
+
+    def restore(self, values: dict[str, Any]) -> None:
+        """Goes on from what `dump` gave."""
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    def turn_back(self, now: int) -> None:
+        """Event time has been set back: clocks that are later go back to `now`."""
+        for name in _listed(type(self), "clocks"):
+            if getattr(self, name) is not None:
+                setattr(self, name, min(getattr(self, name), now))
+        for part in _parts(list(self.dump().values())):
+            part.turn_back(now)
+
+
+def encode(value: Any, arrays: list[np.ndarray]) -> Any:
+    """A value that JSON can hold; arrays are appended to `arrays`."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        arrays.append(value)
+        return {"array": len(arrays) - 1}
+    if isinstance(value, list):
+        return [encode(each, arrays) for each in value]
+    if isinstance(value, tuple):
+        return {"tuple": encode(list(value), arrays)}
+    if isinstance(value, Mapping):
+        return {"items": [encode([key, each], arrays) for key, each in value.items()]}
+    if isinstance(value, Stateful):
+        cls = type(value)
+        return {"is": [cls.__name__, cls.version]} | {
+            name: encode(each, arrays) for name, each in value.dump().items()
+        }
+    raise TypeError(f"state: {type(value).__name__} cannot be saved; make it Stateful")
+
+
+def decode(plain: Any, arrays: Sequence[np.ndarray], into: Any = None) -> Any:
+    """The value; objects that stand in its place in `into` are restored and stay the same objects."""
+    if isinstance(plain, list):
+        known = into if isinstance(into, list | tuple) and len(into) == len(plain) else [None] * len(plain)
+        return [decode(each, arrays, part) for each, part in zip(plain, known, strict=True)]
+    if not isinstance(plain, dict):
+        return plain
+    if "array" in plain:
+        return arrays[plain["array"]]
+    if "tuple" in plain:
+        return tuple(decode(plain["tuple"], arrays, into))
+    if "items" in plain:
+        before = into if isinstance(into, Mapping) else {}
+        pairs = ((decode(key, arrays), each) for key, each in plain["items"])
+        return {key: decode(each, arrays, before.get(key)) for key, each in pairs}
+    return _object(plain, arrays, into)
+
+
+def _object(plain: Mapping[str, Any], arrays: Sequence[np.ndarray], into: Any) -> Stateful:
+    name, version = plain["is"]
+    cls: Any = type(into) if type(into).__name__ == name else _CLASSES.get(name)
+    if cls is None or version != cls.version:
+        raise StateError(
+            f"this state has version {version} of {name}, which this Windrow does not know; go on with the "
+            "version of Windrow that wrote it, or start without it"
+        )
+    values = {
+        key: decode(each, arrays, getattr(into, key, None)) for key, each in plain.items() if key != "is"
+    }
+    if _is_value(cls):
+        return cls(**values)
+    made = into if type(into) is cls else cls.__new__(cls)
+    made.restore(values)
+    return made
+
+
+def _listed(cls: type, what: str) -> list[str]:
+    """Names that a class and its bases list."""
+    if what == "saved" and _is_value(cls):
+        return [field.name for field in fields(cls)]
+    return [name for each in reversed(cls.__mro__) for name in vars(each).get(what, ())]
+
+
+def _is_value(cls: type) -> bool:
+    return is_dataclass(cls) and not getattr(cls, "saved", ())
+
+
+def _parts(value: Any) -> Iterator[Stateful]:
+    """Objects with state in a value."""
+    if isinstance(value, Stateful):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _parts(each)
+    elif isinstance(value, Mapping):
+        yield from _parts(list(value.values()))

@@ -1,0 +1,234 @@
+"""Console output: the pipeline with its plan, and its progress."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from windrow.model.metric_fields import in_turn, losses
+from windrow.model.metrics import JoinCounts
+from windrow.pipeline.builder import BuiltPipeline
+from windrow.pipeline.spec import Source
+from windrow.redaction import redacted
+from windrow.spark.metrics import PartitionMetrics
+from windrow.spark.query_progress import BatchProgress
+
+MIB = 2**20
+
+
+def print_check(console: Console, built: BuiltPipeline) -> None:
+    """Streams, windows, partitioning, plan and sink of a pipeline that has not been started."""
+    p = built.pipeline
+    console.print(f"{p.run.name}  {p.query.on}", highlight=False, style="bold")
+    table = Table(box=None, pad_edge=True)
+    for name in ("stream", "from", "time", "window", "columns"):
+        table.add_column(name, overflow="fold")
+    for source, frame in zip(p.sources, built.prepared.frames, strict=True):
+        stream = p.query.streams[source.alias]
+        columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in frame.fields)
+        taken = _origin(source) + (f" where {source.filter}" if source.filter else "")
+        table.add_row(*map(Text, (source.alias, taken, stream.time, str(stream.window), columns)))
+    console.print(table)
+    told = {"partitions": str(built.prepared.layout), "trigger": str(p.run.trigger)}
+    if p.aggregate is not None:
+        a = p.aggregate
+        slide = f" every {a.slide}" if a.slide else ""
+        told["aggregate"] = f"{', '.join(a.aggregates)} over {a.window} of {a.time}{slide}"
+    told["sink"] = f"{p.sink.format} {redacted(p.sink.path or '')} ({p.mode})"
+    told["columns"] = ", ".join(built.output.columns)
+    if p.streaming:
+        told["checkpoint"], told["state"] = redacted(p.run.checkpoint or ""), redacted(p.state or "")
+    console.print(_pairs(told))
+    console.print("plan, at one row a second of each stream; a running join measures the rates:")
+    console.print(Text(str(built.plan)), soft_wrap=True)
+
+
+def check_facts(built: BuiltPipeline) -> dict[str, Any]:
+    """The same as values that JSON can hold."""
+    p = built.pipeline
+    return {
+        "name": p.run.name,
+        "on": p.query.on,
+        "streams": {
+            source.alias: {
+                "from": _origin(source),
+                "filter": source.filter,
+                "time": p.query.streams[source.alias].time,
+                "window": str(p.query.streams[source.alias].window),
+                "columns": {f.name: f.dataType.simpleString() for f in frame.fields},
+            }
+            for source, frame in zip(p.sources, built.prepared.frames, strict=True)
+        },
+        "partitions": str(built.prepared.layout).splitlines(),
+        "trigger": str(p.run.trigger),
+        "sink": {"format": p.sink.format, "path": _shown(p.sink.path), "mode": p.mode},
+        "columns": list(built.output.columns),
+        "checkpoint": _shown(p.run.checkpoint),
+        "state": _shown(p.state),
+        "plan": built.plan.to_dict(),
+    }
+
+
+def _origin(source: Source) -> str:
+    named = source.path or source.options.get("subscribe") or source.options.get("dbtable") or ""
+    return redacted(f"{source.format} {named}".strip())
+
+
+def _shown(path: str | None) -> str | None:
+    return None if path is None else redacted(path)
+
+
+def _pairs(told: dict[str, str]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=True)
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    for name, value in told.items():
+        table.add_row(name, Text(value))
+    return table
+
+
+@dataclass
+class Totals:
+    """What has happened since this process began, and what the windows hold now.
+
+    Partitions without rows do not report; what they hold is what they held when last heard of.
+    """
+
+    batches: int = 0
+    seconds: float = 0.0
+    counts: JoinCounts = field(default_factory=JoinCounts)
+    results_late: int = 0
+    last: BatchProgress | None = None
+    partitions: dict[tuple[str, int], PartitionMetrics] = field(default_factory=dict)
+
+    def add(self, progress: BatchProgress) -> None:
+        self.batches += 1
+        self.seconds += progress.seconds
+        self.results_late += progress.results_late
+        self.last = progress
+        for join in progress.joins:
+            rows = [self.counts.rows_in, join.rows_in]
+            self.counts = JoinCounts(**in_turn(JoinCounts, self.counts, join, rows))
+            self.partitions |= {(join.join, p.partition): p for p in join.partitions}
+
+    @property
+    def window_rows(self) -> int:
+        return sum(p.window_rows for p in self.partitions.values())
+
+    @property
+    def memory_bytes(self) -> int:
+        return sum(p.memory_bytes for p in self.partitions.values())
+
+    def lost(self) -> str:
+        late = f"{self.results_late:,} results too late for the aggregation" if self.results_late else ""
+        return ", ".join(filter(None, [losses(JoinCounts, self.counts), late])) or "none"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.batches:,} batches in {self.seconds:.1f} s: {self.counts.rows_in:,} rows in, "
+            f"{self.counts.results:,} results; lost: {self.lost()}; windows hold {self.window_rows:,} rows "
+            f"in {self.memory_bytes / MIB:.1f} MiB"
+        )
+
+
+class ConsoleView:
+    """A live panel on a terminal, a line per batch elsewhere, nothing if quiet."""
+
+    def __init__(self, console: Console, name: str, quiet: bool, per_partition: bool) -> None:
+        self.totals = Totals()
+        self._console = console
+        self._name = name
+        self._quiet = quiet
+        self._per_partition = per_partition
+        self._began = time.monotonic()
+        wanted = console.is_terminal and not quiet
+        self._live = Live(self._render(), console=console, auto_refresh=False) if wanted else None
+
+    def __enter__(self) -> ConsoleView:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.update(self._render(), refresh=True)
+            self._live.stop()
+
+    def update(self, news: Sequence[BatchProgress]) -> None:
+        for progress in news:
+            self.totals.add(progress)
+            if self._live is None and not self._quiet:
+                self._print(progress)
+        if self._live is not None:
+            self._live.update(self._render(), refresh=True)
+
+    def _print(self, progress: BatchProgress) -> None:
+        for join in progress.joins:
+            self._console.print(str(join), highlight=False, markup=False, soft_wrap=True)
+            for p in join.partitions if self._per_partition else ():
+                told = (
+                    f"  partition {p.partition}: {p.rows_in:,} rows in, {p.results:,} results, windows hold "
+                    f"{p.window_rows:,} rows in {p.memory_bytes / MIB:.1f} MiB"
+                )
+                self._console.print(told, highlight=False, soft_wrap=True)
+        if not progress.joins:
+            self._console.print(
+                f"{self._name} batch {progress.batch}: no rows in {progress.seconds:.2f} s", highlight=False
+            )
+
+    def _render(self) -> RenderableType:
+        t, last = self.totals, self.totals.last
+        spent = int(time.monotonic() - self._began)
+        head = Text(f"{self._name}  {spent // 60}:{spent % 60:02}  Ctrl-C stops it", style="bold")
+        if last is None:
+            return Group(head, Text("  waiting for the first batch", style="dim"))
+        now = sum(join.rows_in for join in last.joins) / max(last.seconds, 1e-9)
+        told = {
+            "batch": f"{last.batch:,} in {last.seconds:.2f} s (mean {t.seconds / t.batches:.2f} s)",
+            "rows in": f"{t.counts.rows_in:,}, {now:,.0f}/s in the last batch, "
+            f"{t.counts.rows_in / max(t.seconds, 1e-9):,.0f}/s in all",
+            "results": f"{t.counts.results:,}",
+            "lost": t.lost(),
+            "windows": f"{t.window_rows:,} rows, {t.memory_bytes / MIB:.1f} MiB",
+        }
+        for join in last.joins:
+            if any(p.deadline for p in join.partitions):
+                told["throttle"] = f"{join.throttle_fraction:.1%} of the work in the last batch"
+            if join.has_limits:
+                told["recall"] = "{:.3f} [{:.3f}, {:.3f}] in the last batch".format(*join.recall)
+            for reason in sorted({r for p in join.partitions for r in p.control_errors}):
+                told["not followed"] = reason
+        parts: list[RenderableType] = [head, _pairs(told), self._streams()]
+        return Group(*parts, self._partitions()) if self._per_partition else Group(*parts)
+
+    def _streams(self) -> Table:
+        """Per stream: what the windows hold, and how far its time has come."""
+        table = Table(box=None, header_style="dim")
+        for name in ("stream", "window rows", "MiB", "max event time"):
+            table.add_column(name, justify="left" if name in ("stream", "max event time") else "right")
+        held = list(self.totals.partitions.values())
+        for alias in held[0].streams if held else ():
+            those = [p.streams[alias] for p in held]
+            newest = max((s.max_event_time for s in those if s.max_event_time is not None), default=None)
+            told = "" if newest is None else f"{datetime.fromtimestamp(newest / 1e6, UTC):%Y-%m-%d %H:%M:%S}"
+            rows, size = sum(s.window_rows for s in those), sum(s.memory_bytes for s in those)
+            table.add_row(alias, f"{rows:,}", f"{size / MIB:.1f}", told)
+        return table
+
+    def _partitions(self) -> Table:
+        table = Table(box=None, header_style="dim")
+        for name in ("partition", "rows in", "results", "window rows", "MiB", "join s", "hottest key"):
+            table.add_column(name, justify="right")
+        for _, p in sorted(self.totals.partitions.items()):
+            hot = f"{p.hot_key} ({p.hot_key_share:.0%})" if p.hot_key is not None else ""
+            counts = [f"{n:,}" for n in (p.partition, p.rows_in, p.results, p.window_rows)]
+            table.add_row(*counts, f"{p.memory_bytes / MIB:.1f}", f"{p.seconds_process:.2f}", Text(hot))
+        return table

@@ -1,0 +1,183 @@
+"""Joins to explain, from a pipeline or from statements: what is known of them, and how to read rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from windrow.errors import QueryError, unknown
+from windrow.explanation.explain import explain, explain_sample
+from windrow.explanation.explanation import Explanation
+from windrow.model.query import Query
+from windrow.pipeline.builder import build
+from windrow.pipeline.spec import ENDLESS, Pipeline
+from windrow.spark.join import PreparedJoin, tasks_at_once
+from windrow.spark.source_sample import SourceSample, first_rows
+from windrow.spark.sources_sinks import read_source, take
+from windrow.spark.sql import bind
+from windrow.spark.statement_runner import StatementRunner, sharing
+from windrow.sql_frontend.parser import ParsedScript
+
+UNREADABLE = (*ENDLESS, "kafka")
+"""Formats that are no data at hand: without an end, or without an order that tells rates."""
+
+
+class ExplainProgress(Protocol):
+    """Told how far it has come."""
+
+    def reading(self, stream: str, taken: SourceSample | None) -> None: ...
+
+    def learning(self, done: int, of: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class ExplainTarget:
+    """One join.
+
+    Parameters
+    ----------
+    names
+        Alias to the name of the stream.
+    takes
+        Alias to what reads so many rows of it; empty where no data is at hand.
+    rates
+        Rows per second that the description itself tells, by alias.
+    """
+
+    name: str
+    query: Query
+    prepared: PreparedJoin
+    names: Mapping[str, str]
+    takes: Mapping[str, Callable[[int], SourceSample]]
+    rates: Mapping[str, float]
+    every: timedelta | None = None
+    shares_with: tuple[str, ...] = ()
+
+    def explained(
+        self,
+        rates: Mapping[str, float],
+        distinct: Mapping[str, float],
+        sample: int,
+        progress: ExplainProgress,
+    ) -> Explanation:
+        """From a sample of at most so many rows a stream; from stated rates if there is no data or `sample`
+        is 0."""
+        workers = min(tasks_at_once(self.prepared), self.prepared.layout.partitions)
+        layout = str(self.prepared.layout)
+        if self.shares_with:
+            layout += f"\nmay share its join with {', '.join(self.shares_with)}"
+        if sample and self.takes and not distinct:
+            data = {}
+            for alias, read in self.takes.items():
+                progress.reading(self.names[alias], None)
+                taken = read(sample)
+                progress.reading(self.names[alias], taken)
+                data[alias] = taken.rows
+            found = explain_sample(self.query, data, rates, self.every, workers, progress.learning)
+        else:
+            schemas: dict[str, pa.Schema] = {f.alias: f.arrow for f in self.prepared.frames}
+            stated = {**self.rates, **rates}
+            found = explain(self.query, schemas, stated, distinct, None, None, self.every, workers)
+        return replace(found, name=self.name, partitioning=layout)
+
+    def by_alias(self, rates: Mapping[str, float]) -> dict[str, float]:
+        """Rates given by alias or by the stream's name, by alias; those of other joins left out."""
+        known = {**{name: alias for alias, name in self.names.items()}, **{a: a for a in self.names}}
+        return {known[name]: rate for name, rate in rates.items() if name in known}
+
+
+def of_pipeline(pipeline: Pipeline, session: Any) -> list[ExplainTarget]:
+    """The join of a pipeline."""
+    built = build(pipeline, session)
+    takes = {}
+    for source in pipeline.sources:
+        if source.format in UNREADABLE:
+            continue
+        where = f"{pipeline.file}: {source.where}"
+        batch = read_source(
+            session, where, source.format, source.path, source.options, source.schema, streaming=False
+        )
+
+        def shape(frame: Any, where: str = where, source: Any = source) -> Any:
+            return take(frame, where, source.filter, source.select)
+
+        takes[source.alias] = _reader(batch, where, pipeline.query.streams[source.alias].time, shape)
+    rates = {
+        source.alias: _stated_rate(source.options) for source in pipeline.sources if source.format == "rate"
+    }
+    trigger = pipeline.run.trigger
+    return [
+        ExplainTarget(
+            pipeline.run.name,
+            pipeline.query,
+            built.prepared,
+            {source.alias: source.alias for source in pipeline.sources},
+            takes if len(takes) == len(pipeline.sources) else {},
+            rates,
+            timedelta(microseconds=trigger.every) if trigger.kind == "every" else None,
+        )
+    ]
+
+
+def of_statements(
+    parsed: ParsedScript, session: Any, parameters: Mapping[str, Any], partitions: int | None
+) -> list[ExplainTarget]:
+    """A join for each statement."""
+    endless = {name for name, source in parsed.sources.items() if source.format in UNREADABLE}
+    frames, script = bind(parsed, session, streaming=bool(endless), parameters=parameters)
+    # Nothing runs, so any place for the state will do.
+    answers = StatementRunner(frames, partitions, "not written")
+    found = []
+    for members in sharing(script.statements):
+        for statement in members:
+            query, names = statement.query, statement.sources
+            at_hand = not endless.intersection(names.values())
+            takes = {
+                alias: _reader(
+                    frames[name], f"{statement.name}: {name}", query.streams[alias].time, lambda frame: frame
+                )
+                for alias, name in names.items()
+            }
+            rates = {
+                alias: _stated_rate(parsed.sources[name].options)
+                for alias, name in names.items()
+                if name in parsed.sources and parsed.sources[name].format == "rate"
+            }
+            others = tuple(other.name for other in members if other is not statement)
+            prepared = answers.prepare(statement)
+            found.append(
+                ExplainTarget(
+                    statement.name,
+                    query,
+                    prepared,
+                    names,
+                    takes if at_hand else {},
+                    rates,
+                    shares_with=others,
+                )
+            )
+    return found
+
+
+def _reader(
+    frame: Any, where: str, time: str, shape: Callable[[Any], Any]
+) -> Callable[[int], SourceSample]:  # fmt: skip
+    return lambda most: first_rows(frame, where, time, most, shape)
+
+
+def _stated_rate(options: Mapping[str, str]) -> float:
+    """What a `rate` source says of itself."""
+    lowered = {name.lower(): value for name, value in options.items()}
+    return float(lowered.get("rowspersecond", 1))
+
+
+def check_names(subjects: Sequence[ExplainTarget], rates: Mapping[str, float]) -> None:
+    """Refuses a rate of a stream that no join has."""
+    known = {name for s in subjects for pair in s.names.items() for name in pair}
+    for name in rates:
+        if name not in known:
+            raise QueryError(f"--rate: {unknown('stream', name, known)}")

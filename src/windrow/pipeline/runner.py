@@ -1,0 +1,115 @@
+"""Running a pipeline to its end, or until it is told to stop."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from windrow.pipeline.builder import BuiltPipeline
+from windrow.pipeline.console import ConsoleView
+from windrow.spark.query_progress import BatchProgress, QueryWatcher
+from windrow.spark.spark_errors import RunError
+from windrow.ui.address import Address
+from windrow.ui.history import History
+from windrow.ui.server import Server
+
+LOOK = 0.2
+"""Seconds between two looks at the query."""
+
+
+def run_batch(built: BuiltPipeline, console: Console, quiet: bool) -> None:
+    """Everything there is, once."""
+    began = time.monotonic()
+    rows = built.write()
+    if not quiet:
+        console.print(f"{rows:,} rows written in {time.monotonic() - began:.1f} s", highlight=False)
+
+
+def run_stream(
+    name: str,
+    start: Callable[[], QueryWatcher],
+    console: Console,
+    quiet: bool = False,
+    per_partition: bool = False,
+    metrics: Path | None = None,
+    max_batches: int | None = None,
+    page: Address | None = None,
+) -> None:
+    """Runs until the trigger is done, `max_batches` have ended, or Ctrl-C or SIGTERM comes.
+
+    Stopping in mid-batch loses nothing: the next run repeats the batch from its offsets and the windows
+    before it, and the sink takes it once.
+    """
+    history = History(name)
+    with _stop_signals() as told_to_stop, _served(history, page, console, quiet):
+        with ConsoleView(console, name, quiet, per_partition) as view:
+            running = start()
+            while running.active and not told_to_stop.wait(LOOK):
+                _tell(running.progress(), view, history, metrics)
+                if max_batches is not None and view.totals.batches >= max_batches:
+                    break
+            # What a query says that was stopped in mid-batch is no failure.
+            failure = None if running.active else running.failure()
+            running.stop()
+            _tell(running.progress(), view, history, metrics)
+        ended = "failed" if failure else "stopped" if told_to_stop.is_set() else "done"
+        history.end(ended, failure[0] if failure else None)
+    if failure is not None:
+        raise RunError(*failure)
+    if not quiet:
+        console.print(f"{ended}: {view.totals}", highlight=False, soft_wrap=True)
+
+
+def _tell(news: Sequence[BatchProgress], view: ConsoleView, history: History, metrics: Path | None) -> None:
+    view.update(news)
+    told = [progress.to_dict() for progress in news]
+    for batch in told:
+        history.add(batch)
+    if metrics is not None and told:
+        with metrics.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(batch) + "\n" for batch in told)
+
+
+@contextmanager
+def _served(history: History, page: Address | None, console: Console, quiet: bool) -> Iterator[None]:
+    """The page, while the block runs."""
+    if page is None:
+        yield
+        return
+    server = Server(history, page)
+    try:
+        if not quiet:
+            console.print(f"page at {server.url}", highlight=False)
+        yield
+    except BaseException as error:
+        history.end("failed", str(error))
+        raise
+    finally:
+        server.close()
+
+
+@contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set. Spark's own handler would cancel jobs and raise in the middle."""
+    told = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield told
+        return
+
+    def tell(_signal: int, _frame: FrameType | None) -> None:
+        told.set()
+
+    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

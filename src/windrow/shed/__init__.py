@@ -1,1 +1,0 @@
-"""What to give up when the windows may not hold everything."""

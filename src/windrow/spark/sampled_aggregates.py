@@ -1,0 +1,111 @@
+"""Aggregates of a sampled join on Spark: groups gather what was sampled, and `estimate` makes figures of it.
+
+A group's rows travel as one list, so that all of its clusters are seen together whatever batch or partition
+they came from: the spread between clusters is what the interval rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+from pyspark.sql import types as st
+
+from windrow.engine.result_builder import CLUSTER, WEIGHT
+from windrow.engine.sampled_aggregates import Aggregate as Estimated
+from windrow.engine.sampled_aggregates import estimate
+from windrow.sql_frontend.statement import Aggregate, aggregate_column
+
+SAMPLE = "_sample"
+ESTIMATED = ("count", "sum", "avg")
+EDGES = ("_low", "_high")
+
+
+def gathered(aggregates: Sequence[Aggregate]) -> list[Column]:
+    """What a group gathers: the sampled rows as a list, and the least and greatest values as they are."""
+    values = [
+        _value(a).alias(aggregate_column(n)) for n, a in enumerate(aggregates) if a.function in ESTIMATED
+    ]
+    rows = sf.collect_list(sf.struct(sf.col(WEIGHT), sf.col(CLUSTER), *values)).alias(SAMPLE)
+    extremes = [
+        sf.expr(a.sql).alias(aggregate_column(n))
+        for n, a in enumerate(aggregates)
+        if a.function not in ESTIMATED
+    ]
+    return [rows, *extremes]
+
+
+def _value(aggregate: Aggregate) -> Column:
+    if aggregate.value is None:
+        return sf.lit(1.0)
+    if aggregate.function == "count":
+        return sf.when(sf.expr(aggregate.value).isNotNull(), sf.lit(1.0))
+    return sf.expr(aggregate.value).cast("double")
+
+
+@dataclass(frozen=True)
+class EstimateColumns:
+    """Replaces the list of sampled rows by an estimate, its low and its high, for each aggregate.
+
+    Of a least value only the high is known, since the sample may have missed a lesser one; of a greatest
+    value only the low.
+    """
+
+    aggregates: tuple[Aggregate, ...]
+    confidence: float
+
+    def schema(self, groups: st.StructType) -> st.StructType:
+        kept = [f for f in groups.fields if f.name != SAMPLE and not self._is_figure(f.name)]
+        figures = []
+        for n, a in enumerate(self.aggregates):
+            name = aggregate_column(n)
+            kind = st.DoubleType() if a.function in ESTIMATED else groups[name].dataType
+            figures += [st.StructField(name + edge, kind, True) for edge in ("", *EDGES)]
+        return st.StructType([*kept, *figures])
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """In the Python worker: each row is a group."""
+        for batch in batches:
+            kept = [name for name in batch.schema.names if name != SAMPLE and not self._is_figure(name)]
+            columns = [batch.column(name) for name in kept]
+            names = list(kept)
+            for n, a in enumerate(self.aggregates):
+                columns += self._figures(n, a, batch)
+                names += [aggregate_column(n) + edge for edge in ("", *EDGES)]
+            yield pa.RecordBatch.from_arrays(columns, names)
+
+    def _is_figure(self, name: str) -> bool:
+        return name in {aggregate_column(n) for n in range(len(self.aggregates))}
+
+    def _figures(self, number: int, aggregate: Aggregate, batch: pa.RecordBatch) -> list[pa.Array]:
+        name = aggregate_column(number)
+        if aggregate.function not in ESTIMATED:
+            seen = batch.column(name)
+            none = pa.nulls(len(seen), seen.type)
+            return [seen, none, seen] if aggregate.function == "min" else [seen, seen, none]
+        lists = batch.column(SAMPLE)
+        rows = pc.list_flatten(lists)
+        group = pc.list_parent_indices(lists)
+        moment = pa.array([0] * len(rows), pa.timestamp("us"))
+        streams = pa.StructArray.from_arrays(
+            [pc.struct_field(rows, name), group, moment], ["value", "group", "moment"]
+        )
+        table = pa.table(
+            {"s": streams, WEIGHT: pc.struct_field(rows, WEIGHT), CLUSTER: pc.struct_field(rows, CLUSTER)}
+        )
+        # Groups hold a row at least and come back in the order of their numbers.
+        figures = estimate(
+            table,
+            "s.value",
+            cast(Estimated, aggregate.function),
+            time="s.moment",
+            every="1 day",
+            by="s.group",
+            confidence=self.confidence,
+        )
+        return [figures[column].combine_chunks() for column in ("estimate", "low", "high")]

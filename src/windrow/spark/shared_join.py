@@ -1,0 +1,211 @@
+"""`wr.share`: many queries over the same DataFrames, one join for those that can share it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+
+from windrow.engine.shared.bound_subscription import bind
+from windrow.engine.shared.grouping import QueryGroup, base_query, group_queries
+from windrow.engine.shared.schedule import find_schedule
+from windrow.engine.shared.tiers import WindowTiers
+from windrow.errors import QueryError
+from windrow.model.query import Query
+from windrow.model.sharing import Subscription
+from windrow.model.units import parse_duration
+from windrow.spark.frames import DOCUMENT, UnionColumns, control_documents, quoted
+from windrow.spark.join import PreparedJoin, prepare
+from windrow.spark.metrics import COLUMN
+from windrow.spark.routing import described
+from windrow.spark.shared_task import QUERY, JoinOnSpark, SharedJoinTask
+from windrow.spark.task import JoinTask
+
+
+@dataclass(frozen=True)
+class PreparedSharedJoin(PreparedJoin):
+    """A join with the queries that share it; it prints both."""
+
+    group: QueryGroup | None = None
+    columns: tuple[tuple[StructField, pa.DataType], ...] = ()
+    """Of the result, but for the query's name."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.group}\n{self.layout}"
+
+    def frame(self) -> DataFrame:
+        """Each result once for each query that gets it."""
+        handed = super().frame()
+        others = [name for name in handed.columns if name != QUERY]
+        return handed.select(sf.explode(QUERY).alias(QUERY), *(sf.col(quoted(name)) for name in others))
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """Of the result."""
+        return pa.schema([(QUERY, pa.list_(pa.string())), *((f.name, kind) for f, kind in self.columns)])
+
+    @property
+    def as_sibling(self) -> JoinOnSpark:
+        """As the other joins of the same call see it."""
+        assert self.group is not None
+        like = next(iter(self.group.subscriptions.values())).query
+        schemas = {frame.alias: frame.arrow for frame in self.frames}
+        return JoinOnSpark(like, schemas, self.arrow, tuple(self.group.subscriptions))
+
+    def task(self, slots: UnionColumns) -> tuple[JoinTask, StructType]:
+        assert self.group is not None
+        task = SharedJoinTask(
+            query=self.query,
+            schemas=tuple(frame.arrow for frame in self.frames),
+            union_columns=slots.taken,
+            text=slots.text,
+            keys=self._keys(),
+            partitions=self.layout.partitions,
+            name=self.name,
+            state=self.state,
+            layout=described(self.layout, self.frames),
+            subscriptions=dict(self.group.subscriptions),
+            columns=self.arrow,
+            **self.settings,
+        )
+        carried = StructField(COLUMN, StringType(), True)
+        fields = [StructField(QUERY, ArrayType(StringType()), True), *(f for f, _ in self.columns), carried]
+        return task, StructType(fields)
+
+
+def prepare_shared(
+    queries: Mapping[str, Query | Subscription],
+    frames: Mapping[str, DataFrame],
+    schedule: str = "greedy",
+    deadline: str | None = None,
+    backlog: int | None = None,
+    partitions: int | None = None,
+    state: str | None = None,
+    name: str | None = None,
+    partitioning: str | None = None,
+    control: DataFrame | None = None,
+    heartbeat: bool = False,
+) -> list[PreparedSharedJoin]:
+    """Groups the queries, checks them against the frames, and lays out each join."""
+    find_schedule(schedule)
+    if deadline is not None and parse_duration(deadline, "deadline") <= 0:
+        raise QueryError(f"deadline: must be positive, got {deadline!r}")
+    if heartbeat:
+        control = _with_beats(control, frames, deadline)
+    groups = group_queries(queries)
+    used = {alias for g in groups for s in g.subscriptions.values() for alias in s.query.aliases}
+    unused = [alias for alias in frames if alias not in used]
+    if unused:
+        raise QueryError(f"frames: no query speaks of '{unused[0]}'; the queries' streams are {sorted(used)}")
+    found = []
+    title = name or "shared"
+    for number, g in enumerate(groups):
+        like = next(iter(g.subscriptions.values())).query
+        query = base_query(like, WindowTiers.of(s.windows for s in g.subscriptions.values()).largest)
+        own = {alias: frames[alias] for alias in query.aliases if alias in frames}
+        called = title if number == 0 else f"{title}-{number + 1}"
+        laid = prepare(own, query, partitions, state, called, partitioning, control=control)
+        found.append(PreparedSharedJoin(**{**vars(laid), "group": g, "columns": _columns(g, laid)}))
+    joins = tuple(laid.as_sibling for laid in found)
+    settings = {"schedule": schedule, "deadline": deadline, "backlog": backlog, "joins": joins}
+    return [replace(laid, settings=settings | {"number": number}) for number, laid in enumerate(found)]
+
+
+def share(
+    queries: Mapping[str, Query | Subscription],
+    frames: Mapping[str, DataFrame],
+    schedule: str = "greedy",
+    deadline: str | None = None,
+    backlog: int | None = None,
+    partitions: int | None = None,
+    state: str | None = None,
+    name: str | None = None,
+    partitioning: str | None = None,
+    control: DataFrame | None = None,
+    heartbeat: bool = False,
+) -> DataFrame:
+    """Runs many queries over the same DataFrames: one DataFrame with a column `query`.
+
+    Queries with the same streams and conditions between them share one join; others become joins of their
+    own. Each query's rows are exactly what it would get alone. The other columns are a struct per stream or,
+    where queries have select lists, what these name; a column that a query does not select is null.
+
+    Parameters
+    ----------
+    queries
+        Name to `Query`, or to `Subscription` for a select list or a further filter.
+    frames
+        Alias to DataFrame, streams or not.
+    schedule
+        "lwo", "swf" or "greedy": what is served first when the deadline leaves no time for all.
+    deadline
+        Time a partition's join may take in a batch, such as "2 seconds"; what is left is carried over to the
+        next batch, in the state. None: all is finished in the batch.
+    backlog
+        Most rows of a partition that may be carried over; past that the deadline gives way.
+    partitions, state, partitioning
+        As in `join`.
+    name
+        Of the joins, in state and metrics; "shared" by default. Joins after the first are called name-2, ...
+    control
+        A DataFrame of the frames' kind with a text column `document`: queries added and removed, as in
+        `SharedOperator.control`. One that is refused is left out, with the reason in the metrics.
+    heartbeat
+        A row for every partition, once a second as far as batches run so often, from a source of its own:
+        what was carried over is served even where no rows come, and batches go on while the streams pause.
+
+    Examples
+    --------
+    >>> out = wr.share({"fast": q1, "hourly": q2}, {"a": auctions, "b": bids},
+    ...     state="/data/state")                                                       # doctest: +SKIP
+    """
+    options = (schedule, deadline, backlog, partitions, state, name, partitioning, control, heartbeat)
+    prepared = prepare_shared(queries, frames, *options)
+    return reduce(lambda x, y: x.unionByName(y, allowMissingColumns=True), [p.frame() for p in prepared])
+
+
+def _with_beats(
+    control: DataFrame | None, frames: Mapping[str, DataFrame], deadline: str | None
+) -> DataFrame:
+    """Control documents, and empty ones that come by themselves. They reach every partition, as all do, and
+    say nothing. Their source keeps its offsets in Spark's log, so a batch that is repeated has the same."""
+    if deadline is None:
+        raise QueryError("heartbeat: without a deadline nothing is carried over; leave it out, or give one")
+    still = [alias for alias, data in frames.items() if not data.isStreaming]
+    if still:
+        raise QueryError(f"heartbeat: only streams are carried over, and {still} are none; leave it out")
+    spark = next(iter(frames.values())).sparkSession
+    beats = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
+    empty = beats.select(sf.lit(None).cast(StringType()).alias(DOCUMENT))
+    return empty if control is None else control_documents(control, streaming=True).union(empty)
+
+
+def _columns(g: QueryGroup, laid: PreparedJoin) -> tuple[tuple[StructField, pa.DataType], ...]:
+    """What the queries of a group select, each name once."""
+    schemas = {frame.alias: frame.arrow for frame in laid.frames}
+    fields = {frame.alias: StructType(list(frame.fields)) for frame in laid.frames}
+    found: dict[str, tuple[StructField, pa.DataType]] = {}
+    for name, asked in g.subscriptions.items():
+        for column in bind(name, asked, schemas).schema(schemas):
+            if asked.select:
+                kind = from_arrow_type(column.type)
+                made = (StructField(column.name, kind, True), to_arrow_type(kind, timezone="UTC"))
+            else:
+                made = (StructField(column.name, fields[column.name], True), column.type)
+            known = found.setdefault(column.name, made)
+            if known[0].dataType != made[0].dataType:
+                raise QueryError(
+                    f"query '{name}': column '{column.name}' is {made[0].dataType.simpleString()}, in "
+                    f"another query {known[0].dataType.simpleString()}; rename one with 'as'"
+                )
+            if column.name in (QUERY, COLUMN):
+                raise QueryError(f"query '{name}': a column cannot be called '{column.name}'; rename it")
+    return tuple(found.values())

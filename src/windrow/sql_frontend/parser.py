@@ -1,0 +1,133 @@
+"""Parses text into statements; the entry to this layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, TokenError
+
+from windrow.errors import QueryError
+from windrow.model.query import Function
+from windrow.sql_frontend.from_clause import read_source
+from windrow.sql_frontend.grammar import STATEMENTS, WindrowDialect
+from windrow.sql_frontend.scope import Parameter, StreamInfo
+from windrow.sql_frontend.select import read_select
+from windrow.sql_frontend.source_text import SourceText
+from windrow.sql_frontend.statement import Script, Statement, StreamDefinition
+from windrow.sql_frontend.syntax_nodes import CreateStream, Explain
+
+
+@dataclass(frozen=True)
+class ParsedScript:
+    """A text whose grammar is right; which names there are is not looked at yet."""
+
+    text: SourceText
+    sources: Mapping[str, StreamDefinition]
+    selects: tuple[exp.Expr, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The streams that are read, each once."""
+        tables = (table for select in self.selects for table in select.find_all(exp.Table))
+        return tuple(dict.fromkeys(".".join(part.name for part in table.parts) for table in tables))
+
+    def check_selects(self) -> None:
+        """Refuses a text that asks for nothing."""
+        if not self.selects:
+            raise self.text.error("there is no SELECT; a stream that is created waits to be read", None)
+
+    def bind(
+        self,
+        known: Mapping[str, StreamInfo] | None = None,
+        time: str | None = None,
+        functions: Mapping[str, Function | Callable[..., Any]] | None = None,
+        parameters: Mapping[str, Parameter] | None = None,
+    ) -> Script:
+        """Finds every name.
+
+        Parameters
+        ----------
+        known
+            The streams by name, with their columns where these are known; None accepts any name.
+        time
+            The time column of streams that do not name one.
+        functions
+            Python functions that conditions may call.
+        parameters
+            Values for names that no stream has, such as a threshold.
+        """
+        for given, value in (parameters or {}).items():
+            if not isinstance(value, str | int | float | bool | None):
+                raise QueryError(
+                    f"parameters: '{given}': expected a text, a number, a truth value or None, got {value!r}"
+                )
+        called = {n: f if isinstance(f, Function) else Function(f) for n, f in (functions or {}).items()}
+        if known is not None or self.sources:
+            known = {**(known or {}), **self._declared(known or {})}
+        found: dict[str, Statement] = {}
+        for number, select in enumerate(self.selects, 1):
+            explain = isinstance(select, Explain)
+            asked = select.this if explain else select
+            name = "query" if len(self.selects) == 1 else f"query{number}"
+            one = read_select(self.text, asked, name, known, time, called, parameters or {}, explain)
+            if one.name in found:
+                raise self.text.at(
+                    f"two statements are called '{one.name}'; name one WITH (name = ...)", asked
+                )
+            found[one.name] = one
+        return Script(self.sources, tuple(found.values()))
+
+    def _declared(self, known: Mapping[str, StreamInfo]) -> dict[str, StreamInfo]:
+        """What CREATE STREAM says, with columns that are known from elsewhere."""
+        return {
+            name: StreamInfo(
+                tuple(c for c, _ in source.columns) or known.get(name, StreamInfo()).columns,
+                source.time or known.get(name, StreamInfo()).time,
+            )
+            for name, source in self.sources.items()
+        }
+
+
+def parse_script(sql: str, name: str = "sql") -> ParsedScript:
+    """Parses statements divided by semicolons.
+
+    Raises
+    ------
+    QueryError
+        With line, column and a caret, if the text is not of the dialect.
+    """
+    if not isinstance(sql, str):
+        raise QueryError(f"{name}: expected a text, got {type(sql).__name__}")
+    text = SourceText(sql, name)
+    try:
+        trees = [tree for tree in sqlglot.parse(sql, dialect=WindrowDialect) if tree is not None]
+    except (ParseError, TokenError) as error:
+        raise text.refused(error) from None
+    trees = [tree for tree in trees if not isinstance(tree, exp.Semicolon)]
+    if not trees:
+        raise text.error(f"there is no statement; {STATEMENTS}", None)
+    sources: dict[str, StreamDefinition] = {}
+    for tree in trees:
+        if isinstance(tree, CreateStream):
+            source = read_source(text, tree)
+            if any(source.name.lower() == other.lower() for other in sources):
+                raise text.at(f"stream '{source.name}' is created twice", tree.this)
+            sources[source.name] = source
+    return ParsedScript(text, sources, tuple(tree for tree in trees if not isinstance(tree, CreateStream)))
+
+
+def read_script(sql: str, **settings: Any) -> Script:
+    """Parses and binds in one step; `settings` are those of `ParsedScript.bind`.
+
+    >>> script = read_script("SELECT a.x FROM s a, t b WHERE a.k = b.k WINDOW 1 MINUTE", time="at")
+    >>> print(script)
+    query
+      select   a.x
+      from     s a [1 minute], t b [1 minute]
+      join     a.k = b.k
+    """
+    return parse_script(sql).bind(**settings)

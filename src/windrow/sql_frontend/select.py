@@ -1,0 +1,255 @@
+"""One SELECT taken apart: streams, predicate, settings, columns, groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from windrow.errors import QueryError
+from windrow.expr.dialect import render
+from windrow.expr.parse import conjuncts, references
+from windrow.model.query import Function, Query, Stream
+from windrow.sql_frontend.from_clause import FromItem, read_from
+from windrow.sql_frontend.group_by import (
+    EDGES,
+    SPARK,
+    Groups,
+    check_calls,
+    is_aggregate,
+    is_window,
+    read_grouping,
+)
+from windrow.sql_frontend.scope import Parameter, Scope, StreamInfo
+from windrow.sql_frontend.source_text import ClauseSpans, SourceText, Span, span_of
+from windrow.sql_frontend.statement import Grouping, SelectItem, Statement
+from windrow.sql_frontend.with_options import OF_QUERY, Settings, read_settings
+
+_TAKEN = ("expressions", "from_", "joins", "where", "group", "having", "within", "settings")
+_INSTEAD = {
+    "order": "ORDER BY is not supported: a stream has no end to sort at; sort the answer",
+    "limit": "LIMIT is not supported; take a part of the answer",
+    "distinct": "DISTINCT is not supported; GROUP BY a window of time",
+    "qualify": "QUALIFY is not supported; GROUP BY a window of time",
+}
+
+
+def read_select(
+    text: SourceText,
+    select: exp.Expr,
+    name: str,
+    known: Mapping[str, StreamInfo] | None,
+    time: str | None,
+    functions: Mapping[str, Function],
+    parameters: Mapping[str, Parameter],
+    explain: bool = False,
+) -> Statement:
+    """The statement, with all names found."""
+    if not isinstance(select, exp.Select):
+        raise text.at("UNION, INTERSECT and EXCEPT are not supported; write statements of their own", select)
+    _refuse_clauses(text, select)
+    settings = read_settings(text, select.args.get("settings"))
+    streams = read_from(text, select, known)
+    scope = Scope(text, {f.alias: f.known.columns for f in streams}, parameters)
+    where = [_between(scope, node) for node in _conditions(select)]
+    spans = _spans(select, streams, settings)
+    places = ClauseSpans(text, span_of(select), spans)
+    parts = [part for node in where for part in conjuncts(node)]
+    _check_keys(scope, streams, parts)
+    try:
+        query = Query(
+            {f.alias: Stream(_time(text, f, settings, time), f.window) for f in streams},
+            " AND ".join(_written(part) for part in parts) or "true",
+            functions=dict(functions),
+            **settings.of(*OF_QUERY),
+        )
+    except QueryError as error:
+        raise places.point(error) from None
+    sampled = query.memory_limit is not None and query.memory_policy.samples
+    shaped = Scope(text, scope.columns, parameters, ("weight", "cluster") if sampled else ())
+    outputs, grouping = _shape(shaped, select, settings, places, sampled)
+    several = [part for part in parts if len({alias for alias, _ in references(part)}) > 1]
+    return Statement(
+        name=str(settings.values.get("name", name)),
+        query=query,
+        sources={f.alias: f.name for f in streams},
+        outputs=outputs,
+        conditions=tuple(_written(part) for part in several),
+        filters=tuple(_written(part) for part in parts if part not in several),
+        grouping=grouping,
+        explain=explain,
+        places=places,
+        **settings.of("partitions", "partitioning", "state"),
+    )
+
+
+def _refuse_clauses(text: SourceText, select: exp.Select) -> None:
+    for key, value in select.args.items():
+        if not value or key in _TAKEN:
+            continue
+        node = value[0] if isinstance(value, list) else value
+        told = _INSTEAD.get(key, f"{key.strip('_').upper()} is not supported")
+        raise text.at(told, node if isinstance(node, exp.Expr) and span_of(node) else select)
+    if not select.expressions:
+        raise text.at("nothing is selected; write SELECT * or name columns", select)
+
+
+def _conditions(select: exp.Select) -> list[exp.Expr]:
+    """Of WHERE and of every JOIN ... ON."""
+    joined = [join.args["on"] for join in select.args.get("joins") or () if join.args.get("on")]
+    where = select.args.get("where")
+    return [*joined, *([where.this] if where is not None else [])]
+
+
+def _between(scope: Scope, node: exp.Expr) -> exp.Expr:
+    check_calls(scope.text, node, grouped=False)
+    star = node.find(exp.Star)
+    if star is not None:
+        raise scope.text.at("* is not supported in a condition", star)
+    return scope.resolved(node)
+
+
+def _written(part: exp.Expression) -> str:
+    """So that it can stand between ANDs."""
+    return f"({render(part)})" if isinstance(part, exp.Or) else render(part)
+
+
+def _spans(select: exp.Select, streams: list[FromItem], settings: Settings) -> dict[str, Span | None]:
+    conditions = _conditions(select)
+    on = span_of(conditions[0]) if conditions else None
+    if on is not None:
+        on = (on[0], (span_of(conditions[-1]) or on)[1])
+    group = select.args.get("group")
+    listed = [span for node in select.expressions if (span := span_of(node)) is not None]
+    return {
+        "on": on,
+        "select": (listed[0][0], listed[-1][1]) if listed else None,
+        "group": span_of(group) if group is not None else None,
+        **{f"stream '{f.alias}'": f.span for f in streams},
+        **settings.spans,
+    }
+
+
+def _time(text: SourceText, stream: FromItem, settings: Settings, default: str | None) -> str:
+    time = settings.values.get("time") or stream.known.time or default
+    if time is None:
+        raise text.error(
+            f"stream '{stream.alias}': its time column is not known; write TIME column in CREATE STREAM, "
+            "WITH (time = 'column'), or pass time=",
+            stream.span,
+        )
+    columns = stream.known.columns or ()
+    return next((c for c in columns if c.lower() == str(time).lower()), str(time))
+
+
+def _check_keys(scope: Scope, streams: list[FromItem], parts: list[exp.Expression]) -> None:
+    """PARTITION BY must name the join key: that is what rows are counted by."""
+    for stream in streams:
+        if not stream.keys:
+            continue
+        joined = {
+            side.name
+            for part in parts
+            if isinstance(part, exp.EQ) and len({alias for alias, _ in references(part)}) == 2
+            for side in (part.left, part.right)
+            if isinstance(side, exp.Column) and side.table == stream.alias
+        }
+        own = Scope(scope.text, {stream.alias: scope.columns[stream.alias]})
+        given = set()
+        for key in stream.keys:
+            if not isinstance(key, exp.Column):
+                raise scope.text.at("PARTITION BY takes columns", key)
+            if key.table:
+                own.alias(key.args["table"])
+            given.add(own.column(stream.alias, key.this))
+        if given != joined:
+            told = ", ".join(sorted(joined)) or "none, since no condition is an equality of columns"
+            raise scope.text.at(
+                f"stream '{stream.alias}': rows are counted per join key, which is {told}; "
+                f"PARTITION BY {', '.join(sorted(given))} is not supported",
+                stream.keys[0],
+            )
+
+
+def _shape(
+    scope: Scope, select: exp.Select, settings: Settings, places: ClauseSpans, sampled: bool
+) -> tuple[tuple[SelectItem, ...], Grouping | None]:
+    """What is selected, and the groups it is selected from."""
+    grouping = _grouping(scope, select, settings, places)
+    groups = None if grouping is None else Groups(scope.text, grouping.keys)
+    outputs = tuple(_output(scope, node, groups) for node in select.expressions)
+    stated = [o.name.lower() for o in outputs if o.name is not None]
+    twice = next((o for o in outputs if o.name and stated.count(o.name.lower()) > 1), None)
+    if twice is not None:
+        raise scope.text.at(f"two columns are called '{twice.name}'; rename one", select.expressions[-1])
+    if grouping is None or groups is None:
+        return outputs, None
+    having = select.args.get("having")
+    if sampled:
+        _refuse_of_sample(scope, select, having)
+    kept = None
+    if having is not None:
+        check_calls(scope.text, having.this, grouped=True)
+        kept = groups.shaped(scope.resolved(having.this, EDGES)).sql(dialect=SPARK)
+    return outputs, replace(grouping, having=kept, aggregates=tuple(groups.aggregates))
+
+
+def _refuse_of_sample(scope: Scope, select: exp.Select, having: exp.Expr | None) -> None:
+    if having is not None:
+        raise scope.text.at("HAVING is not supported on a sample: its figures are estimates", having)
+    for node in select.expressions:
+        inner = node.unalias()
+        if not is_aggregate(inner) and any(is_aggregate(part) for part in inner.walk()):
+            raise scope.text.at(
+                "an aggregate of a sample stands alone: its interval does not follow through expressions",
+                node,
+            )
+
+
+def _grouping(scope: Scope, select: exp.Select, settings: Settings, places: ClauseSpans) -> Grouping | None:
+    group, having = select.args.get("group"), select.args.get("having")
+    if group is None:
+        if having is not None:
+            raise scope.text.at("HAVING needs GROUP BY", having)
+        for setting in ("watermark", "confidence"):
+            if setting in settings.values:
+                raise places.point(QueryError(f"{setting}: is a setting of GROUP BY, and there is none"))
+        return None
+    confidence = settings.values.get("confidence", 0.95)
+    if not 0 < confidence < 1:
+        raise places.point(QueryError(f"confidence: lies between 0 and 1, got {confidence}"))
+    try:
+        return read_grouping(scope, group, settings.values.get("watermark"), confidence)
+    except QueryError as error:
+        raise places.point(error) from None
+
+
+def _output(scope: Scope, node: exp.Expr, groups: Groups | None) -> SelectItem:
+    text, name = scope.text, None
+    if isinstance(node, exp.Alias):
+        node, name = node.this, node.alias
+    star = node if isinstance(node, exp.Star) else node.this if isinstance(node, exp.Column) else None
+    if isinstance(star, exp.Star):
+        return _star(scope, node, star, name, groups)
+    if is_window(node):
+        raise text.at(f"{node.name}(...) stands in GROUP BY; select window_start or window_end", node)
+    check_calls(text, node, grouped=groups is not None)
+    found = scope.resolved(node, EDGES if groups is not None else ())
+    sql = found.sql(dialect=SPARK)
+    shaped = groups.shaped(found).sql(dialect=SPARK) if groups is not None else None
+    if isinstance(found, exp.Column):
+        return SelectItem(sql, name, shaped, found.name, found.table or None)
+    natural = found.expression.name if isinstance(found, exp.Dot) else None
+    return SelectItem(sql, name, shaped, found.name.lower() if is_aggregate(found) else natural)
+
+
+def _star(
+    scope: Scope, node: exp.Expr, star: exp.Star, name: str | None, groups: Groups | None
+) -> SelectItem:
+    if groups is not None:
+        raise scope.text.at("* cannot be selected from groups; name the keys and aggregates", node)
+    if star.args.get("except_") or star.args.get("replace") or name:
+        raise scope.text.at("* takes no EXCEPT, REPLACE or AS", node)
+    alias = scope.alias(node.args["table"]) if isinstance(node, exp.Column) else None
+    return SelectItem(f"{alias}.*" if alias else "*", alias=alias)

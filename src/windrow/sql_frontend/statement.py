@@ -1,0 +1,157 @@
+"""Statements as frozen values: what was asked, taken apart, each part checked as far as names go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from windrow.model.query import Query
+from windrow.model.units import format_duration
+from windrow.redaction import redacted
+from windrow.sql_frontend.source_text import ClauseSpans, Span
+
+AGGREGATES = ("count", "sum", "avg", "min", "max")
+
+
+@dataclass(frozen=True)
+class StreamDefinition:
+    """`CREATE STREAM`: where the rows of a name come from."""
+
+    name: str
+    format: str
+    path: str | None = None
+    columns: tuple[tuple[str, str], ...] = ()
+    """Names and types; empty where the format tells them."""
+    time: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    span: Span | None = field(default=None, compare=False, repr=False)
+    """Where the name stands in the text."""
+
+    @property
+    def schema(self) -> str | None:
+        """As DDL."""
+        quoted = (f"`{name.replace('`', '``')}` {kind}" for name, kind in self.columns)
+        return ", ".join(quoted) or None
+
+    def __str__(self) -> str:
+        return redacted(f"{self.name}: {self.format} {self.path or ''}".rstrip())
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A call such as sum(b.price)."""
+
+    function: str
+    value: str | None
+    """SQL over the result; None counts results."""
+
+    @property
+    def sql(self) -> str:
+        return f"{self.function}({self.value or '*'})"
+
+
+def key_column(number: int) -> str:
+    return f"_key{number}"
+
+
+def aggregate_column(number: int) -> str:
+    return f"_aggregate{number}"
+
+
+@dataclass(frozen=True)
+class SelectItem:
+    """A column of the answer."""
+
+    sql: str
+    """Over the result: an expression; "*" or "a.*" for all columns, of all streams or of one."""
+    name: str | None = None
+    """Stated with AS; otherwise it follows from the expression."""
+    shaped: str | None = None
+    """Of groups: the same over the group's columns, which `Grouping` names."""
+    natural: str | None = None
+    """The name without AS: a column's own."""
+    alias: str | None = None
+    """The stream whose column it is."""
+
+    def __str__(self) -> str:
+        return f"{self.sql} AS {self.name}" if self.name else self.sql
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """`GROUP BY` a window of the result's time, and further keys.
+
+    A group is a row of window_start, window_end, a column for each key (`key_column`) and for each aggregate
+    (`aggregate_column`); what is selected is made of these.
+    """
+
+    time: str
+    window: int
+    """Microseconds."""
+    slide: int | None = None
+    keys: tuple[str, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+    having: str | None = None
+    """Over the group's columns."""
+    watermark: int | None = None
+    """Microseconds that a window waits for results on a stream; None for late plus the longest window."""
+    confidence: float = 0.95
+
+    def __str__(self) -> str:
+        every = f" every {format_duration(self.slide)}" if self.slide else ""
+        told = f"windows of {format_duration(self.window)}{every} of {self.time}"
+        return ", ".join((told, *self.keys))
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One SELECT: the join, and what is made of its results."""
+
+    name: str
+    query: Query
+    sources: Mapping[str, str]
+    """Alias to the name of the stream."""
+    outputs: tuple[SelectItem, ...]
+    conditions: tuple[str, ...] = ()
+    """Between streams."""
+    filters: tuple[str, ...] = ()
+    """On one stream each, or on none."""
+    grouping: Grouping | None = None
+    explain: bool = False
+    partitions: int | None = None
+    partitioning: str | None = None
+    state: str | None = None
+    places: ClauseSpans | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def sampled(self) -> bool:
+        return self.query.memory_limit is not None and self.query.memory_policy.samples
+
+    def __str__(self) -> str:
+        windows = ", ".join(
+            f"{self.sources[alias]} {alias} [{stream.window}]" for alias, stream in self.query.streams.items()
+        )
+        told = {
+            "select": ", ".join(map(str, self.outputs)),
+            "from": windows,
+            "join": " AND ".join(self.conditions),
+            "filter": " AND ".join(self.filters),
+            "group": str(self.grouping or ""),
+            "memory": f"{self.query.memory_limit} by {self.query.memory_policy}"
+            if self.query.memory_limit
+            else "",
+            "deadline": f"{self.query.deadline} by {self.query.time_policy}" if self.query.deadline else "",
+        }
+        lines = [f"  {key:<9}{value}" for key, value in told.items() if value]
+        return "\n".join([f"{'explain ' if self.explain else ''}{self.name}", *lines])
+
+
+@dataclass(frozen=True)
+class Script:
+    """All statements of a text."""
+
+    sources: Mapping[str, StreamDefinition]
+    statements: tuple[Statement, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([*(f"stream {s}" for s in self.sources.values()), *map(str, self.statements)])

@@ -1,0 +1,100 @@
+"""Metadata of a join, stored beside its state: only the same join may restore it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from windrow.errors import StateError
+from windrow.state.manifest import FORMAT, other_format, sealed, unsealed
+from windrow.state.parts import damaged
+from windrow.state.storage import Storage
+
+
+@dataclass(frozen=True)
+class JoinMetadata:
+    partitions: int
+    query: dict[str, Any]
+    """The query's fingerprint; see `windrow.engine.state`."""
+    schemas: dict[str, list[list[str]]]
+    """Alias to the names and types of its columns."""
+    layout: dict[str, str]
+    """What decides which partition a row goes to, an option at a time; what comes first explains the rest."""
+
+    @classmethod
+    def of(
+        cls,
+        partitions: int,
+        query: Mapping[str, Any],
+        schemas: Mapping[str, pa.Schema],
+        layout: Mapping[str, str],
+    ) -> JoinMetadata:
+        columns = {
+            alias: [[name, str(kind)] for name, kind in zip(schema.names, schema.types, strict=True)]
+            for alias, schema in schemas.items()
+        }
+        return cls(partitions, json.loads(json.dumps(query)), columns, dict(layout))
+
+    @property
+    def aliases(self) -> list[str]:
+        return [str(stream[0]) for stream in self.query["streams"]]
+
+    def to_bytes(self) -> bytes:
+        return sealed("join", json.dumps({"format": FORMAT, **vars(self)}, indent=1).encode())
+
+    @classmethod
+    def from_bytes(cls, data: bytes, where: str) -> JoinMetadata:
+        try:
+            saved = json.loads(unsealed("join", data, where))
+            received = saved.pop("format")
+            if received != FORMAT:
+                raise StateError(other_format(where, received))
+            return cls(**saved)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StateError(damaged(where, f"it is no description of a join ({error})")) from error
+
+    @classmethod
+    def read(cls, root: Storage, path: str) -> JoinMetadata | None:
+        try:
+            return cls.from_bytes(root.read(path).to_pybytes(), root.at(path))
+        except FileNotFoundError:
+            return None
+
+    def check(self, now: JoinMetadata, where: str) -> None:
+        """Refuses another join than the one the state was begun with, and says what differs."""
+        if self.partitions != now.partitions:
+            raise StateError(
+                f"the state in {where} has {self.partitions} partitions, the join now asks for "
+                f"{now.partitions}; set partitions={self.partitions}, or start the query anew with a new "
+                "checkpoint"
+            )
+        told = _differences(self.query, now.query)
+        if told:
+            raise StateError(
+                f"the state in {where} belongs to another join: {told}; go back to the query it was begun "
+                "with, start anew with a new checkpoint, or, if one query has two joins, give each its own "
+                "name"
+            )
+        told = _differences(self.schemas, now.schemas)
+        if told:
+            raise StateError(
+                f"the state in {where} was begun with other columns: {told}; bring the streams back to "
+                "these columns, or start the query anew with a new checkpoint"
+            )
+        for option in [*self.layout, *now.layout]:
+            before, after = self.layout.get(option, "unknown"), now.layout.get(option, "unknown")
+            if before != after:
+                raise StateError(
+                    f"the state in {where} was divided over its partitions in another way: {option} was "
+                    f"{before}, now {after}; go back to what it was, or start the query anew with a new "
+                    "checkpoint"
+                )
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    pairs = {key: (before.get(key), now.get(key)) for key in [*before, *now]}
+    return "; ".join(f"{key} was {a!r}, now {b!r}" for key, (a, b) in pairs.items() if a != b)

@@ -1,0 +1,68 @@
+"""Paths of the files of a state.
+
+root/<query id>/<join>/join.json                                the pinned description
+root/<query id>/<join>/commits/...                              runs and markers, see `commit_markers.py`
+root/<query id>/<join>/p3/batch-000000000017-<run>.json         a manifest
+root/<query id>/<join>/p3/parts-<unique>.arrows                 parts, named by manifests
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from windrow.errors import StateError
+
+JOIN_METADATA = "join.json"
+COMMITS = "commits"
+_PARTITION = re.compile(r"p(\d+)")
+_PARTS = re.compile(r"parts-[0-9a-f]{32}\.arrows")
+_LONGEST = 200
+
+
+@dataclass(frozen=True)
+class JoinId:
+    """Whose state it is."""
+
+    query: str
+    """Spark's id of the streaming query, the same after a restart from its checkpoint."""
+    join: str
+    """The join's name, unique within the query."""
+
+    def __post_init__(self) -> None:
+        for what, name in (("query id", self.query), ("name of the join", self.join)):
+            if not name or len(_quoted(name)) > _LONGEST:
+                raise StateError(f"the {what} must have 1 to {_LONGEST} characters, got {name!r}")
+
+    @property
+    def directory(self) -> str:
+        return f"{_quoted(self.query)}/{_quoted(self.join)}"
+
+
+def partition_directory(partition: int) -> str:
+    return f"p{partition}"
+
+
+def partition_of(name: str) -> int | None:
+    match = _PARTITION.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def parts_name(content: str) -> str:
+    return f"parts-{content}.arrows"
+
+
+def holds_parts(name: str) -> bool:
+    return _PARTS.fullmatch(name) is not None
+
+
+def plain(name: str) -> str:
+    """A query id or join name as the user wrote it."""
+    return unquote(name)
+
+
+def _quoted(name: str) -> str:
+    """Fit for a file name, whatever the user wrote."""
+    quoted = quote(name, safe=" ")
+    return "%2E" + quoted[1:] if quoted.startswith(".") else quoted

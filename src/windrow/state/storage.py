@@ -1,0 +1,258 @@
+"""Where states are kept: a local directory, or any place pyarrow or fsspec can reach by URL.
+
+Files are written in commits. A commit makes its files visible in the order they were opened and, once it
+returns, all of them last. If it fails none of them is half there, and whatever stood before still stands.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+from pyarrow import fs
+
+from windrow.errors import StateError
+from windrow.redaction import cause, redacted
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_SPARK_SCHEMES = {"s3a": "s3", "s3n": "s3"}
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file or directory in a listing."""
+
+    name: str
+    bytes: int
+    modified: float
+    """Seconds since 1970."""
+    is_directory: bool = False
+
+
+class ByteWriter(Protocol):
+    def write(self, data: Any, /) -> Any: ...
+
+
+class AtomicCommit(Protocol):
+    def open(self, path: str) -> ByteWriter:
+        """A new file, in place of any older one of that name once the commit is done."""
+        ...
+
+
+class Storage(ABC):
+    """A directory that holds states. Paths are relative to it, with slashes."""
+
+    local: bool
+
+    def __init__(self, url: str) -> None:
+        self.url = redacted(url)
+        """As it is told to the user."""
+
+    def __str__(self) -> str:
+        return self.url
+
+    def at(self, path: str) -> str:
+        """How a path is told to the user."""
+        return f"{self.url.rstrip('/')}/{path}"
+
+    @abstractmethod
+    def commit(self, what: str, where: str) -> AbstractContextManager[AtomicCommit]:
+        """A context that gives a `AtomicCommit`; errors name `what` is written and the path `where` it
+        goes."""
+
+    @abstractmethod
+    def create(self, path: str, data: bytes, what: str) -> None:
+        """Writes a file unless there is one of that name already."""
+
+    @abstractmethod
+    def read(self, path: str) -> pa.Buffer:
+        """The contents, mapped if they are local. FileNotFoundError if there is no such file."""
+
+    @abstractmethod
+    def entries(self, path: str) -> list[Entry]:
+        """What is in a directory; nothing if there is no such directory."""
+
+    @abstractmethod
+    def delete(self, path: str) -> None:
+        """Removes a file; one that is gone already is no error."""
+
+    def names(self, path: str) -> list[str]:
+        return [entry.name for entry in self.entries(path)]
+
+
+@contextmanager
+def refused_writes(what: str, where: str) -> Iterator[None]:
+    """Turns a full disk or a refused write into an error that says what stands."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        code = getattr(error, "errno", None)
+        remedy = (
+            "free some space"
+            if code in _FULL
+            else "make the directory writable"
+            if code in _REFUSED
+            else "mend the cause"
+        )
+        raise StateError(
+            f"cannot write {what} to {where}: {error}. Nothing is lost: the version before it stands; "
+            f"{remedy} and start the query again from its checkpoint"
+        ) from cause(error)
+
+
+@contextmanager
+def refused_reads(where: str) -> Iterator[None]:
+    """Turns a refused read into an error that says where; a file that is not there remains just that."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), where) from None
+    except (OSError, pa.ArrowException) as error:
+        raise StateError(
+            f"cannot read the state in {where}: {error}. Nothing is lost; mend the cause and start the query "
+            "again from its checkpoint"
+        ) from cause(error)
+
+
+@contextmanager
+def _any_error() -> Iterator[None]:
+    """File systems of fsspec raise whatever their libraries do."""
+    try:
+        yield
+    except (OSError, pa.ArrowException):
+        raise
+    except Exception as error:
+        raise OSError(f"{type(error).__name__}: {error}") from error
+
+
+class ArrowStorage(Storage):
+    """States behind a pyarrow filesystem. A file is put under its final name in one piece, which object
+    stores do as a whole or not at all; elsewhere a reader finds a torn file by its checksum."""
+
+    local = False
+
+    def __init__(self, url: str, filesystem: Any, base: str) -> None:
+        super().__init__(url)
+        self._fs = filesystem
+        self._base = base.rstrip("/")
+        self._made: set[str] = set()
+
+    @contextmanager
+    def commit(self, what: str, where: str) -> Iterator[AtomicCommit]:
+        pending = Pending()
+        yield pending
+        for path, sink in pending.files.items():
+            self._put(path, sink.getvalue(), what)
+
+    def create(self, path: str, data: bytes, what: str) -> None:
+        if not self._there(path):
+            self._put(path, pa.py_buffer(data), what)
+
+    def read(self, path: str) -> pa.Buffer:
+        with (
+            refused_reads(self.at(path)),
+            _any_error(),
+            self._fs.open_input_file(self._full(path)) as source,
+        ):
+            return source.read_buffer()
+
+    def entries(self, path: str) -> list[Entry]:
+        selector = fs.FileSelector(self._full(path), allow_not_found=True)
+        with refused_reads(self.at(path)), _any_error():
+            found = self._fs.get_file_info(selector)
+        return [
+            Entry(i.base_name, i.size or 0, (i.mtime_ns or 0) / 1e9, i.type == fs.FileType.Directory)
+            for i in found
+        ]
+
+    def delete(self, path: str) -> None:
+        try:
+            with _any_error():
+                self._fs.delete_file(self._full(path))
+        except FileNotFoundError:
+            pass
+        except (OSError, pa.ArrowException) as error:
+            if self._there(path):
+                raise StateError(
+                    f"cannot remove {self.at(path)}: {error}. Nothing is lost; mend the cause and start the "
+                    "query again from its checkpoint"
+                ) from cause(error)
+
+    def _there(self, path: str) -> bool:
+        with refused_reads(self.at(path)), _any_error():
+            return bool(self._fs.get_file_info(self._full(path)).type != fs.FileType.NotFound)
+
+    def _full(self, path: str) -> str:
+        return f"{self._base}/{path}".rstrip("/")
+
+    def _put(self, path: str, data: pa.Buffer, what: str) -> None:
+        full = self._full(path)
+        directory = full.rpartition("/")[0]
+        with refused_writes(what, self.at(path)), _any_error():
+            if directory not in self._made:
+                self._fs.create_dir(directory, recursive=True)
+                self._made.add(directory)
+            with self._fs.open_output_stream(full) as sink:
+                sink.write(data)
+
+
+class Pending:
+    """The files of a commit, in memory until all are complete."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, pa.BufferOutputStream] = {}
+
+    def open(self, path: str) -> ByteWriter:
+        self.files[path] = pa.BufferOutputStream()
+        return self.files[path]
+
+
+def open_storage(root: str | Storage) -> Storage:
+    """The root that a path or URL names.
+
+    >>> open_root("file:///data/states").url
+    '/data/states'
+    """
+    from windrow.state.local_storage import LocalStorage
+
+    if isinstance(root, Storage):
+        return root
+    scheme = _SCHEME.match(root)
+    if scheme is None:
+        return LocalStorage(Path(root).expanduser().absolute())
+    if scheme[1].lower() == "file":
+        return LocalStorage(Path(unquote(urlsplit(root).path)))
+    url = _SPARK_SCHEMES.get(scheme[1].lower(), scheme[1]) + root[scheme.end(1) :]
+    try:
+        filesystem, base = fs.FileSystem.from_uri(url)
+    except (ValueError, OSError, ImportError) as refused:
+        filesystem, base = _through_fsspec(url, refused)
+    return ArrowStorage(root, filesystem, base)
+
+
+def _through_fsspec(url: str, refused: Exception) -> tuple[Any, str]:
+    try:
+        core = importlib.import_module("fsspec.core")
+    except ImportError:
+        raise StateError(
+            f"cannot open the state path {url!r}: {refused}; give a local path or a URL that pyarrow "
+            "understands (file, s3, gs, abfs, hdfs), or install fsspec for others"
+        ) from cause(refused)
+    try:
+        # A cached listing would hide what other workers have published.
+        filesystem, base = core.url_to_fs(url, use_listings_cache=False)
+    except (ValueError, OSError, ImportError) as error:
+        raise StateError(f"cannot open the state path {url!r}: {error}") from cause(error)
+    return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), base

@@ -1,0 +1,216 @@
+"""What a query has done so far, in bounded room: points for the charts, totals, and the latest of everything.
+
+It is fed with the documents that `windrow run --metrics` writes (`BatchProgress.to_dict`), live or from a
+file. When there are more points than a chart can show, neighbours are taken together; so the whole of a run
+is kept, the longer the coarser.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+import windrow
+from windrow.errors import DataError
+from windrow.model.metric_fields import metrics_of
+from windrow.model.metrics import BatchCounts
+from windrow.redaction import redacted
+from windrow.ui.batch_point import BatchPoint, partition_seconds, short
+
+MOST_POINTS = 300
+"""Of a join; up to twice as many before neighbours are taken together."""
+MOST_LEARNED = 8
+"""Partitions whose knowledge is kept, those heard of last."""
+MOST_CONTROL_ERRORS = 5
+"""Reasons why control documents were not followed, the last ones."""
+MOST_PARTITIONS = 64
+"""That are shown one by one: those with the most rows."""
+
+
+class JoinHistory:
+    """Of one join."""
+
+    def __init__(self) -> None:
+        self.points: list[BatchPoint] = []
+        self.total: BatchPoint | None = None
+        """All batches as one."""
+        self.partitions: dict[int, Mapping[str, Any]] = {}
+        """As each was last heard of."""
+        self.learned_models: dict[int, Mapping[str, Any]] = {}
+        self.control_errors: dict[str, int] = {}
+        """Why control documents were not followed, with the batch."""
+        self._each = 1
+        """Batches that a point stands for."""
+        self._gathering: BatchPoint | None = None
+        self._latest: BatchPoint | None = None
+
+    def add(self, told: Mapping[str, Any], join: Mapping[str, Any], at: float, span: float) -> None:
+        for part in join["partitions"]:
+            number = part["partition"]
+            self.partitions[number] = part
+            if part["learned_models"]:
+                self.learned_models.pop(number, None)
+                self.learned_models[number] = part["learned_models"]
+            for reason in part["control_errors"]:
+                self.control_errors.pop(reason, None)
+                self.control_errors[reason] = told["batch"]
+        _forget(self.learned_models, MOST_LEARNED)
+        _forget(self.control_errors, MOST_CONTROL_ERRORS)
+        point = BatchPoint.read(told, join, at, span, list(self.partitions.values()))
+        if self._latest is not None and self._latest is self.points[0]:
+            # Of the first batch nobody knew how long its rows had been coming.
+            self.points[0] = replace(self.points[0], span=max(span, self.points[0].seconds))
+        self._latest = point
+        self.total = point if self.total is None else self.total.and_then(point)
+        self._append(point)
+
+    @property
+    def latest(self) -> BatchPoint | None:
+        """The last batch alone."""
+        return self._latest
+
+    def _append(self, point: BatchPoint) -> None:
+        gathered = point if self._gathering is None else self._gathering.and_then(point)
+        if gathered.batches < self._each:
+            self._gathering = gathered
+            return
+        self._gathering = None
+        self.points.append(gathered)
+        if len(self.points) >= 2 * MOST_POINTS:
+            pairs = zip(self.points[::2], self.points[1::2], strict=True)
+            self.points = [first.and_then(second) for first, second in pairs]
+            self._each *= 2
+
+    def now(self) -> dict[str, Any]:
+        """The latest of everything."""
+        assert self.total is not None and self._latest is not None
+        points = [*self.points, *([self._gathering] if self._gathering else [])]
+        shown = sorted(self.partitions.values(), key=lambda p: -(p["rows_in"] + p["rows_copied"]))
+        return {
+            "points": [point.plain for point in points],
+            "latest": self._latest.plain,
+            "total": self.total.plain,
+            "partitions": [_partition(p) for p in shown[:MOST_PARTITIONS]],
+            "partitions_known": len(self.partitions),
+            "learned_models": {
+                str(number): self.learned_models[number] for number in sorted(self.learned_models)
+            },
+            "control_errors": [f"batch {batch}: {reason}" for reason, batch in self.control_errors.items()],
+        }
+
+
+class History:
+    """Of a query; may be fed and looked at from different threads.
+
+    Parameters
+    ----------
+    name
+        Of the query, as the page calls it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.id = uuid4().hex[:12]
+        """Another with every start, so that a page knows it looks at another run."""
+        self.state = "waiting"
+        """waiting, running, stopped, done, failed, or recorded."""
+        self.error: str | None = None
+        self.joins: dict[str, JoinHistory] = {}
+        self.batches = 0
+        self.results_late = 0
+        self.began = time.time() * 1000
+        """When it was started, in milliseconds since 1970."""
+        self._last: float | None = None
+        self._count = 0
+        self._lock = threading.Lock()
+
+    def add(self, told: Mapping[str, Any]) -> None:
+        """A batch ended."""
+        with self._lock:
+            try:
+                began = _moment(told["began"])
+                seconds = float(told["seconds"])
+                gone = seconds if self._last is None else (began - self._last) / 1000
+                # A batch before the last one: the query was started again from an older checkpoint.
+                span = gone if gone > 0 else seconds
+                for name, join in told["joins"].items():
+                    self.joins.setdefault(name, JoinHistory()).add(told, join, began + 1000 * seconds, span)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise DataError(f"not the metrics of a batch: {type(error).__name__} {error}") from error
+            self.batches += 1
+            self.results_late += told["results_late"]
+            self._last = began
+            self._count += 1
+            if self.state == "waiting":
+                self.state = "running"
+
+    def end(self, state: str, error: str | None = None) -> None:
+        with self._lock:
+            self.state, self.error = state, None if error is None else redacted(error)
+            self._count += 1
+
+    def restart(self) -> None:
+        """The query was started again."""
+        with self._lock:
+            self.id, self.state, self.error = uuid4().hex[:12], "waiting", None
+            self.began, self._last = time.time() * 1000, None
+            self._count += 1
+
+    def look(self, seen: str | None = None) -> dict[str, Any]:
+        """All there is to show; if `seen` is the mark of what was looked at last and nothing is new, just how
+        the run stands."""
+        with self._lock:
+            mark = f"{self.id}-{self._count}"
+            run = {
+                "id": self.id,
+                "name": self.name,
+                "state": self.state,
+                "error": self.error,
+                "began": self.began,
+                "batches": self.batches,
+                "results_late": self.results_late,
+                "version": windrow.__version__,
+            }
+            if seen == mark:
+                return {"mark": mark, "run": run}
+            return {
+                "mark": mark,
+                "run": run,
+                "losses": [[m.lost, m.name] for m in metrics_of(BatchCounts) if m.lost],
+                "joins": {name: join.now() for name, join in self.joins.items()},
+            }
+
+    @property
+    def lock(self) -> threading.Lock:
+        """Hold it to look at `joins`."""
+        return self._lock
+
+
+def _forget(kept: dict[Any, Any], most: int) -> None:
+    """Lets go of what was put in first."""
+    while len(kept) > most:
+        del kept[next(iter(kept))]
+
+
+def _partition(part: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page shows of a partition."""
+    names = (
+        "partition", "batch", "memory_limit", "memory_limit_size", "deadline_seconds", "hot_key",
+        "hot_key_share",
+        *(m.name for m in metrics_of(BatchCounts)),
+    )  # fmt: skip
+    streams = {alias: [s["window_rows"], s["max_event_time"]] for alias, s in part["streams"].items()}
+    return {name: short(part[name]) for name in names} | {
+        "seconds": short(partition_seconds(part)),
+        "streams": streams,
+    }
+
+
+def _moment(text: str) -> float:
+    """Milliseconds since 1970 of a time as Spark writes it."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp() * 1000

@@ -1,0 +1,343 @@
+"use strict";
+/* The panels of a join. Each says what it needs to be shown, draws itself once, and then follows the data.
+
+   A panel: {title, unit, size ("third", "half" or "wide"), about, lacks(join, chosen) -> why there is nothing to
+   show, or null; build(body) -> update(join, chosen)}. `chosen` has marks, the partition looked at and the
+   knowledge it told. */
+
+const Panels = (() => {
+  const { html, format } = Figures;
+  const MOST_QUERIES = 8; // drawn as lines; the table has more
+  const MOST_ROWS = 50;
+
+  const aliases = (join) => Object.keys(join.total.rows);
+  const column = (join, take) => join.points.map((point) => { const value = take(point); return value === undefined ? null : value; });
+  const any = (join, take) => join.points.some((point) => take(point));
+  const inRows = (join) => join.partitions.some((p) => (p.memory_limit || "").endsWith("rows"));
+  const sum = (values) => values.reduce((a, b) => a + b, 0);
+
+  const over = (join, chosen, unit, series, more) => ({
+    kind: "time", x: join.points.map((point) => point.at), unit, series, marks: chosen.marks,
+    note: (at) => {
+      const { batch, batches } = join.points[at];
+      return batches > 1 ? `batches ${batch - batches + 1} to ${batch}` : `batch ${batch}`;
+    },
+    ...more,
+  });
+
+  function timeline(unit, series, more) {
+    return (body) => {
+      const chart = Charts.line(body);
+      return (join, chosen) => {
+        const real = typeof unit === "function" ? unit(join) : unit;
+        chart.show(over(join, chosen, real, series(join), more ? more(join) : {}));
+      };
+    };
+  }
+
+  // -- what is lost -----------------------------------------------------------------------------------------
+
+  /* [label, name] of the counters that count lost rows, as the server declares them. */
+  const losses = (join) => [...join.losses, ["results too late", "results_late"]]
+    .map(([label, name], k) => [label, name, k + 2]).filter(([, name]) => join.total[name] > 0);
+
+  // -- what waits -------------------------------------------------------------------------------------------
+
+  const backlogs = (point) => sum(Object.values(point.queries).map(([, , , backlog]) => backlog));
+  const WAITING = [
+    ["rows buffered", (p) => p.rows_buffered, 1], ["rows behind, of queries", backlogs, 2],
+    ["offsets behind, in the source", (p) => p.behind || 0, 4],
+  ];
+
+  // -- small charts side by side ---------------------------------------------------------------------------
+
+  /* Charts that come and go with the data, each under its caption. */
+  function several(body, make) {
+    const grid = html("div", { class: "few" });
+    body.append(grid);
+    const known = new Map();
+    return (wanted) => {
+      const names = new Set(wanted.map(([name]) => name));
+      for (const [name, held] of known) if (!names.has(name)) { held.figure.remove(); known.delete(name); }
+      for (const [name, spec] of wanted) {
+        let held = known.get(name);
+        if (!held) {
+          const host = html("div", {});
+          held = { figure: html("figure", {}, html("figcaption", {}, name), host), chart: null };
+          grid.append(held.figure);
+          held.chart = make(host);
+          known.set(name, held);
+        }
+        held.chart.show(spec);
+      }
+    };
+  }
+
+  // -- the harvest, as GrubJoin's Figures 3 and 4 draw it -------------------------------------------------------
+
+  function harvest(body) {
+    const host = html("div", { class: "strips" });
+    body.append(host);
+    return (join, chosen) => {
+      const { harvest: plan, windows } = chosen.learned;
+      const names = Object.keys(windows);
+      host.replaceChildren();
+      plan.directions.forEach((direction, arriving) => {
+        const idle = direction.hops.some((hop) => hop.fraction === 0);
+        const block = html("section", {}, html("h3", {}, `when ${names[arriving]} arrives`,
+          html("small", {}, idle ? "nothing is looked at" : `${format(direction.output, "")} results/s expected`)));
+        host.append(block);
+        const alike = new Set(direction.hops.map((hop) => plan.sizes[hop.stream])).size === 1;
+        const label = (hop) => names[hop.stream] + (alike ? "" : ` (${format(plan.sizes[hop.stream], "s")})`);
+        direction.hops.forEach((hop) => {
+          const strip = html("div", {});
+          block.append(html("div", { class: "strip" }, html("span", { class: "of", title: names[hop.stream] }, label(hop)), strip,
+            html("span", { class: "told" }, `z ${hop.fraction.toFixed(2)} · finds ${format(hop.found, "%")}`)));
+          const ranks = new Array(plan.counts[hop.stream]).fill(null);
+          hop.best.forEach((window, place) => { ranks[window] = place + 1; });
+          Charts.strip(strip).show({
+            count: plan.counts[hop.stream], size: plan.sizes[hop.stream], pieces: hop.pieces, ranks, unit: "s", height: 18,
+          });
+        });
+        if (alike) {
+          block.append(html("div", { class: "strip scale" }, html("span", {}),
+            html("span", {}, html("span", {}, "age 0 s"), html("span", {}, format(plan.sizes[direction.hops[0].stream], "s")))));
+        }
+      });
+    };
+  }
+
+  // -- queries and partitions ----------------------------------------------------------------------------------
+
+  function queries(body) {
+    const chart = Charts.line(body.appendChild(html("div", {})));
+    const table = body.appendChild(html("div", {}));
+    return (join, chosen) => {
+      const names = Object.keys(join.total.queries);
+      const latest = join.latest.queries;
+      const slowest = [...names].sort((a, b) => ((latest[b] || [])[2] || 0) - ((latest[a] || [])[2] || 0)).slice(0, MOST_QUERIES);
+      chart.show(over(join, chosen, "s", names.filter((n) => slowest.includes(n)).map((name) => ({
+        name, values: column(join, (p) => (p.queries[name] ? p.queries[name][2] : null)),
+      }))));
+      Charts.table(table,
+        [{ name: "query", left: true, text: true }, { name: "results" }, { name: "in the last batch" }, { name: "response, mean" },
+          { name: "99 %" }, { name: "rows behind" }],
+        names.slice(0, MOST_ROWS).map((name) => {
+          const [results, mean, p99, backlog] = latest[name] || [0, null, null, 0];
+          return [name, format(join.total.queries[name][0]), format(results), format(mean, "s"), format(p99, "s"), format(backlog)];
+        }));
+    };
+  }
+
+  function partitions(body) {
+    const said = body.appendChild(html("p", { class: "why" }));
+    const table = body.appendChild(html("div", {}));
+    return (join) => {
+      const most = Math.max(1, ...join.partitions.map((p) => p.rows_in + p.rows_copied));
+      const unit = inRows(join) ? "" : "B";
+      const deadline = join.partitions.some((p) => p.deadline_seconds !== null);
+      const limit = join.partitions.some((p) => p.memory_limit_size !== null);
+      const shown = [...join.partitions].sort((a, b) => a.partition - b.partition);
+      const more = join.partitions_known - shown.length;
+      said.textContent = `skew ${join.latest.skew.toFixed(2)} (rows of the fullest partition over the mean)${more > 0 ? `; ${more} more with fewer rows are not shown` : ""}`;
+      const columns = [{ name: "partition", left: true }, { name: "rows in its last batch" }, { name: "results" }, { name: "window rows" },
+        { name: limit ? "memory of its share" : "memory" }, { name: deadline ? "time of its share" : "time" },
+        ...(deadline ? [{ name: "throttle" }] : []), { name: "hottest key of a sample", left: true, text: true }];
+      Charts.table(table, columns, shown.map((p) => {
+        const memory = unit ? p.memory_bytes : p.window_rows;
+        const told = format(memory, unit), busy = format(p.seconds, "s");
+        return [
+          String(p.partition), { text: format(p.rows_in + p.rows_copied), part: (p.rows_in + p.rows_copied) / most },
+          format(p.results), format(p.window_rows),
+          p.memory_limit_size === null ? told : { text: told, part: memory / p.memory_limit_size },
+          p.deadline_seconds === null ? busy : { text: busy, part: p.seconds / p.deadline_seconds },
+          ...(deadline ? [format(p.throttle_fraction, "%")] : []),
+          p.hot_key === null ? "" : `${p.hot_key} (${format(p.hot_key_share, "%")})`,
+        ];
+      }));
+    };
+  }
+
+  function streams(body) {
+    const table = body.appendChild(html("div", {}));
+    return (join, chosen) => {
+      const windows = chosen.learned ? chosen.learned.windows : {};
+      Charts.table(table,
+        [{ name: "stream", left: true, text: true }, { name: "window", left: true }, { name: "rows so far" }, { name: "rows in window" },
+          { name: "max event time", left: true }],
+        aliases(join).map((alias) => {
+          const held = join.partitions.map((p) => p.streams[alias]).filter(Boolean);
+          const latest = Math.max(...held.map(([, time]) => (time === null ? -Infinity : time)));
+          return [alias, windows[alias] || "", format(join.total.rows[alias]), format(sum(held.map(([rows]) => rows))),
+            Number.isFinite(latest) ? new Date(latest / 1000).toISOString().replace("T", " ").slice(0, 19) : "–"];
+        }));
+    };
+  }
+
+  function plan(body) {
+    const text = body.appendChild(html("pre", {}));
+    return (join, chosen) => { text.textContent = chosen.learned.plan; };
+  }
+
+  const deadline = (join) => any(join, (p) => p.deadline_seconds !== null);
+  const unlearned = (chosen, what) => (chosen.learned ? null : `${what}: no partition has told yet what it learned`);
+
+  const all = [
+    {
+      title: "Rows in", unit: "rows/s", size: "third", about: "rows of each stream, over the time since the batch before",
+      lacks: () => null,
+      build: timeline("", (join) => aliases(join).map((alias, k) => ({ name: alias, color: k + 1, values: column(join, (p) => p.in[alias]) }))),
+    },
+    {
+      title: "Results", unit: "results/s", size: "third", about: "what the join gave out",
+      lacks: () => null,
+      build: timeline("", (join) => [{ name: "results", color: 3, fill: true, values: column(join, (p) => p.out) }]),
+    },
+    {
+      title: "Recall", unit: "part of the true results", size: "third", about: "estimate of each batch, and its 95 % interval",
+      lacks: (join) => (any(join, (p) => p.has_limits) ? null : "Recall: neither memory nor time has a limit, so the answer is exact"),
+      build: timeline("%", (join) => [{
+        name: "recall", color: 3, values: column(join, (p) => (p.recall ? p.recall[0] : null)),
+        low: column(join, (p) => (p.recall ? p.recall[1] : null)), high: column(join, (p) => (p.recall ? p.recall[2] : null)),
+      }], () => ({ top: 1, bottom: 0 })),
+    },
+    {
+      title: "Memory", size: "third", about: "what the windows hold, against the limit",
+      lacks: () => null,
+      build: timeline((join) => (inRows(join) ? "rows" : "B"), (join) => [
+        { name: "windows", color: 1, fill: true, values: column(join, (p) => p.memory_size) },
+        ...(any(join, (p) => p.memory_limit_size !== null) ? [{ name: "limit", color: 7, dash: true, values: column(join, (p) => p.memory_limit_size) }] : []),
+      ]),
+    },
+    {
+      title: "Batch time", size: "third", about: "the whole batch, and the slowest partition of the join against its share of the deadline",
+      lacks: () => null,
+      build: timeline("s", (join) => [
+        { name: "batch", color: 8, values: column(join, (p) => p.seconds) },
+        { name: "slowest partition", color: 1, values: column(join, (p) => p.slowest_partition_seconds) },
+        ...(any(join, (p) => p.deadline_seconds !== null) ? [{ name: "deadline", color: 7, dash: true, values: column(join, (p) => p.deadline_seconds) }] : []),
+      ]),
+    },
+    {
+      title: "Throttle fraction", unit: "of the full work", size: "third", about: "what there was time for",
+      lacks: (join) => (deadline(join) ? null : "Throttle fraction: there is no deadline, so all of the work is done"),
+      build: timeline("%", (join) => [{ name: "throttle", color: 2, fill: true, values: column(join, (p) => p.throttle_fraction) }],
+        () => ({ top: 1, bottom: 0 })),
+    },
+    {
+      title: "Rows lost", unit: "rows/s", size: "third", about: "late, evicted for lack of memory, dropped for lack of time",
+      lacks: (join) => (losses(join).length ? null : "Rows lost: none so far, no row was late, evicted or dropped"),
+      build: timeline("", (join) => losses(join).map(([name, key, color]) => ({
+        name, color, values: column(join, (p) => p[key] / Math.max(p.span, 0.001)),
+      })), () => ({ stack: true })),
+    },
+    {
+      title: "Backlog", unit: "rows", size: "third", about: "rows that wait: for their place, for time, or in the source",
+      lacks: (join) => (WAITING.some(([, take]) => any(join, take)) ? null : "Backlog: nothing waits"),
+      build: timeline("", (join) => WAITING.filter(([, take]) => any(join, take)).map(([name, take, color]) => ({
+        name, color, values: column(join, take),
+      }))),
+    },
+    {
+      title: "Skew", unit: "fullest partition : mean", size: "third", about: "1 is even; what is above it waits for one partition",
+      lacks: (join) => (join.partitions_known > 1 ? null : "Skew: there is one partition"),
+      build: timeline("", (join) => [{ name: "skew", color: 4, values: column(join, (p) => p.skew) }],
+        (join) => ({ bottom: 1, top: Math.max(2, ...join.points.map((p) => p.skew * 1.05)) })),
+    },
+    {
+      title: "Age curves", unit: "results/s of a stored row, by its age", size: "half", learned: true,
+      about: "learned: at which age rows still find something, and are worth their memory",
+      lacks: (join, chosen) => {
+        if (!any(join, (p) => p.memory_limit_size !== null)) return "Age curves: memory has no limit, so nothing has to be learned";
+        if (!chosen.learned) return unlearned(chosen, "Age curves");
+        if (Object.keys(chosen.learned.ages).length) return null;
+        return `Age curves: the policy ${chosen.learned.shed} has learned none`;
+      },
+      build: (body) => {
+        const update = several(body, (host) => Charts.spans(host));
+        return (join, chosen) => update(Object.entries(chosen.learned.ages).map(([alias, ages]) => [alias, {
+          ...ages, name: "results/s", color: aliases(join).indexOf(alias) + 1, unit: "", xUnit: "s", xName: "age", height: 120,
+        }]));
+      },
+    },
+    {
+      title: "Lags", unit: "weight of results, by how far apart in time their rows are", size: "half", learned: true,
+      about: "learned: where in the other windows an arriving row finds its matches",
+      lacks: (join, chosen) => {
+        if (!deadline(join)) return "Lags: without a deadline everything is looked at, so they are not learned";
+        if (!chosen.learned) return unlearned(chosen, "Lags");
+        return chosen.learned.lags.length ? null : `Lags: none learned (${chosen.learned.shed || "no policy"})`;
+      },
+      build: (body) => {
+        const update = several(body, (host) => Charts.spans(host));
+        return (join, chosen) => update(chosen.learned.lags.map((lag, k) => [`${lag.of} after ${lag.behind}`, {
+          low: lag.low, width: lag.width, values: lag.values, name: "results", color: k + 1, unit: "", xUnit: "s", xName: "lag", height: 120,
+        }]));
+      },
+    },
+    {
+      title: "Harvest", unit: "basic windows by age, the youngest at the left", size: "wide", learned: true,
+      about: "which parts of the windows an arriving row is compared with (filled; numbers rank them), in its join order",
+      lacks: (join, chosen) => {
+        if (!deadline(join)) return "Harvest: without a deadline all of every window is looked at";
+        if (!chosen.learned) return unlearned(chosen, "Harvest");
+        return chosen.learned.harvest ? null : "Harvest: there is time for everything, all of every window is looked at";
+      },
+      build: harvest,
+    },
+    {
+      title: "Queries", unit: "response time of the slowest 1 %", size: "wide", about: "from the batch that brought a result's newest row to the hand-over",
+      lacks: (join) => (Object.keys(join.total.queries).length ? null : "Queries: the join is not shared by several"),
+      build: queries,
+    },
+    { title: "Partitions", size: "wide", about: "", lacks: () => null, build: partitions },
+    { title: "Streams", size: "half", about: "", lacks: () => null, build: streams },
+    {
+      title: "Plan", unit: "join orders and access paths", size: "half", about: "", learned: true,
+      lacks: (join, chosen) => (chosen.learned && chosen.learned.plan ? null : "Plan: no partition has told yet"),
+      build: plan,
+    },
+  ];
+
+  // -- the figures at the top -----------------------------------------------------------------------------------
+
+  function tiles(join) {
+    const { latest, total } = join;
+    const told = [];
+    const rows = sum(Object.values(total.rows));
+    told.push({ name: "Rows in", value: format(sum(Object.values(latest.in))), unit: "/s", beside: `${format(rows)} in all` });
+    told.push({ name: "Results", value: format(latest.out), unit: "/s", beside: `${format(total.results)} in all` });
+    if (latest.has_limits) {
+      const [estimate, low, high] = latest.recall || [null, 0, 1];
+      const whole = total.recall ? `; run ${format(total.recall[0], "%")}` : "";
+      told.push({
+        name: "Recall", value: estimate === null ? "unknown" : format(estimate, "%"),
+        beside: `${format(low, "%").replace("\u00a0%", "")}–${format(high, "%")}${whole}`, part: estimate,
+      });
+    } else {
+      told.push({ name: "Recall", value: "exact", beside: "no limit is set" });
+    }
+    if (latest.deadline_seconds !== null) {
+      told.push({ name: "Throttle fraction", value: format(latest.throttle_fraction, "%"), beside: "of the full work", part: latest.throttle_fraction });
+    }
+    const unit = inRows(join) ? "rows" : "B";
+    const full = latest.memory_limit_size === null ? null : latest.memory_size / latest.memory_limit_size;
+    told.push({
+      name: "Memory", value: format(latest.memory_size, unit === "B" ? "B" : ""), beside: latest.memory_limit_size === null
+        ? `${format(latest.window_rows)} rows, no limit` : `of ${format(latest.memory_limit_size, unit)}`, part: full,
+    });
+    const late = latest.deadline_seconds === null ? null : latest.slowest_partition_seconds / latest.deadline_seconds;
+    told.push({
+      name: latest.deadline_seconds === null ? "Batch" : "Slowest partition", value: format(latest.deadline_seconds === null ? latest.seconds : latest.slowest_partition_seconds, "s"),
+      beside: latest.deadline_seconds === null ? `batch ${latest.batch}` : `of ${format(latest.deadline_seconds, "s")}; batch ${format(latest.seconds, "s")}`,
+      part: late, mood: late !== null && late > 1.2 ? "warn" : null,
+    });
+    const lost = total.rows_lost;
+    told.push({ name: "Rows lost", value: format(lost), beside: rows ? `${format(lost / rows, "%")} of those that arrived` : "" });
+    const waiting = latest.rows_buffered + backlogs(latest);
+    if (waiting || latest.behind) told.push({ name: "Backlog", value: format(waiting + (latest.behind || 0)), beside: "rows wait" });
+    return told;
+  }
+
+  return { all, tiles };
+})();

@@ -1,0 +1,398 @@
+"""A stream's window: its live rows as parallel arrays, with indexes beside them and payloads in segments.
+
+Rows stand in the order they came, at positions `first .. end` of arrays that are given up at the front as
+rows expire and moved down when room is needed at the back. Each row has a time, a word per predicate
+column, and its payload in a segment. Positions change only in `append`, `expire` and `keep`: whoever holds
+positions uses them before the next of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.kernels import inverted_index, window_arrays
+from windrow.window.gather import Picked, RowLocations, gather, pick
+from windrow.window.hash_index import HashIndex
+from windrow.window.postings import Postings
+from windrow.window.segment import Segment, SortedRun, owned
+
+Array = np.ndarray
+Index = TypeVar("Index", int, Array)
+SEGMENTS_PER_WINDOW = 8
+_SLACK = 1.5
+_SMALLEST = 64
+_ENDLESS, _SECOND = 1 << 62, 1_000_000
+_LARGEST = 1 << 30
+"""Bytes of segments that are made one: Arrow counts a column's text in 31 bits."""
+
+
+class WindowStore:
+    """
+    Parameters
+    ----------
+    schema
+        Of the payload.
+    dtypes
+        Of the words (int64 or float64), then of any further columns.
+    span
+        Window length in microseconds; None for row windows.
+    sets
+        For each list that is compared as a set: gives (sizes, elements) of a payload's rows.
+    """
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        dtypes: Sequence[np.dtype],
+        span: int | None,
+        sets: Sequence[Callable[[pa.RecordBatch], tuple[Array, Array]]] = (),
+    ) -> None:
+        self.schema = schema
+        self.span = span
+        self._readers = tuple(sets)
+        self.sorted_columns: tuple[int, ...] = ()
+        self.indexes: dict[tuple[int, ...], HashIndex] = {}
+        self.segments: list[Segment] = []
+        self.first = 0
+        self.end = 0
+        self._moved = 0
+        self._disordered_until = 0
+        self._weighed: tuple[int, int] | None = None
+        """Bytes, in all and without room for more, once asked for, until anything changes."""
+        self._columns: list[Array] = [np.empty(_SMALLEST, d) for d in (np.dtype(np.int64), *dtypes)]
+
+    # -- what is in it ------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self.end - self.first
+
+    @property
+    def ts(self) -> Array:
+        return self._columns[0]
+
+    @property
+    def columns(self) -> int:
+        """How many columns there are beside the time."""
+        return len(self._columns) - 1
+
+    def column(self, number: int) -> Array:
+        """A word (or further column) of all rows, by position. Sets are numbered from -1 down and do not fit
+        a column: a row's set is told by its position."""
+        return self._columns[number + 1] if number >= 0 else np.arange(self.end)
+
+    @property
+    def time_span(self) -> int:
+        """The window length as kernels take it: without end for row windows."""
+        return _ENDLESS if self.span is None else self.span
+
+    @property
+    def covers(self) -> int:
+        """The window length in microseconds; where it is counted in rows, what they cover at present."""
+        if self.span is not None or len(self) < 2:
+            return self.span or _SECOND
+        held = self.ts[self.first : self.end]
+        return max(1, int(held[-1] - held[0] if self.ordered else np.ptp(held)))
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the live rows ascend in time."""
+        return self._disordered_until <= self._moved + self.first
+
+    @property
+    def nbytes(self) -> int:
+        return self._weight[0]
+
+    @property
+    def nbytes_shrunk(self) -> int:
+        """What it would take without room for more rows."""
+        return self._weight[1]
+
+    @property
+    def _weight(self) -> tuple[int, int]:
+        if self._weighed is None:
+            parts = (self._columns, self.indexes.values(), self.segments)
+            whole = sum(int(part.nbytes) for each in parts for part in each)
+            per_row = sum(c.itemsize for c in self._columns) + sum(i.row_bytes for i in self.indexes.values())
+            self._weighed = whole, whole - (len(self.ts) - len(self)) * per_row
+        return self._weighed
+
+    @property
+    def nbytes_of_rows(self) -> int:
+        """What goes with the rows: without what is there however few they are."""
+        return self.nbytes_shrunk - sum(index.head.nbytes for index in self.indexes.values())
+
+    def offset_of(self, segment: Segment) -> int:
+        """Position of a segment's first row; below `first` if some of it has expired."""
+        return segment.start - self._moved
+
+    def number(self, position: Index) -> Index:
+        """A number that stays with a row while its position changes, ascending in the order rows came."""
+        return position + self._moved
+
+    def position(self, number: Index) -> Index:
+        """Where the row of this number stands now."""
+        return number - self._moved
+
+    def gather(self, positions: Array, columns: Sequence[str] | None = None) -> list[pa.Array]:
+        """Payload columns of the rows at `positions`."""
+        names = self.schema.names if columns is None else columns
+        if not self.segments:
+            return [pa.array([], self.schema.field(name).type) for name in names]
+        places = self._places(positions)
+        return [gather([s.chunks[name] for s in self.segments], places) for name in names]
+
+    def gather_from(self, position: int, columns: Sequence[str]) -> list[pa.Array]:
+        """Payload columns of the rows from `position` on; not copied if they are in one segment."""
+        parts = [s for s in self.segments if self.offset_of(s) + s.rows > position]
+        if not parts:
+            return self.gather(np.empty(0, np.int64), columns)
+        first = max(0, position - self.offset_of(parts[0]))
+        found = []
+        for name in columns:
+            chunks = [s.payload.column(name) for s in parts]
+            chunks[0] = chunks[0].slice(first)
+            found.append(chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks))
+        return found
+
+    def sets(self, number: int, positions: Array) -> tuple[Array, Array, Array]:
+        """(starts, sizes, elements): the sets of this number of the rows at `positions`."""
+        if len(positions) == 0:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
+        low, high = int(positions.min()), int(positions.max()) + 1
+        if high - low < len(positions):
+            # Candidates name the same rows again and again: each is unpacked once.
+            starts, sizes, elements = self.sets(number, np.arange(low, high))
+            return starts[positions - low], sizes[positions - low], elements
+        places = self._places(positions)
+        inside = [
+            (self.segments[s].sets[-1 - number], which, places.row[which])
+            for s in np.unique(places.seg)
+            for which in [np.flatnonzero(places.seg == s)]
+        ]
+        sizes = np.empty(len(positions), np.int64)
+        for found, which, rows in inside:
+            sizes[which] = found.bounds[rows + 1] - found.bounds[rows]
+        starts = np.cumsum(sizes) - sizes
+        elements = np.empty(int(sizes.sum()), np.int64)
+        for found, which, rows in inside:
+            inverted_index.copy_sets(which, rows, found.tokens, found.bounds, found.numbers, starts, elements)
+        return starts, sizes, elements
+
+    def _places(self, positions: Array) -> RowLocations:
+        starts = np.array([*(s.start for s in self.segments), self.segments[-1].end], np.int64) - self._moved
+        return RowLocations(positions, starts)
+
+    def live_payload(self) -> pa.Table:
+        """The payload of every live row, in order."""
+        batches = [s.payload for s in self.segments]
+        table = pa.Table.from_batches(batches, self.schema)
+        skipped = self.first - self.offset_of(self.segments[0]) if self.segments else 0
+        return table.slice(skipped)
+
+    # -- changing it --------------------------------------------------------------------------------
+
+    def index(self, by_hash: Mapping[tuple[int, ...], int | None], by_range: Collection[int]) -> None:
+        """Keeps just these indexes: hash over words (with so many buckets), sorted runs by single words."""
+        self._weighed = None
+        kept = {w: i for w, i in self.indexes.items() if w in by_hash and i.fixed_buckets == by_hash[w]}
+        for words, buckets in by_hash.items():
+            if words not in kept:
+                kept[words] = HashIndex(words, buckets)
+                kept[words].build(self._columns[1:], self.first, self.end)
+        self.indexes = kept
+        if set(by_range) != set(self.sorted_columns):
+            self.sorted_columns = tuple(sorted(by_range))
+            self.segments = [self._indexed(s) for s in self._trimmed()]
+
+    def append(
+        self, ts: Array, columns: Sequence[Array], payload: pa.RecordBatch, ascending: bool = True
+    ) -> int:
+        """Adds rows, ascending in time unless told otherwise; returns the position of the first of them."""
+        count = len(ts)
+        if count == 0:
+            return self.end
+        self._weighed = None
+        self._reserve(count)
+        start, end = self.end, self.end + count
+        if start > self.first and ts[0] < self.ts[start - 1]:
+            self._disordered_until = self._moved + start
+        for own, new in zip(self._columns, (ts, *columns), strict=True):
+            own[start:end] = new
+        self.end = end
+        if not ascending:
+            self._disordered_until = self._moved + end
+        for index in self.indexes.values():
+            index.append(self._columns[1:], self.first, start, end)
+        self.segments.append(self._segment(self._moved + start, owned(payload)))
+        self._merge_small()
+        return start
+
+    def expire(self, horizon: int) -> int:
+        """Lets go of the rows at the front that are older than `horizon`; returns how many."""
+        before = self.first
+        if self.ordered:
+            self.first += int(np.searchsorted(self.ts[self.first : self.end], horizon, side="left"))
+        else:
+            self.first = window_arrays.skip_below(self.ts, self.first, self.end, horizon)
+        self._forget_segments()
+        return self.first - before
+
+    def drop_front(self, count: int) -> None:
+        """Lets go of the first `count` rows."""
+        self.first += count
+        self._forget_segments()
+
+    def keep(self, alive: Array, tight: bool = False) -> None:
+        """Lets go of the live rows whose entry in the mask `alive` is false, wherever they stand, and if
+        `tight` of room that was kept for more. Segments that lose nothing are left as they are."""
+        positions = window_arrays.alive_positions(alive, self.first)
+        if len(positions) == len(alive):
+            return
+        self._weighed = None
+        ordered = self.ordered
+        segments = self._thinned(positions)
+        for k, column in enumerate(self._columns):
+            if tight:
+                self._columns[k] = window_arrays.alive_values(column, positions)
+            else:
+                window_arrays.move_down(column, positions)
+        self._moved, self.first, self.end = self._moved + self.end, 0, len(positions)
+        self._disordered_until = 0 if ordered else self._moved + self.end
+        self.segments = [s if self._is_indexed(s) else self._indexed(s) for s in segments]
+        for index in self.indexes.values():
+            index.build(self._columns[1:], 0, self.end)
+        if not tight:
+            self._give_back()
+
+    def shrink(self) -> None:
+        """Gives up the room that was kept for more rows."""
+        if len(self.ts) > len(self):
+            self._move(len(self))
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _segment(
+        self, start: int, payload: pa.RecordBatch, sets: tuple[Postings, ...] | None = None
+    ) -> Segment:
+        a = start - self._moved
+        ts = self.ts[a : a + payload.num_rows]
+        return self._indexed(Segment(start, payload, int(ts.min()), int(ts.max())), sets)
+
+    def _indexed(self, s: Segment, sets: tuple[Postings, ...] | None = None) -> Segment:
+        """The segment with the order of its rows by each word that is searched by range, and its sets."""
+        a = self.offset_of(s)
+        runs = {w: SortedRun.of(self.column(w)[a : a + s.rows]) for w in self.sorted_columns}
+        if sets is None:
+            sets = s.sets or tuple(Postings.of(*read(s.payload)) for read in self._readers)
+        return replace(s, runs=runs, sets=sets)
+
+    def _is_indexed(self, s: Segment) -> bool:
+        return len(s.runs) == len(self.sorted_columns) and len(s.sets) == len(self._readers)
+
+    def _trimmed(self) -> list[Segment]:
+        """The segments without rows whose numbers are no longer held."""
+        kept = []
+        for s in self.segments:
+            gone = max(0, self.first - self.offset_of(s))
+            kept.append(
+                Segment(s.start + gone, owned(s.payload.slice(gone)), s.oldest, s.newest) if gone else s
+            )
+        return kept
+
+    def _thinned(self, positions: Array) -> list[Segment]:
+        """The segments with just the rows at `positions`, numbered from the window's end on. Neighbours that
+        lose rows become one: few large copies take less time than many small ones."""
+        places = np.searchsorted(positions, [*(self.offset_of(s) for s in self.segments), self.end])
+        found: list[Segment] = []
+        losing: list[tuple[Segment, int, int]] = []
+        size = 0
+        for s, a, b in zip(self.segments, places[:-1].tolist(), places[1:].tolist(), strict=True):
+            whole, own = b - a == s.rows, s.payload.get_total_buffer_size()
+            if losing and (whole or size + own > _LARGEST):
+                found += self._copied(positions, losing)
+                losing, size = [], 0
+            if whole:
+                found.append(replace(s, start=self._moved + self.end + a))
+            elif a < b:
+                losing.append((s, a, b))
+                size += own
+        return found + self._copied(positions, losing)
+
+    def _copied(self, positions: Array, parts: Sequence[tuple[Segment, int, int]]) -> list[Segment]:
+        """One segment of the rows that stay of some neighbours, if there are any."""
+        if not parts:
+            return []
+        begin, end = parts[0][1], parts[-1][2]
+        picked = [Picked(positions[a:b], self.offset_of(s)) for s, a, b in parts]
+        columns = [pick([s.chunks[name] for s, _, _ in parts], picked) for name in self.schema.names]
+        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        oldest, newest = window_arrays.span_of(self.ts, positions[begin:end])
+        return [Segment(self._moved + self.end + begin, payload, oldest, newest)]
+
+    def _payload(self, positions: Array) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(self.gather(positions), schema=self.schema)
+
+    def _merge_small(self) -> None:
+        """Joins the youngest segments while they are of like size, so that few remain and each row is
+        copied a few times at most; never past an eighth of the window, so that expiry stays fine-grained."""
+        while len(self.segments) > 1:
+            older, newer = self.segments[-2:]
+            if older.rows > 2 * newer.rows or not self._fits_one_segment(older, newer):
+                return
+            merged = pa.concat_batches([older.payload, newer.payload])
+            gone = max(0, self.first - self.offset_of(older))
+            if gone:
+                merged = owned(merged.slice(gone))
+            sets = tuple(x.after(gone).joined(y) for x, y in zip(older.sets, newer.sets, strict=True))
+            self.segments[-2:] = [self._segment(older.start + gone, merged, sets)]
+
+    def _fits_one_segment(self, older: Segment, newer: Segment) -> bool:
+        if self.span is None:
+            return older.rows + newer.rows <= max(_SMALLEST, len(self) // SEGMENTS_PER_WINDOW)
+        span = max(older.newest, newer.newest) - min(older.oldest, newer.oldest)
+        return span <= self.span // SEGMENTS_PER_WINDOW or older.rows + newer.rows <= _SMALLEST
+
+    def _is_long(self, s: Segment) -> bool:
+        """Whether a segment has come to hold so much of the window, by evictions, that it should not wait
+        until all its rows have expired."""
+        if self.span is None:
+            return s.rows * SEGMENTS_PER_WINDOW > 4 * max(_SMALLEST, len(self))
+        return (s.newest - s.oldest) * SEGMENTS_PER_WINDOW > 2 * self.span
+
+    def _forget_segments(self) -> None:
+        self._weighed = None
+        live = next((k for k, s in enumerate(self.segments) if self.offset_of(s) + s.rows > self.first), None)
+        del self.segments[: len(self.segments) if live is None else live]
+        if self.segments and self._is_long(self.segments[0]):
+            oldest = self.segments[0]
+            if 2 * (self.first - self.offset_of(oldest)) > oldest.rows:
+                positions = np.arange(self.first, self.offset_of(oldest) + oldest.rows)
+                self.segments[0] = self._segment(self._moved + self.first, self._payload(positions))
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """Room for four times the rows there are is too much."""
+        if len(self.ts) > _SMALLEST and len(self) * 4 < len(self.ts):
+            self._move(max(_SMALLEST, int(len(self) * _SLACK)))
+
+    def _reserve(self, count: int) -> None:
+        if self.end + count > len(self.ts):
+            self._move(max(_SMALLEST, int((len(self) + count) * _SLACK)))
+
+    def _move(self, capacity: int) -> None:
+        """Brings the live rows to the front of arrays of this capacity."""
+        self._weighed = None
+        shift, live = self.first, len(self)
+        for k, column in enumerate(self._columns):
+            fresh = column if len(column) == capacity else np.empty(capacity, column.dtype)
+            fresh[:live] = column[shift : self.end]
+            self._columns[k] = fresh
+        for index in self.indexes.values():
+            index.move(self._columns[1:], shift, live, capacity)
+        self._moved += shift
+        self.first, self.end = 0, live

@@ -1,0 +1,96 @@
+"""Running benchmarks: a table on the terminal, a JSON file for the record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from windrow.errors import QueryError, unknown
+from windrow_bench import (
+    band,
+    deadline,
+    equality,
+    eviction,
+    harvest,
+    memory,
+    overload,
+    real,
+    scan,
+    sets,
+    shared,
+    spark,
+    startup,
+)
+
+Figures = list[dict[str, Any]]
+BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
+    "equality": ("Equality joins, Arrow in and Arrow out, against bare index pairs and DuckDB", equality.run),
+    "band": ("Band joins by sorted index: cost per probe as the window grows", band.run),
+    "scan": ("Scans against the bare loop", scan.run),
+    "sets": ("Set joins by inverted index against the scan of all pairs", sets.run),
+    "memory": ("Memory per window row, and cost per row over 1,000 small batches", memory.run),
+    "shared": ("Many queries in one join, against the largest alone and each alone", shared.run),
+    "shed": ("What a memory limit costs, by policy", eviction.run),
+    "coverage": ("Intervals of the recall on real data: how often they hold, by policy", real.coverage),
+    "forecast": ("Recall on real data as measured, as explained and as foretold", real.forecast),
+    "policies": ("`auto` on real data against the best single policy", real.policies),
+    "harvest": ("Choosing what to look at under a deadline: time and optimality, by method", harvest.run),
+    "deadline": ("Recall at deadlines of parts and multiples of an exact call's time", deadline.run),
+    "overload": ("Streams faster than the machine on Spark, a deadline for each micro-batch", overload.run),
+    "spark": ("On Spark, against Spark's own stream-stream join, on the same files", spark.run),
+    "startup": ("First use compiles, later processes load from disk", startup.run),
+}
+ON_REQUEST = ("coverage", "forecast", "policies")
+"""Run only by name: they take long, and fetch packages that hold data."""
+
+
+def run_benchmarks(
+    names: list[str], rows: int, out: Path, case: str | None = None, console: Console | None = None
+) -> dict[str, Figures]:
+    """The benchmarks of these names, or all but those on request; of `spark`, only what `case` tells. Returns
+    their figures."""
+    for name in names:
+        if name not in BENCHMARKS:
+            raise QueryError(unknown("benchmark", name, BENCHMARKS))
+    if case is not None and names != ["spark"]:
+        raise QueryError(f"case: only the benchmark 'spark' has cases to choose from, got {names}")
+    console = console or Console()
+    out.mkdir(parents=True, exist_ok=True)
+    found = {}
+    for name in names or [name for name in BENCHMARKS if name not in ON_REQUEST]:
+        title, run = BENCHMARKS[name]
+        console.print(f"[bold]{name}[/bold]: {title}")
+        found[name] = figures = (run if case is None else partial(spark.run, case=case))(rows, console)
+        (out / f"{name}.json").write_text(json.dumps({"benchmark": name, "figures": figures}, indent=1))
+        console.print(_table(figures))
+    return found
+
+
+def _table(figures: Figures) -> Table:
+    """A line per figure, a column per case; or the other way round where there are more cases."""
+    head, *lines = figures[0]
+    if len(figures) > len(lines):
+        wide = Table(head, *lines)
+        for case in figures:
+            wide.add_row(*(_text(case[line]) for line in (head, *lines)))
+        return wide
+    table = Table(head, *(_text(case[head]) for case in figures))
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for line in lines:
+        table.add_row(line, *(_text(case[line]) for case in figures))
+    return table
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "unknown"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"

@@ -1,0 +1,214 @@
+"""On Spark: the same files joined by Windrow and by Spark's own join, each in its own process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from rich.console import Console
+
+from windrow.errors import QueryError, WindrowError, unknown
+from windrow_bench.data import batches, streams, with_numbers
+
+CORES = 2
+PARTITIONS = 4
+BATCHES = 14
+ALONE = ("source", "shuffle", "hand-over")
+"""What Spark does before any join: reading; reading and shuffling; and handing rows to Python as well."""
+BATCH_SECONDS = 20
+"""Event time in a batch: windows of 60 seconds hold three batches."""
+WINDOW_BATCHES = 3
+MATCHES = 20
+"""In a triangle, about how many rows of each other stream a row matches."""
+LOOK = 0.5
+"""Seconds between two looks at the memory."""
+
+
+@dataclass(frozen=True)
+class SparkCase:
+    """
+    Parameters
+    ----------
+    join
+        As `windrow_bench.on_spark.join` knows it.
+    rows
+        Of each stream, in a batch.
+    keys
+        Values of each key column.
+    batches
+        How many, the first few of which do not count.
+    """
+
+    name: str
+    join: str
+    streams: int
+    rows: int
+    keys: int
+    sides: tuple[str, ...] = ("spark", "windrow")
+    batches: int = BATCHES
+
+
+def cases(rows: int) -> list[SparkCase]:
+    full = max(2_000, rows // 36)
+    some, less = full // 4, 3 * full // 16
+    every = (*ALONE, "spark", "spark-rocksdb", "windrow")
+    return [
+        SparkCase("2-way, few matches", "key", 2, full, 50 * full, every),
+        SparkCase("2-way, dense", "key", 2, full, max(1, 3 * full // 4)),
+        SparkCase("3-way, one key", "key", 3, some, max(1, full // 2)),
+        # Whatever two streams are joined first, their results are many and those of all three few.
+        # Spark then takes most of a minute for a batch, so there are few of them.
+        SparkCase(
+            "3-way, triangle", "triangle", 3, less, max(1, WINDOW_BATCHES * less // MATCHES), batches=7
+        ),
+        SparkCase("2-way band", "band", 2, some, 50 * full, ("windrow",)),
+        SparkCase("3-way theta", "theta", 3, 2_000, 50 * full, ("windrow",)),
+        SparkCase("almost empty batches", "key", 2, 10, 100),
+    ]
+
+
+def run(rows: int, console: Console, case: str | None = None) -> list[dict[str, Any]]:
+    """Every case, or those whose names hold the words of `case`."""
+    known = cases(rows)
+    chosen = [c for c in known if case is None or case in c.name]
+    if not chosen:
+        raise QueryError(unknown("case", str(case), [c.name for c in known]))
+    return [_compare(c, console) for c in chosen]
+
+
+def _compare(case: SparkCase, console: Console) -> dict[str, Any]:
+    folder = Path(tempfile.mkdtemp(prefix="windrow-bench-"))
+    try:
+        _write(folder, case)
+        measured = {}
+        for side in case.sides:
+            with console.status(f"{case.name}: {side}"):
+                measured[side] = _measure(side, case, folder)
+        compared = {s: m for s, m in measured.items() if s not in ALONE}
+        answers = {(m["results"], m["hashes"]) for m in compared.values()}
+        if len(answers) > 1:
+            raise WindrowError(f"{case.name}: the sides differ: {compared}")
+        return _figures(case.name, measured)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _figures(name: str, measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    ours = measured["windrow"]
+    rate = {side: m["rows"] / m["seconds"] for side, m in measured.items()}
+    own = rate.get("spark")
+    found: dict[str, Any] = {"join": name, "results": ours["results"]}
+    found["windrow rows/s"] = ours["rows"] / ours["seconds"]
+    for side, title in (
+        ("spark", "Spark"),
+        ("spark-rocksdb", "Spark RocksDB"),
+        ("source", "source alone"),
+        ("shuffle", "shuffle alone"),
+        ("hand-over", "hand-over alone"),
+    ):
+        found[f"{title} rows/s"] = rate.get(side, "")
+    found["windrow : Spark"] = found["windrow rows/s"] / own if own else "Spark refuses"
+    rocks = rate.get("spark-rocksdb")
+    found["windrow : Spark RocksDB"] = found["windrow rows/s"] / rocks if rocks else ""
+    found["windrow seconds a batch"] = ours["seconds"] / ours["batches"]
+    own_side = measured.get("spark")
+    found["Spark seconds a batch"] = own_side["seconds"] / own_side["batches"] if own_side else ""
+    found["windrow peak MiB"] = ours["peak"] / 2**20
+    found["Spark peak MiB"] = own_side["peak"] / 2**20 if own_side else ""
+    return found
+
+
+def _write(folder: Path, case: SparkCase) -> None:
+    seconds = case.batches * BATCH_SECONDS
+    made = streams(case.rows * case.streams * case.batches, case.keys, case.streams, seconds)
+    tables = _with_keys(with_numbers(made, 50.0 * case.rows), case.keys)
+    for alias in tables:
+        (folder / alias).mkdir()
+    for k, part in enumerate(batches(tables, case.rows * case.streams, seconds)):
+        for alias, table in part.items():
+            pq.write_table(_utc(table), folder / alias / f"{k:04d}.parquet")
+            time.sleep(0.01)  # files are taken in the order of their times
+
+
+def _with_keys(tables: dict[str, pa.Table], keys: int, seed: int = 2) -> dict[str, pa.Table]:
+    """Two more keys beside `k`, of as many values."""
+    random = np.random.default_rng(seed)
+    for name in ("i", "j"):
+        tables = {
+            a: t.append_column(name, pa.array(random.integers(0, keys, t.num_rows)))
+            for a, t in tables.items()
+        }
+    return tables
+
+
+def _utc(table: pa.Table) -> pa.Table:
+    return table.set_column(0, "ts", table["ts"].cast(pa.timestamp("us", "UTC")))
+
+
+def _measure(side: str, case: SparkCase, folder: Path) -> dict[str, Any]:
+    command = [sys.executable, "-m", "windrow_bench.on_spark.join", side, case.join, str(folder)]
+    numbers = (case.streams, CORES, PARTITIONS)
+    process = subprocess.Popen(
+        [*command, *map(str, numbers)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    peak = [0]
+    watcher = threading.Thread(target=_watch, args=(process, peak), daemon=True)
+    watcher.start()
+    out, err = process.communicate()
+    if process.returncode:
+        raise WindrowError(f"{side} failed: {err[-2000:]}")
+    return {**json.loads(out.strip().splitlines()[-1]), "peak": peak[0]}
+
+
+def _watch(process: subprocess.Popen[str], peak: list[int]) -> None:
+    """The most memory the process and all below it held at once."""
+    while process.poll() is None:
+        peak[0] = max(peak[0], _held(_tree(process.pid)))
+        time.sleep(LOOK)
+
+
+def _tree(root: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rsplit(") ", 1)[1].split()[1])
+            children.setdefault(parent, []).append(int(stat.parent.name))
+        except (OSError, IndexError, ValueError):
+            continue
+    found: list[int] = []
+    left = [root]
+    while left:
+        pid = left.pop()
+        found.append(pid)
+        left += children.get(pid, [])
+    return found
+
+
+def _held(pids: list[int]) -> int:
+    """Bytes in memory: each process's own, and once what the one with most of it maps from files.
+
+    A page that a forked worker still has in common with its parent counts for both, so workers seem larger
+    than they are. Read from `statm`, which the kernel keeps; exact shares it would have to count page by
+    page, halting the process meanwhile.
+    """
+    own, files = 0, 0
+    for pid in pids:
+        try:
+            resident, shared = map(int, Path(f"/proc/{pid}/statm").read_text().split()[1:3])
+        except (OSError, ValueError):
+            continue
+        own += resident - shared
+        files = max(files, shared)
+    return (own + files) * os.sysconf("SC_PAGE_SIZE")

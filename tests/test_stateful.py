@@ -1,0 +1,92 @@
+"""State is listed once, and comes back as it was."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from windrow.errors import StateError
+from windrow.model.stateful import Stateful, decode, encode
+
+
+@dataclass(frozen=True)
+class Curve(Stateful):
+    rates: tuple[float, ...]
+    width: float = 1.0
+
+
+class Part(Stateful):
+    saved = ("counts", "_until")
+    clocks = ("_until",)
+
+    def __init__(self, half_life: float) -> None:
+        self.half_life = half_life
+        self.counts = np.zeros((2, 3))
+        self._until: int | None = None
+
+
+class Whole(Part):
+    saved = ("parts", "by_key", "curve", "later")
+
+    def __init__(self, half_life: float) -> None:
+        super().__init__(half_life)
+        self.parts = [Part(half_life), Part(half_life)]
+        self.by_key: dict[tuple[int, str], Any] = {(0, "a"): Part(half_life)}
+        self.curve: Curve | None = None
+        self.later: Part | None = None
+
+
+def moved(value: Any, into: Any = None) -> Any:
+    """Written and read, as if by another process."""
+    arrays: list[np.ndarray] = []
+    return decode(json.loads(json.dumps(encode(value, arrays))), [a.copy() for a in arrays], into)
+
+
+def learned() -> Whole:
+    whole = Whole(2.0)
+    whole.counts += 1.5
+    whole.parts[1].counts[0] = np.inf
+    whole.parts[1]._until = 1 << 60
+    whole.by_key[0, "a"]._until = 7
+    whole.curve = Curve((0.25, float("inf")), 3.0)
+    whole.later = Part(2.0)
+    return whole
+
+
+def test_state_comes_back_and_settings_are_those_of_today():
+    before, again = learned(), Whole(5.0)
+    own = again.parts[1]
+    assert moved(before, again) is again and again.parts[1] is own
+    assert again.half_life == own.half_life == 5.0
+    assert (again.counts == 1.5).all() and (own.counts == before.parts[1].counts).all()
+    assert (own._until, again.by_key[0, "a"]._until) == (1 << 60, 7)
+    assert again.curve == before.curve
+    assert again.later is not None and (again.later.counts == 0).all()
+
+
+def test_plain_values_keep_their_kind():
+    value = [(1, 2.5), {3: [None, "x"], (4, "y"): ()}, True, np.float32(0.5), np.int64(9)]
+    assert moved(value) == value and isinstance(moved(value)[0], tuple)
+
+
+def test_clocks_go_back_wherever_they_are():
+    whole = learned()
+    whole.turn_back(5)
+    assert (whole._until, whole.parts[1]._until, whole.by_key[0, "a"]._until) == (None, 5, 5)
+
+
+def test_state_of_another_version_is_refused(monkeypatch):
+    arrays: list[np.ndarray] = []
+    plain = encode(learned(), arrays)
+    monkeypatch.setattr(Part, "version", 2)
+    with pytest.raises(StateError, match="version 1 of Whole"):
+        decode(plain, arrays, Whole(2.0))
+
+
+def test_what_cannot_be_saved_is_named():
+    with pytest.raises(TypeError, match="generator cannot be saved"):
+        encode((x for x in ""), [])
