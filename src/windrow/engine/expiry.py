@@ -11,7 +11,7 @@ from windrow.model.stateful import Stateful
 
 
 class Expiry(Stateful):
-    saved = ("passes",)
+    saved = ("passes", "_last_time", "_last_rows")
 
     def __init__(self, interval: Interval | None) -> None:
         self._interval = interval
