@@ -46,6 +46,8 @@ class IndexSearch:
         self.numbers = numbers
         self._windows = windows
         self.comparisons = 0
+        self._looked_up = [bound_word(c, step.stream) for c in step.driver]
+        self._index = tuple(numbers[w] for w in step.indexed)
         self._out_probe = np.empty(CANDIDATES, np.int64)
         self._out_row = np.empty(CANDIDATES, np.int64)
 
@@ -85,7 +87,7 @@ class IndexSearch:
     def _bound(self, partials: PartialMatches, windows: list[WindowStore]) -> list[Array]:
         """What is looked up, of the streams that are bound: a column for each condition that drives the
         step, or the positions of rows whose sets are."""
-        words = [bound_word(c, self.step.stream) for c in self.step.driver]
+        words = self._looked_up
         if self.step.access.path == "inverted":
             return [partials.rows[words[0].stream]]
         return [partials.values(w.stream, windows[w.stream].column(self.numbers[w])) for w in words]
@@ -100,7 +102,7 @@ class IndexSearch:
             yield from self._inverted(parts, window, first, values[0])
             return
         if step.access.path == "hash":
-            index = window.indexes[tuple(self.numbers[w] for w in step.indexed)]
+            index = window.indexes[self._index]
             table = (index.head, index.back, index.keys)
             for bounds in parts:
                 yield _bind(probe_index.probe_hash, mix_columns(values), *bounds, *table, ts, first)

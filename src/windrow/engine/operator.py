@@ -114,7 +114,10 @@ class Operator:
         self._check_usable()
         if self._deadline_controller is not None:
             self._deadline_controller.open()
-        batches = {self._stream(alias): as_batch(alias, d) for alias, d in data.items()}
+        batches = {
+            self._stream(alias): as_batch(alias, d, self._schemas[self._stream(alias)])
+            for alias, d in data.items()
+        }
         for stream, batch in batches.items():
             self._learn_schema(stream, batch.schema)
         self._create_join()
@@ -364,7 +367,8 @@ class Operator:
                 coming = int(arrived.rows.ts[start])
                 bound = coming if bound is None else min(bound, coming)
             earliest.append(bound)
-        if self._expiry.due(earliest, self._counters.rows_evaluated(self._join)):
+        join = self._join
+        if self._expiry.due(earliest, lambda: self._counters.rows_evaluated(join)):
             self._counters.count("rows_expired", self._expiry.run(self._join, earliest, self._seq))
 
     def _timed(

@@ -25,12 +25,14 @@ Array = np.ndarray
 _PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
-def as_batch(alias: str, data: object) -> pa.RecordBatch:
-    """One contiguous batch in the types that windows hold."""
+def as_batch(alias: str, data: object, known: pa.Schema | None = None) -> pa.RecordBatch:
+    """One contiguous batch in the types that windows hold; `known` is a schema of such types."""
     if isinstance(data, pa.RecordBatch):
         batch = data
     elif isinstance(data, pa.Table):
-        batches = data.combine_chunks().to_batches()
+        batches = data.to_batches()
+        if len(batches) > 1:
+            batches = data.combine_chunks().to_batches()
         batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=data.schema)
         if len(batches) > 1:
             batch = pa.concat_batches(batches)
@@ -38,6 +40,8 @@ def as_batch(alias: str, data: object) -> pa.RecordBatch:
         raise DataError(
             f"stream '{alias}': expected a pyarrow Table or RecordBatch, got {type(data).__name__}"
         )
+    if known is not None and batch.schema.equals(known, check_metadata=True):
+        return batch
     columns = [_plain(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=plain_schema(batch.schema))
 
@@ -99,6 +103,8 @@ class Rows:
         return len(self.ts)
 
     def slice(self, start: int, end: int) -> Rows:
+        if start == 0 and end == len(self.ts):
+            return self
         return Rows(
             self.ts[start:end],
             tuple(w[start:end] for w in self.words),
@@ -191,6 +197,8 @@ def _columns(needed: Iterable[Reference], batch: pa.RecordBatch) -> dict[Referen
 
 def same_schema(alias: str, expected: pa.Schema, got: pa.Schema) -> None:
     """Refuses rows of another shape than before, and says what differs."""
+    if expected.equals(got):
+        return
     got = plain_schema(got)
     if expected.equals(got):
         return

@@ -15,6 +15,8 @@ from windrow.expr.types import is_bytes, is_text
 from windrow.kernels.hashing import hash_bytes, hash_fixed
 from windrow.model.predicate import WordKind
 
+_INT64, _FLOAT64 = pa.int64(), pa.float64()
+
 
 def encoding_of(kind: pa.DataType) -> WordKind | None:
     """How values of a type become numbers; None if they cannot (lists, structs)."""
@@ -32,7 +34,7 @@ def encoding_of(kind: pa.DataType) -> WordKind | None:
 def encode(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
     """(numbers, valid): valid is None if no value is null or NaN. Copies only where the layout demands it."""
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
-    kind = encoding_of(array.type)
+    kind = "int" if array.type.equals(_INT64) else encoding_of(array.type)
     if kind == "float":
         return _floats(array, valid)
     numbers = _integers(array) if kind == "int" else _hashes(array)
@@ -40,17 +42,19 @@ def encode(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def _floats(array: pa.Array, valid: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    numbers = _buffer(array.cast(pa.float64()), np.float64)
+    numbers = _buffer(array if array.type.equals(_FLOAT64) else array.cast(_FLOAT64), np.float64)
     nan = np.isnan(numbers)
     if nan.any():
         valid = ~nan if valid is None else valid & ~nan
-    if (np.signbit(numbers) & (numbers == 0)).any():
+    if not numbers.all():
         numbers = numbers + 0.0  # -0.0 + 0.0 is 0.0
     return _frozen(numbers), valid
 
 
 def _integers(array: pa.Array) -> np.ndarray:
     kind = array.type
+    if kind.equals(_INT64):
+        return _buffer(array, np.int64)
     if pt.is_decimal(kind):
         width = 4 if pt.is_decimal256(kind) else 2
         return np.ascontiguousarray(_buffer(array, np.int64, width)[::width])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+from sqlglot import exp
 
 from windrow.expr.casts import cast
 from windrow.expr.encoding import encode
@@ -20,6 +21,10 @@ def column_values(
     word: JoinColumn, columns: Mapping[Reference, pa.Array], length: int, functions: Mapping[str, Function]
 ) -> pa.Array:
     """The values themselves, in the type in which both sides are compared."""
+    if isinstance(word.node, exp.Column):
+        array = columns.get((word.node.table, word.node.name))
+        if isinstance(array, pa.Array) and array.type.equals(word.type):
+            return array
     return cast(evaluate(word.node, columns, length, functions), word.type)
 
 

@@ -235,6 +235,8 @@ class WindowStore:
     def expire(self, horizon: int) -> int:
         """Lets go of the rows at the front that are older than `horizon`; returns how many."""
         before = self.first
+        if before == self.end or (self.ordered and self.ts[before] >= horizon):
+            return 0
         if self.ordered:
             self.first += int(np.searchsorted(self.ts[self.first : self.end], horizon, side="left"))
         else:
@@ -280,11 +282,13 @@ class WindowStore:
         self, start: int, payload: pa.RecordBatch, sets: tuple[Postings, ...] | None = None
     ) -> Segment:
         a = start - self._moved
-        ts = self.ts[a : a + payload.num_rows]
-        return self._indexed(Segment(start, payload, int(ts.min()), int(ts.max())), sets)
+        oldest, newest = window_arrays.bounds_of(self.ts, a, a + payload.num_rows)
+        return self._indexed(Segment(start, payload, oldest, newest), sets)
 
     def _indexed(self, s: Segment, sets: tuple[Postings, ...] | None = None) -> Segment:
         """The segment with the order of its rows by each word that is searched by range, and its sets."""
+        if not self.sorted_columns and not self._readers and not s.runs:
+            return s
         a = self.offset_of(s)
         runs = {w: SortedRun.of(self.column(w)[a : a + s.rows]) for w in self.sorted_columns}
         if sets is None:
