@@ -45,9 +45,8 @@ def _prepared(value: Value, kind: pa.DataType) -> Value:
     if pt.is_integer(source) and pt.is_floating(kind):
         return pc.cast(value, kind, safe=False)  # rounds to the nearest double; a safe cast refuses
     if pt.is_integer(source) and pt.is_decimal(kind):
-        digits = (
-            as_decimal(source).precision + kind.scale
-        )  # Arrow requires room for every integer of the type
+        # Arrow requires room for every integer of the source type, even if the values are small.
+        digits = as_decimal(source).precision + kind.scale
         return pc.cast(value, decimal_type(digits, kind.scale)) if digits > kind.precision else value
     if is_text(source) and pt.is_decimal(kind):
         return _from_text(value, kind)
