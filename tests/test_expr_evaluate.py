@@ -315,7 +315,7 @@ def test_by_hand(text: str, expected: list) -> None:
         ("abs()", "on: abs takes 1 argument, got 0"),
         ("round(1, 2, 3)", "on: round takes 1 to 2 arguments, got 3"),
         ("round(a.x, a.i)", "on: round takes a constant integer here, got a.i"),
-        ("a.s rlike '('", "is no valid pattern"),
+        ("a.s rlike '('", "is not a valid pattern"),
         ("a.r.g", "on: a.r (struct<f: int64>) has no field 'g'"),
         ("a.i & 1", "on: a.i & 1 is not supported in a predicate"),
         ("cast(a.i as foo)", "on: unknown type 'foo'. Did you mean 'float'?"),
@@ -352,7 +352,7 @@ def test_own_functions() -> None:
     for name, message in (
         ("fail", "function 'fail' failed: ZeroDivisionError"),
         ("short", "got 4 rows and returned 1"),
-        ("wrong", "is to return int64"),
+        ("wrong", "must return int64"),
     ):
         with pytest.raises(DataError, match=message):
             run(f"{name}(a.i)", SMALL, 4, functions)

@@ -1,4 +1,4 @@
-"""What a built-in function is: a call on operands, and how many it takes."""
+"""Built-in functions: their description, and checks of their arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MANY = 255
 
 @dataclass(frozen=True)
 class Builtin:
-    """`call` gets one Operand per argument and returns the value."""
+    """A function of `least` to `most` arguments. `call` receives one Operand per argument."""
 
     call: Callable[..., Value]
     least: int = 1

@@ -1,8 +1,8 @@
-"""An array as one 64-bit number per value, for indexes, joins and sets.
+"""Encodes an array as one 64-bit number per value, for indexes, joins and sets.
 
-Integers, booleans, dates, times, durations and decimals of up to 18 digits become int64 with their order
-and differences kept (uint64 shifted by 2^63); floats become float64 with one zero; text, bytes and longer
-decimals a hash. Null and NaN are marked, and their numbers mean nothing.
+Integers, booleans, dates, times, durations and decimals of up to 18 digits become int64 and keep their order
+and differences (uint64 is shifted by 2^63). Floats become float64, with -0.0 as 0.0. Text, bytes and longer
+decimals become a hash. Nulls and NaN are flagged as invalid; their numbers are undefined.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def encoding_of(kind: pa.DataType) -> WordKind | None:
 
 
 def encode(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
-    """(numbers, valid): valid is None if no value is null or NaN. Copies only where the layout demands it."""
+    """(numbers, valid): valid is None if no value is null or NaN. Copies only if the layout requires it."""
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     kind = "int" if array.type.equals(_INT64) else encoding_of(array.type)
     if kind == "float":
@@ -86,13 +86,13 @@ def _hashes(array: pa.Array) -> np.ndarray:
 
 
 def _frozen(numbers: np.ndarray) -> np.ndarray:
-    """Read-only, always: the memory may be the caller's, and kernels compile for one kind of array only."""
+    """Marks the array read-only: Arrow may own its memory, and a writable one would compile kernels again."""
     numbers.flags.writeable = False
     return numbers
 
 
 def _buffer(array: pa.Array, dtype: type[np.generic], width: int = 1) -> np.ndarray:
-    """The array's values as they lie in memory, `width` of dtype for each, without a copy."""
+    """A view of the array's values in memory, `width` elements of `dtype` per value."""
     buffer = array.buffers()[1]
     if buffer is None or len(array) == 0:
         return np.empty(0, dtype)

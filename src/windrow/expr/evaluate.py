@@ -1,9 +1,9 @@
-"""Expressions evaluated over whole arrays, with SQL's three-valued logic.
+"""Evaluates expressions over whole arrays, with SQL's three-valued logic.
 
-A node is evaluated bottom-up; constants stay scalars until the end. What cannot be computed for a row
-(division by zero, overflow, a cast that fails, a function outside its domain) is null for that row; what
-makes no sense for any row (types that cannot meet, unknown names) is a QueryError, raised on empty arrays
-as well, so `result_type` finds every such error before data is read.
+Evaluation is bottom-up; constants stay scalars until the end. A failure that depends on the row (division by
+zero, overflow, a failed cast, a function outside its domain) gives null for that row. A failure that does not
+(incompatible types, unknown names) raises a QueryError. It is raised on empty arrays too, so `result_type`
+finds every such error before any data is read.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def evaluate(
 def result_type(
     node: exp.Expr, types: Mapping[Reference, pa.DataType], functions: Mapping[str, Function]
 ) -> pa.DataType:
-    """The type of an expression, found by evaluating it on empty columns: raises every type error."""
+    """The type of an expression. Evaluates it on empty columns, which raises every type error."""
     empty = {reference: pa.array([], kind) for reference, kind in types.items()}
     return evaluate(node, empty, 0, functions).type
 
@@ -110,7 +110,7 @@ class _Evaluation:
         return pc.invert(self.condition(node.this))
 
     def identity(self, node: exp.Is) -> Value:
-        """is null, is true, is false."""
+        """`x is null`, `x is true`, `x is false`."""
         if isinstance(node.expression, exp.Null):
             return pc.is_null(self.value(node.this))
         if not isinstance(node.expression, exp.Boolean):
@@ -124,7 +124,7 @@ class _Evaluation:
         return compare(_COMPARISON[type(node)], self.operand(node.left), self.operand(node.right))
 
     def same(self, node: exp.Binary) -> Value:
-        """is not distinct from: two nulls are the same."""
+        """`x is not distinct from y`: two nulls are the same."""
         left, right = self.operand(node.left), self.operand(node.right)
         absent = pc.and_(pc.is_null(left.value), pc.is_null(right.value))
         return pc.or_(absent, pc.coalesce(compare("=", left, right), pa.scalar(False)))
@@ -182,7 +182,7 @@ class _Evaluation:
         return call_builtin(node.name.lower(), [self.operand(node.expression)], self.functions)
 
     def choice(self, node: exp.Case) -> Value:
-        """case when c then v ... else d end, and case x when y then v ... end."""
+        """`case when c then v ... else d end` and `case x when y then v ... end`."""
         subject = self.operand(node.this) if node.this is not None else None
         conditions = [
             self.condition(branch.this)
@@ -197,10 +197,11 @@ class _Evaluation:
 
     def _choose(self, conditions: list[Value], branches: list[exp.Expr], default: exp.Expr | None) -> Value:
         nodes = [*branches, default if default is not None else exp.Null()]
-        *values, rest = unified([self.operand(n) for n in nodes], "case")
+        *values, chosen = unified([self.operand(n) for n in nodes], "case")
+        # From the last branch to the first, so that the first true condition overrides those after it.
         for condition, value in zip(reversed(conditions), reversed(values), strict=True):
-            rest = pc.if_else(pc.coalesce(condition, pa.scalar(False)), value, rest)
-        return rest
+            chosen = pc.if_else(pc.coalesce(condition, pa.scalar(False)), value, chosen)
+        return chosen
 
     def call(self, node: exp.Anonymous) -> Value:
         operands = [self.operand(argument) for argument in node.expressions]
@@ -224,7 +225,7 @@ def _conditional(name: str, operands: list[Operand]) -> Value:
 
 
 def _exact(operand: Operand) -> Operand:
-    """A literal beside a decimal is a decimal: 1.1 and not the nearest double."""
+    """A literal beside a decimal as an exact decimal: 1.1 and not the nearest double."""
     number = exact_number(operand.node)
     return operand if number is None else Operand(operand.node, decimal_scalar(number))
 

@@ -1,6 +1,6 @@
-"""Intervals: `interval '5' second`, `interval '1 hour 30 minutes'`, as exact microseconds.
+"""Interval literals such as `interval '5' second` or `interval '1 hour 30 minutes'`, as exact microseconds.
 
-Months and years have no fixed length and are refused.
+Months, quarters and years have no fixed length and are refused.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""A predicate taken apart: text and schemas in, filters, atoms and residuals out.
+"""Splits a predicate into filters, atoms and residuals, given its text and the schemas.
 
-Everything that can be wrong with a predicate is found here, before any data is read: its grammar, its
-names, its types. Each conjunct goes to the cheapest place that can check it; see `model.predicate`.
+Every error in a predicate is found here, before any data is read: in its grammar, its names, its types. Each
+conjunct goes to the cheapest place that can check it; see `model.predicate`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import chain
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -19,7 +20,7 @@ from windrow.expr.dialect import render
 from windrow.expr.evaluate import evaluate, result_type
 from windrow.expr.parse import conjuncts, detached, parse, references
 from windrow.expr.resolve import resolve
-from windrow.expr.set_similarity import likeness
+from windrow.expr.set_similarity import set_similarity
 from windrow.model.predicate import Atom, Filter, Predicate, Residual
 from windrow.model.query import Function
 
@@ -30,13 +31,13 @@ def split_predicate(
     """The predicate `text` over the streams of `schemas` (alias to schema, in stream order)."""
     if functions:
         return _split(text, schemas, functions)
-    return _split_known(text, tuple(schemas.items()))
+    return _split_cached(text, tuple(schemas.items()))
 
 
 @lru_cache(maxsize=256)
-def _split_known(text: str, schemas: tuple[tuple[str, pa.Schema], ...]) -> Predicate:
-    """Remembered, since every task of a query asks for the same. Not with functions of the user's own, which
-    may hold on to anything."""
+def _split_cached(text: str, schemas: tuple[tuple[str, pa.Schema], ...]) -> Predicate:
+    """Cached, because every task of a query splits the same predicate. Predicates with the user's functions
+    are not, because the cache would keep alive what a function refers to."""
     return _split(text, dict(schemas), {})
 
 
@@ -49,20 +50,22 @@ def _split(text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, 
     filters: list[Filter] = []
     atoms: list[Atom] = []
     residuals: list[Residual] = []
-    for part in (piece for whole in conjuncts(node) for piece in _pieces(whole, classifier)):
-        streams = classifier.streams_of(part)
-        atom = classifier.atom(part)
+    for conjunct in chain.from_iterable(_halves(term, classifier) for term in conjuncts(node)):
+        streams = classifier.streams_of(conjunct)
+        atom = classifier.atom(conjunct)
         if atom is not None:
             atoms.append(atom)
         elif len(streams) > 1:
-            residuals.append(Residual(streams, part, render(part), likeness(part, classifier)))
-        elif streams or not _always(part, functions):
-            filters.append(Filter(min(streams, default=0), part, render(part)))
+            similarity = set_similarity(conjunct, classifier)
+            residuals.append(Residual(streams, conjunct, render(conjunct), similarity))
+        # A constant condition that is true needs no check. Any other becomes a filter on stream 0.
+        elif streams or evaluate(conjunct, {}, 1, functions)[0].as_py() is not True:
+            filters.append(Filter(min(streams, default=0), conjunct, render(conjunct)))
     return Predicate(render(node), tuple(filters), tuple(dict.fromkeys(atoms)), tuple(residuals))
 
 
-def _pieces(node: exp.Expression, classifier: Classifier) -> list[exp.Expression]:
-    """`x between l and u` over several streams as two comparisons, if neither half would be a residual."""
+def _halves(node: exp.Expression, classifier: Classifier) -> list[exp.Expression]:
+    """`x between l and u` over several streams as two comparisons, if neither would be a residual."""
     if not isinstance(node, exp.Between) or len(classifier.streams_of(node)) < 2 or classifier.atom(node):
         return [node]
     value, low, high = (detached(node.args[name]) for name in ("this", "low", "high"))
@@ -72,11 +75,6 @@ def _pieces(node: exp.Expression, classifier: Classifier) -> list[exp.Expression
     ]
     simple = all(len(classifier.streams_of(half)) < 2 or classifier.atom(half) for half in halves)
     return halves if simple else [node]
-
-
-def _always(constant: exp.Expr, functions: Mapping[str, Function]) -> bool:
-    """A condition without columns that is true: nothing to check. One that is false stays, on stream 0."""
-    return evaluate(constant, {}, 1, functions)[0].as_py() is True
 
 
 def _check_condition(
