@@ -96,7 +96,8 @@ class Rows:
     """Rows of one stream, ascending in time, and what was left out."""
 
     ts: Array
-    words: tuple[Array, ...]
+    columns: Mapping[str, Array]
+    """Join columns by name."""
     payload: pa.RecordBatch
 
     def __len__(self) -> int:
@@ -107,14 +108,15 @@ class Rows:
             return self
         return Rows(
             self.ts[start:end],
-            tuple(w[start:end] for w in self.words),
+            {name: column[start:end] for name, column in self.columns.items()},
             self.payload.slice(start, end - start),
         )
 
     def where(self, mask: Array) -> Rows:
         if mask.all():
             return self
-        return Rows(self.ts[mask], tuple(w[mask] for w in self.words), self.payload.filter(pa.array(mask)))
+        columns = {name: column[mask] for name, column in self.columns.items()}
+        return Rows(self.ts[mask], columns, self.payload.filter(pa.array(mask)))
 
 
 @dataclass(frozen=True)
@@ -167,20 +169,19 @@ class RowReader:
         self._filters = [(node, references(node)) for node in filters]
         self._words = [(word, references(word.node)) for word in words]
 
-    def read(self, ts: Array, batch: pa.RecordBatch) -> tuple[Rows, Array | None, list[Array | None]]:
-        """All rows with their words; a mask of those that pass the single-stream conditions; and for each
-        word a mask of the rows where it has a value. None stands for all rows."""
+    def read(self, ts: Array, batch: pa.RecordBatch) -> tuple[Rows, Array | None, dict[str, Array | None]]:
+        """All rows with their join columns; a mask of those that pass the single-stream conditions; and for
+        each join column a mask of the rows where it has a value. A mask of None stands for all rows."""
         passed: Array | None = None
         for node, needed in self._filters:
             mask = as_mask(evaluate(node, _columns(needed, batch), len(ts), self._functions))
             passed = mask if passed is None else passed & mask
-        values: list[Array] = []
-        valid: list[Array | None] = []
+        values: dict[str, Array] = {}
+        valid: dict[str, Array | None] = {}
         for word, needed in self._words:
-            array, present = encoded_column(word, _columns(needed, batch), len(ts), self._functions)
-            values.append(array)
-            valid.append(present)
-        return Rows(ts, tuple(values), batch), passed, valid
+            encoded = encoded_column(word, _columns(needed, batch), len(ts), self._functions)
+            values[word.name], valid[word.name] = encoded
+        return Rows(ts, values, batch), passed, valid
 
     def values(self, word: JoinColumn, batch: pa.RecordBatch) -> pa.Array:
         """What a word stands for, in full."""
