@@ -32,7 +32,7 @@ def _arrow_cast(value: Value, kind: pa.DataType) -> Value:
         return _cast_each(value, kind)
     except pa.ArrowNotImplementedError:
         # No value of the type can: the query is wrong, which Arrow says in terms of its kernels.
-        raise QueryError(f"on: cannot cast {value.type} to {kind}") from None
+        raise QueryError(f"cannot cast {value.type} to {kind}") from None
 
 
 def _prepared(value: Value, kind: pa.DataType) -> Value:
