@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from windrow.engine.probe import as_mask
-from windrow.errors import DataError, unknown
+from windrow.errors import DataError, Option, unknown
 from windrow.expr.evaluate import evaluate
 from windrow.expr.join_columns import column_sets, column_values, encoded_column
 from windrow.expr.parse import Reference, references
@@ -38,7 +38,7 @@ def as_batch(alias: str, data: object, known: pa.Schema | None = None) -> pa.Rec
             batch = pa.concat_batches(batches)
     else:
         raise DataError(
-            f"stream '{alias}': expected a pyarrow Table or RecordBatch, got {type(data).__name__}"
+            f"expected a pyarrow Table or RecordBatch, got {type(data).__name__}", Option(stream=alias)
         )
     if known is not None and batch.schema.equals(known, check_metadata=True):
         return batch
@@ -70,14 +70,15 @@ def _plain(column: pa.Array) -> pa.Array:
 
 def check_time_column(alias: str, schema: pa.Schema, name: str) -> None:
     if name not in schema.names:
-        raise DataError(f"stream '{alias}': time column: {unknown('column', name, schema.names)}")
+        raise DataError(f"time column: {unknown('column', name, schema.names)}", Option(stream=alias))
     if schema.names.count(name) > 1:
-        raise DataError(f"stream '{alias}': column '{name}' appears {schema.names.count(name)} times")
+        raise DataError(f"column '{name}' appears {schema.names.count(name)} times", Option(stream=alias))
     kind = schema.field(name).type
     if not pat.is_timestamp(kind):
         raise DataError(
-            f"stream '{alias}': time column '{name}' must be a timestamp, got {kind}; "
-            "cast it, for example with pyarrow.compute.cast(column, 'timestamp[us]')"
+            f"time column '{name}' must be a timestamp, got {kind}; "
+            "cast it, for example with pyarrow.compute.cast(column, 'timestamp[us]')",
+            Option(stream=alias),
         )
 
 
@@ -212,6 +213,7 @@ def same_schema(alias: str, expected: pa.Schema, got: pa.Schema) -> None:
     ]
     told = [f"missing {missing}"] * bool(missing) + [f"new {extra}"] * bool(extra) + changed
     raise DataError(
-        f"stream '{alias}': columns differ from the first batch ({'; '.join(told) or 'another order'}); "
-        "bring every batch of a stream to one schema"
+        f"columns differ from the first batch ({'; '.join(told) or 'another order'}); "
+        "bring every batch of a stream to one schema",
+        Option(stream=alias),
     )

@@ -26,7 +26,7 @@ class Builtin:
 
 
 def refuse(name: str, operand: Operand, wanted: str) -> QueryError:
-    return QueryError(f"on: {name} takes {wanted}, got {operand}")
+    return QueryError(f"{name} takes {wanted}, got {operand}")
 
 
 def number(name: str, operand: Operand) -> Value:
@@ -45,5 +45,5 @@ def text(name: str, operand: Operand) -> Value:
 
 def constant_int(name: str, operand: Operand) -> int:
     if not is_constant(operand.value) or not pa.types.is_integer(operand.type) or not operand.value.is_valid:
-        raise QueryError(f"on: {name} takes a constant integer here, got {render(operand.node)}")
+        raise QueryError(f"{name} takes a constant integer here, got {render(operand.node)}")
     return int(operand.value.as_py())

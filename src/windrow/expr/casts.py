@@ -32,7 +32,7 @@ def _arrow_cast(value: Value, kind: pa.DataType) -> Value:
         return _cast_each(value, kind)
     except pa.ArrowNotImplementedError:
         # No value of this type can be cast, so the query is wrong. Arrow's message names its kernels.
-        raise QueryError(f"on: cannot cast {value.type} to {kind}") from None
+        raise QueryError(f"cannot cast {value.type} to {kind}") from None
 
 
 def _prepared(value: Value, kind: pa.DataType) -> Value:

@@ -61,7 +61,7 @@ def compare(op: str, left: Operand, right: Operand) -> Value:
     x, y = unified([left, right])
     if pt.is_nested(x.type):
         remedy = "; use jaccard, overlap, cosine or distance" if is_list(x.type) else "; compare its fields"
-        raise QueryError(f"on: cannot compare {left} with {right}{remedy}")
+        raise QueryError(f"cannot compare {left} with {right}{remedy}")
     if pt.is_null(x.type):
         return pa.scalar(None, pa.bool_())
     if op == "<>" and pt.is_floating(x.type):
@@ -70,7 +70,7 @@ def compare(op: str, left: Operand, right: Operand) -> Value:
         return _COMPARE[op](x, y)
     except pa.ArrowNotImplementedError:
         # Arrow does not order this type. Its message names kernels instead of the query's expressions.
-        raise QueryError(f"on: cannot compare {left} with {right}") from None
+        raise QueryError(f"cannot compare {left} with {right}") from None
 
 
 def unified(operands: Sequence[Operand], where: str = "") -> list[Value]:
@@ -85,7 +85,7 @@ def _combined(left: Operand, right: Operand, where: str) -> Operand:
     kind = common_type(left.type, right.type)
     if kind is not None:
         return Operand(left.node, pa.scalar(None, kind))
-    verb = f"on: {where}: cannot combine" if where else "on: cannot compare"
+    verb = f"{where}: cannot combine" if where else "cannot compare"
     if mixed_zones(left.type, right.type):
         bare = right if right.type.tz is None else left
         raise QueryError(
@@ -123,9 +123,7 @@ def _moment(one: Operand, text: str, kind: pa.DataType) -> Operand:
         value = pc.assume_timezone(value, kind.tz, ambiguous="earliest", nonexistent="latest")
     value = cast(pa.scalar(text), kind) if not value.is_valid else cast(value, kind)
     if not value.is_valid:
-        raise QueryError(
-            f"on: cannot read '{text}' as a {sql_name(kind)}; write it like '2024-01-31 12:00:00'"
-        )
+        raise QueryError(f"cannot read '{text}' as a {sql_name(kind)}; write it like '2024-01-31 12:00:00'")
     return Operand(one.node, value)
 
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 from sqlglot import exp
 
-from windrow.errors import DataError, QueryError
+from windrow.errors import DataError, Option, QueryError
 from windrow.expr.arithmetic import arithmetic, negated
 from windrow.expr.casts import cast
 from windrow.expr.comparison import Operand, compare, unified
@@ -66,7 +66,7 @@ class _Evaluation:
             rule = _RULES.get(kind)
             if rule is not None:
                 return rule(self, node)
-        raise QueryError(f"on: {render(node)} is not supported in a predicate")
+        raise QueryError(f"{render(node)} is not supported in a predicate")
 
     def operand(self, node: exp.Expr) -> Operand:
         return Operand(node, self.value(node))
@@ -77,7 +77,7 @@ class _Evaluation:
             return cast(value, pa.bool_())
         if not pt.is_boolean(value.type):
             raise QueryError(
-                f"on: expected a condition that is true or false, got {render(node)} of type {value.type}"
+                f"expected a condition that is true or false, got {render(node)} of type {value.type}"
             )
         return value
 
@@ -86,13 +86,13 @@ class _Evaluation:
     def column(self, node: exp.Column) -> Value:
         reference = (node.table, node.name)
         if reference not in self.columns:
-            raise DataError(f"stream '{node.table}': column '{node.name}' is missing")
+            raise DataError(f"column '{node.name}' is missing", Option(stream=node.table))
         return plain(self.columns[reference])
 
     def field(self, node: exp.Dot) -> Value:
         struct, name = self.value(node.this), node.expression.name
         if not pt.is_struct(struct.type) or struct.type.get_field_index(name) < 0:
-            raise QueryError(f"on: {render(node.this)} ({struct.type}) has no field '{name}'")
+            raise QueryError(f"{render(node.this)} ({struct.type}) has no field '{name}'")
         return rowwise(lambda array: plain(pc.struct_field(array, name)), struct)
 
     def interval(self, node: exp.Interval) -> Value:
@@ -114,7 +114,7 @@ class _Evaluation:
         if isinstance(node.expression, exp.Null):
             return pc.is_null(self.value(node.this))
         if not isinstance(node.expression, exp.Boolean):
-            raise QueryError(f"on: {render(node)} is not supported in a predicate")
+            raise QueryError(f"{render(node)} is not supported in a predicate")
         wanted = pa.scalar(node.expression.this)
         return pc.coalesce(pc.equal(self.condition(node.this), wanted), pa.scalar(False))
 
@@ -134,13 +134,13 @@ class _Evaluation:
 
     def between(self, node: exp.Between) -> Value:
         if node.args.get("symmetric"):
-            raise QueryError("on: between symmetric is not supported; write least and greatest")
+            raise QueryError("between symmetric is not supported; write least and greatest")
         value, low, high = (self.operand(node.args[name]) for name in ("this", "low", "high"))
         return pc.and_kleene(compare(">=", value, low), compare("<=", value, high))
 
     def membership(self, node: exp.In) -> Value:
         if not node.expressions:
-            raise QueryError(f"on: in takes a list of values, got {render(node)}")
+            raise QueryError(f"in takes a list of values, got {render(node)}")
         value = self.operand(node.this)
         return reduce(pc.or_kleene, (compare("=", value, self.operand(one)) for one in node.expressions))
 
@@ -162,14 +162,14 @@ class _Evaluation:
             left, right = (_exact(o) for o in (left, right))
         answer = arithmetic(op, left.value, right.value)
         if answer is None:
-            raise QueryError(f"on: cannot compute {left} {op} {right}{_remedy(left, right)}")
+            raise QueryError(f"cannot compute {left} {op} {right}{_remedy(left, right)}")
         return answer
 
     def minus(self, node: exp.Neg) -> Value:
         operand = self.operand(node.this)
         answer = negated(operand.value)
         if answer is None:
-            raise QueryError(f"on: cannot compute - {operand}")
+            raise QueryError(f"cannot compute - {operand}")
         return answer
 
     def concatenation(self, node: exp.DPipe) -> Value:
@@ -218,7 +218,7 @@ def _conditional(name: str, operands: list[Operand]) -> Value:
     if name != "nullif":
         return pc.coalesce(*unified(operands, name))
     if len(operands) != 2:
-        raise QueryError(f"on: nullif takes 2 arguments, got {len(operands)}")
+        raise QueryError(f"nullif takes 2 arguments, got {len(operands)}")
     value = operands[0].value
     equal = pc.coalesce(compare("=", *operands), pa.scalar(False))
     return pc.if_else(equal, pa.scalar(None, value.type), value)

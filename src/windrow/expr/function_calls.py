@@ -29,15 +29,15 @@ def own_function(name: str, functions: Mapping[str, Function]) -> tuple[str, Fun
 def call_builtin(name: str, operands: Sequence[Operand], functions: Mapping[str, Function]) -> Value:
     builtin = BUILTINS.get(name.lower())
     if builtin is None:
-        raise QueryError(f"on: {unknown('function', name, {*BUILTINS, *_BY_GRAMMAR, *functions})}")
+        raise QueryError(unknown("function", name, {*BUILTINS, *_BY_GRAMMAR, *functions}))
     if not builtin.least <= len(operands) <= builtin.most:
-        raise QueryError(f"on: {name.lower()} takes {_arity(builtin)}, got {len(operands)}")
+        raise QueryError(f"{name.lower()} takes {_arity(builtin)}, got {len(operands)}")
     try:
         return builtin.call(*operands)
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
         # Arrow decides which types a function takes, but its message names kernels.
         given = ", ".join(str(o) for o in operands)
-        raise QueryError(f"on: {name.lower()} cannot be computed from {given}") from None
+        raise QueryError(f"{name.lower()} cannot be computed from {given}") from None
 
 
 def call_own(name: str, function: Function, operands: Sequence[Operand], length: int) -> Value:

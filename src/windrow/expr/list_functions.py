@@ -57,7 +57,7 @@ def element_type(name: str, left: Operand, right: Operand) -> pa.DataType:
     kinds = [plain(pa.array([], o.type.value_type)).type for o in (left, right)]
     kind = common_type(*kinds)
     if kind is None or (encoding_of(kind) is None and not pt.is_null(kind)):
-        raise QueryError(f"on: {name} cannot compare the elements of {left} with those of {right}")
+        raise QueryError(f"{name} cannot compare the elements of {left} with those of {right}")
     return kind
 
 
@@ -89,7 +89,7 @@ def _overlap(shared: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndar
 
 def _vector_measure(name: str, measure: Callable[..., np.ndarray], left: Operand, right: Operand) -> Value:
     if not is_number(element_type(name, left, right)):
-        raise QueryError(f"on: {name} takes lists of numbers, got {left} and {right}")
+        raise QueryError(f"{name} takes lists of numbers, got {left} and {right}")
 
     def call(a: pa.Array, b: pa.Array) -> pa.Array:
         x, y = _lists(a, pa.float64()), _lists(b, pa.float64())

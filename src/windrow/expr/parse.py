@@ -92,11 +92,11 @@ def _parse(text: str) -> exp.Expr:
     try:
         statements = sqlglot.parse(text, dialect=WindrowPredicate)
     except ParseError as error:
-        raise QueryError(f"on: cannot parse {text!r}{_position(error, text)}") from None
+        raise QueryError(f"cannot parse {text!r}{_position(error, text)}") from None
     except TokenError:
-        raise QueryError(f"on: cannot parse {text!r}: a quote is opened and never closed") from None
+        raise QueryError(f"cannot parse {text!r}: a quote is opened and never closed") from None
     if len(statements) != 1 or statements[0] is None:
-        raise QueryError(f"on: expected one predicate such as 'a.id = b.id', got {text!r}")
+        raise QueryError(f"expected one predicate such as 'a.id = b.id', got {text!r}")
     return statements[0]
 
 
@@ -116,12 +116,12 @@ def _position(error: ParseError, text: str) -> str:
 def _refuse(node: exp.Expr, text: str, own: Collection[str]) -> None:
     for kind, remedy in _REFUSED:
         if isinstance(node, kind):
-            raise QueryError(f"on: cannot use {text!r}: {remedy}")
+            raise QueryError(f"cannot use {text!r}: {remedy}")
     if isinstance(node, exp.Anonymous) and node.name.lower() not in own:
         known = exp.FUNCTION_BY_NAME.get(node.name.upper())
         if known is not None and issubclass(known, exp.AggFunc):
             raise QueryError(
-                f"on: {node.name}(...) needs many rows and a predicate sees one of each stream; "
+                f"{node.name}(...) needs many rows and a predicate sees one of each stream; "
                 "aggregate the stream before the join, or its result after"
             )
 
@@ -130,12 +130,12 @@ def _qualified(column: exp.Column, aliases: Sequence[str]) -> exp.Expr:
     parts = [part.name for part in column.parts]
     if len(parts) == 1:
         raise QueryError(
-            f"on: column '{parts[0]}' names no stream. The streams are {', '.join(aliases)}; "
+            f"column '{parts[0]}' names no stream. The streams are {', '.join(aliases)}; "
             f"write {aliases[0]}.{parts[0]}"
         )
     alias = next((a for a in aliases if a.lower() == parts[0].lower()), None)
     if alias is None:
-        raise QueryError(f"on: {unknown('stream', parts[0], aliases)} (in {render(column)})")
+        raise QueryError(f"{unknown('stream', parts[0], aliases)} (in {render(column)})")
     found: exp.Expr = exp.column(parts[1], table=alias)
     for field in parts[2:]:
         found = exp.Dot(this=found, expression=exp.to_identifier(field))

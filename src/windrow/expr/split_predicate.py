@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyarrow import types as pt
 from sqlglot import exp
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError, placed
 from windrow.expr.classify import Classifier
 from windrow.expr.dialect import render
 from windrow.expr.evaluate import evaluate, result_type
@@ -29,9 +29,10 @@ def split_predicate(
     text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, Function]
 ) -> Predicate:
     """The predicate `text` over the streams of `schemas` (alias to schema, in stream order)."""
-    if functions:
-        return _split(text, schemas, functions)
-    return _split_cached(text, tuple(schemas.items()))
+    with placed(Option("on")):
+        if functions:
+            return _split(text, schemas, functions)
+        return _split_cached(text, tuple(schemas.items()))
 
 
 @lru_cache(maxsize=256)
@@ -82,7 +83,7 @@ def _check_condition(
 ) -> None:
     kind = result_type(node, types, functions)
     if not pt.is_boolean(kind) and not pt.is_null(kind):
-        raise QueryError(f"on: expected a condition that is true or false, got {render(node)} of type {kind}")
+        raise QueryError(f"expected a condition that is true or false, got {render(node)} of type {kind}")
 
 
 def _check_functions(functions: Mapping[str, Function]) -> None:
@@ -91,5 +92,6 @@ def _check_functions(functions: Mapping[str, Function]) -> None:
         other = seen.setdefault(name.lower(), name)
         if other != name:
             raise QueryError(
-                f"functions: '{other}' and '{name}' differ only in case, which SQL ignores; rename one"
+                f"'{other}' and '{name}' differ only in case, which SQL ignores; rename one",
+                Option("functions"),
             )

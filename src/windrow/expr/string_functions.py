@@ -72,7 +72,7 @@ def _replace(operand: Operand, old: Operand, new: Operand) -> Value:
 def _constant_text(name: str, operand: Operand) -> str:
     value = text(name, operand)
     if not is_constant(value) or not value.is_valid:
-        raise QueryError(f"on: {name} takes a constant string here, got {render(operand.node)}")
+        raise QueryError(f"{name} takes a constant string here, got {render(operand.node)}")
     return str(value.as_py())
 
 
@@ -100,7 +100,7 @@ def _check(name: str, call: Match, pattern: str) -> None:
     try:
         call(pa.array([""]), pattern)
     except pa.ArrowInvalid as error:
-        raise QueryError(f"on: {name}: {pattern!r} is not a valid pattern: {error}") from None
+        raise QueryError(f"{name}: {pattern!r} is not a valid pattern: {error}") from None
 
 
 def _matching(name: str, call: Match) -> Builtin:

@@ -55,12 +55,10 @@ def sql_type(node: exp.DataType) -> pa.DataType:
         sizes = [int(size.name) for size in node.expressions] or [10, 0]
         precision, scale = (sizes[0], sizes[1] if len(sizes) > 1 else 0)
         if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-            raise QueryError(f"on: decimal takes 1 to 38 digits and a scale within them, got {node.sql()}")
+            raise QueryError(f"decimal takes 1 to 38 digits and a scale within them, got {node.sql()}")
         return pa.decimal128(precision, scale)
     if name not in _SQL_TYPES:
-        raise QueryError(
-            f"on: {unknown('type', node.sql().lower(), [n.lower() for n in (*_SQL_TYPES, 'DECIMAL')])}"
-        )
+        raise QueryError(unknown("type", node.sql().lower(), [n.lower() for n in (*_SQL_TYPES, "DECIMAL")]))
     return _SQL_TYPES[name]
 
 

@@ -17,7 +17,7 @@ from functools import partial
 from itertools import permutations
 from types import MappingProxyType
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, unknown
 from windrow.model.query import ALGORITHMS
 from windrow.planning.cost import direction_cost, join_size, naive_cost, plan_cost
 from windrow.planning.statistics import JoinStatistics
@@ -46,9 +46,9 @@ def choose_orders(stats: JoinStatistics, strategy: str, algorithm: str, tau: flo
         Time between executions, in the unit of the statistics; 0 for one per row.
     """
     if strategy not in STRATEGIES:
-        raise QueryError(f"order: {unknown('order', strategy, STRATEGIES)}")
+        raise QueryError(unknown("order", strategy, STRATEGIES), Option("order"))
     if algorithm not in ALGORITHMS:
-        raise QueryError(f"algorithm: {unknown('algorithm', algorithm, ALGORITHMS)}")
+        raise QueryError(unknown("algorithm", algorithm, ALGORITHMS), Option("algorithm"))
     if len(stats) == 2 and algorithm == "eager":
         return {0: (0, 1), 1: (1, 0)}  # there is nothing to choose
     return STRATEGIES[strategy](stats, algorithm, tau)
@@ -91,8 +91,9 @@ def exhaustive_orders(stats: JoinStatistics, algorithm: str, tau: float = 0.0) -
     streams = range(len(stats))
     if len(stats) > EXHAUSTIVE_LIMIT:
         raise QueryError(
-            f"order: 'exhaustive' tries every order and takes up to {EXHAUSTIVE_LIMIT} streams, "
-            f"got {len(stats)}; use 'heuristic'"
+            f"'exhaustive' tries every order and takes up to {EXHAUSTIVE_LIMIT} streams, "
+            f"got {len(stats)}; use 'heuristic'",
+            Option("order"),
         )
     allowed = [order for order in permutations(streams) if _is_allowed(stats, order)]
     if algorithm == "naive":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.model.plan import Direction, Plan, Step
 from windrow.model.predicate import Predicate
 from windrow.model.query import Query
@@ -49,8 +49,9 @@ def check_connected(query: Query, predicate: Predicate) -> None:
     apart = [alias for k, alias in enumerate(query.aliases) if k not in connected]
     if apart and not query.cross:
         raise QueryError(
-            f"on: no condition links {apart} with '{query.aliases[0]}', so the result is a cross product; "
-            "add a condition, or allow it with cross=True"
+            f"no condition links {apart} with '{query.aliases[0]}', so the result is a cross product; "
+            "add a condition, or allow it with cross=True",
+            Option("on"),
         )
 
 
@@ -60,20 +61,22 @@ def check_paths(query: Query, predicate: Predicate, classes: Sequence[Class]) ->
         path = described.path
         if path is not None and path.path == "inverted" and not predicate.sets_of(stream):
             raise QueryError(
-                f"stream '{alias}': an inverted path needs a condition such as jaccard({alias}.tags, ...) >= "
+                f"an inverted path needs a condition such as jaccard({alias}.tags, ...) >= "
                 f"0.5 or overlap({alias}.tags, ...) >= 2 between this stream and another; "
-                "use 'hash', 'sorted' or 'scan'"
+                "use 'hash', 'sorted' or 'scan'",
+                Option(stream=alias),
             )
         if any(w.stream == stream for members in classes for w in members):
             continue
         if path is not None and path.path == "hash":
             raise QueryError(
-                f"stream '{alias}': a hash path needs an equality on this stream; use 'sorted' or 'scan'"
+                "a hash path needs an equality on this stream; use 'sorted' or 'scan'", Option(stream=alias)
             )
         if described.window.kind == "rows per key":
             raise QueryError(
-                f"stream '{alias}': '{described.window}' needs an equality on this stream to give the key; "
-                f"use '{described.window.size} rows'"
+                f"'{described.window}' needs an equality on this stream to give the key; "
+                f"use '{described.window.size} rows'",
+                Option(stream=alias),
             )
 
 

@@ -18,9 +18,10 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, unknown
 from windrow.expr.casts import cast
 from windrow.expr.types import common_type, is_moment, is_text
+from windrow.model.execution import SkewedKeys
 from windrow.model.predicate import Band, Equality, JoinColumn, Predicate
 from windrow.model.query import Query
 from windrow.planning.equivalence import Class
@@ -47,34 +48,6 @@ class GridPlacement:
 
 
 EVERYWHERE = GridPlacement("everywhere")
-
-
-@dataclass(frozen=True)
-class SkewedKeys:
-    """Values of the key that have too many rows for one partition, each spread over `ways` of them."""
-
-    values: tuple[Any, ...]
-    ways: int
-
-    @classmethod
-    def parse(cls, given: Mapping[str, Any] | SkewedKeys | None) -> SkewedKeys | None:
-        if given is None or isinstance(given, SkewedKeys):
-            return given
-        if not isinstance(given, Mapping) or set(given) != {"key", "ways"}:
-            raise QueryError(f"spread: expected {{'key': [values], 'ways': number}}, got {given!r}")
-        ways, values = given["ways"], given["key"]
-        if not isinstance(ways, int) or ways < 2:
-            raise QueryError(f"spread: ways must be a number of partitions from 2, got {ways!r}")
-        if not isinstance(values, list | tuple | set | frozenset) or not values:
-            raise QueryError(f"spread: key must be a list of one or more values, got {values!r}")
-        return cls(tuple(values), ways)
-
-    def fitted(self, word: JoinColumn) -> SkewedKeys:
-        """With the values as the key has them."""
-        return SkewedKeys(tuple(_fitted(value, word) for value in self.values), self.ways)
-
-    def __str__(self) -> str:
-        return f"values {list(self.values)} over {self.ways} partitions"
 
 
 @dataclass(frozen=True)
@@ -179,12 +152,13 @@ def choose_layout(
     counted = [a for a, s in query.streams.items() if s.window.kind == "rows"]
     if counted and kind not in (None, "one"):
         raise QueryError(
-            f"partitioning: the window of '{counted[0]}' counts rows of the whole stream, which takes one "
-            "partition; leave partitioning out, or count 'rows per key'"
+            f"the window of '{counted[0]}' counts rows of the whole stream, which takes one "
+            "partition; leave partitioning out, or count 'rows per key'",
+            Option("partitioning"),
         )
     if partitions == 1 or kind == "one" or counted:
         if spread:
-            raise QueryError("spread: there is only one partition")
+            raise QueryError("there is only one partition", Option("spread"))
         why = f"the window of '{counted[0]}' counts rows of the whole stream" if counted else ""
         return PartitionLayout(query.aliases, 1, (), why)
     cuts = [
@@ -196,8 +170,9 @@ def choose_layout(
     layouts = [PartitionLayout(query.aliases, partitions, chosen) for chosen in _grids(cuts, partitions)]
     if not layouts:
         raise QueryError(
-            f"partitioning: the predicate gives nothing to partition by {kind or 'key, range or grid'}; "
-            "use partitioning='one'"
+            f"the predicate gives nothing to partition by {kind or 'key, range or grid'}; "
+            "use partitioning='one'",
+            Option("partitioning"),
         )
     best = min(layouts, key=lambda layout: (round(layout.load, 9), len(layout.dimensions)))
     return _with_spread(best, query, spread) if spread else best
@@ -208,7 +183,7 @@ def _parse(wanted: str | None) -> tuple[str | None, float | None]:
         return None, None
     match = re.fullmatch(r"\s*(\w+)\s*(?:\(\s*([-+.\deE]+)\s*\))?\s*", wanted)
     if match is None or match[1] not in KINDS:
-        raise QueryError(f"partitioning: {unknown('partitioning', str(wanted), KINDS)}")
+        raise QueryError(unknown("partitioning", str(wanted), KINDS), Option("partitioning"))
     if match[2] is None:
         return match[1], None
     try:
@@ -216,7 +191,7 @@ def _parse(wanted: str | None) -> tuple[str | None, float | None]:
     except ValueError:
         width = math.nan
     if match[1] != "range" or not (0 < width < math.inf):
-        raise QueryError(f"partitioning: expected 'range(width of a cell above 0)', got {wanted!r}")
+        raise QueryError(f"expected 'range(width of a cell above 0)', got {wanted!r}", Option("partitioning"))
     return "range", width
 
 
@@ -305,16 +280,27 @@ def _with_spread(layout: PartitionLayout, query: Query, spread: SkewedKeys) -> P
     """Rows of a spread value form a grid of their own inside the key's dimension."""
     keyed = [cut for cut in layout.dimensions if cut.kind == "key"]
     if not keyed:
-        raise QueryError(f"spread: rows are not partitioned by a key: {layout}")
+        raise QueryError(f"rows are not partitioned by a key: {layout}", Option("spread"))
     cut = keyed[0]
     if spread.ways > cut.parts:
-        raise QueryError(f"spread: {spread.ways} ways are more than the {cut.parts} partitions of the key")
+        raise QueryError(
+            f"{spread.ways} ways are more than the {cut.parts} partitions of the key", Option("spread")
+        )
     split = [s for s, place in enumerate(cut.placements) if place.how == "value" and _divisible(query, s)][:2]
     if not split:
-        raise QueryError("spread: all windows count rows per key, and rows of one key must stay together")
+        raise QueryError(
+            "all windows count rows per key, and rows of one key must stay together", Option("spread")
+        )
     word = next(place.column for place in cut.placements if place.column is not None)
+    fitted = SkewedKeys(tuple(_fitted(value, word) for value in spread.values), spread.ways)
     wider = GridDimension(
-        cut.parts, cut.kind, cut.by, cut.placements, cut.width, spread.fitted(word), tuple(split)
+        cut.parts,
+        cut.kind,
+        cut.by,
+        cut.placements,
+        cut.width,
+        fitted,
+        tuple(split),
     )
     cuts = tuple(wider if c is cut else c for c in layout.dimensions)
     return PartitionLayout(layout.aliases, layout.partitions, cuts, layout.why)
@@ -332,4 +318,4 @@ def _fitted(value: Any, word: JoinColumn) -> Any:
             return found.as_py()
     except (pa.ArrowException, OverflowError, QueryError):
         pass  # told below in the user's terms
-    raise QueryError(f"spread: the key {word} is {word.type}, and {value!r} is no such value")
+    raise QueryError(f"the key {word} is {word.type}, and {value!r} is no such value", Option("spread"))
