@@ -113,7 +113,9 @@ class SmallOperator:
         passed = self._passed()
         results: list[tuple[int, int]] = []
         for alias, other in (("a", "b"), ("b", "a")):
-            due = [r for r in self.held[alias] if not self.held_back or (passed is not None and r[1] <= passed)]
+            due = [
+                r for r in self.held[alias] if not self.held_back or (passed is not None and r[1] <= passed)
+            ]
             if due:
                 self.held[alias] = [r for r in self.held[alias] if r not in due]
                 stored = [row for _, segment in self.segments[other] for row in segment]

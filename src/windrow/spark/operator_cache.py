@@ -1,7 +1,7 @@
-"""Operators a Python worker keeps between tasks, with what it knows of their state.
+"""Operators that a Python worker keeps between tasks, each with the store of its partition.
 
-An operator is used again only if it is exactly the version that a task starts from. Spark hands workers out
-in turn, so many tasks find their windows in another worker and load them.
+A task reuses an operator only if it holds exactly the version that the task starts from. Spark assigns
+workers to tasks in turn, so many tasks run in a worker without their windows and must load them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOGS = 16
 
 @dataclass
 class CachedOperator:
-    """A partition's store, with the operator that holds the windows of the version `content`."""
+    """A partition's store, and the operator with the windows of the version `content`."""
 
     store: StateStore
     content: str | None = None
@@ -34,8 +34,8 @@ class CachedOperator:
 
 
 class OperatorCache:
-    """Keys begin with a token of the call of `join`: what was kept for another call may be of another
-    query."""
+    """A cache of operators and commit logs. Keys begin with the token of a call of `join`, because another
+    call may define another query under the same id."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -51,7 +51,7 @@ class OperatorCache:
         return self._logs[key]
 
     def checkout(self, token: str, log: CommitLog, partition: int) -> CachedOperator:
-        """Taken out while in use: if the task fails halfway, the operator is not used again."""
+        """Takes an operator out of the cache, so that nobody uses it again if the task fails halfway."""
         kept = self._operators.pop((token, log.join_id, partition), None)
         return kept or CachedOperator(StateStore(log, partition, cache_of_machine()))
 
