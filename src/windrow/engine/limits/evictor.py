@@ -102,8 +102,6 @@ class Evictor(Stateful):
         """A sub-batch begins, of so many rows and from event time `first` to `now`. Its chances depend on its
         number alone, so a replay takes the same."""
         self._sub_batches += 1
-        longest = max((w.span or 0 for w in join.windows), default=0) / 1e6
-        self._arrival_rates.advance(max(0, now - self._now) / 1e6 if self._sub_batches > 1 else 0.0, longest)
         self._rng = np.random.default_rng((self._seed, self._sub_batches))
         self._before = first if self._sub_batches == 1 else self._now
         self._now = now
@@ -156,9 +154,10 @@ class Evictor(Stateful):
 
     def enforce_limit(self, join: Join) -> None:
         """A sub-batch was evaluated: the policy learns, and what does not fit goes."""
+        spans = [window.covers / 1e6 for window in join.windows]
+        passed = max(0, self._now - self._before) / 1e6
+        self._arrival_rates.advance(passed, max(spans))
         if self.ranking.adapts_to_losses is not None:
-            spans = [window.covers / 1e6 for window in join.windows]
-            passed = max(0, self._now - self._before) / 1e6
             self._window_contents.end_sub_batch(passed, spans, self._results, self.limit.size)
         over = max(self._held(join).excess) > 0
         if self._idle and not over:
@@ -369,7 +368,7 @@ class Evictor(Stateful):
         """What complete windows would take, in the limit's unit."""
         held = self._held(join)
         spans = ((window.span or 0) / 1e6 for window in join.windows)
-        whole = (self._arrival_rates.in_window(stream, span) for stream, span in enumerate(spans))
+        whole = (self._arrival_rates.rate(stream) * span for stream, span in enumerate(spans))
         return sum(max(s, w * c) for s, w, c in zip(held.sizes, whole, held.costs, strict=True))
 
     def forecast(

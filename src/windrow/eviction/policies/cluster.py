@@ -111,11 +111,11 @@ class ClusterRanking(Ranking):
         return Selection(chosen, weight[chosen], cluster[chosen])
 
     def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
-        self._need.end_sub_batch(views[0].now)
+        self._need.end_sub_batch(views)
         if not self._need.known:
             return
         if self._sizes:
-            self._sizes.end_sub_batch(views[0].now, max(map(self._need.span, range(len(views)))))
+            self._sizes.end_sub_batch(views[0].now)
         fixed = self._policy.p is not None and self._sizes is None
         if not fixed and self._pace.due(views, room):
             self._revise(views, room)

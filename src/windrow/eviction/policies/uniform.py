@@ -32,7 +32,7 @@ from windrow.eviction.models.row_sampling import (
     memory_groups,
     row_costs,
 )
-from windrow.eviction.models.yield_model import YieldModel, expectation
+from windrow.eviction.models.yield_model import YieldModel, make_yield_model
 from windrow.eviction.ranking import MemoryBudget, Ranking, Selection
 from windrow.eviction.rates import WindowDemand
 from windrow.eviction.window_view import ProbeResults, RowState, WindowView
@@ -81,7 +81,7 @@ class UniformRanking(Ranking):
     def __init__(self, policy: Uniform, context: Context) -> None:
         self._policy = policy
         self._aliases = context.query.aliases
-        self._model = expectation(policy, context)
+        self._model = make_yield_model(policy, context)
         self._identities = RowIds(2)
         self._need = WindowDemand(context)
         self._counters = SampleTotals()
@@ -123,10 +123,11 @@ class UniformRanking(Ranking):
         return Selection(chosen, weight, cluster)
 
     def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
-        self._need.end_sub_batch(views[0].now)
+        self._need.end_sub_batch(views)
         if not self._need.known:
             return
-        self._model.end_sub_batch(views, self._standing, self._need)
+        monitored = [np.flatnonzero(view.row_state[EXTRA]) for view in views]
+        self._model.end_sub_batch(views, monitored, self._need)
         if self._pace.due(views, room):
             self._revise(views, room)
 
@@ -152,16 +153,14 @@ class UniformRanking(Ranking):
     # -- inside -------------------------------------------------------------------------------------
 
     def _learn(self, view: WindowView, stored: Array, times: Array) -> None:
-        weights = self._standing(view, stored)
-        mine = weights > 0
+        mine = view.row_state[EXTRA][stored] > 0
         if mine.any():
-            ages = np.maximum(times[mine] - view.ts[stored[mine]], 0) / 1e6
-            self._model.on_results(view, ages, weights[mine])
+            self._model.on_results(view, stored[mine], times[mine])
 
     @staticmethod
-    def _standing(view: WindowView, rows: Array | slice = slice(None)) -> Array:
+    def _standing(view: WindowView) -> Array:
         """How many rows each monitored row stands for; 0 for others."""
-        return view.row_state[EXTRA][rows] / np.maximum(view.row_state[THIN][rows], LEAST)
+        return view.row_state[EXTRA] / np.maximum(view.row_state[THIN], LEAST)
 
     def _revise(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
         """The chance, and the monitored part, that fill the memory in the long run."""
