@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 import windrow as wr
-from oracle import ids
+from results import ids
 from simulated_store import Actor, Killed, Scheduler, SimulatedRoot
 from windrow.spark.metrics import COLUMN
 from windrow.spark.microbatch import MicroBatch
