@@ -69,7 +69,7 @@ def explain(query: wr.Query, operator: wr.Operator, tables: Mapping[str, pa.Tabl
     told: wr.Explanation = wr.explain(query, data=tables)
     several: str = str(wr.explain({"one": query}))
     divided: wr.types.Allocation = wr.allocate({"x": operator}, memory="1 MiB")
-    text: str = told.to_json() + told.page() + told.to_html() + str(told) + several + str(divided)
+    text: str = told.to_json() + told.page() + str(told) + several + str(divided)
     recall: float | None = told.expected_recall
     print(recall)
     return text
