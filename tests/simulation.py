@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 import windrow as wr
-from oracle import ids
+from results import ids
 from simulated_store import Actor, Killed, Scheduler, SimulatedRoot
 from simulated_tasks import SECOND, SMALL, WHOLE, Row, SmallTask, answer, batch_of, pairs_in
 from windrow.spark.microbatch import MicroBatch

@@ -28,7 +28,6 @@ import terms
 import windrow as wr
 from flows import SCHEMA, flows
 from forms import computed_keys
-from oracle import SECOND
 from queries import ALIASES, EVALUATE, EXPIRE, Case, orders, paths
 from shared_cases import Asked, asked
 from spark_tools import Stream
@@ -38,6 +37,7 @@ from windrow.model.execution import Execution, SkewedKeys
 from windrow.spark.join import prepare
 from windrow.spark.partitioning import PartitionLayout, choose_layout
 from windrow.spark.shared_join import share
+from windrow.testing.oracle import SECOND
 
 ROWS = {2: 30, 3: 18, 4: 10}
 """Most rows per stream, by number of streams: few, so that partitions and batches are often empty."""

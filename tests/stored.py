@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 import windrow as wr
-from oracle import ids
+from results import ids
 from windrow.engine.state import State, capture, fingerprint, restore
 from windrow.state import CommitLog, JoinId, Manifest, Start, StateStore, Version
 

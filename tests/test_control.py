@@ -311,7 +311,7 @@ def mutated(draw: st.DrawFn) -> str:
 
 
 def subjects() -> list[Any]:
-    shed = wr.Importance(by={"a": "a.v"})
+    shed = wr.policies.Importance(by={"a": "a.v"})
     return [
         wr.Operator(query(memory="20 rows", shed=shed), dict.fromkeys("ab", SCHEMA)),
         wr.SharedOperator({n: query() for n in "xyz"}, schemas=dict.fromkeys("ab", SCHEMA)),

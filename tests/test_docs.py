@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import windrow as wr
 from pages import BLOCK, ROOT, Reading, blocks, pages, stage
+from windrow.model.execution import Execution
 from windrow.model.metric_fields import metrics_of
 from windrow.model.metrics import JoinCounts, StreamCounts
+from windrow.model.query import Query, Stream
+from windrow.model.settings import settings_of
 from windrow.ui.prometheus import family_name
 
 DASHBOARD = ROOT / "docs/dashboard.md"
@@ -65,7 +69,20 @@ def test_the_reference_has_every_public_name():
     for path in named:
         module, _, name = path.rpartition(".")
         assert hasattr(importlib.import_module(module), name), path
-    assert {path.rpartition(".")[2] for path in named} >= set(wr.__all__)
+    modules = (wr.policies, wr.types, wr.testing)
+    public = {*wr.__all__, *(name for module in modules for name in module.__all__)}
+    assert {path.rpartition(".")[2] for path in named} >= public - {"policies", "types", "testing"}
+
+
+def test_the_table_of_options_is_that_of_their_declarations():
+    table = ["| option | default | |", "|---|---|---|"]
+    for kind in (Stream, Query, Execution):
+        defaults = {f.name: f.default for f in fields(kind)}
+        for name, each in settings_of(kind).items():
+            plain = isinstance(defaults[name], str | int | float | None)
+            table.append(f"| `{name}` | {f'`{defaults[name]!r}`' if plain else ''} | {each.help} |")
+    shown = REFERENCE.read_text(encoding="utf-8").split("<!-- options -->")[1].split("<!-- end")[0]
+    assert shown.strip() == "\n".join(table)
 
 
 def test_the_table_of_metrics_is_that_of_their_declarations():

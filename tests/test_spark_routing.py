@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import windrow as wr
 from flows import SCHEMA, VALUES
-from oracle import ids
+from results import ids
 from spark_tools import spark
 from windrow.model.execution import Execution
 from windrow.spark.join import PreparedJoin, prepare

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 
 import stored
 import windrow as wr
-from oracle import ids
 from queries import Case, cases
+from results import ids
 from stored import (
     QUERY,
     RUN,

@@ -29,7 +29,7 @@ from windrow.engine.state import capture, restore
 from windrow.engine.steering import apply, turn_clocks_back
 from windrow.engine.sub_batches import SubBatchCutter, cut, default_sub_batch_rows, interval_under_limit
 from windrow.engine.watermarks import Watermarks
-from windrow.errors import DataError, QueryError, StateError, unknown
+from windrow.errors import DataError, Option, QueryError, StateError, unknown
 from windrow.harvest.call_costs import Timed
 from windrow.memory_models.allocation import RecallCurve
 from windrow.model.interval import Interval
@@ -70,6 +70,8 @@ class Operator:
         schemas: Mapping[str, pa.Schema] | None = None,
         clock: Callable[[], float] = perf_counter,
     ) -> None:
+        if not isinstance(query, Query):
+            raise QueryError(f"expected wr.Query(streams, on=...), got {query!r}", Option("query"))
         announce_compilation()
         self.query = query
         count = len(query.streams)
@@ -112,6 +114,12 @@ class Operator:
         counted, as is a row without a time, or one too far ahead of `now`.
         """
         self._check_usable()
+        if not isinstance(data, Mapping):
+            raise QueryError(
+                f"expected tables by alias: process({{'{self.query.aliases[0]}': table}}), "
+                f"got {type(data).__name__}",
+                Option("data"),
+            )
         if self._deadline_controller is not None:
             self._deadline_controller.open()
         batches = {
@@ -128,6 +136,12 @@ class Operator:
             )
             warn_if_large(self._buffer, self.query, self._schemas)
         return self._table(self._run(final=False, seconds=seconds))
+
+    def __repr__(self) -> str:
+        return f"Operator({self.query!r}: {self._counters.sub_batches:,} sub-batches so far)"
+
+    def _repr_html_(self) -> str:
+        return f"{self.query._repr_html_()}{self.metrics()._repr_html_()}"
 
     def finish(self) -> pa.Table:
         """Declares that nothing earlier than what was seen will come, and returns what had to wait for it.

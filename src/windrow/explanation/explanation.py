@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from windrow.engine.shared.grouping import QueryGroup
@@ -122,9 +123,8 @@ class Explanation:
 
         return page(self.name or self.query.on, [self])
 
-    def to_html(self) -> str:
-        """The same as `page`."""
-        return self.page()
+    def _repr_html_(self) -> str:
+        return _framed(self.page())
 
 
 @dataclass(frozen=True)
@@ -162,9 +162,14 @@ class SharedExplanation:
 
         return page("Shared joins", self.joins, [str(group) for group in self.groups])
 
-    def to_html(self) -> str:
-        """The same as `page`."""
-        return self.page()
+    def _repr_html_(self) -> str:
+        return _framed(self.page())
+
+
+def _framed(page: str) -> str:
+    """A whole page inside a notebook's, each with its own style."""
+    style = "width: 100%; height: 40em; border: 0"
+    return f'<iframe srcdoc="{escape(page)}" style="{style}"></iframe>'
 
 
 def _indented(text: str) -> list[str]:

@@ -33,8 +33,8 @@ import numpy as np
 
 from windrow.errors import QueryError, unknown
 from windrow.kernels.harvest import tables
+from windrow.model.access import PATHS
 from windrow.model.harvest import BasicWindows, Harvest, HarvestDirection, HarvestHop
-from windrow.planning.statistics import ACCESS_PATHS
 
 Array = np.ndarray
 
@@ -124,7 +124,7 @@ class HarvestModel:
             raise QueryError(f"harvest: an order for each of {m} streams, got {len(self.orders)}")
         for path in (path for paths in self.access or () for path in paths):
             if path not in _PATHS:
-                raise QueryError(f"harvest: {unknown('access path', path, ACCESS_PATHS)}")
+                raise QueryError(f"harvest: {unknown('access path', path, PATHS)}")
 
     def __len__(self) -> int:
         return len(self.rates)

@@ -19,22 +19,22 @@ from windrow.harvest.knapsack import knapsack
 from windrow.harvest.model import HarvestModel
 from windrow.harvest.partial_windows import with_parts
 from windrow.model.harvest import Harvest
+from windrow.model.policies.time_policies import METHODS
 
 Array = np.ndarray
 Method = Callable[[HarvestModel, float], Array]
 
-METHODS: Mapping[str, Method] = MappingProxyType(
-    {
-        "knapsack": knapsack,
-        "exhaustive": exhaustive,
-        "greedy": greedy,
-        "greedy-output": partial(greedy, metric="BestOutput"),
-        "greedy-output-per-cost": partial(greedy, metric="BestOutputPerCost"),
-        "reverse": reverse,
-        "double-sided": double_sided,
-    }
+_FUNCTIONS: tuple[Method, ...] = (
+    knapsack,
+    greedy,
+    partial(greedy, metric="BestOutput"),
+    partial(greedy, metric="BestOutputPerCost"),
+    reverse,
+    double_sided,
+    exhaustive,
 )
-DEFAULT = "knapsack"
+SOLVERS: Mapping[str, Method] = MappingProxyType(dict(zip(METHODS, _FUNCTIONS, strict=True)))
+DEFAULT = METHODS[0]
 
 
 def solve(model: HarvestModel, z: float, method: str = DEFAULT, parts: bool = False) -> Harvest:
@@ -54,7 +54,7 @@ def solve(model: HarvestModel, z: float, method: str = DEFAULT, parts: bool = Fa
         raise QueryError(f"harvest: {unknown('method', method, METHODS)}")
     if z >= 1:
         return model.harvest(model.counts, z, "everything")
-    chosen = METHODS[method](model, z)
+    chosen = SOLVERS[method](model, z)
     if not parts:
         return model.harvest(chosen, z, method)
     return model.harvest(with_parts(model, z, chosen), z, method)

@@ -13,9 +13,11 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQuery
 
+from windrow.errors import Option, QueryError
 from windrow.estimation.recall import batch_recall
 from windrow.model.metric_fields import losses, merged
 from windrow.model.metrics import BatchCounts, StreamCounts
+from windrow.model.notebook import html_text
 
 COLUMN = "_windrow"
 """The column of the result that carries the documents."""
@@ -196,6 +198,8 @@ class BatchMetrics(BatchCounts):
         """The partition with the most frequent key."""
         return max(self.partitions, key=lambda p: p.hot_key_share * p.rows_in, default=None)
 
+    _repr_html_ = html_text
+
     def __str__(self) -> str:
         lost = losses(BatchCounts, self)
         return (
@@ -218,6 +222,10 @@ def metrics(query: StreamingQuery, join: str | None = None) -> list[BatchMetrics
     join
         The `name` of one join; None for all joins.
     """
+    if not hasattr(query, "recentProgress"):
+        raise QueryError(
+            f"expected a query as writeStream.start() returns it, got {type(query).__name__}", Option("query")
+        )
     return [found for progress in query.recentProgress for found in read_progress(progress, join)]
 
 
