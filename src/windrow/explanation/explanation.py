@@ -121,7 +121,7 @@ class Explanation:
         """One HTML page that needs nothing else: the plan drawn, and the curves."""
         from windrow.explanation.html_page import page
 
-        return page(self.name or self.query.on, [self])
+        return page(self.name or self.query.on, [self.to_dict()])
 
     def _repr_html_(self) -> str:
         return _framed(self.page())
@@ -160,7 +160,8 @@ class SharedExplanation:
         """One HTML page that needs nothing else."""
         from windrow.explanation.html_page import page
 
-        return page("Shared joins", self.joins, [str(group) for group in self.groups])
+        told = self.to_dict()
+        return page("Shared joins", told["joins"], ["\n".join(group["told"]) for group in told["groups"]])
 
     def _repr_html_(self) -> str:
         return _framed(self.page())
