@@ -72,7 +72,9 @@ class KeyRates(Stateful):
     def __init__(self, context: Context, width: int, half_life: float) -> None:
         self._columns, self._streams = context.key_columns, context.key_streams
         self._sketches = {
-            (key, stream): CountSketch(width) for key, streams in enumerate(self._streams) for stream in streams
+            (key, stream): CountSketch(width)
+            for key, streams in enumerate(self._streams)
+            for stream in streams
         }
         self._half_life = half_life
         self._time = DecayedTime()

@@ -283,9 +283,7 @@ class MatchRateModels(Stateful):
         for model, view, rows, stored in zip(self.models, views, some.rows, some.stored, strict=True):
             model.add_results(score(view, rows), view.ts[rows], some.newest, stored, every)
 
-    def end_sub_batch(
-        self, views: Sequence[WindowView], score: Callable[[WindowView, slice], Array]
-    ) -> None:
+    def end_sub_batch(self, views: Sequence[WindowView], score: Callable[[WindowView, slice], Array]) -> None:
         now = views[0].now
         if not views[0].learning:
             return
