@@ -346,7 +346,7 @@ class Evictor(Stateful):
                 monitored_rows=self.monitor.count,
                 results_found=sums.found,
                 results_estimated=sums.estimated,
-                results_variance=float(sums.variance.sum()),
+                results_variance=sums.variance,
                 results_max_weight=self.monitor.max_weight,
             )
             if self.monitor.importance is not None:

@@ -1,4 +1,4 @@
-"""FREQUENCY (PROB): keeps rows whose keys arrive most often on the other streams (Memory, section 3.3)."""
+"""FREQUENCY: keeps rows whose keys arrive most often on the other streams (PROB; Memory, section 3.3)."""
 
 from __future__ import annotations
 
