@@ -21,7 +21,6 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from windrow.engine.join import Join
 from windrow.errors import QueryError, unknown
 from windrow.model.access import Access
 from windrow.model.interval import Interval
@@ -30,6 +29,7 @@ from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.time_policies import TimePolicy
 from windrow.model.query import AHEAD as ONE_DAY
 from windrow.model.query import Function, Query, Stream, Window
+from windrow.planning.bound_query import BoundQuery
 from windrow.spark.frames import (
     DOCUMENT,
     Frame,
@@ -58,7 +58,7 @@ class PreparedJoin:
     query: Query
     frames: tuple[Frame, ...]
     streaming: bool
-    join: Join
+    join: BoundQuery
     layout: PartitionLayout
     name: str
     state: str | None
