@@ -145,7 +145,7 @@ def _capture_stream(runner: JoinRunner, stream: int) -> tuple[dict[str, Any], li
     if join is not None:
         window, counted = join.windows[stream], join.windows.row_windows[stream]
         parts += [s.payload for s in window.segments]
-        described["segments"] = len(window.segments)
+        described["segments"], described["disordered"] = len(window.segments), window.disordered
         described["skip"] = window.first - window.offset_of(window.segments[0]) if window.segments else 0
         kept = join.windows.stored_columns(stream)
         if kept and len(window):
@@ -208,9 +208,11 @@ def _restore_window(join: Join, stream: int, described: dict[str, Any], kept: _K
             known = kept.row_state.slice(begin, at + len(ts) - begin)
             for name, column in zip(known.schema.names, known.columns, strict=True):
                 columns[name] = np.pad(column.to_numpy(), (len(ts) - len(column), 0))
-        window.append(ts, columns, batch, bool((ts[1:] >= ts[:-1]).all()))
+        window.append(ts, columns, batch)
         at += len(ts)
     window.drop_front(skip)
+    # Scans take less work in order; what a call does under a deadline must not depend on a restart.
+    window.disordered = described["disordered"]
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
