@@ -238,9 +238,9 @@ def test_fewer_ages_cost_less() -> None:
     op = wr.Operator(query)
     op.process({"b": tiny([k / 10 for k in range(4000)], v=words), "a": tiny([], v=words[:0])})
     op.process({"a": tiny([399.9, 399.9], v=pa.array([[0, 1, 2, 7], [7, 2, 1]], LISTS["v"]))})
-    join = op._join
+    join = op.runner.join
     assert join is not None
-    probe, window, found, compared = join._probes[0], join.windows[1], [], []
+    probe, window, found, compared = join.probes[0], join.windows[1], [], []
     parts = ((-FOREVER, 40 * SECOND), (160 * SECOND, 200 * SECOND), (360 * SECOND, FOREVER))
     for ages in (None, AgeIntervals(parts)):
         before = probe.comparisons

@@ -154,7 +154,7 @@ def test_dropping_uses_the_time_there_is() -> None:
     for seconds in (20, 40):  # While the windows fill there is less to do.
         operator = timed(epsilon(deadline="0.5 seconds", shed="drop"), 200_000)
         feed(operator, streams, seconds)
-        done.append(operator.work[0])
+        done.append(operator.runner.work[0])
     assert operator.metrics().missed_deadlines <= 2
     assert done[1] - done[0] > 0.85 * 20 * 200_000
 
@@ -203,7 +203,7 @@ def test_rows_wait_and_are_dropped_only_with_a_buffer() -> None:
     measured = operator.metrics()
     assert measured.rows_dropped > 0 and measured.rows_buffered <= 30
     assert measured.recall < 0.9
-    assert operator.work[0] < 1.15 * 20 * 50_000
+    assert operator.runner.work[0] < 1.15 * 20 * 50_000
     rows = sum(len(times) for times, _ in streams.values())
     taken = measured.window_rows + sum(s.rows_expired for s in measured.streams.values())
     assert taken + measured.rows_dropped + measured.rows_buffered == rows

@@ -16,10 +16,11 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from windrow.engine.join import Join
-from windrow.engine.result_builder import CLUSTER, WEIGHT
+from windrow.engine.result_builder import CLUSTER, WEIGHT, ResultBuilder
 from windrow.engine.rows import check_time_column, plain_schema
 from windrow.errors import DataError, Option, QueryError
 from windrow.model.query import Query
+from windrow.planning.bound_query import BoundQuery
 
 DOCUMENT = "document"
 """The column of control messages."""
@@ -90,14 +91,16 @@ def control_documents(control: DataFrame, streaming: bool) -> DataFrame:
     return control.select(sf.col(DOCUMENT))
 
 
-def check(query: Query, frames: Sequence[Frame]) -> Join:
-    """The query's join over these frames. Raises an error for anything that is wrong with the query."""
+def check(query: Query, frames: Sequence[Frame]) -> BoundQuery:
+    """The query bound to these frames. Raises an error for anything that is wrong with it."""
     for frame in frames:
         try:
             check_time_column(frame.alias, frame.arrow, query.streams[frame.alias].time)
         except DataError as error:
             raise QueryError(error.message, error.place) from None
-    return Join(query, [frame.arrow for frame in frames])
+    bound = BoundQuery.of(query, [frame.arrow for frame in frames])
+    Join(bound, ResultBuilder)  # Policies refuse what does not fit them.
+    return bound
 
 
 @dataclass(frozen=True)
