@@ -1,5 +1,5 @@
-"""Spark, simulated: drivers, tasks, twins, zombies, crashes, checkpoints and copies, around the real task, log
-and store.
+"""Spark, simulated: drivers, tasks, twins, zombies, crashes, checkpoints and copies, around the real task,
+log and store.
 
 A schedule is drawn from a seed. Whatever happens, in the end the results of all batches are those of the
 batches as they were formed last, each once; or some task said clearly why it cannot go on. If checkpoint and
@@ -54,9 +54,7 @@ class Batch:
     def part(self, partition: int, partitions: int) -> TaskInput:
         key = (partition, partitions)
         if key not in self._parts:
-            own = {
-                s: [r for r in self.rows[a] if r[2] % partitions == partition] for s, a in enumerate("ab")
-            }
+            own = {s: [r for r in self.rows[a] if r[2] % partitions == partition] for s, a in enumerate("ab")}
             self._parts[key] = TaskInput(
                 partition, {s: batch_of(rows, self._schema) for s, rows in own.items() if rows}
             )
