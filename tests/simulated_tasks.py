@@ -29,9 +29,8 @@ Row = tuple[int, int, int]
 
 
 def batch_of(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True) if rows else ([], [], [])
-    arrays = [pa.array(c, pa.int64()).cast(f.type) for c, f in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    return pa.record_batch([pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)], schema)
 
 
 def rows_of(batch: pa.RecordBatch) -> list[Row]:
@@ -113,11 +112,8 @@ class SmallOperator:
         passed = self._passed()
         results: list[tuple[int, int]] = []
         for alias, other in (("a", "b"), ("b", "a")):
-            due = [
-                r for r in self.held[alias] if not self.held_back or (passed is not None and r[1] <= passed)
-            ]
+            due, self.held[alias] = self._due(self.held[alias], passed)
             if due:
-                self.held[alias] = [r for r in self.held[alias] if r not in due]
                 stored = [row for _, segment in self.segments[other] for row in segment]
                 found = [(r[0], s[0]) for r in due for s in stored if self._match(r, s)]
                 results += found if alias == "a" else [(b, a) for a, b in found]
@@ -149,6 +145,13 @@ class SmallOperator:
         """The time before which no row of any stream will come."""
         a, b = self.newest["a"], self.newest["b"]
         return None if a is None or b is None else min(a, b) - self.late
+
+    def _due(self, rows: list[Row], passed: int | None) -> tuple[list[Row], list[Row]]:
+        """Rows to join now, and rows whose time has not come."""
+        if not self.held_back:
+            return rows, []
+        now = [r for r in rows if passed is not None and r[1] <= passed]
+        return now, [r for r in rows if r not in now]
 
     def _match(self, one: Row, other: Row) -> bool:
         return one[2] == other[2] and abs(one[1] - other[1]) <= self.window

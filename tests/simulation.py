@@ -1,5 +1,5 @@
-"""Spark, simulated: drivers, tasks, twins, zombies, crashes, checkpoints and copies around the real task, log
-and store.
+"""Spark, simulated: drivers, tasks, twins, zombies, crashes, checkpoints and copies, around the real task,
+log and store.
 
 A schedule is drawn from a seed. Whatever happens, in the end the results of all batches are those of the
 batches as they were formed last, each once; or some task said clearly why it cannot go on. If checkpoint and

@@ -12,11 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from windrow.state.runs import QueryRun, Version, owner
 
 _MARKER = re.compile(r"p(\d+)\.b(\d+)\.([0-9a-f]+)\.([^.]*)(?:\.n(\d+))?")
 _NONE = "x"
+MARKERS_KNOWN = 4096
+"""Names that are not parsed again: every task of a batch lists the same few."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class CommitMarker:
         return f"p{self.partition}.b{self.version.batch}.{self.version.run}.{times}{demand}"
 
     @classmethod
+    @lru_cache(MARKERS_KNOWN)
     def parse(cls, name: str) -> CommitMarker | None:
         match = _MARKER.fullmatch(name)
         if match is None:
