@@ -19,7 +19,7 @@ import pyarrow as pa
 import windrow as wr
 from results import ids
 from simulated_store import Actor, Killed, Scheduler, SimulatedRoot
-from simulated_tasks import SECOND, SMALL, WHOLE, Row, SmallTask, answer, batch_of, pairs_in
+from simulated_tasks import SECOND, SMALL, WHOLE, Row, SmallKind, SmallTask, answer, batch_of, pairs_in
 from windrow.spark.microbatch import MicroBatch
 from windrow.spark.operator_cache import OperatorCache
 from windrow.spark.task import JoinTask
@@ -102,7 +102,7 @@ class Simulation:
             "query": self.query, "schemas": (self.schema, self.schema), "union_columns": (),
             "keys": (None, None), "partitions": self.partitions, "name": "join", "state": "",
         }  # fmt: skip
-        task = JoinTask(**options) if self.real else SmallTask(**options, held_back=held_back)
+        task = JoinTask(**options) if self.real else SmallTask(**options, kind=SmallKind(held_back))
         self.tasks = [task.of(partition) for partition in range(self.partitions)]
         flushes = 2 if held_back and (self.late or not self.real) else 0
         batches = [self.form(n) for n in range(self.last)] + [self._flush(n) for n in range(flushes)]
