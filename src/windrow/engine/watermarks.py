@@ -72,7 +72,7 @@ def horizons(earliest: Sequence[int | None], spans: Sequence[int | None]) -> lis
 class Expiry(Stateful):
     """Runs before every sub-batch, or at an interval of event time or rows."""
 
-    saved = ("passes",)
+    saved = ("passes", "_last_time", "_last_rows")
 
     def __init__(self, interval: Interval | None) -> None:
         self._interval = interval
