@@ -156,7 +156,7 @@ class NoisyMachine:
     def __call__(self) -> float:
         if self.operator is not None:
             told = self.operator.metrics()
-            done = np.array([*self.operator.work, told.results, told.sub_batches])
+            done = np.array([*self.operator.runner.work, told.results, told.sub_batches])
             self.charge(float((done - self._done) @ COSTS_OF_WORK))
             self._done = done
         return self.seconds

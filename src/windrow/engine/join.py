@@ -30,7 +30,7 @@ from windrow.planning.bound_query import BoundQuery
 Array = np.ndarray
 
 
-class Sink(Protocol):
+class ResultSink(Protocol):
     """Where results go: `ResultBuilder` builds rows, `QueryRouter` passes them on to many queries."""
 
     @property
@@ -65,7 +65,7 @@ class Join(Stateful):
 
     saved = ("evictor", "load_shedder", "dropped", "unsampled", "conserved", "found", "skipped")
 
-    def __init__(self, bound: BoundQuery, make_sink: Callable[[BoundQuery], Sink]) -> None:
+    def __init__(self, bound: BoundQuery, make_sink: Callable[[BoundQuery], ResultSink]) -> None:
         self.bound = bound
         query, count = bound.query, len(bound.schemas)
         self._watermark_delay_us = query.watermark_delay_us

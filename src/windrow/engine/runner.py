@@ -20,7 +20,7 @@ from windrow.engine.adaptive_planner import AdaptivePlanner
 from windrow.engine.compile_notice import announce_compilation
 from windrow.engine.counters import Counters
 from windrow.engine.input_buffer import InputBuffer, expire_buffered, warn_if_large
-from windrow.engine.join import Join, Sink
+from windrow.engine.join import Join, ResultSink
 from windrow.engine.learned_models import learned_models
 from windrow.engine.limits.deadline_controller import FIRST_ROWS, DeadlineController
 from windrow.engine.result_builder import ResultBuilder
@@ -68,7 +68,7 @@ class JoinRunner:
         query: Query,
         schemas: Mapping[str, pa.Schema] | None = None,
         clock: Callable[[], float] = perf_counter,
-        make_sink: Callable[[BoundQuery], Sink] = ResultBuilder,
+        make_sink: Callable[[BoundQuery], ResultSink] = ResultBuilder,
     ) -> None:
         announce_compilation()
         self.query = query
