@@ -24,6 +24,7 @@ from windrow.spark.microbatch import MicroBatch
 from windrow.spark.operator_cache import OperatorCache
 from windrow.spark.task import JoinTask
 from windrow.spark.task_input import TaskInput
+from windrow.state.cleanup import KEPT_BEHIND
 
 ATTEMPTS, RESTARTS = 4, 12
 WINDOWS = {"time": "6 seconds", "rows": "2 rows per key"}
@@ -40,6 +41,8 @@ class Outcome:
     results: Counter[tuple]
     wanted: Counter[tuple]
     refused: str | None
+    lost: bool
+    """It cannot go on, though nothing has happened that state is not kept for."""
     trace: list[str]
 
 
@@ -203,6 +206,10 @@ class SimulatedQuery:
         self.refused: str | None = None
         self.stopped = False
         """What it was refused for does not go away."""
+        self.highest = 0
+        """Of the batches that tasks have run."""
+        self.excused = False
+        """It was set back further than state is kept, or put back from a copy that may be torn."""
         self.backup: Backup | None = None
 
     @property
@@ -216,7 +223,8 @@ class SimulatedQuery:
     def outcome(self) -> Outcome:
         found = sum(self.checkpoint.sink.values(), Counter())
         refused = None if self.done else self.refused or "gave up"
-        return Outcome(found, self.sim.wanted(self.batches), refused, self.scheduler.trace)
+        lost = self.stopped and not self.excused
+        return Outcome(found, self.sim.wanted(self.batches), refused, lost, self.scheduler.trace)
 
     def note(self, event: str) -> None:
         self.scheduler.trace.append(f"{self.name}: {event}")
@@ -274,6 +282,7 @@ class SimulatedQuery:
         return True
 
     def _batch(self, run: str, batch: int) -> Counter[tuple]:
+        self.highest = max(self.highest, batch)
         order = list(range(self.sim.partitions))
         self.rng.shuffle(order)
         found: Counter[tuple] = Counter()
@@ -318,6 +327,7 @@ class SimulatedQuery:
         """The checkpoint is put back from a copy, and batches are formed anew, with other rows or the
         same."""
         self.checkpoint.next -= min(self.rng.randint(1, 3), self.checkpoint.next)
+        self.excused |= 0 < self.checkpoint.next < self.highest - KEPT_BEHIND
         self._form_again()
         self.note(f"set back to batch {self.checkpoint.next}")
 
@@ -359,6 +369,7 @@ class SimulatedQuery:
         if elsewhere:
             self.root, self.token = SimulatedRoot(self.scheduler, self.root.eventual), f"{self.rng.random()}"
         self.root.files, self.root.recent = dict(backup.files), {}
+        self.excused = True
         self.batches, self.checkpoint, self.backup = backup.batches[:], backup.checkpoint, None
 
     def copied(self) -> SimulatedQuery:
@@ -367,6 +378,7 @@ class SimulatedQuery:
         root = SimulatedRoot(self.scheduler, self.root.eventual)
         root.files = dict(self.root.files)
         copy = SimulatedQuery(self.sim, "the copy", root, self.batches[:], self.checkpoint.copy())
+        copy.highest, copy.excused = self.highest, self.excused
         copy._form_again()
         copy.note(f"copied before batch {copy.checkpoint.next}")
         return copy
