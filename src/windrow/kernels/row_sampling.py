@@ -76,8 +76,8 @@ def init_row_sampling(
     extra: Any,
     thin: Any,
 ) -> None:
-    """Writes the notes of new rows that are expected to bring so many `results`, which are followed `reach`
-    standard deviations beyond (the notes as in `follow`). A row is monitored with chance `monitored`. `draws`
+    """Writes the row state (as in `sample_results`) of new rows that are expected to find so many `results`
+    and are followed `reach` standard deviations beyond. A row is monitored with probability `monitored`. `draws`
     are the numbers of the draws that round the bound and choose who is monitored."""
     fails = np.log1p(-min(p, 1.0))
     # The chance that the first so many coins all fail: most rows are told apart by it without a logarithm.
