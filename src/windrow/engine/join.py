@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.key_numbers import NO_KEY, KeyNumbers
+from windrow.engine.limits.admission_units import Units
+from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.engine.limits.evictor import Evictor
 from windrow.engine.limits.load_shedder import LoadShedder, make_load_shedder
-from windrow.engine.limits.stopwatch import BUILD, PROBE, TAKE
 from windrow.engine.partial_matches import PartialMatches, in_pieces
 from windrow.engine.probe import Probe
 from windrow.engine.result_builder import ResultBuilder
@@ -56,6 +57,10 @@ class ArrivingRows:
         parts = (None if a is None else a[start:end] for a in (self.joinable, self.keys, self.seq))
         return ArrivingRows(self.rows.slice(start, end), *parts)
 
+    def only_joinable(self) -> ArrivingRows:
+        """Just the rows that can be in a result."""
+        return self if self.joinable is None else ArrivingRows(self.rows.where(self.joinable), None)
+
 
 class Join(Stateful):
     """The state of a window join once all schemas are known."""
@@ -80,7 +85,8 @@ class Join(Stateful):
         self.sets = [self.predicate.sets_of(s) for s in range(count)]
         self.numbers |= {w: -1 - k for sets in self.sets for k, w in enumerate(sets)}
         self.evictor = self._make_evictor()
-        self.load_shedder = make_load_shedder(query)
+        units = Units.of_predicate(count, self.predicate.atoms, self.classes, self.numbers)
+        self.load_shedder = make_load_shedder(query, units)
         """What saves time under a deadline."""
         self.dropped = [0] * count
         """Rows that were not let in, for lack of time, per stream."""
@@ -91,8 +97,6 @@ class Join(Stateful):
         self.found = 0
         self.skipped = 0
         """Results, built or not; and those that were not built, for lack of time."""
-        self.results_counted = 0
-        """In which results were found."""
         self.readers = [RowReader(self.predicate, self.join_columns[s], s, functions) for s in range(count)]
         self._alike = [self._equal_columns(s) for s in range(count)]
         self.windows = [self._window(s) for s in range(count)]
@@ -142,6 +146,11 @@ class Join(Stateful):
     def _key_columns(self, stream: int) -> list[JoinColumn]:
         """The words that make up a stream's join key."""
         return [w for members in self.classes for w in members if w.stream == stream]
+
+    @property
+    def call_planner(self) -> CallPlanner | None:
+        """Plans whole calls under a deadline; None without one, or where each sub-batch decides anew."""
+        return self.load_shedder.calls if self.load_shedder else None
 
     @property
     def row_state(self) -> RowState:
@@ -210,7 +219,6 @@ class Join(Stateful):
         """Takes in a sub-batch's rows and yields the results they complete, in the time that `controller`
         knows."""
         now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
-        lap = (lambda kind: None) if controller is None else controller.watch.lap
         if self.load_shedder and controller:
             arrivals = self._drop_rows(self.load_shedder, arrivals, now, controller.z)
         # Which rows the sub-batch pushes out of row windows must be known before any of them is probed.
@@ -225,17 +233,12 @@ class Join(Stateful):
                 continue
             if self.evictor:
                 self.evictor.arrived(self, stream, start)
-            lap(TAKE)
             for partials in in_pieces(self._checked(stream, start)):
-                lap(PROBE)
-                yield from self._results(partials, controller)
-                lap(BUILD)
-            lap(PROBE)
+                yield from self._results(partials, stream, controller)
         if self.load_shedder:
             self._evict_unharvested(self.load_shedder, now)
         if self.evictor:
             self.evictor.enforce_limit(self)
-        lap(TAKE)
 
     def removable(self, stream: int, spent: Array | None) -> Array | None:
         """Mask of the rows that are `spent` or that later rows have pushed out; None: none."""
@@ -299,17 +302,16 @@ class Join(Stateful):
                 self.conserved[stream] += window.expire(now - self.query.watermark_delay_us - age)
 
     def _results(
-        self, partials: PartialMatches, controller: DeadlineController | None
+        self, partials: PartialMatches, arriving: int, controller: DeadlineController | None
     ) -> Iterator[pa.RecordBatch]:
         sample = self.evictor.on_results(self, partials) if self.evictor else None
         if sample is not None:
             partials = partials.where(sample.chosen)
-        if self.load_shedder and controller:
+        self.found += len(partials)
+        if self.call_planner and controller:
             found = len(partials)
-            partials = self.load_shedder.affordable(self, partials, controller)
-            self.found += found
+            partials = self.call_planner.affordable(self.windows, partials, arriving, controller)
             self.skipped += found - len(partials)
-            self.results_counted += 1
         if len(partials):
             yield self.output.build(partials, self.windows, sample)
 

@@ -22,15 +22,15 @@ from windrow.engine.expiry import Expiry
 from windrow.engine.input_buffer import InputBuffer, expire_buffered, warn_if_large
 from windrow.engine.join import ArrivingRows, Join
 from windrow.engine.learned_models import learned_models
-from windrow.engine.limits.deadline_controller import FIRST_ROWS, DeadlineController
+from windrow.engine.limits.deadline_controller import DeadlineController
+from windrow.engine.limits.timed_sub_batches import TimedSubBatches, buffer_unprocessed
 from windrow.engine.rows import LeftOut, as_batch, check_time_column, plain_schema, same_schema, timed
 from windrow.engine.snapshot import pack, unpack
 from windrow.engine.state import capture, restore
 from windrow.engine.steering import apply, turn_clocks_back
-from windrow.engine.sub_batches import SubBatchCutter, cut, default_sub_batch_rows, interval_under_limit
+from windrow.engine.sub_batches import cut, default_sub_batch_rows, interval_under_limit
 from windrow.engine.watermarks import Watermarks
 from windrow.errors import DataError, QueryError, StateError, unknown
-from windrow.harvest.call_costs import Timed
 from windrow.memory_models.allocation import RecallCurve
 from windrow.model.interval import Interval
 from windrow.model.learned_models import LearnedModels
@@ -86,6 +86,8 @@ class Operator:
         self._deadline_controller: DeadlineController | None = None
         if query.time_limit is not None:
             self._deadline_controller = DeadlineController(query.time_limit, query.time_policy, clock)
+        self._timed_call: TimedSubBatches | None = None
+        """The call at hand, or the last one."""
         self._broken = False
         self._calls = 0
         self._seq = 0
@@ -312,15 +314,14 @@ class Operator:
         self._planner.prepare(self._join, arrivals, self._counters, self._watermarks.max_event_time)
         self._counters.filtered(arrivals)
         if not self.query.counts_rows:
-            arrivals = [_joinable(a) for a in arrivals]
+            arrivals = [a.only_joinable() for a in arrivals]
         at = [0] * len(arrivals)
         controller = self._deadline_controller
-        before = self._join.found, self._join.skipped
-        sub_batches = (
-            self._sub_batches(arrivals)
-            if controller is None
-            else self._timed(controller, arrivals, at, seconds)
-        )
+        if controller is None:
+            sub_batches = self._sub_batches(arrivals)
+        else:
+            self._timed_call = TimedSubBatches(self.query, self._join, controller, arrivals, at)
+            sub_batches = self._timed_call.cut(self._sub_batches, self._arrivals, seconds)
         for stop in sub_batches:
             sub_batch = [a.slice(i, j) for a, i, j in zip(arrivals, at, stop, strict=True)]
             self._expire(arrivals, at)
@@ -333,11 +334,11 @@ class Operator:
         self._expire(arrivals, at)
         self._join.forget_keys()
         self._planner.replan(self._join, self._counters, self._watermarks.max_event_time)
-        if controller is not None:
+        if self._timed_call is not None:
             self._planner.reorder(self._join)
-            controller.end_call(
-                self._buffer_unprocessed(arrivals, at), self._watermarks.max_event_time, self._built(before)
-            )
+            room = self.query.time_policy.buffer or 0
+            waiting = buffer_unprocessed(self._buffer, self._counters, room, arrivals, at, self._calls)
+            self._timed_call.end(waiting, self._watermarks.max_event_time)
 
     def _release(self, join: Join, final: bool) -> list[ArrivingRows]:
         """The rows whose turn it is, each stream's ascending in time, with their words."""
@@ -371,94 +372,6 @@ class Operator:
         if self._expiry.due(earliest, lambda: self._counters.rows_evaluated(join)):
             self._counters.count("rows_expired", self._expiry.run(self._join, earliest, self._seq))
 
-    def _timed(
-        self,
-        controller: DeadlineController,
-        arrivals: list[ArrivingRows],
-        at: list[int],
-        seconds: float | None,
-    ) -> Iterator[list[int]]:
-        """Where each sub-batch ends, as long as there is time; `at` says how far the last has come."""
-        rows, skipped = sum(len(a.rows) for a in arrivals), self._join.skipped if self._join else 0
-        controller.begin_call(rows, self._arrivals, seconds)
-        if not self.query.time_policy.plans_calls:
-            for stop in self._paced(controller, arrivals):
-                yield from self._clocked(controller, arrivals, at, stop)
-            return
-        assert self._join is not None and self._join.load_shedder is not None
-        if controller.cost == 0.0 and rows > FIRST_ROWS:
-            # A few rows tell what the others will cost.
-            yield from self._clocked(controller, arrivals, at, _cutter(arrivals).cut(FIRST_ROWS))
-        self._give_up(controller, arrivals, at)
-        shedder = self._join.load_shedder
-        finer = shedder.tight and controller.parts > 1
-        for stop in self._paced(controller, arrivals) if finer else self._sub_batches(arrivals):
-            if any(at):
-                shedder.correct(self._join, controller)
-            yield from self._clocked(controller, arrivals, at, stop)
-        shedder.end(rows, controller, self._join.skipped - skipped)
-
-    def _give_up(self, controller: DeadlineController, arrivals: list[ArrivingRows], at: list[int]) -> None:
-        """Leaves out the rows that there is no time for, of those that are left; these then begin at 0."""
-        assert self._join is not None and self._join.load_shedder is not None
-        if any(at):
-            arrivals[:] = [a.slice(i, len(a.rows)) for a, i in zip(arrivals, at, strict=True)]
-            at[:] = [0] * len(at)
-        masks = self._join.load_shedder.plan(self._join, arrivals, controller)
-        controller.watch.start()
-        if masks is not None:
-            kept = self._join.admit(arrivals, masks)
-            arrivals[:] = kept if self.query.counts_rows else [_joinable(a) for a in kept]
-
-    def _paced(self, controller: DeadlineController, arrivals: Sequence[ArrivingRows]) -> Iterator[list[int]]:
-        """As many rows at a time as the throttle fraction leaves time for, as long as there is time."""
-        pace, cutter = self.query.evaluate_interval, _cutter(arrivals)
-        while cutter.left and not controller.out_of_time:
-            yield cutter.cut(pace.rows if pace is not None and pace.rows else controller.next_rows())
-
-    def _clocked(
-        self,
-        controller: DeadlineController,
-        arrivals: Sequence[ArrivingRows],
-        at: Sequence[int],
-        stop: list[int],
-    ) -> Iterator[list[int]]:
-        """A sub-batch, timed."""
-        assert self._join is not None and self._join.load_shedder is not None
-        join, load_shedder, done = self._join, self._join.load_shedder, sum(stop) - sum(at)
-        now = max(int(a.rows.ts[j - 1]) for a, j in zip(arrivals, stop, strict=True) if j)
-        before = join.comparisons, join.results_counted, join.found - join.skipped
-        controller.begin_sub_batch(done)
-        yield stop
-        timed = None
-        if self.query.time_policy.plans_calls:
-            after = join.comparisons, join.results_counted, join.found - join.skipped
-            compared, pieces, built = (b - a for a, b in zip(before, after, strict=True))
-            timed = Timed(*controller.watch.seconds, done, compared, pieces, built)
-            load_shedder.learn(join, timed)
-        controller.end_sub_batch(done, load_shedder.work_fraction, now, timed)
-
-    def _built(self, before: tuple[int, int]) -> float:
-        """Which part of the results found since then was built."""
-        assert self._join is not None
-        found, skipped = self._join.found - before[0], self._join.skipped - before[1]
-        return 1 - skipped / found if found else 1.0
-
-    def _buffer_unprocessed(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> int:
-        """Rows there was no time for wait, as many as the buffer holds; those that came last go. Returns how
-        many wait."""
-        waiting = 0
-        for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
-            room = self.query.time_policy.buffer or 0
-            kept = min(len(arrived.rows) - start, room)
-            self._counters.counts["rows_dropped"][stream] += len(arrived.rows) - start - kept
-            if kept:
-                rows = arrived.rows.slice(start, start + kept)
-                calls = np.broadcast_to(self._calls, kept)
-                self._buffer[stream].add(rows.ts, rows.payload, calls)
-            waiting += kept
-        return waiting
-
     def _sub_batches(self, arrivals: Sequence[ArrivingRows]) -> Iterator[list[int]]:
         """Where each sub-batch ends in each stream."""
         pace = self.query.evaluate_interval
@@ -481,15 +394,6 @@ class Operator:
         self._broken = True
         table = pa.Table.from_batches(batches, self._join.output.schema)
         self._broken = False
-        if self._deadline_controller is not None:
-            self._deadline_controller.close()
+        if self._timed_call is not None:
+            self._timed_call.close()
         return table
-
-
-def _joinable(arrived: ArrivingRows) -> ArrivingRows:
-    """Just the rows that can be in a result."""
-    return arrived if arrived.joinable is None else ArrivingRows(arrived.rows.where(arrived.joinable), None)
-
-
-def _cutter(arrivals: Sequence[ArrivingRows]) -> SubBatchCutter:
-    return SubBatchCutter([a.rows.ts if a.seq is None else a.seq for a in arrivals])

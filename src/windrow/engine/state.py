@@ -98,8 +98,6 @@ def restore_into(op: Op, state: State) -> Op:
         for stream, kept in enumerate(held):
             _restore_window(op._join, stream, head["streams"][stream], kept)
         decode(head["join"], arrays, op._join)
-        if op._join.load_shedder is not None:
-            op._join.load_shedder.resume(op._join)
     return op
 
 

@@ -139,7 +139,7 @@ class SharedJoin(Join):
         self._found = []
 
     def _results(
-        self, partials: PartialMatches, controller: DeadlineController | None
+        self, partials: PartialMatches, arriving: int, controller: DeadlineController | None
     ) -> Iterator[pa.RecordBatch]:
         self.collect(partials)
         return iter(())
