@@ -25,7 +25,7 @@ def move_down(column: Any, positions: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def bounds_of(ts: Any, begin: int, end: int) -> Any:
-    """The least and the greatest of the times from `begin` to before `end`, of which there is one at least."""
+    """The least and the greatest of the times from `begin` to before `end`; there is one at least."""
     least = most = ts[begin]
     for p in range(begin + 1, end):
         least, most = min(least, ts[p]), max(most, ts[p])
