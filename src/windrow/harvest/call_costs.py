@@ -1,7 +1,8 @@
 """What a call costs on this machine: learned from the last calls.
 
-    seconds  =  fixed  +  slope * work,    work  =  rows admitted, rows compared and results built, by usual costs
+    seconds  =  fixed  +  slope * work
 
+Work is rows admitted, rows compared and results built, each by its usual cost.
 Rows, comparisons and results rise and fall together for the most part, so that calls do not tell what each of
 them costs; what they do tell is how much a call takes whatever is in it, and how much with its work. What is
 fixed is taken to be as before while work does not vary, and is seen as soon as some of it is shed.

@@ -1,10 +1,10 @@
 """What to give up in a call that has not time for everything: units of rows, parts of windows, or probes.
 
 Units are sets of rows that are admitted or dropped together, such as all rows of a key on every stream; some
-may be certain to be admitted, the others are in a fixed order. For every number of units admitted the time that
-is left after storing their rows is spent either on parts of windows, or on probing whole windows for a part
-of the rows, with all that they find; and what promises most is chosen. So it is never worse than the best of
-the three alone, as far as the costs and shares are right.
+may be certain to be admitted, the others are in a fixed order. For every number of units admitted the time
+that is left after storing their rows is spent either on parts of windows, or on probing whole windows for a
+part of the rows, with all that they find; and what promises most is chosen. So it is never worse than the
+best of the three alone, as far as the costs and shares are right.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def choose(
     recall = both.max(axis=0)
     best = float(recall.max())
     if best <= 0:
-        return Choice(0, 0.0, 0.0, 0.0, 0.0)
+        return Choice(0, 1.0, 0.0, 0.0, 0.0)
     units = int(np.flatnonzero(recall >= AS_GOOD * best)[-1])
     if recall[current] >= STAY * best:
         units = current

@@ -1,14 +1,14 @@
 """What a call under a deadline gives up: decided before its first sub-batch.
 
-- A call takes  fixed + row * rows + compare * comparisons + result * results  seconds, fitted to the last
-  calls (`harvest/call_costs.py`). What an exact call would compare and find is known from the calls before.
+- A call takes a fixed cost and a slope times its work: rows, comparisons, results. Both are fitted to the
+  last calls (`harvest/call_costs.py`). What an exact call would compare and find, earlier calls tell.
 - If there is time for the exact call, or the last exact calls were in time, the call is exact.
-- If not, `harvest/call_load.py` chooses what promises most: how many units of rows are admitted, and what part
-  of them probes, or what part of the windows is probed. It plans for windows as they will be once they hold
-  just what is admitted, so that it does not swing while they fill or drain.
+- If not, `harvest/call_load.py` chooses what promises most: how many units of rows are admitted, and what
+  part of them probes, or what part of the windows is probed. It plans for windows as they will be once they
+  hold just what is admitted, so that it does not swing while they fill or drain.
 - Feedback: by how much calls take longer than their own amounts explain, the next one does less.
-- Where a call turns out to be late while it runs, fewer of its rows probe and fewer results are built; what is
-  not built is counted, so it is known exactly what that loses.
+- Where a call turns out to be late while it runs, fewer of its rows probe and fewer results are built; what
+  is not built is counted, so it is known exactly what that loses.
 """
 
 from __future__ import annotations
@@ -33,12 +33,15 @@ if TYPE_CHECKING:
     from windrow.engine.rows import ArrivingRows
 
 Array = np.ndarray
-EVERYTHING = Choice(UNITS)
+EVERYTHING, NOTHING = Choice(UNITS), Choice(0, 1.0, 0.0, 0.0, 0.0)
 MARGIN = 0.95
 """Of the time left that is planned with when something is given up anyway."""
 SPARED = 0.05
 """Of the deadline that rows get where a call takes longer than that whatever is in it: without any row
 nothing would be learned any more."""
+LATE, CALLS_BETWEEN_TRIALS = 1.2, 16
+"""Times the time left that a call with any row in it takes for none to be admitted, but in one of so many:
+they tell when there is time again."""
 BRAKE = 0.15
 """Of the deadline by which a call may be late before it builds fewer results."""
 FEWEST = 0.02
@@ -46,8 +49,8 @@ FEWEST = 0.02
 CHEAP = 0.002
 """Of the deadline: results that take no longer are built in any case."""
 PARTS, WORTH, QUICKEST = 16, 0.02, 2e-4
-"""Sub-batches at most; the part of the deadline that cutting into them may cost; and the least seconds that one
-takes whatever is in it."""
+"""Sub-batches at most; the part of the deadline that cutting into them may cost; and the least seconds that
+one takes whatever is in it."""
 EXACT_CALLS = 5
 """The median of so many tells what the next takes, unless it seems to take `UNLIKELY` times what is left."""
 UNLIKELY = 1.5
@@ -69,8 +72,8 @@ class CallPlanner(Stateful):
         self._seed = seed
         self._calls = 0
         self._per_row = (0.0, 0.0)
-        """Comparisons (where windows are scanned: for each row they hold) and results of an exact call, by its
-        rows."""
+        """Comparisons (where windows are scanned: for each row they hold) and results of an exact call, for
+        each of its rows."""
         self._kept = 1.0
         """What part of what they promised harvests have found of late."""
         self._exact: list[float] = []
@@ -162,6 +165,8 @@ class CallPlanner(Stateful):
             self.choice = choose(work, costs, max(seconds, least), self.admitter.admitted, kept, in_parts)
             if self.choice.recall > 0 or not self.admitter.spares:
                 break
+        if costs.fixed > LATE * self._began and self._calls % CALLS_BETWEEN_TRIALS:
+            self.choice = NOTHING
         self.short = seconds < least or self.choice.recall == 0.0
         self._predicted *= self.choice.work
         part = results * float(share[self.choice.units])
@@ -180,7 +185,7 @@ class CallPlanner(Stateful):
         # What it took so far tells as much of the rest as what was predicted.
         so_far = (self._began - controller.seconds_left) / (1 - part)
         rest = part * (max(self._predicted, so_far) + so_far) / 2
-        spare = controller.seconds_left + BRAKE * controller.budget
+        spare = controller.seconds_left + (BRAKE * controller.budget if self.choice.work >= 1 else 0.0)
         probes = self._probes * min(1.0, max(FEWEST, spare / max(rest, 1e-12)))
         self.choice = replace(self.choice, probes=probes)
         self.admitter.partial |= probes < 1
@@ -226,6 +231,8 @@ class CallPlanner(Stateful):
         if rows == 0:
             return
         self._learn_amounts(compared, work)
+        if self._admitted == 0:
+            return
         costs = self.costs if self.choice.z == 1 else self.costs_of_parts
         costs.add(took, self._admitted, compared, built, self._tight)
 

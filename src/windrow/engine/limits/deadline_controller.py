@@ -5,8 +5,8 @@ A call's time runs from when its rows are handed over until its results are. Whe
 
 Else the throttle fraction is the part of the work that there is time for. With each sub-batch it is set to
 what lets the rows left take the time left. With an interval it is instead adapted every so much event time,
-from rows consumed against rows that arrived, as in GrubJoin; then a call can run out of time, and what is left
-over waits or is dropped, or without a buffer is processed late and not counted as consumed.
+from rows consumed against rows that arrived, as in GrubJoin; then a call can run out of time, and what is
+left over waits or is dropped, or without a buffer is processed late and not counted as consumed.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 While there is time for everything, everything is looked at, and what is found tells how far apart in time
 matching rows are. When there is not, it is decided for a call what saves most (`call_planner.py`):
-admitting fewer units of rows, probing for fewer of them, or probing parts of windows. To probe parts of windows
-a harvest is chosen for the throttle fraction, and just a share of the rows, drawn at random, probes an even
-sample of everything: from these the lags go on being learned, and it is known what the others miss.
+admitting fewer units of rows, probing for fewer of them, or probing parts of windows. To probe parts of
+windows a harvest is chosen for the throttle fraction, and just a share of the rows, drawn at random, probes
+an even sample of everything: from these the lags go on being learned, and it is known what the others miss.
 """
 
 from __future__ import annotations

@@ -50,8 +50,8 @@ class TimedSubBatches:
         self._before = _work_done(join)
 
     def cut(self, plain: Cut, came: int, seconds: float | None) -> Iterator[list[int]]:
-        """Where each sub-batch ends, as long as there is time. `plain` cuts as without a deadline; `came` rows
-        are new, and the call may take so many seconds, or what the deadline says."""
+        """Where each sub-batch ends, as long as there is time. `plain` cuts as without a deadline; `came`
+        rows are new, and the call may take so many seconds, or what the deadline says."""
         self._controller.begin_call(sum(len(a.rows) for a in self._arrivals), came, seconds)
         self._give_up_rows()
         planner, rows = self._join.call_planner, sum(len(a.rows) for a in self._arrivals)
@@ -74,7 +74,8 @@ class TimedSubBatches:
             self._controller.end_sub_batch(done, self._join.load_shedder.work_fraction, now)
 
     def end(self, waiting: int, newest: int | None) -> None:
-        """All is processed that there was time for; so many rows wait, and event time has come to `newest`."""
+        """All is processed that there was time for; so many rows wait, and event time has come to
+        `newest`."""
         found, skipped = self._join.found - self._before[1], self._join.skipped - self._before[2]
         built = 1 - skipped / found if found else 1.0
         planner = self._join.call_planner
@@ -133,8 +134,8 @@ def buffer_unprocessed(
     at: Sequence[int],
     call: int,
 ) -> int:
-    """Rows there was no time for wait, as many as the buffer has `room` for; those that came last are dropped.
-    Returns how many wait."""
+    """Rows there was no time for wait, as many as the buffer has `room` for; those that came last are
+    dropped. Returns how many wait."""
     waiting = 0
     for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
         kept = min(len(arrived.rows) - start, room)
