@@ -18,6 +18,8 @@ from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.engine.limits.evictor import Evictor
 from windrow.engine.limits.load_shedder import LoadShedder, make_load_shedder
 from windrow.engine.limits.stopwatch import BUILD, PROBE, TAKE
+from windrow.engine.outer.level_search import JoinParts
+from windrow.engine.outer.outer_join import OuterJoin
 from windrow.engine.partial_matches import PartialMatches, in_pieces
 from windrow.engine.probe import Probe
 from windrow.engine.result_builder import ResultBuilder
@@ -32,6 +34,7 @@ from windrow.model.predicate import JoinColumn
 from windrow.model.query import Function, Query
 from windrow.model.stateful import Stateful
 from windrow.planning.equivalence import equality_classes
+from windrow.planning.levels import plan_shape
 from windrow.planning.plan_builder import check_connected, check_paths
 from windrow.window.window_store import WindowStore
 
@@ -51,16 +54,27 @@ class ArrivingRows:
     """Number of each row's key. Only for windows counted per key."""
     seq: Array | None = None
     """Place of each row in the order of all streams. Only where windows are row windows."""
+    flags: Array | None = None
+    """Which conditions each row can fulfil. Only in outer joins."""
 
     def slice(self, start: int, end: int) -> ArrivingRows:
-        parts = (None if a is None else a[start:end] for a in (self.joinable, self.keys, self.seq))
-        return ArrivingRows(self.rows.slice(start, end), *parts)
+        columns = (self.joinable, self.keys, self.seq, self.flags)
+        return ArrivingRows(
+            self.rows.slice(start, end), *(None if a is None else a[start:end] for a in columns)
+        )
+
+    def stored(self) -> ArrivingRows:
+        """Just the rows that can be in a result; where rows need no place in an order of all."""
+        if self.joinable is None:
+            return self
+        flags = None if self.flags is None else self.flags[self.joinable]
+        return ArrivingRows(self.rows.where(self.joinable), None, flags=flags)
 
 
 class Join(Stateful):
     """The state of a window join once all schemas are known."""
 
-    saved = ("evictor", "load_shedder", "dropped", "unsampled", "conserved", "found", "skipped")
+    saved = ("evictor", "load_shedder", "dropped", "unsampled", "conserved", "found", "skipped", "outer")
 
     def __init__(self, query: Query, schemas: Sequence[pa.Schema]) -> None:
         self.query = query
@@ -98,7 +112,16 @@ class Join(Stateful):
         self.windows = [self._window(s) for s in range(count)]
         self.row_windows = [self._make_row_window(s) for s in range(count)]
         samples = self.evictor is not None and self.evictor.ranking.samples
-        self.output = ResultBuilder(query.aliases, schemas, self.classes, functions, samples)
+        self.output = ResultBuilder(
+            query.aliases,
+            schemas,
+            self.classes,
+            functions,
+            samples,
+            query.kind.hidden,
+            query.tells_certainty,
+        )
+        self.outer = self._make_outer()
         self.plan: Plan | None = None
         self._probes: list[Probe] = []
         self._compared_before = 0
@@ -109,6 +132,15 @@ class Join(Stateful):
         words = tuple(tuple(w) for w in self.join_columns)
         context = Context(self.query, self.schemas, words, self.classes, self.functions)
         return Evictor(self.query.memory_policy, self.query.memory_limit, context)
+
+    def _make_outer(self) -> OuterJoin | None:
+        query = self.query
+        if not query.kind.shapes:
+            return None
+        flags = tuple(map(len, self.join_columns))
+        parts = JoinParts(query.aliases, self.windows, self.numbers, self.functions, flags)
+        plans = [plan_shape(query, self.predicate, shape) for shape in query.kind.shapes]
+        return OuterJoin(plans, parts, self.output, query.kind.eager, query.tells_certainty)
 
     def _equal_columns(self, stream: int) -> list[tuple[int, int]]:
         """Pairs of the stream's words that must be equal in any row of a result."""
@@ -124,6 +156,8 @@ class Join(Stateful):
         extra = 0
         if self.query.counts_rows:
             extra = 1 if described.is_time else len(EXTRA_COLUMNS)
+        elif self.query.kind.shapes:
+            extra = 1
         return WindowStore(
             self.schemas[stream],
             [*dtypes, *[np.dtype(np.int64)] * extra, *(np.dtype(kind) for _, kind in self.row_state)],
@@ -154,17 +188,19 @@ class Join(Stateful):
     @property
     def comparisons(self) -> int:
         """Rows compared so far."""
-        return self._compared_before + sum(p.comparisons for p in self._probes)
+        outer = self.outer.comparisons if self.outer else 0
+        return self._compared_before + sum(p.comparisons for p in self._probes) + outer
 
     def install(self, plan: Plan) -> None:
         """Follows another plan from now on; brings the windows' indexes into line with it."""
-        self._compared_before = self.comparisons
+        self._compared_before += sum(p.comparisons for p in self._probes)
         self.plan = plan
         what = (self.numbers, self.windows, self.query.aliases, self.functions)
         self._probes = [Probe(d, *what) for d in plan.directions]
         hashed: list[dict[tuple[int, ...], int | None]] = [{} for _ in self.windows]
         ranged: list[set[int]] = [set() for _ in self.windows]
-        for step in (step for direction in plan.directions for step in direction.steps):
+        steps = [step for direction in plan.directions for step in direction.steps]
+        for step in steps + (self.outer.steps if self.outer else []):
             own = tuple(self.numbers[w] for w in step.indexed)
             if step.access.path == "hash":
                 hashed[step.stream][own] = step.access.buckets
@@ -176,6 +212,9 @@ class Join(Stateful):
     def read(self, stream: int, ts: Array, batch: pa.RecordBatch) -> ArrivingRows:
         rows, passed, valid = self.readers[stream].read(ts, batch)
         alike = [rows.words[i] == rows.words[j] for i, j in self._alike[stream]]
+        if self.outer is not None:
+            rows, flags, stored = self.outer.read(stream, rows, passed, valid, _all_of(*alike))
+            return ArrivingRows(rows, stored, flags=flags)
         return ArrivingRows(rows, _all_of(passed, *valid, *alike), self._keys(stream, rows, valid))
 
     def _keys(self, stream: int, rows: Rows, valid: Sequence[Array | None]) -> Array | None:
@@ -196,6 +235,8 @@ class Join(Stateful):
 
     def expire(self, horizons: Sequence[int | None], seq: int) -> list[int]:
         """Lets go of rows that can be in no later result; returns how many per stream."""
+        if self.outer is not None:
+            horizons = self.outer.bounded(horizons)
         gone = []
         for window, counted, horizon in zip(self.windows, self.row_windows, horizons, strict=True):
             if counted is not None:
@@ -226,6 +267,8 @@ class Join(Stateful):
             if self.evictor:
                 self.evictor.arrived(self, stream, start)
             lap(TAKE)
+            if self.outer is not None:
+                yield from self.outer.arrived(stream, start)
             for partials in in_pieces(self._checked(stream, start)):
                 lap(PROBE)
                 yield from self._results(partials, controller)
@@ -245,6 +288,8 @@ class Join(Stateful):
 
     def evict(self, stream: int, leaving: Array, tight: bool) -> int:
         """Lets go of rows for lack of memory; returns how many, without those that were pushed out."""
+        if self.outer is not None:
+            self.outer.evicted(stream, leaving)
         dead, counted = self.removable(stream, None), self.row_windows[stream]
         self.windows[stream].keep(~leaving, tight)
         if dead is not None and counted is not None:
@@ -260,7 +305,11 @@ class Join(Stateful):
 
     def _checked(self, stream: int, start: int) -> Iterator[PartialMatches]:
         """Results of the rows from position `start` on, inside all windows."""
+        if self.outer is not None and not self.outer.eager:
+            return
         for partials in self._probe(stream, start):
+            if self.outer is not None:
+                partials = self.outer.whole(partials)
             if self.query.counts_rows:
                 partials = partials.where(self._in_windows(partials))
             if len(partials):
@@ -315,6 +364,8 @@ class Join(Stateful):
 
     def _places(self, stream: int, arrived: ArrivingRows) -> list[Array]:
         """The columns that tell a row's place in the order of all streams, where windows are counted."""
+        if arrived.flags is not None:
+            return [arrived.flags]
         if arrived.seq is None:
             return []
         counted = self.row_windows[stream]

@@ -28,7 +28,7 @@ from windrow.engine.snapshot import pack, unpack
 from windrow.engine.state import capture, restore
 from windrow.engine.steering import apply, turn_clocks_back
 from windrow.engine.sub_batches import SubBatchCutter, cut, default_sub_batch_rows, interval_under_limit
-from windrow.engine.watermarks import Watermarks
+from windrow.engine.watermarks import END, Watermarks
 from windrow.errors import DataError, QueryError, StateError, unknown
 from windrow.harvest.call_costs import Timed
 from windrow.memory_models.allocation import RecallCurve
@@ -129,11 +129,15 @@ class Operator:
     def finish(self) -> pa.Table:
         """Declares that nothing earlier than what was seen will come, and returns what had to wait for it.
 
-        Only a query with row windows and with `late` holds rows back.
+        Only a query with row windows and with `late` holds rows back. In an outer, semi, anti or as-of join it
+        declares the end of all streams: everything that waits is decided, and any later row is late.
         """
         self._check_usable()
         if self.query.counts_rows:
             self._watermarks.close()
+        if self.query.kind.shapes:
+            self._check_buffers_empty()
+            self._watermarks.closed_at = END
         return self._table(self._run(final=True))
 
     def advance_event_time(self, reached: Mapping[str, int | None]) -> None:
@@ -281,6 +285,15 @@ class Operator:
         check_time_column(alias, schema, self.query.streams[alias].time)
         self._schemas[stream] = plain_schema(schema)
 
+    def _check_buffers_empty(self) -> None:
+        """Rows of an outer join that wait for a stream that was never seen must not be lost."""
+        unseen = [a for a, s in zip(self.query.aliases, self._schemas, strict=True) if s is None]
+        if unseen and any(map(len, self._buffer)):
+            raise DataError(
+                f"streams {unseen} never came, so their columns are not known and rows of the others cannot "
+                "be given out without them; give Operator(query, schemas={...})"
+            )
+
     def _create_join(self) -> None:
         """Sets up the windows as soon as all schemas are known."""
         if self._join is None and all(s is not None for s in self._schemas):
@@ -309,7 +322,7 @@ class Operator:
         self._planner.prepare(self._join, arrivals, self._counters, self._watermarks.max_event_time)
         self._counters.filtered(arrivals)
         if not self.query.counts_rows:
-            arrivals = [_joinable(a) for a in arrivals]
+            arrivals = [a.stored() for a in arrivals]
         at = [0] * len(arrivals)
         controller = self._deadline_controller
         before = self._join.found, self._join.skipped
@@ -320,6 +333,7 @@ class Operator:
         )
         for stop in sub_batches:
             sub_batch = [a.slice(i, j) for a, i, j in zip(arrivals, at, stop, strict=True)]
+            yield from self._decide(arrivals, at)
             self._expire(arrivals, at)
             self._counters.sub_batches += 1
             for batch in self._join.evaluate(sub_batch, controller):
@@ -327,6 +341,7 @@ class Operator:
                 yield batch
             self._seq += sum(len(a.rows) for a in sub_batch) if self.query.counts_rows else 0
             at[:] = stop
+        yield from self._decide(arrivals, at, final)
         self._expire(arrivals, at)
         self._join.forget_keys()
         self._planner.replan(self._join, self._counters, self._watermarks.max_event_time)
@@ -354,9 +369,28 @@ class Operator:
         parts = np.split(seq, np.cumsum([len(ts) for ts, _, _ in taken])[:-1])
         return [ArrivingRows(a.rows, a.joinable, a.keys, p) for a, p in zip(arrivals, parts, strict=True)]
 
+    def _decide(
+        self, arrivals: Sequence[ArrivingRows], at: Sequence[int], final: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Results of an outer join that waited for rows that can no longer come. Before rows expire: what is
+        decided now may need them."""
+        assert self._join is not None
+        if self._join.outer is None:
+            return
+        earliest = [END] * len(arrivals) if final else self._earliest(arrivals, at)
+        for batch in self._join.outer.release(earliest):
+            self._counters.results += batch.num_rows
+            yield batch
+
     def _expire(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> None:
         """Before rows `at` and later are taken in."""
         assert self._join is not None
+        earliest = self._earliest(arrivals, at)
+        if self._expiry.due(earliest, self._counters.rows_evaluated(self._join)):
+            self._counters.count("rows_expired", self._expiry.run(self._join, earliest, self._seq))
+
+    def _earliest(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> list[int | None]:
+        """Per stream the oldest time that can still come, from rows `at` on."""
         earliest: list[int | None] = []
         for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
             bound = self._watermarks.watermark(stream)
@@ -364,8 +398,7 @@ class Operator:
                 coming = int(arrived.rows.ts[start])
                 bound = coming if bound is None else min(bound, coming)
             earliest.append(bound)
-        if self._expiry.due(earliest, self._counters.rows_evaluated(self._join)):
-            self._counters.count("rows_expired", self._expiry.run(self._join, earliest, self._seq))
+        return earliest
 
     def _timed(
         self,
@@ -404,7 +437,7 @@ class Operator:
         controller.watch.start()
         if masks is not None:
             kept = self._join.admit(arrivals, masks)
-            arrivals[:] = kept if self.query.counts_rows else [_joinable(a) for a in kept]
+            arrivals[:] = kept if self.query.counts_rows else [a.stored() for a in kept]
 
     def _paced(self, controller: DeadlineController, arrivals: Sequence[ArrivingRows]) -> Iterator[list[int]]:
         """As many rows at a time as the throttle fraction leaves time for, as long as there is time."""
@@ -472,19 +505,15 @@ class Operator:
 
     def _table(self, batches: Iterator[pa.RecordBatch]) -> pa.Table:
         if self._join is None:
-            kinds = [pa.null() if s is None else pa.struct(list(s)) for s in self._schemas]
-            return pa.schema(list(zip(self.query.aliases, kinds, strict=True))).empty_table()
+            known = dict(zip(self.query.aliases, self._schemas, strict=True))
+            kinds = {a: pa.null() if s is None else pa.struct(list(s)) for a, s in known.items()}
+            return pa.schema([(a, kinds[a]) for a in self.query.result_aliases]).empty_table()
         self._broken = True
         table = pa.Table.from_batches(batches, self._join.output.schema)
         self._broken = False
         if self._deadline_controller is not None:
             self._deadline_controller.close()
         return table
-
-
-def _joinable(arrived: ArrivingRows) -> ArrivingRows:
-    """Just the rows that can be in a result."""
-    return arrived if arrived.joinable is None else ArrivingRows(arrived.rows.where(arrived.joinable), None)
 
 
 def _cutter(arrivals: Sequence[ArrivingRows]) -> SubBatchCutter:

@@ -8,12 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from windrow.engine.outer.missing_rows import structs
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.probe import as_mask
 from windrow.errors import QueryError
 from windrow.eviction.ranking import Selection
 from windrow.expr.join_columns import column_values
 from windrow.expr.parse import references
+from windrow.model.join_kind import CERTAIN
 from windrow.model.predicate import JoinColumn
 from windrow.model.query import Function
 from windrow.planning.equivalence import Class
@@ -31,13 +33,19 @@ class ResultBuilder:
         classes: Sequence[Class],
         functions: Mapping[str, Function],
         samples: bool = False,
+        hidden: frozenset[int] = frozenset(),
+        tells_certainty: bool = False,
     ) -> None:
         self._aliases = aliases
         self._functions = functions
         self.hashed = [members for members in classes if members[0].kind == "hash"]
         """Classes of words whose matches must be verified."""
         self._types = [pa.struct(list(schema)) for schema in schemas]
-        fields = [pa.field(a, t) for a, t in zip(aliases, self._types, strict=True)]
+        self._visible = [stream for stream in range(len(aliases)) if stream not in hidden]
+        fields = [pa.field(aliases[s], self._types[s]) for s in self._visible]
+        self._tells_certainty = tells_certainty
+        if tells_certainty:
+            fields.append(pa.field(CERTAIN, pa.bool_()))
         if samples:
             for name, kind in ((WEIGHT, pa.float64()), (CLUSTER, pa.int64())):
                 if name in aliases:
@@ -58,10 +66,21 @@ class ResultBuilder:
             for arrays, kind in zip(columns, self._types, strict=True)
         ]
         weights = [] if sample is None else [pa.array(sample.weight), pa.array(sample.cluster)]
+        if self._tells_certainty:
+            weights.append(pa.array(np.ones(len(partials), bool)))
         batch = pa.RecordBatch.from_arrays([*structs, *weights], schema=self.schema)
         for members in self.hashed:
             batch = self._verified(batch, members)
         return batch
+
+    def build_decided(
+        self, results: PartialMatches, windows: Sequence[WindowStore], certain: np.ndarray | None
+    ) -> pa.RecordBatch:
+        """Results of an outer join, verified already, which may lack rows."""
+        columns = [structs(windows[s], results.rows[s], self._types[s]) for s in self._visible]
+        if certain is not None:
+            columns.append(pa.array(certain))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _verified(self, batch: pa.RecordBatch, members: Class) -> pa.RecordBatch:
         """Rows whose values are equal, not only their hashes."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 from windrow.errors import QueryError, unknown
 from windrow.model.access import Access
 from windrow.model.interval import Interval
+from windrow.model.join_kind import CERTAIN, INNER, JoinKind
 from windrow.model.limits import Deadline, MemoryLimit
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.parse import parse_shed
@@ -159,6 +160,12 @@ class Query:
         Python functions the predicate may call, by name.
     seed
         For every random choice.
+    how
+        "inner", "left", "right", "full", "semi" or "anti" for two streams; or the role of each stream that is
+        not required: {"clicks": "optional", "refunds": "absent", "logins": "exists"}.
+    match
+        As-of: {"quotes": "last"} takes, of the rows that fit a combination, only the last at or before the
+        newest of the others; "first" the first after it, "nearest" the nearest in time.
     """
 
     streams: Mapping[str, Stream]
@@ -177,6 +184,8 @@ class Query:
     cross: bool = False
     functions: Mapping[str, Function | Callable[..., Any]] = field(default_factory=dict)
     seed: int = 0
+    how: str | Mapping[str, str] = INNER
+    match: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -210,6 +219,7 @@ class Query:
         put(self, "order", self._checked_order())
         wrapped = {name: f if isinstance(f, Function) else Function(f) for name, f in self.functions.items()}
         put(self, "functions", MappingProxyType(wrapped))
+        self._check_kind()
 
     def _check_streams(self) -> None:
         count = len(self.streams)
@@ -267,6 +277,30 @@ class Query:
             raise QueryError(
                 "deadline: parts of windows are chosen by their age against the arriving row, so probing "
                 f"must start from it: algorithm must be 'eager', got {self.algorithm!r}"
+            )
+
+    def _check_kind(self) -> None:
+        if not self.kind.shapes:
+            return
+        option = "match" if self.how == INNER else "how"
+        counted = next((a for a, s in self.streams.items() if not s.window.is_time), None)
+        if counted is not None:
+            raise QueryError(
+                f"{option}: the window of '{counted}' is counted in rows, and only inner joins have such "
+                f"windows; give '{counted}' a time, such as within='5 minutes'"
+            )
+        if self.deadline is not None:
+            raise QueryError(
+                f"{option}: only inner joins have a deadline; leave deadline out, or bound the memory instead"
+            )
+        if self.memory_limit is not None and self.memory_policy.samples:
+            raise QueryError(
+                f"shed: a '{self.memory_policy.name}' sample has weights for inner joins only; choose "
+                "another policy such as 'auto'"
+            )
+        if self.tells_certainty and CERTAIN in self.streams:
+            raise QueryError(
+                f"streams: results of this join have a column '{CERTAIN}' under a limit; rename the stream"
             )
 
     def _checked_order(self) -> str | Mapping[str, tuple[str, ...]]:
@@ -362,6 +396,21 @@ class Query:
     @property
     def aliases(self) -> tuple[str, ...]:
         return tuple(self.streams)
+
+    @cached_property
+    def kind(self) -> JoinKind:
+        """`how` and `match` as a value."""
+        return JoinKind.parse(self.how, self.match, self.aliases)
+
+    @property
+    def tells_certainty(self) -> bool:
+        """Whether results say if they stand whatever was shed: where a limit can make one false."""
+        return self.memory is not None and self.kind.doubtful
+
+    @property
+    def result_aliases(self) -> tuple[str, ...]:
+        """Streams with a column in the result."""
+        return tuple(alias for k, alias in enumerate(self.aliases) if k not in self.kind.hidden)
 
     @cached_property
     def counts_rows(self) -> bool:
