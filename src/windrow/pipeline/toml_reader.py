@@ -23,7 +23,7 @@ STREAM = ("format", "path", "options", "schema", "time", "within", "filter", "se
 LIMITS = ("memory", "deadline", "shed")
 JOIN = (
     *("on", "late", "idle", "ahead", "evaluate", "expire", "order", "algorithm", "cross", "seed"),
-    *("partitions", "partitioning", "spread", *LIMITS),
+    *("partitions", "partitioning", "spread", "how", "match", *LIMITS),
 )
 AGGREGATE = ("time", "window", "slide", "watermark", "group_by", "aggregates")
 SINK = ("format", "path", "options", "mode", "select")
@@ -177,7 +177,8 @@ def _query(tables: Sequence[Section], join: Section) -> Query:
     seed = join.number("seed", 0) or 0
     cross = join.truth("cross")
     order = join.any("order", "heuristic")
-    given = {key: join.any(key) for key in ("idle", "ahead", "evaluate", "expire", *LIMITS) if key in join}
+    optional = ("idle", "ahead", "evaluate", "expire", "how", "match", *LIMITS)
+    given = {key: join.any(key) for key in optional if key in join}
     for key in ("late", "idle", "ahead", "evaluate", "expire", "algorithm", "deadline"):
         join.text(key)
     try:

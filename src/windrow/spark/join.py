@@ -25,6 +25,7 @@ from windrow.engine.join import Join
 from windrow.errors import QueryError, unknown
 from windrow.model.access import Access
 from windrow.model.interval import Interval
+from windrow.model.join_kind import INNER
 from windrow.model.limits import Deadline, MemoryLimit
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.time_policies import TimePolicy
@@ -40,9 +41,10 @@ from windrow.spark.frames import (
     read_frames,
     result_type,
 )
+from windrow.spark.grid import SkewedKeys
 from windrow.spark.memory_pool import MemoryPool
 from windrow.spark.metrics import COLUMN, DOCUMENTS, beats_name, observation_name
-from windrow.spark.partitioning import PartitionLayout, SkewedKeys, choose_layout
+from windrow.spark.partitioning import PartitionLayout, choose_layout
 from windrow.spark.routing import Router, described
 from windrow.spark.task import JoinTask
 from windrow.spark.task_input import AHEAD, BEAT, CONTENT, COPY, ROUTE, STREAM_BITS
@@ -96,7 +98,7 @@ class PreparedJoin:
             layout=described(self.layout, self.frames),
             parallel_tasks=tasks_at_once(self),
         )
-        return task, result_type(self.frames, self.query.memory_policy.samples, COLUMN)
+        return task, result_type(self.query, self.frames, COLUMN)
 
     def _sources(self, slots: UnionColumns) -> list[DataFrame]:
         found = [self._rows(slots, s) for s in range(len(self.frames))]
@@ -240,6 +242,8 @@ def join(
     spread: Mapping[str, Any] | SkewedKeys | None = None,
     seed: int = 0,
     control: DataFrame | None = None,
+    how: str | Mapping[str, str] = INNER,
+    match: Mapping[str, str] | None = None,
 ) -> DataFrame:
     """Joins Spark DataFrames over sliding windows: a DataFrame with a struct column per stream.
 
@@ -262,7 +266,7 @@ def join(
     deadline
         Time that the join may take in a micro-batch, such as "2 seconds", or the rate to keep up with, such
         as "50000 rows/s". What is left out is told by the metrics.
-    late, idle, ahead, shed, evaluate, expire, order, algorithm, cross, functions, seed
+    late, idle, ahead, shed, evaluate, expire, order, algorithm, cross, functions, seed, how, match
         As in `Query`.
     partitions
         How many tasks share the work; by default Spark's `spark.sql.shuffle.partitions`. A running query
@@ -310,6 +314,8 @@ def join(
         cross=cross,
         functions=functions or {},
         seed=seed,
+        how=how,
+        match=match,
     )
     return prepare(frames, query, partitions, state, name, partitioning, spread, control, memory).frame()
 

@@ -14,89 +14,18 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
-
-import pyarrow as pa
+from typing import Literal
 
 from windrow.errors import QueryError, unknown
-from windrow.expr.casts import cast
-from windrow.expr.types import common_type, is_moment, is_text
 from windrow.model.predicate import Band, Equality, JoinColumn, Predicate
 from windrow.model.query import Query
 from windrow.planning.equivalence import Class
+from windrow.spark.grid import EVERYWHERE, GridDimension, GridPlacement, SkewedKeys
+from windrow.spark.outer_layout import outer_cuts
 
 KINDS = ("key", "range", "grid", "one")
 CELL = 4.0
 """Width of a cell, in reaches: a row within reach of a border is copied, so half a copy per row."""
-
-
-@dataclass(frozen=True)
-class GridPlacement:
-    """Where a stream's rows stand on a dimension."""
-
-    how: Literal["value", "cell", "near", "content", "everywhere"]
-    column: JoinColumn | None = None
-    reach: float = 0.0
-    """Of "near": how far from the anchor's word this one can be in a result."""
-
-    def __str__(self) -> str:
-        if self.column is None:
-            return self.how
-        within = f" within {self.reach}" if self.how == "near" else ""
-        return f"{self.how} of {self.column} as {self.column.type}{within}"
-
-
-EVERYWHERE = GridPlacement("everywhere")
-
-
-@dataclass(frozen=True)
-class SkewedKeys:
-    """Values of the key that have too many rows for one partition, each spread over `ways` of them."""
-
-    values: tuple[Any, ...]
-    ways: int
-
-    @classmethod
-    def parse(cls, given: Mapping[str, Any] | SkewedKeys | None) -> SkewedKeys | None:
-        if given is None or isinstance(given, SkewedKeys):
-            return given
-        if not isinstance(given, Mapping) or set(given) != {"key", "ways"}:
-            raise QueryError(f"spread: expected {{'key': [values], 'ways': number}}, got {given!r}")
-        ways, values = given["ways"], given["key"]
-        if not isinstance(ways, int) or ways < 2:
-            raise QueryError(f"spread: ways must be a number of partitions from 2, got {ways!r}")
-        if not isinstance(values, list | tuple | set | frozenset) or not values:
-            raise QueryError(f"spread: key must be a list of one or more values, got {values!r}")
-        return cls(tuple(values), ways)
-
-    def fitted(self, word: JoinColumn) -> SkewedKeys:
-        """With the values as the key has them."""
-        return SkewedKeys(tuple(_fitted(value, word) for value in self.values), self.ways)
-
-    def __str__(self) -> str:
-        return f"values {list(self.values)} over {self.ways} partitions"
-
-
-@dataclass(frozen=True)
-class GridDimension:
-    """One dimension of the grid."""
-
-    parts: int
-    kind: Literal["key", "range", "grid"]
-    by: str
-    placements: tuple[GridPlacement, ...]
-    """Per stream."""
-    width: float = 0.0
-    """Of a cell, where cut by range."""
-    skewed: SkewedKeys | None = None
-    split: tuple[int, ...] = ()
-    """Streams whose rows of a spread value are divided; the others' are copied."""
-
-    def copies(self, stream: int) -> float:
-        place = self.placements[stream]
-        if place.how == "near":
-            return min(self.parts, 1 + 2 * place.reach / self.width)
-        return self.parts if place.how == "everywhere" else 1.0
 
 
 @dataclass(frozen=True)
@@ -187,16 +116,25 @@ def choose_layout(
             raise QueryError("spread: there is only one partition")
         why = f"the window of '{counted[0]}' counts rows of the whole stream" if counted else ""
         return PartitionLayout(query.aliases, 1, (), why)
-    cuts = [
-        *(_by_key(query, members) for members in classes),
-        *_by_range(query, predicate, width),
-        *(_by_content(query, s) for s in range(len(query.streams)) if _divisible(query, s)),
-    ]
+    if query.kind.shapes:
+        if spread:
+            raise QueryError("spread: only inner joins spread a key; leave it out")
+        cuts = outer_cuts(query, predicate)
+        if not cuts and kind is None:
+            why = "rows of both sides are kept, and no equality of both says which partition they meet in"
+            return PartitionLayout(query.aliases, 1, (), why)
+    else:
+        cuts = [
+            *(_by_key(query, members) for members in classes),
+            *_by_range(query, predicate, width),
+            *(_by_content(query, s) for s in range(len(query.streams)) if _divisible(query, s)),
+        ]
     cuts = [cut for cut in cuts if kind is None or cut.kind == kind]
     layouts = [PartitionLayout(query.aliases, partitions, chosen) for chosen in _grids(cuts, partitions)]
     if not layouts:
         raise QueryError(
-            f"partitioning: the predicate gives nothing to partition by {kind or 'key, range or grid'}; "
+            f"partitioning: the predicate gives nothing to partition "
+            f"{'this kind of join ' if query.kind.shapes else ''}by {kind or 'key, range or grid'}; "
             "use partitioning='one'"
         )
     best = min(layouts, key=lambda layout: (round(layout.load, 9), len(layout.dimensions)))
@@ -318,18 +256,3 @@ def _with_spread(layout: PartitionLayout, query: Query, spread: SkewedKeys) -> P
     )
     cuts = tuple(wider if c is cut else c for c in layout.dimensions)
     return PartitionLayout(layout.aliases, layout.partitions, cuts, layout.why)
-
-
-def _fitted(value: Any, word: JoinColumn) -> Any:
-    """A value that the user named, as the key's type has it."""
-    try:
-        given = pa.scalar(value)
-        found = cast(given, word.type)
-        # Text may stand for a date or a time, as in a condition; anything else must be of the key's kind.
-        told = is_text(given.type) and is_moment(word.type)
-        meets = told or common_type(given.type, word.type) is not None
-        if meets and found.is_valid and (told or cast(found, given.type).as_py() == value):
-            return found.as_py()
-    except (pa.ArrowException, OverflowError, QueryError):
-        pass  # told below in the user's terms
-    raise QueryError(f"spread: the key {word} is {word.type}, and {value!r} is no such value")

@@ -28,6 +28,7 @@ from windrow.engine.result_builder import CLUSTER, WEIGHT
 from windrow.engine.rows import event_times
 from windrow.engine.state import State, capture, fingerprint, restore
 from windrow.errors import StateError
+from windrow.model.join_kind import CERTAIN
 from windrow.model.limits import MemoryLimit
 from windrow.model.predicate import JoinColumn
 from windrow.model.query import Query
@@ -233,7 +234,10 @@ class JoinTask:
 
     def _columns(self) -> pa.Schema:
         """Of the results."""
-        fields = [(a, pa.struct(list(s))) for a, s in zip(self.query.aliases, self.schemas, strict=True)]
+        known = dict(zip(self.query.aliases, self.schemas, strict=True))
+        fields = [(alias, pa.struct(list(known[alias]))) for alias in self.query.result_aliases]
+        if self.query.tells_certainty:
+            fields.append((CERTAIN, pa.bool_()))
         if self.query.memory_policy.samples:
             fields += [(WEIGHT, pa.float64()), (CLUSTER, pa.int64())]
         return pa.schema(fields)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
 from windrow.errors import QueryError
 from windrow.expr.dialect import render
-from windrow.expr.parse import conjuncts, references
+from windrow.expr.parse import references
+from windrow.model.join_kind import CERTAIN
 from windrow.model.query import Function, Query, Stream
 from windrow.sql_frontend.from_clause import FromItem, read_from
 from windrow.sql_frontend.group_by import (
@@ -21,6 +22,7 @@ from windrow.sql_frontend.group_by import (
     is_window,
     read_grouping,
 )
+from windrow.sql_frontend.join_kinds import JoinedTable, conditions_of_where, joined_tables, read_kinds
 from windrow.sql_frontend.scope import Parameter, Scope, StreamInfo
 from windrow.sql_frontend.source_text import ClauseSpans, SourceText, Span, span_of
 from windrow.sql_frontend.statement import Grouping, SelectItem, Statement
@@ -50,24 +52,33 @@ def read_select(
         raise text.at("UNION, INTERSECT and EXCEPT are not supported; write statements of their own", select)
     _refuse_clauses(text, select)
     settings = read_settings(text, select.args.get("settings"))
-    streams = read_from(text, select, known)
+    joined = joined_tables(text, select)
+    streams = read_from(text, select, joined, known)
     scope = Scope(text, {f.alias: f.known.columns for f in streams}, parameters)
-    where = [_between(scope, node) for node in _conditions(select)]
-    spans = _spans(select, streams, settings)
+    for node in _conditions(select, joined):
+        _check_condition(scope, node)
+    times = {f.alias: _time(text, f, settings, time) for f in streams}
+    by_alias = {f.alias: table for f, table in zip(streams[1:], joined, strict=True)}
+    kinds = read_kinds(scope, select, streams[0].alias, by_alias, times)
+    spans = _spans(select, joined, streams, settings)
     places = ClauseSpans(text, span_of(select), spans)
-    parts = [part for node in where for part in conjuncts(node)]
+    parts = list(kinds.on)
     _check_keys(scope, streams, parts)
     try:
         query = Query(
-            {f.alias: Stream(_time(text, f, settings, time), f.window) for f in streams},
+            {f.alias: Stream(times[f.alias], f.window) for f in streams},
             " AND ".join(_written(part) for part in parts) or "true",
             functions=dict(functions),
+            how=kinds.how,
+            match=kinds.match,
             **settings.of(*OF_QUERY),
         )
     except QueryError as error:
         raise places.point(error) from None
     sampled = query.memory_limit is not None and query.memory_policy.samples
-    shaped = Scope(text, scope.columns, parameters, ("weight", "cluster") if sampled else ())
+    extra = (*(("weight", "cluster") if sampled else ()), *((CERTAIN,) if query.tells_certainty else ()))
+    shown = {alias: scope.columns[alias] for alias in query.result_aliases}
+    shaped = Scope(text, shown, parameters, extra)
     outputs, grouping = _shape(shaped, select, settings, places, sampled)
     several = [part for part in parts if len({alias for alias, _ in references(part)}) > 1]
     return Statement(
@@ -77,6 +88,7 @@ def read_select(
         outputs=outputs,
         conditions=tuple(_written(part) for part in several),
         filters=tuple(_written(part) for part in parts if part not in several),
+        where=tuple(shaped.resolved(part).sql(dialect=SPARK) for part in kinds.after),
         grouping=grouping,
         explain=explain,
         places=places,
@@ -95,19 +107,16 @@ def _refuse_clauses(text: SourceText, select: exp.Select) -> None:
         raise text.at("nothing is selected; write SELECT * or name columns", select)
 
 
-def _conditions(select: exp.Select) -> list[exp.Expr]:
-    """Of WHERE and of every JOIN ... ON."""
-    joined = [join.args["on"] for join in select.args.get("joins") or () if join.args.get("on")]
-    where = select.args.get("where")
-    return [*joined, *([where.this] if where is not None else [])]
+def _conditions(select: exp.Select, joined: Sequence[JoinedTable]) -> list[exp.Expr]:
+    """Of every ON, with those of EXISTS, and of WHERE."""
+    return [*(each.on for each in joined if each.on is not None), *conditions_of_where(select)]
 
 
-def _between(scope: Scope, node: exp.Expr) -> exp.Expr:
+def _check_condition(scope: Scope, node: exp.Expr) -> None:
     check_calls(scope.text, node, grouped=False)
     star = node.find(exp.Star)
     if star is not None:
         raise scope.text.at("* is not supported in a condition", star)
-    return scope.resolved(node)
 
 
 def _written(part: exp.Expression) -> str:
@@ -115,8 +124,10 @@ def _written(part: exp.Expression) -> str:
     return f"({render(part)})" if isinstance(part, exp.Or) else render(part)
 
 
-def _spans(select: exp.Select, streams: list[FromItem], settings: Settings) -> dict[str, Span | None]:
-    conditions = _conditions(select)
+def _spans(
+    select: exp.Select, joined: Sequence[JoinedTable], streams: list[FromItem], settings: Settings
+) -> dict[str, Span | None]:
+    conditions = _conditions(select, joined)
     on = span_of(conditions[0]) if conditions else None
     if on is not None:
         on = (on[0], (span_of(conditions[-1]) or on)[1])

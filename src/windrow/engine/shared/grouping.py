@@ -124,6 +124,11 @@ def group_queries(queries: Mapping[str, Query | Subscription]) -> list[QueryGrou
         if not isinstance(name, str) or not name:
             raise QueryError(f"queries: a query's name must be a text, got {name!r}")
         subscribed = Subscription.of(given, name)
+        if subscribed.query.kind.shapes:
+            raise QueryError(
+                f"query '{name}': only inner joins are shared, and this one has how or match; run it as a "
+                "join of its own"
+            )
         for members in groups:
             if difference(next(iter(members.values())).query, subscribed.query) is None:
                 members[name] = subscribed
