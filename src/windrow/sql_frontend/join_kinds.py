@@ -77,8 +77,7 @@ def _read_join(text: SourceText, join: exp.Expr) -> JoinedTable:
 
 
 def _existing(text: SourceText, select: exp.Select) -> Iterator[JoinedTable]:
-    where = select.args.get("where")
-    for part in _parts(where.this if where is not None else None):
+    for part in _where(select):
         inner = part.this.unnest() if isinstance(part, exp.Not) else part
         if not isinstance(inner, exp.Exists):
             continue
@@ -93,10 +92,18 @@ def _existing(text: SourceText, select: exp.Select) -> Iterator[JoinedTable]:
         )
 
 
-def _parts(node: exp.Expr | None) -> list[exp.Expr]:
+def conditions_of_where(select: exp.Select) -> list[exp.Expr]:
+    """The parts of WHERE that ask for no other stream."""
+    return [part for part in _where(select) if not _is_existence(part)]
+
+
+def _where(select: exp.Select) -> list[exp.Expr]:
+    where = select.args.get("where")
+    return [] if where is None else _parts(where.this)
+
+
+def _parts(node: exp.Expr) -> list[exp.Expr]:
     """The parts of a conjunction, in place."""
-    if node is None:
-        return []
     node = node.unnest()
     return [*_parts(node.left), *_parts(node.right)] if isinstance(node, exp.And) else [node]
 
@@ -111,13 +118,7 @@ def read_kinds(
 ) -> Kinds:
     """`joined` by alias; `times` are the time columns."""
     text = scope.text
-    where = select.args.get("where")
-    after = [
-        piece
-        for part in _parts(where.this if where is not None else None)
-        if not _is_existence(part)
-        for piece in conjuncts(scope.resolved(part))
-    ]
+    after = [piece for part in conditions_of_where(select) for piece in conjuncts(scope.resolved(part))]
     on = {
         alias: conjuncts(scope.resolved(table.on)) if table.on is not None else []
         for alias, table in joined.items()
