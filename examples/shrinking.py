@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import windrow as wr
 from flights_data import oddities, read
+from windrow.spark.metrics import BatchMetrics
 from windrow.spark.session import open_session
 
 PARTS = (1.0, 0.5, 0.25, 0.1)
@@ -151,7 +152,7 @@ def run_stream(
     batches = wr.metrics(query)
     # The counts of all batches and partitions together, as if they had been one batch.
     last, parts = batches[-1], [p for batch in batches for p in batch.partitions]
-    whole = wr.BatchMetrics.of(last.join, last.batch, last.seconds, parts)
+    whole = BatchMetrics.of(last.join, last.batch, last.seconds, parts)
 
     database.execute(f"create or replace view found as from read_parquet('{place / 'results'}/*.parquet')")
     results, true = (

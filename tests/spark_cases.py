@@ -35,7 +35,7 @@ from shared_cases import Asked, asked
 from spark_tools import Stream
 from windrow.engine.join import Join
 from windrow.expr.join_columns import column_values
-from windrow.spark.grid import SkewedKeys
+from windrow.model.execution import Execution, SkewedKeys
 from windrow.spark.join import prepare
 from windrow.spark.partitioning import PartitionLayout, choose_layout
 from windrow.spark.shared_join import share
@@ -88,8 +88,8 @@ class SparkCase:
             options = {"partitions": self.partitions, "partitioning": self.partitioning}
             out = share(queries, streams, state=state, name=self.name, **options)
         else:
-            laid = (self.partitions, state, self.name, self.partitioning, self.spread)
-            out = prepare(streams, self.case.query(), *laid).frame()
+            laid = Execution(self.partitions, state, self.name, self.partitioning, self.spread)
+            out = prepare(streams, self.case.query(), laid).frame()
         name = sf.col("query") if self.asked else sf.lit("")
         row = sf.array(*(sf.col(f"{alias}.id") for alias in self.case.query().result_aliases))
         return out.select(sf.lit(self.seed).alias("seed"), name.alias("query"), row.alias("row"))

@@ -100,7 +100,7 @@ def test_stated_rates_do_without_data(place):
 
 
 def test_statements_are_explained_by_the_names_of_their_streams(place):
-    ran = run(place / "pairs.sql", "-p", "least=2", "--rate", "lefts=500", "--json", "--partitions", "2")
+    ran = run(place / "pairs.sql", "-p", "least=2", "--rate", "lefts=500", "--json", "--set", "partitions=2")
     assert ran.exit_code == 0, ran.output
     one, two = json.loads(ran.stdout)
     assert one["streams"]["a"]["rows_per_second"] == two["streams"]["a"]["rows_per_second"] == 500
@@ -119,8 +119,11 @@ def test_what_is_refused(place, tmp_path):
 
     assert "unknown stream 'on'. Did you mean 'one'?" in told(place / "pairs.toml", "--rate", "on=5")
     assert "expected NAME=NUMBER" in told(place / "pairs.toml", "--rate", "one=fast")
-    assert "--set: is for pipelines" in told(place / "pairs.sql", "--set", "join.late=1s")
-    assert "are for SQL" in told(place / "pairs.toml", "-p", "x=1")
+    assert "--set: unknown setting 'join.late'. Did you mean 'late'?" in told(
+        place / "pairs.sql", "--set", "join.late=1s"
+    )
+    assert "--set: late: expected a duration" in told(place / "pairs.sql", "--set", "late=1")
+    assert "is for SQL" in told(place / "pairs.toml", "-p", "x=1")
     assert "does not exist" in told(place / "pairs.toml", "--html", tmp_path / "no" / "page.html")
     assert "unknown column 'least'" in told(place / "pairs.sql")
     assert "there is no SELECT" in told("-", given="CREATE STREAM a FROM (format = 'rate')")

@@ -206,14 +206,14 @@ def test_a_window_holds_its_sets_and_no_more() -> None:
     def read(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
         return packed([sorted(set(x)) for x in batch["w"].to_pylist()])
 
-    window = WindowStore(schema, [], 10 * SECOND, [read])
-    bare = WindowStore(schema, [], 10 * SECOND)
+    window = WindowStore(schema, {}, 10 * SECOND, {"w": read})
+    bare = WindowStore(schema, {}, 10 * SECOND)
     sizes, last = [], 0
     for k in range(300):
         numbers = list(range(10 * k, 10 * k + 10))
         rows = pa.record_batch({"n": numbers, "w": [[n % 13, n % 7, n] for n in numbers]}, schema)
         for each in (window, bare):
-            each.append(np.array(numbers) * SECOND // 10, [], rows)
+            each.append(np.array(numbers) * SECOND // 10, {}, rows)
             each.expire((10 * k - 90) * SECOND // 10)
         if k == 200:
             alive = np.arange(len(window)) % 3 > 0
@@ -221,7 +221,7 @@ def test_a_window_holds_its_sets_and_no_more() -> None:
             bare.keep(alive)
         sizes.append(window.nbytes - bare.nbytes)
         positions = np.arange(window.first, window.end)
-        starts, found, elements = window.sets(-1, positions)
+        starts, found, elements = window.sets("w", positions)
         kept = window.gather(positions, ["w"])[0].to_pylist()
         got = [elements[a : a + n].tolist() for a, n in zip(starts, found, strict=True)]
         assert got == [sorted(set(x)) for x in kept]

@@ -212,7 +212,7 @@ def test_bytes_too_few_for_any_row_are_refused(policy: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if policy.samples])
 def test_a_sample_needs_a_limit(name: str) -> None:
-    with pytest.raises(QueryError, match="samples to stay inside a limit; set memory="):
+    with pytest.raises(QueryError, match="samples to stay inside a limit; give memory="):
         two(None, name)
 
 
@@ -251,7 +251,7 @@ def test_frequency_needs_an_equality() -> None:
     ],
 )
 def test_limits_as_people_write_them(text: str | int, size: int, shown: str) -> None:
-    limit = MemoryLimit.parse(text, "memory")
+    limit = MemoryLimit.parse(text)
     assert limit == MemoryLimit("bytes", size)
     assert str(limit) == shown
 

@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 from queries import examples
 from windrow.errors import QueryError
 from windrow.memory_models.frequency import FrequencyModel
-from windrow.planning.cost import results_rate
+from windrow.planning.cost import join_size
 from windrow.planning.statistics import JoinStatistics, StreamStatistics
 
 
@@ -117,7 +117,7 @@ def test_results_agree_with_the_cost_model_for_even_frequencies():
     streams = tuple(StreamStatistics(r, w) for r, w in zip(rates, windows, strict=True))
     stats = JoinStatistics(streams, (dict.fromkeys(range(3), values),))
     for stream in range(3):
-        assert model.completed[stream].sum() == pytest.approx(results_rate(stats, stream))
+        assert model.completed[stream].sum() == pytest.approx(join_size(stats, range(3)) / windows[stream])
 
 
 def test_a_stream_that_is_not_stored():

@@ -14,7 +14,7 @@ import windrow as wr
 from windrow.errors import QueryError
 from windrow.kernels.row_sampling import identify, init_row_sampling, uniforms
 from windrow.model.policies.base import MemoryPolicy
-from windrow.model.policies.sampling import Cluster, PpsCluster, Sample, Uniform
+from windrow.model.policies.sampling import Cluster, PpsCluster, Uniform
 
 SECOND = 1_000_000
 WITHIN = "15 seconds"
@@ -288,12 +288,11 @@ def test_weights_and_clusters_are_what_an_estimate_needs() -> None:
         (lambda: Uniform(width=3), "width must be"),
         (lambda: Uniform(model="age", monitor=0), "give curves, or monitor"),
         (lambda: PpsCluster(expected={"a": {1: -2.0}}), "results by value, from 0 up"),
-        (lambda: Sample("unform"), "Did you mean 'uniform'"),
         (
             lambda: query("abc", memory="100 rows", shed="uniform"),
             "two streams, got 3: a, b, c; use 'cluster'",
         ),
-        (lambda: query("ab", shed="cluster"), "set memory="),
+        (lambda: query("ab", shed="cluster"), "give memory="),
     ],
 )
 def test_wrong_settings_are_refused(wrong: Callable[[], object], told: str) -> None:
@@ -323,12 +322,6 @@ def test_frequencies_need_a_key() -> None:
     data = {alias: rows_of(k, 100, 5) for k, alias in enumerate("ab")}
     for shed in ("uniform", "pps-cluster"):
         assert wr.Operator(wr.Query(streams, on=band, memory="20 rows", shed=shed)).process(data).num_rows
-
-
-def test_a_kind_is_a_policy() -> None:
-    assert Sample("uniform", p=0.5) == Uniform(p=0.5)
-    assert Sample("pps-cluster", margin=2.0, monitor=0.1) == PpsCluster(margin=2.0, monitor=0.1)
-    assert Sample() == Cluster()
 
 
 # --- Chances ---------------------------------------------------------------------------------------------

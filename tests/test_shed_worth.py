@@ -182,7 +182,7 @@ def test_wrong_initial_priority_is_told_as_such() -> None:
         ({"tolerance": 1.0}, "tolerance must be from 0"),
         ({"by": 3}, "expected an expression such as 'b.price'"),
         ({"by": {}}, "expected an expression such as 'b.price'"),
-        ({"by": {"a": 3}}, "by of 'a': expected an expression or wr.Lookup"),
+        ({"by": {"a": 3}}, "by: expected an expression or wr.policies.Lookup"),
     ],
 )
 def test_parameters_that_make_no_sense(options: dict[str, Any], message: str) -> None:
@@ -246,9 +246,9 @@ def test_a_wrong_new_function_changes_nothing() -> None:
 
 def test_functions_travel_as_json() -> None:
     given = {"a": "a.imp", "b": Lookup("k", {1: 2.0, "x": 3, 0.5: 1}, default=4.0)}
-    assert check_by(by_to_plain(check_by(given, "by")), "by") == check_by(given, "by")
+    assert check_by(by_to_plain(check_by(given))) == check_by(given)
     spelled = {"b": {"column": "k", "values": {"x": 3.0}}}
-    assert check_by(spelled, "by") == {"b": Lookup("k", {"x": 3.0})}
+    assert check_by(spelled) == {"b": Lookup("k", {"x": 3.0})}
 
 
 @pytest.mark.parametrize("recompute", ["successive", "k-successive", "adaptive"])

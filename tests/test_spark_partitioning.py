@@ -7,7 +7,7 @@ import pytest
 
 import windrow as wr
 from windrow.engine.join import Join
-from windrow.spark.grid import SkewedKeys
+from windrow.model.execution import SkewedKeys
 from windrow.spark.partitioning import PartitionLayout, choose_layout
 
 COLUMNS = pa.schema({"ts": pa.timestamp("us"), "k": pa.int64(), "j": pa.int64(), "x": pa.float64()})

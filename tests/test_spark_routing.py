@@ -17,6 +17,7 @@ import windrow as wr
 from flows import SCHEMA, VALUES
 from oracle import ids
 from spark_tools import spark
+from windrow.model.execution import Execution
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.routing import Router, described
 
@@ -112,7 +113,7 @@ def arrow(alias: str) -> pa.Table:
 
 def prepared(on: str, aliases: str = "ab", partitions: int = 8, **options) -> PreparedJoin:
     query = wr.Query({a: wr.Stream("ts", "1 s") for a in aliases}, on, cross=True)
-    return prepare({a: frame(a) for a in aliases}, query, partitions, **options)
+    return prepare({a: frame(a) for a in aliases}, query, Execution(partitions, **options))
 
 
 def routes(cases: list[PreparedJoin]) -> Counter[tuple[int, int, int, int]]:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import windrow as wr
 from spark_tools import START, Stream, failing, frame, in_process, rows, run, spark
 from windrow.cli.queries import app
+from windrow.model.execution import Execution
 from windrow.spark.metrics import metrics
 from windrow.spark.shared_join import prepare_shared, share
 
@@ -124,7 +125,7 @@ def test_select_lists_share_columns(two):
     assert all(r["more"] is None and r["k"] is not None for r in found if r["query"] == "keys")
     wrong = {**queries, "other": wr.Subscription(query("1 second"), select=["a.s as id"])}
     assert "another query bigint" in failing(lambda: share(wrong, frames))
-    assert "one join" in str(prepare_shared(queries, frames, partitions=2)[0])
+    assert "one join" in str(prepare_shared(queries, frames, Execution(2))[0])
 
 
 def test_queries_come_and_go_by_control_documents(two):

@@ -158,21 +158,22 @@ def test_names_are_found_by_the_columns_known():
 
 
 def test_sources():
-    script = read("""
+    parsed = parse_script("""
         CREATE STREAM bids (id BIGINT, at TIMESTAMP, price DECIMAL(10, 2), tags ARRAY<TEXT>,
             "odd name" INT) TIME at
             FROM (format = 'json', path = 'data/bids', maxFilesPerTrigger = 1, multiLine = TRUE);
         CREATE STREAM ticks OPTIONS (format = kafka, kafka.bootstrap.servers = 'host:1', subscribe = 'ticks');
     """)
-    bids, ticks = script.sources.values()
-    assert (bids.format, bids.path, bids.time) == ("json", "data/bids", "at")
+    bids, ticks = (created.source for created in parsed.created.values())
+    assert [created.known.time for created in parsed.created.values()] == ["at", None]
+    assert (bids.format, bids.path) == ("json", "data/bids")
     assert bids.schema == (
         "`id` BIGINT, `at` TIMESTAMP, `price` DECIMAL(10, 2), `tags` ARRAY<STRING>, `odd name` INT"
     )
     assert bids.options == {"maxFilesPerTrigger": "1", "multiLine": "true"}
     assert ticks.options == {"kafka.bootstrap.servers": "host:1", "subscribe": "ticks"}
-    assert (ticks.path, ticks.time, ticks.schema) == (None, None, None)
-    assert script.statements == ()
+    assert (ticks.path, ticks.schema) == (None, None)
+    assert parsed.bind().statements == ()
 
 
 def test_several_statements_and_comments():

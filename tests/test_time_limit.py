@@ -185,7 +185,7 @@ def test_a_burst_within_a_call_does_not_blow_the_deadline() -> None:
 def test_rows_at_the_end_of_a_call_get_some_time_even_when_it_is_up() -> None:
     """If they got none, what that loses would be in no estimate."""
     now = [0.0]
-    deadline = Deadline.parse("1 second", "deadline")
+    deadline = Deadline.parse("1 second")
     assert deadline is not None
     keeper = DeadlineController(deadline, wr.Dropping(), lambda: now[0])
     keeper.begin_call(100, 100)
@@ -229,7 +229,7 @@ def test_an_interval_holds_the_deadline_also_where_no_row_waits() -> None:
 
 def test_a_clock_that_is_set_back_does_not_blind_the_throttle() -> None:
     now = [0.0]
-    deadline = Deadline.parse("1 second", "deadline")
+    deadline = Deadline.parse("1 second")
     assert deadline is not None
     keeper = DeadlineController(deadline, wr.Harvesting(), lambda: now[0])
     keeper.begin_call(1000, 1000)

@@ -18,7 +18,7 @@ def batch(numbers) -> pa.RecordBatch:
 
 
 def make(span: int | None = 10 * SECOND, **index) -> WindowStore:
-    window = WindowStore(SCHEMA, [np.dtype(np.int64)], span)
+    window = WindowStore(SCHEMA, {"k": np.int64}, span)
     window.index(index.get("by_hash", {}), index.get("by_range", ()))
     return window
 
@@ -29,7 +29,7 @@ def live(window: WindowStore) -> list[int]:
 
 def fill(window: WindowStore, start: int, count: int, step: int = SECOND) -> None:
     numbers = np.arange(start, start + count)
-    window.append(numbers * step, [numbers % 7], batch(numbers))
+    window.append(numbers * step, {"k": numbers % 7}, batch(numbers))
 
 
 def test_rows_come_out_as_they_went_in():
@@ -60,8 +60,8 @@ def test_late_rows_are_kept_while_older_positions_live():
     assert window.ordered and live(window) == [20, 21, 22, 23, 24]
 
 
-@pytest.mark.parametrize("by_hash", [{}, {(0,): None}, {(0,): 3}])
-@pytest.mark.parametrize("by_range", [(), (0,)])
+@pytest.mark.parametrize("by_hash", [{}, {("k",): None}, {("k",): 3}])
+@pytest.mark.parametrize("by_range", [(), ("k",)])
 def test_a_long_run_of_small_batches_neither_grows_nor_forgets(by_hash, by_range):
     window = make(by_hash=by_hash, by_range=by_range)
     sizes, segments = [], []
@@ -76,11 +76,11 @@ def test_a_long_run_of_small_batches_neither_grows_nor_forgets(by_hash, by_range
 
 
 def test_chains_hold_every_live_row_of_a_bucket_newest_first():
-    window = make(by_hash={(0,): None})
+    window = make(by_hash={("k",): None})
     for start in range(0, 5000, 50):
         fill(window, start, 50, SECOND // 20)
         window.expire((start - 300) * SECOND // 20)
-    index = window.indexes[(0,)]
+    index = window.indexes[("k",)]
     found = []
     for head in index.head:
         chain = []
@@ -93,7 +93,7 @@ def test_chains_hold_every_live_row_of_a_bucket_newest_first():
 
 
 def test_keep_rewrites_rows_and_indexes():
-    window = make(by_hash={(0,): None}, by_range=(0,))
+    window = make(by_hash={("k",): None}, by_range=("k",))
     fill(window, 0, 100)
     window.expire(20 * SECOND)
     window.keep(np.arange(80) % 2 == 0)
@@ -108,8 +108,8 @@ def test_indexes_can_come_and_go_while_rows_are_held():
     window = make()
     fill(window, 0, 100)
     window.expire(30 * SECOND)
-    window.index({(0,): None}, (0,))
-    assert all(0 in s.runs for s in window.segments)
+    window.index({("k",): None}, ("k",))
+    assert all("k" in s.runs for s in window.segments)
     window.index({}, ())
     assert not window.indexes and not any(s.runs for s in window.segments)
     assert live(window) == list(range(30, 100))
@@ -132,10 +132,10 @@ COLUMNS = {
 @pytest.mark.parametrize("segments", [1, 2, 3])
 def test_rows_that_stay_keep_their_payload(kind, segments):
     values = COLUMNS[kind]
-    window = WindowStore(pa.schema([("v", values.type)]), [np.dtype(np.int64)], None)
+    window = WindowStore(pa.schema([("v", values.type)]), {"k": np.int64}, None)
     for start in range(0, 6, 6 // segments):
         part = pa.record_batch({"v": values.slice(start, 6 // segments)})
-        window.append(np.arange(len(part)) + start, [np.arange(len(part))], part)
+        window.append(np.arange(len(part)) + start, {"k": np.arange(len(part))}, part)
     for alive in ([1, 0, 1, 1, 0, 1], [0, 1, 1, 0], [1, 1], [0, 0]):
         values = values.filter(pa.array(np.array(alive, bool)))
         window.keep(np.array(alive, bool))
@@ -146,7 +146,7 @@ def test_rows_that_stay_keep_their_payload(kind, segments):
 def test_a_slice_of_a_large_table_does_not_keep_the_table():
     rows = batch(range(100_000))
     window = make()
-    window.append(np.arange(10) * SECOND, [np.arange(10)], rows.slice(500, 10))
+    window.append(np.arange(10) * SECOND, {"k": np.arange(10)}, rows.slice(500, 10))
     assert window.segments[0].payload.get_total_buffer_size() < 10_000
 
 
@@ -155,7 +155,7 @@ def test_bytes_that_are_held_are_counted():
     window = make(5_000 * SECOND)
     for call in range(4):
         rows = batch(range(1_000))
-        window.append((call * 1_000 + np.arange(600)) * SECOND, [np.arange(600)], rows.slice(0, 600))
+        window.append((call * 1_000 + np.arange(600)) * SECOND, {"k": np.arange(600)}, rows.slice(0, 600))
     held = sum(segment.payload.get_total_buffer_size() for segment in window.segments)
     assert held < 1.15 * sum(segment.payload.nbytes for segment in window.segments)
 

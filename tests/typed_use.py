@@ -37,7 +37,7 @@ def policies() -> Sequence[object]:
         wr.Size(),
         wr.UntilExpiry(),
     )
-    samples: Sequence[object] = (wr.Uniform(), wr.Cluster(), wr.PpsCluster(), wr.Sample("uniform"))
+    samples: Sequence[object] = (wr.Uniform(), wr.Cluster(), wr.PpsCluster())
     time: Sequence[object] = (wr.Harvesting(method="knapsack"), wr.Dropping())
     limits: Sequence[object] = (wr.MemoryLimit("rows", 1000), wr.Deadline(micros=2_000_000))
     return [*memory, *samples, *time, *limits]

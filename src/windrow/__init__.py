@@ -18,7 +18,7 @@ from windrow.model.plan import Plan
 from windrow.model.policies.baselines import Fifo, Random, UntilExpiry
 from windrow.model.policies.importance import Greedy, Importance, Lookup, Size
 from windrow.model.policies.learned import Age, Auto, Frequency
-from windrow.model.policies.sampling import Cluster, PpsCluster, Sample, Uniform
+from windrow.model.policies.sampling import Cluster, PpsCluster, Uniform
 from windrow.model.policies.time_policies import Dropping, Harvesting
 from windrow.model.query import Function, Query, Stream, Window
 from windrow.model.sharing import Subscription
@@ -63,7 +63,6 @@ __all__ = [
     "QueryError",
     "Random",
     "RecallCurve",
-    "Sample",
     "SharedOperator",
     "Size",
     "StateError",

@@ -1,22 +1,82 @@
 """The errors a user can meet, and how they are worded.
 
-A message says what is wrong, where, what was received, and the remedy. Everything Windrow raises on
-purpose is a `WindrowError`; anything else is a defect.
+A message says what is wrong, what was received, and the remedy. Where it is wrong is data beside the message:
+`place` names the option it is about, `location` says where that option is written. Whoever shows the error
+decides how both look; `str` puts them in front. Everything Windrow raises on purpose is a `WindrowError`;
+anything else is a defect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from typing import Protocol
 
 from windrow.redaction import redacted
+
+
+@dataclass(frozen=True)
+class Option:
+    """What an error is about: an option of a query, of one of its streams, or of a policy.
+
+    >>> print(Option("within", stream="b"))
+    stream 'b': within
+    >>> print(Option("buckets", policy="age", query="hot"))
+    query 'hot': shed age: buckets
+    """
+
+    name: str | None = None
+    stream: str | None = None
+    query: str | None = None
+    policy: str | None = None
+    """Of `shed`."""
+    section: str | None = None
+    """A part of a pipeline beside its join, such as "sink"."""
+
+    def inside(self, outer: Option) -> Option:
+        """The same place, with what only `outer` knows filled in."""
+        known = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Option(**{k: getattr(outer, k) if v is None else v for k, v in known.items()})
+
+    @property
+    def path(self) -> str:
+        """The option without the stream or section it belongs to: "shed age: buckets"."""
+        name = None if self.policy and self.name == "shed" else self.name
+        return ": ".join(filter(None, (self.policy and f"shed {self.policy}", name)))
+
+    def __str__(self) -> str:
+        query = self.query and f"query '{self.query}'"
+        stream = self.stream and f"stream '{self.stream}'"
+        return ": ".join(filter(None, (query, self.section, stream, self.path)))
+
+
+class Location(Protocol):
+    """Where an option is written: a position in a text, a section of a file."""
+
+    def show(self, place: Option | None, message: str) -> str:
+        """The whole text of the error."""
+        ...
 
 
 class WindrowError(Exception):
     """Base class of every error that Windrow raises on purpose. No credentials are in its text."""
 
-    def __init__(self, message: str = "") -> None:
+    def __init__(self, message: str = "", place: Option | None = None, location: Location | None = None):
         super().__init__(redacted(message))
+        self.place = place
+        self.location = location
+
+    @property
+    def message(self) -> str:
+        """What is wrong, without where."""
+        return str(self.args[0])
+
+    def __str__(self) -> str:
+        if self.location is not None:
+            return redacted(self.location.show(self.place, self.message))
+        return f"{self.place}: {self.message}" if self.place else self.message
 
 
 class QueryError(WindrowError):
@@ -29,6 +89,32 @@ class DataError(WindrowError):
 
 class StateError(WindrowError):
     """A snapshot or state file is damaged or belongs to another query."""
+
+
+@contextmanager
+def placed(outer: Option) -> Iterator[None]:
+    """Errors raised in the block are about `outer`, or about something inside it.
+
+    >>> with placed(Option(stream="b")):
+    ...     raise QueryError("must be positive, got 0", Option("within"))
+    Traceback (most recent call last):
+    windrow.errors.QueryError: stream 'b': within: must be positive, got 0
+    """
+    try:
+        yield
+    except WindrowError as error:
+        error.place = outer if error.place is None else error.place.inside(outer)
+        raise
+
+
+@contextmanager
+def located(locate: Callable[[Option | None], Location]) -> Iterator[None]:
+    """Errors raised in the block are located by their place, unless they have a location already."""
+    try:
+        yield
+    except WindrowError as error:
+        error.location = error.location or locate(error.place)
+        raise
 
 
 def unknown(kind: str, name: object, available: Iterable[str]) -> str:

@@ -74,7 +74,9 @@ def parts_of_exact(case: DeadlineCase, rows: int) -> list[dict[str, Any]]:
     exact, spent, _ = clocked(case.query(), calls)
     _, ample, _ = clocked(case.query(deadline="1 hour"), calls)
     whole = float(np.median(spent[after]))
-    least = [{alias: table.take(np.arange(0, len(table), THINNED)) for alias, table in c.items()} for c in calls]
+    least = [
+        {alias: table.take(np.arange(0, len(table), THINNED)) for alias, table in c.items()} for c in calls
+    ]
     floor = float(np.median(clocked(case.query(), least)[1][after]))
     found = []
     for part in PARTS_ALLOWED:

@@ -27,6 +27,10 @@ PATH_ERRORS = (FileNotFoundError, NotADirectoryError, IsADirectoryError, FileExi
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to standard output.")]
 
+MasterOption = Annotated[
+    str | None, typer.Option(help="Spark's master: spark://host:7077, local[4]. By default all cores here.")
+]
+
 
 class CommandGroup(TyperGroup):
     """A group whose commands end with a sentence and a code when a user's mistake is met."""

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn
 from rich.progress import Progress as Bars
 
-from windrow.cli.common import AsJson
+from windrow.cli.common import AsJson, MasterOption
+from windrow.cli.sql import SetOption
 from windrow.errors import QueryError
 
 if TYPE_CHECKING:
@@ -47,20 +48,13 @@ def explain_command(
     sample: Annotated[
         int, typer.Option(min=0, help="Rows of each stream to learn from, at most; 0 reads no data.")
     ] = SAMPLE,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Replace a setting of the pipeline.", metavar="SECTION.KEY=VALUE"),
-    ] = None,
+    changes: SetOption = None,
     parameters: Annotated[
         list[str] | None,
         typer.Option("--parameter", "-p", help="A value for a name in the SQL text.", metavar="NAME=VALUE"),
     ] = None,
-    partitions: Annotated[int | None, typer.Option(min=1, help="Of SQL: tasks that share a join.")] = None,
     as_json: AsJson = False,
-    master: Annotated[
-        str | None,
-        typer.Option(help="Spark's master: spark://host:7077, local[4]. By default all cores here."),
-    ] = None,
+    master: MasterOption = None,
 ) -> None:
     """Tell what a query will do before it runs: plan, work, memory, and the recall that less of them gives.
 
@@ -84,9 +78,7 @@ def explain_command(
         raise QueryError(f"--html: directory {html.parent} does not exist; create it first")
     sample = 0 if values else sample
     console = Console(stderr=True)
-    found = _explain(
-        file, wanted, values, sample, changes or (), parameters or (), partitions, master, console
-    )
+    found = _explain(file, wanted, values, sample, changes or (), parameters or (), master, console)
     if html is not None:
         from windrow.explanation.html_page import page
 
@@ -108,20 +100,17 @@ def _explain(
     sample: int,
     changes: Sequence[str],
     parameters: Sequence[str],
-    partitions: int | None,
     master: str | None,
     console: Console,
 ) -> list[Explanation]:
-    from windrow.cli.sql import folder_of, parameter_values, read_script
+    from windrow.cli.sql import folder_of, parameter_values, read_script, replaced_settings
     from windrow.pipeline.toml_reader import read_pipeline
 
     is_pipeline = Path(file).suffix == ".toml"
     pipeline = read_pipeline(Path(file), changes) if is_pipeline else None
-    if pipeline is None and changes:
-        raise QueryError("--set: is for pipelines; SQL has WITH (...) and --parameter")
-    if pipeline is not None and (parameters or partitions):
-        raise QueryError("--parameter and --partitions are for SQL; a pipeline takes --set")
-    values = parameter_values(parameters)
+    if pipeline is not None and parameters:
+        raise QueryError("--parameter is for SQL; a pipeline takes --set")
+    values, settings = parameter_values(parameters), {} if is_pipeline else replaced_settings(changes)
     parsed = None if is_pipeline else read_script(file)
     if parsed is not None:
         parsed.check_selects()
@@ -141,7 +130,7 @@ def _explain(
             subjects = of_pipeline(pipeline, session)
         else:
             assert parsed is not None
-            subjects = of_statements(relative_to(parsed, folder_of(file)), session, values, partitions)
+            subjects = of_statements(relative_to(parsed, folder_of(file)), session, values, settings)
         check_names(subjects, rates)
         return [each.explained(each.by_alias(rates), distinct, sample, progress) for each in subjects]
 

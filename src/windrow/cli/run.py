@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from windrow.cli.common import print_json
+from windrow.cli.common import MasterOption, print_json
 from windrow.errors import QueryError, WindrowError
 from windrow.redaction import redacted
 from windrow.ui.address import LOOPBACK, Address
@@ -38,10 +38,7 @@ def run_command(
     check: Annotated[
         bool, typer.Option("--check", help="Validate, print streams, partitioning and plan; start nothing.")
     ] = False,
-    master: Annotated[
-        str | None,
-        typer.Option(help="Spark's master: spark://host:7077, local[4]. By default all cores here."),
-    ] = None,
+    master: MasterOption = None,
     metrics: Annotated[
         Path | None,
         typer.Option(

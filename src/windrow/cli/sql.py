@@ -13,14 +13,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from windrow.cli.common import print_json
+from windrow.cli.common import MasterOption, print_json
 from windrow.cli.run import UiHostOption, UiOption, metrics_place
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError, placed
 from windrow.ui.address import LOOPBACK, Address
 
 if TYPE_CHECKING:
     from windrow.sql_frontend.parser import ParsedScript
     from windrow.sql_frontend.statement import Statement
+
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        help="Replace a setting: of a pipeline SECTION.KEY, of SQL a name of WITH.",
+        metavar="NAME=VALUE",
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -80,16 +89,13 @@ def sql_command(
     ] = None,
     ui: UiOption = None,
     ui_host: UiHostOption = LOOPBACK,
-    partitions: Annotated[int | None, typer.Option(min=1, help="Tasks that share a join.")] = None,
+    changes: SetOption = None,
     limit: Annotated[int, typer.Option(help="Most rows that are printed.")] = 20,
     json: Annotated[
         bool,
         typer.Option("--json", help="Print rows as JSON, one a line; statements and plans as one document."),
     ] = False,
-    master: Annotated[
-        str | None,
-        typer.Option(help="Spark's master: spark://host:7077, local[4]. By default all cores here."),
-    ] = None,
+    master: MasterOption = None,
 ) -> None:
     """Answer the SQL statements of a file: CREATE STREAM, SELECT, EXPLAIN SELECT.
 
@@ -103,7 +109,7 @@ def sql_command(
 
       windrow sql hot.sql --limit 5
 
-      windrow sql hot.sql -p threshold=30 --json
+      windrow sql hot.sql -p threshold=30 --set memory="64 MiB" --json
 
       windrow sql hot.sql --stream --out results --checkpoint state --trigger "available now"
     """
@@ -114,7 +120,7 @@ def sql_command(
     parsed = read_script(file)
     if not check:
         parsed.check_selects()
-    _run(parsed, folder_of(file), wanted, values, partitions, master)
+    _run(parsed, folder_of(file), wanted, values, replaced_settings(changes or ()), master)
 
 
 def read_script(file: str) -> ParsedScript:
@@ -145,6 +151,23 @@ def _place(path: str | None) -> str | None:
     return path if path is None or "://" in path else str(Path(path).resolve())
 
 
+def replaced_settings(given: Iterable[str]) -> dict[str, Any]:
+    """What `--set NAME=VALUE` says of statements."""
+    from windrow.model.execution import read_texts
+    from windrow.pipeline.toml_reader import absolute, parse_value
+    from windrow.sql_frontend.with_options import KNOWN
+
+    found = {}
+    for change in given:
+        name, equals, text = change.partition("=")
+        if not equals or not name.strip():
+            raise QueryError(f"expected NAME=VALUE such as memory='64 MiB', got {change!r}", Option("--set"))
+        value = parse_value(text)
+        found[name.strip()] = absolute(value, Path.cwd()) if name.strip() == "state" else value
+    with placed(Option(section="--set")):
+        return read_texts(found, KNOWN)
+
+
 def parameter_values(given: Iterable[str]) -> dict[str, str | int | float]:
     """What `--parameter NAME=VALUE` says, with numbers as numbers."""
     return dict(_parameter(each) for each in given)
@@ -167,9 +190,10 @@ def _run(
     base: Path,
     wanted: OutputOptions,
     values: dict[str, Any],
-    partitions: int | None,
+    settings: dict[str, Any],
     master: str | None,
 ) -> None:
+    from windrow.model.execution import Execution
     from windrow.spark.session import open_session
     from windrow.spark.spark_errors import as_run_error
     from windrow.spark.sql import bind, relative_to
@@ -179,17 +203,18 @@ def _run(
     state = f"{wanted.checkpoint.rstrip('/')}/windrow" if wanted.checkpoint else None
     with as_run_error(), open_session(master, "windrow sql", {}, wanted.check) as session:
         parsed = relative_to(parsed, base)
-        frames, script = bind(parsed, session, streaming=wanted.stream, parameters=values)
+        frames, script = bind(parsed, session, streaming=wanted.stream, parameters=values, settings=settings)
         if wanted.check:
             # Building the frames checks everything and starts nothing: any place for the state will do.
             if script.statements:
-                StatementRunner(frames, partitions, state or "not written").of(script.statements, session)
+                anywhere = Execution(state=state or "not written")
+                StatementRunner(frames, anywhere).of(script.statements, session)
             if wanted.json:
                 print_json([statement_facts(s) for s in script.statements])
             else:
                 console.print(Text(str(script)), soft_wrap=True)
             return
-        answers = StatementRunner(frames, partitions, state)
+        answers = StatementRunner(frames, Execution(state=state))
         if wanted.json and all(statement.explain for statement in script.statements):
             plans = zip(script.statements, answers.plans(script.statements), strict=True)
             print_json([statement_facts(s) | {"plan": plan.to_dict()} for s, plan in plans])
@@ -231,15 +256,18 @@ def _stream(answer: Any, wanted: OutputOptions, console: Console) -> None:
     from windrow.spark.query_progress import QueryWatcher
     from windrow.spark.sources_sinks import check_sink, start
 
-    trigger = Trigger.parse(wanted.trigger) or Trigger("always")
+    with placed(Option("--trigger")):
+        trigger = Trigger.parse(wanted.trigger) or Trigger("always")
     if not trigger.streaming:
         raise QueryError("--trigger: 'batch' is no stream; leave --stream out")
     assert wanted.checkpoint is not None
-    check_sink(answer, "--out", wanted.format)
+    check_sink(answer, Option("--out"), wanted.format)
     place, at = wanted.checkpoint, spark_trigger(trigger)
 
     def begin() -> QueryWatcher:
-        return QueryWatcher(start(answer, "--out", wanted.format, wanted.out, {}, "append", "sql", place, at))
+        return QueryWatcher(
+            start(answer, Option("--out"), wanted.format, wanted.out, {}, "append", "sql", place, at)
+        )
 
     run_stream("sql", begin, console, metrics=wanted.metrics, page=wanted.page)
 
@@ -247,8 +275,8 @@ def _stream(answer: Any, wanted: OutputOptions, console: Console) -> None:
 def _write(answer: Any, wanted: OutputOptions, console: Console) -> None:
     from windrow.spark.sources_sinks import check_sink, write
 
-    check_sink(answer, "--out", wanted.format)
-    rows = write(answer, "--out", wanted.format, wanted.out, {}, "error")
+    check_sink(answer, Option("--out"), wanted.format)
+    rows = write(answer, Option("--out"), wanted.format, wanted.out, {}, "error")
     console.print(f"{rows:,} rows written to {wanted.out}", highlight=False, markup=False)
 
 

@@ -68,7 +68,7 @@ class AdaptivePlanner(Stateful):
             self.rates = [len(a.rows) / (seconds or 1.0) for a in arrivals]
             self._seen_until, self._seen_rows = newest, list(tally.counts["rows_in"])
         samples = [
-            {w: np.concatenate([held[w], v])[-SAMPLE:] for w, v in zip(held, a.rows.words, strict=True)}
+            {w: np.concatenate([v, a.rows.columns[w.name]])[-SAMPLE:] for w, v in held.items()}
             for held, a in zip(_recent(join), arrivals, strict=True)
         ]
         self._install(join, self._statistics_now(join, samples, {}))
@@ -181,5 +181,5 @@ def _recent(join: Join) -> list[Sample]:
     samples: list[Sample] = []
     for window, words in zip(join.windows, join.join_columns, strict=True):
         recent = slice(max(window.first, window.end - SAMPLE), window.end)
-        samples.append({w: window.column(k)[recent] for k, w in enumerate(words)})
+        samples.append({w: window.column(w.name)[recent] for w in words})
     return samples

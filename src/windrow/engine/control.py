@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from windrow.errors import QueryError, WindrowError, unknown
+from windrow.errors import Option, QueryError, WindrowError, placed, unknown
 from windrow.expr.parse import depth
 
 FIELDS = ("at", "importance", "event_time", "seq")
@@ -113,11 +113,10 @@ def event_time(value: object) -> int:
 def check_expression(text: str, where: str) -> None:
     """Refuses what is no expression, and one that is nested too deep."""
     try:
-        nested, deep = depth(text)
+        with placed(Option(where, section="control")):
+            nested, deep = depth(text)
     except RecursionError:
         nested = deep = len(text)
-    except QueryError as error:
-        raise QueryError(f"control: {where}: {str(error).removeprefix('on: ')}") from None
     if nested > EXPRESSION_DEPTH or deep > EXPRESSION_DEPTH + EXPRESSION_TERMS:
         raise QueryError(
             f"control: {where}: an expression may be nested {EXPRESSION_DEPTH} deep and have "

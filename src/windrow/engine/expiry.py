@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from windrow.engine.join import Join
 from windrow.engine.watermarks import horizons
@@ -11,7 +11,7 @@ from windrow.model.stateful import Stateful
 
 
 class Expiry(Stateful):
-    saved = ("passes",)
+    saved = ("passes", "_last_time", "_last_rows")
 
     def __init__(self, interval: Interval | None) -> None:
         self._interval = interval
@@ -19,12 +19,13 @@ class Expiry(Stateful):
         self._last_rows = 0
         self.passes = 0
 
-    def due(self, earliest: Sequence[int | None], rows: int) -> bool:
-        """`earliest` is the oldest time that can still come per stream, `rows` how many were taken in."""
+    def due(self, earliest: Sequence[int | None], stored: Callable[[], int]) -> bool:
+        """`earliest` is the oldest time that can still come per stream; `stored` tells how many rows were."""
         known = [t for t in earliest if t is not None]
         if self._interval is None or not known:
             return bool(known)
         if self._interval.rows:
+            rows = stored()
             if rows - self._last_rows < self._interval.rows and self.passes:
                 return False
             self._last_rows = rows

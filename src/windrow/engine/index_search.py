@@ -16,7 +16,7 @@ from windrow.engine.conditions import lookup_range
 from windrow.engine.partial_matches import PartialMatches
 from windrow.kernels import inverted_index, probe_index, probe_scan
 from windrow.model.plan import Step, bound_word
-from windrow.model.predicate import JoinColumn, SetSimilarity
+from windrow.model.predicate import SetSimilarity
 from windrow.window.hash_index import mix_columns
 from windrow.window.segment import Segment
 from windrow.window.window_store import WindowStore
@@ -35,17 +35,16 @@ class IndexSearch:
     ----------
     step
         What to look up.
-    numbers
-        For each stream, which column of its window holds a word, or which of its sets.
     windows
         Of all streams: the sets of bound rows are taken from there.
     """
 
-    def __init__(self, step: Step, numbers: dict[JoinColumn, int], windows: list[WindowStore]) -> None:
+    def __init__(self, step: Step, windows: list[WindowStore]) -> None:
         self.step = step
-        self.numbers = numbers
         self._windows = windows
         self.comparisons = 0
+        self._looked_up = [bound_word(c, step.stream) for c in step.driver]
+        self._index = tuple(w.name for w in step.indexed)
         self._out_probe = np.empty(CANDIDATES, np.int64)
         self._out_row = np.empty(CANDIDATES, np.int64)
 
@@ -85,10 +84,10 @@ class IndexSearch:
     def _bound(self, partials: PartialMatches, windows: list[WindowStore]) -> list[Array]:
         """What is looked up, of the streams that are bound: a column for each condition that drives the
         step, or the positions of rows whose sets are."""
-        words = [bound_word(c, self.step.stream) for c in self.step.driver]
+        words = self._looked_up
         if self.step.access.path == "inverted":
             return [partials.rows[words[0].stream]]
-        return [partials.values(w.stream, windows[w.stream].column(self.numbers[w])) for w in words]
+        return [partials.values(w.stream, windows[w.stream].column(w.name)) for w in words]
 
     def _kernels(
         self, parts: Iterable[tuple[Array, Array]], window: WindowStore, first: int, values: list[Array]
@@ -100,7 +99,7 @@ class IndexSearch:
             yield from self._inverted(parts, window, first, values[0])
             return
         if step.access.path == "hash":
-            index = window.indexes[tuple(self.numbers[w] for w in step.indexed)]
+            index = window.indexes[self._index]
             table = (index.head, index.back, index.keys)
             for bounds in parts:
                 yield _bind(probe_index.probe_hash, mix_columns(values), *bounds, *table, ts, first)
@@ -112,15 +111,15 @@ class IndexSearch:
             return
         ranges = [c for c in step.driver if not isinstance(c, SetSimilarity)]
         limits = lookup_range(ranges, step.stream, values)
-        word = self.numbers[step.indexed[0]]
+        name = step.indexed[0].name
         if step.access.path == "scan":
             for bounds in parts:
-                yield _bind(probe_scan.probe_scan, *limits, *bounds, window.column(word), ts, *extent)
+                yield _bind(probe_scan.probe_scan, *limits, *bounds, window.column(name), ts, *extent)
             return
         order = np.argsort(limits[0])
         for bounds in parts:
             for segment in _segments(window, first, bounds):
-                run, offset = segment.runs[word], window.offset_of(segment)
+                run, offset = segment.runs[name], window.offset_of(segment)
                 sides = (order, *limits, *bounds, run.keys, run.rows)
                 yield _bind(probe_index.probe_sorted, *sides, offset, ts, first)
 
@@ -132,16 +131,16 @@ class IndexSearch:
         likeness = self.step.driver[0]
         assert isinstance(likeness, SetSimilarity)
         word = bound_word(likeness, self.step.stream)
-        sets = self._windows[word.stream].sets(self.numbers[word], bound)
+        sets = self._windows[word.stream].sets(word.name, bound)
         share = float(likeness.threshold) if likeness.measure == "jaccard" else -1.0
         wanted = (likeness.at_least, share, likeness.strict)
-        number = self.numbers[self.step.indexed[0]]
+        name = self.step.indexed[0].name
         # Shared by all segments: each leaves the counts as it found them.
         longest = max((s.rows for s in window.segments), default=0)
         room = (np.zeros(longest, np.int32), np.empty(longest, np.int32))
         for bounds in parts:
             for segment in _segments(window, first, bounds):
-                held, offset = segment.sets[-1 - number], window.offset_of(segment)
+                held, offset = segment.sets[name], window.offset_of(segment)
                 index = (held.tokens, held.starts, held.rows, held.bounds)
                 sides = (*sets, *bounds, *index, offset, window.ts, first, window.ordered)
                 yield _bind(inverted_index.probe_inverted, *sides, *wanted, *room)

@@ -6,7 +6,7 @@ So of the rows that came together a result is found exactly once, by the last of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,10 +20,11 @@ from windrow.engine.limits.load_shedder import LoadShedder, make_load_shedder
 from windrow.engine.limits.stopwatch import BUILD, PROBE, TAKE
 from windrow.engine.outer.level_search import JoinParts
 from windrow.engine.outer.outer_join import OuterJoin
+from windrow.engine.outer.row_flags import FLAGS
 from windrow.engine.partial_matches import PartialMatches, in_pieces
 from windrow.engine.probe import Probe
 from windrow.engine.result_builder import ResultBuilder
-from windrow.engine.row_windows import EXTRA_COLUMNS, RowWindow, in_windows
+from windrow.engine.row_windows import KEY, OUT, RANK, SEQ, RowWindow, in_windows
 from windrow.engine.rows import RowReader, Rows
 from windrow.errors import QueryError
 from windrow.eviction.context import Context
@@ -39,8 +40,6 @@ from windrow.planning.plan_builder import check_connected, check_paths
 from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
-_NOTHING = np.zeros(1)
-"""What notes are to begin with."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +87,7 @@ class Join(Stateful):
         self.functions = functions
         count = len(schemas)
         self.join_columns = [self.predicate.columns_of(s) for s in range(count)]
-        self.numbers: dict[JoinColumn, int] = {
-            w: k for words in self.join_columns for k, w in enumerate(words)
-        }
         self.sets = [self.predicate.sets_of(s) for s in range(count)]
-        self.numbers |= {w: -1 - k for sets in self.sets for k, w in enumerate(sets)}
         self.evictor = self._make_evictor()
         self.load_shedder = make_load_shedder(query)
         """What saves time under a deadline."""
@@ -109,8 +104,8 @@ class Join(Stateful):
         """In which results were found."""
         self.readers = [RowReader(self.predicate, self.join_columns[s], s, functions) for s in range(count)]
         self._alike = [self._equal_columns(s) for s in range(count)]
-        self.windows = [self._window(s) for s in range(count)]
         self.row_windows = [self._make_row_window(s) for s in range(count)]
+        self.windows = [self._window(s) for s in range(count)]
         samples = self.evictor is not None and self.evictor.ranking.samples
         self.output = ResultBuilder(
             query.aliases,
@@ -137,33 +132,40 @@ class Join(Stateful):
         query = self.query
         if not query.kind.shapes:
             return None
-        flags = tuple(map(len, self.join_columns))
-        parts = JoinParts(query.aliases, self.windows, self.numbers, self.functions, flags)
+        words = tuple(tuple(w.name for w in own) for own in self.join_columns)
+        parts = JoinParts(query.aliases, self.windows, words, self.functions)
         plans = [plan_shape(query, self.predicate, shape) for shape in query.kind.shapes]
         return OuterJoin(plans, parts, self.output, query.kind.eager, query.tells_certainty)
 
-    def _equal_columns(self, stream: int) -> list[tuple[int, int]]:
-        """Pairs of the stream's words that must be equal in any row of a result."""
+    def _equal_columns(self, stream: int) -> list[tuple[str, str]]:
+        """Pairs of the stream's join columns that must be equal in any row of a result."""
         pairs = []
         for members in self.classes:
-            own = [self.numbers[w] for w in members if w.stream == stream]
+            own = [w.name for w in members if w.stream == stream]
             pairs += [(own[0], other) for other in own[1:]]
         return pairs
 
     def _window(self, stream: int) -> WindowStore:
         described = list(self.query.streams.values())[stream].window
-        dtypes = [np.dtype(np.float64 if w.kind == "float" else np.int64) for w in self.join_columns[stream]]
-        extra = 0
-        if self.query.counts_rows:
-            extra = 1 if described.is_time else len(EXTRA_COLUMNS)
-        elif self.query.kind.shapes:
-            extra = 1
+        columns: dict[str, type[np.generic]] = {
+            w.name: np.float64 if w.kind == "float" else np.int64 for w in self.join_columns[stream]
+        }
         return WindowStore(
             self.schemas[stream],
-            [*dtypes, *[np.dtype(np.int64)] * extra, *(np.dtype(kind) for _, kind in self.row_state)],
+            columns | self.kept_columns(stream),
             described.size if described.is_time else None,
-            [partial(self.readers[stream].sets, word) for word in self.sets[stream]],
+            {word.name: partial(self.readers[stream].sets, word) for word in self.sets[stream]},
         )
+
+    def kept_columns(self, stream: int) -> dict[str, type[np.generic]]:
+        """Columns of a stream's window that can't be computed from the rows again."""
+        order: tuple[str, ...] = ()
+        if self.query.counts_rows:
+            order = (SEQ,) if self.row_windows[stream] is None else (SEQ, OUT, RANK, KEY)
+        elif self.query.kind.shapes:
+            order = (FLAGS,)
+        kept: dict[str, type[np.generic]] = dict.fromkeys(order, np.int64)
+        return kept | dict(self.row_state)
 
     def _make_row_window(self, stream: int) -> RowWindow | None:
         window = list(self.query.streams.values())[stream].window
@@ -171,7 +173,7 @@ class Join(Stateful):
             return None
         keys = self._key_columns(stream) if window.kind == "rows per key" else []
         exact = len(keys) == 1 and keys[0].kind != "hash"
-        return RowWindow(window.size, KeyNumbers(exact) if keys else None, len(self.join_columns[stream]))
+        return RowWindow(window.size, KeyNumbers(exact) if keys else None)
 
     def _key_columns(self, stream: int) -> list[JoinColumn]:
         """The words that make up a stream's join key."""
@@ -179,7 +181,7 @@ class Join(Stateful):
 
     @property
     def row_state(self) -> RowState:
-        """Columns that policies keep with each row, after all others."""
+        """Columns that policies keep with each row."""
         return (
             *(self.load_shedder.row_state if self.load_shedder else ()),
             *(self.evictor.row_state if self.evictor else ()),
@@ -195,13 +197,13 @@ class Join(Stateful):
         """Follows another plan from now on; brings the windows' indexes into line with it."""
         self._compared_before += sum(p.comparisons for p in self._probes)
         self.plan = plan
-        what = (self.numbers, self.windows, self.query.aliases, self.functions)
+        what = (self.windows, self.query.aliases, self.functions)
         self._probes = [Probe(d, *what) for d in plan.directions]
-        hashed: list[dict[tuple[int, ...], int | None]] = [{} for _ in self.windows]
-        ranged: list[set[int]] = [set() for _ in self.windows]
+        hashed: list[dict[tuple[str, ...], int | None]] = [{} for _ in self.windows]
+        ranged: list[set[str]] = [set() for _ in self.windows]
         steps = [step for direction in plan.directions for step in direction.steps]
         for step in steps + (self.outer.steps if self.outer else []):
-            own = tuple(self.numbers[w] for w in step.indexed)
+            own = tuple(w.name for w in step.indexed)
             if step.access.path == "hash":
                 hashed[step.stream][own] = step.access.buckets
             elif step.access.path == "sorted":
@@ -211,23 +213,23 @@ class Join(Stateful):
 
     def read(self, stream: int, ts: Array, batch: pa.RecordBatch) -> ArrivingRows:
         rows, passed, valid = self.readers[stream].read(ts, batch)
-        alike = [rows.words[i] == rows.words[j] for i, j in self._alike[stream]]
+        alike = [rows.columns[x] == rows.columns[y] for x, y in self._alike[stream]]
         if self.outer is not None:
             rows, flags, stored = self.outer.read(stream, rows, passed, valid, _all_of(*alike))
             return ArrivingRows(rows, stored, flags=flags)
-        return ArrivingRows(rows, _all_of(passed, *valid, *alike), self._keys(stream, rows, valid))
+        return ArrivingRows(rows, _all_of(passed, *valid.values(), *alike), self._keys(stream, rows, valid))
 
-    def _keys(self, stream: int, rows: Rows, valid: Sequence[Array | None]) -> Array | None:
+    def _keys(self, stream: int, rows: Rows, valid: Mapping[str, Array | None]) -> Array | None:
         """Number of each row's key, for windows counted per key."""
         counted = self.row_windows[stream]
         if counted is None or counted.keys is None:
             return None
         words = self._key_columns(stream)
-        whole = _all_of(*(valid[self.numbers[w]] for w in words))
+        whole = _all_of(*(valid[w.name] for w in words))
         who = np.arange(len(rows)) if whole is None else np.flatnonzero(whole)
         keys = np.full(len(rows), NO_KEY)
         if counted.keys.exact:
-            keys[who] = counted.keys.number_words(rows.words[self.numbers[words[0]]][who].view(np.int64))
+            keys[who] = counted.keys.number_words(rows.columns[words[0].name][who].view(np.int64))
         elif len(who):
             batch = rows.payload.take(pa.array(who))
             keys[who] = counted.keys.number_values([self.readers[stream].values(w, batch) for w in words])
@@ -362,32 +364,25 @@ class Join(Stateful):
         if len(partials):
             yield self.output.build(partials, self.windows, sample)
 
-    def _places(self, stream: int, arrived: ArrivingRows) -> list[Array]:
+    def _places(self, stream: int, arrived: ArrivingRows) -> dict[str, Array]:
         """The columns that tell a row's place in the order of all streams, where windows are counted."""
         if arrived.flags is not None:
-            return [arrived.flags]
+            return {FLAGS: arrived.flags}
         if arrived.seq is None:
-            return []
+            return {}
         counted = self.row_windows[stream]
-        if counted is None:
-            return [arrived.seq]
-        return [
-            arrived.seq,
-            *counted.admit(self.windows[stream], arrived.seq, arrived.keys),
-        ]
+        places = {} if counted is None else counted.admit(self.windows[stream], arrived.seq, arrived.keys)
+        return {SEQ: arrived.seq} | places
 
-    def _append(self, stream: int, arrived: ArrivingRows, places: list[Array]) -> int:
+    def _append(self, stream: int, arrived: ArrivingRows, places: dict[str, Array]) -> int:
         rows = arrived.rows
         if arrived.joinable is not None and not arrived.joinable.all():
-            places = [column[arrived.joinable] for column in places]
+            places = {name: column[arrived.joinable] for name, column in places.items()}
             rows = rows.where(arrived.joinable)
-        notes = [_NOTHING] * len(self.row_state)
-        return self.windows[stream].append(rows.ts, (*rows.words, *places, *notes), rows.payload)
+        return self.windows[stream].append(rows.ts, {**rows.columns, **places}, rows.payload)
 
     def _in_windows(self, partials: PartialMatches) -> Array:
-        return in_windows(
-            partials, self.windows, self.row_windows, [len(words) for words in self.join_columns]
-        )
+        return in_windows(partials, self.windows, self.row_windows)
 
 
 def _all_of(*masks: Array | None) -> Array | None:

@@ -114,7 +114,10 @@ class Operator:
         self._check_usable()
         if self._deadline_controller is not None:
             self._deadline_controller.open()
-        batches = {self._stream(alias): as_batch(alias, d) for alias, d in data.items()}
+        batches = {
+            self._stream(alias): as_batch(alias, d, self._schemas[self._stream(alias)])
+            for alias, d in data.items()
+        }
         for stream, batch in batches.items():
             self._learn_schema(stream, batch.schema)
         self._create_join()
@@ -385,9 +388,9 @@ class Operator:
     def _expire(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> None:
         """Before rows `at` and later are taken in."""
         assert self._join is not None
-        earliest = self._earliest(arrivals, at)
-        if self._expiry.due(earliest, self._counters.rows_evaluated(self._join)):
-            self._counters.count("rows_expired", self._expiry.run(self._join, earliest, self._seq))
+        earliest, join = self._earliest(arrivals, at), self._join
+        if self._expiry.due(earliest, lambda: self._counters.rows_evaluated(join)):
+            self._counters.count("rows_expired", self._expiry.run(join, earliest, self._seq))
 
     def _earliest(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> list[int | None]:
         """Per stream the oldest time that can still come, from rows `at` on."""

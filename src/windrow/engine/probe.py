@@ -21,7 +21,7 @@ from windrow.expr.evaluate import evaluate
 from windrow.expr.parse import references
 from windrow.kernels.similarity import common
 from windrow.model.plan import BoundEquality, Condition, Direction
-from windrow.model.predicate import JoinColumn, Residual, SetSimilarity
+from windrow.model.predicate import Residual, SetSimilarity
 from windrow.model.query import Function
 from windrow.window.window_store import WindowStore
 
@@ -47,16 +47,14 @@ class Probe:
     def __init__(
         self,
         direction: Direction,
-        numbers: dict[JoinColumn, int],
         windows: list[WindowStore],
         aliases: tuple[str, ...],
         functions: Mapping[str, Function],
     ) -> None:
         self.direction = direction
-        self._numbers = numbers
         self._aliases = aliases
         self._functions = functions
-        self._searches = [IndexSearch(step, numbers, windows) for step in direction.steps]
+        self._searches = [IndexSearch(step, windows) for step in direction.steps]
 
     @property
     def comparisons(self) -> int:
@@ -110,14 +108,14 @@ class Probe:
 
     def _check(self, condition: Condition, partials: PartialMatches, windows: list[WindowStore]) -> Array:
         pair = (condition.own, condition.bound) if isinstance(condition, BoundEquality) else condition.words
-        left, right = (partials.values(w.stream, windows[w.stream].column(self._numbers[w])) for w in pair)
+        left, right = (partials.values(w.stream, windows[w.stream].column(w.name)) for w in pair)
         return holds(condition, left, right)
 
     def _check_sets(
         self, likeness: SetSimilarity, partials: PartialMatches, windows: list[WindowStore]
     ) -> Array:
         """On the sets that the windows hold: a list was encoded when its row came in."""
-        x, y = (windows[w.stream].sets(self._numbers[w], partials.rows[w.stream]) for w in likeness.words)
+        x, y = (windows[w.stream].sets(w.name, partials.rows[w.stream]) for w in likeness.words)
         return alike(likeness, common(*x, *y), x[1], y[1])
 
     def _evaluate(self, residual: Residual, partials: PartialMatches, windows: list[WindowStore]) -> Array:

@@ -21,7 +21,9 @@ from windrow.window.window_store import WindowStore
 Array = np.ndarray
 NEVER = np.iinfo(np.int64).max
 FEW_KEYS = 1024
-EXTRA_COLUMNS = ("seq", "out", "rank", "key")
+SEQ, OUT, RANK, KEY = "seq", "out", "rank", "key"
+"""Columns of windows where rows are counted: a row's number in the order of all streams; for row windows also
+the number of the row that pushes it out, how many rows of its stream (or key) came before it, and its key."""
 
 
 class RowWindow:
@@ -33,20 +35,17 @@ class RowWindow:
         Rows the window holds.
     keys
         Numbers the keys, for windows counted per key.
-    at
-        Number of the first extra column in the stream's window.
     """
 
-    def __init__(self, size: int, keys: KeyNumbers | None, at: int) -> None:
+    def __init__(self, size: int, keys: KeyNumbers | None) -> None:
         self.size = size
         self.keys = keys
         self.total = 0
         self.displaced_early = 0
         """Rows that were pushed out and let go for lack of memory, before `expire` could tell of them."""
-        self._out, self._rank, self._key = at + 1, at + 2, at + 3
 
-    def admit(self, window: WindowStore, seq: Array, keys: Array | None) -> tuple[Array, Array, Array]:
-        """Columns `out`, `rank`, `key` of a sub-batch's rows; rows already in the window learn theirs.
+    def admit(self, window: WindowStore, seq: Array, keys: Array | None) -> dict[str, Array]:
+        """Columns OUT, RANK and KEY of a sub-batch's rows; rows already in the window learn theirs.
 
         `keys` are the rows' key numbers, NO_KEY for those that belong to none.
         """
@@ -55,16 +54,16 @@ class RowWindow:
         rank = self.total + np.arange(len(seq))
         out = np.full(len(seq), NEVER)
         out[: max(0, len(seq) - self.size)] = seq[self.size :]
-        held = window.column(self._rank)[window.first : window.end]
+        held = window.column(RANK)[window.first : window.end]
         a, b = np.searchsorted(held, (self.total - self.size, self.total - self.size + len(seq)))
         pushed = held[a:b] + self.size - self.total
-        window.column(self._out)[window.first + a : window.first + b] = seq[pushed]
+        window.column(OUT)[window.first + a : window.first + b] = seq[pushed]
         self.total += len(seq)
-        return out, rank, np.zeros(len(seq), np.int64)
+        return {OUT: out, RANK: rank, KEY: np.zeros(len(seq), np.int64)}
 
     def _admit_per_key(
         self, known: KeyNumbers, window: WindowStore, seq: Array, keys: Array
-    ) -> tuple[Array, Array, Array]:
+    ) -> dict[str, Array]:
         who = np.flatnonzero(keys != NO_KEY)
         numbers = keys[who]
         before = known.counts.copy()
@@ -82,16 +81,16 @@ class RowWindow:
             return found
 
         live = slice(window.first, window.end)
-        held = window.column(self._out)
-        learnt = pushed_out(window.column(self._key)[live], window.column(self._rank)[live])
+        held = window.column(OUT)
+        learnt = pushed_out(window.column(KEY)[live], window.column(RANK)[live])
         held[live] = np.minimum(held[live], learnt)
         out, rank, key = np.full(len(seq), NEVER), np.zeros(len(seq), np.int64), np.zeros(len(seq), np.int64)
         out[who], rank[who], key[who] = pushed_out(numbers, ranks), ranks, numbers
-        return out, rank, key
+        return {OUT: out, RANK: rank, KEY: key}
 
     def displaced(self, window: WindowStore) -> Array | None:
         """Mask of the rows that join no more once this sub-batch is evaluated; None if there are none."""
-        mask: Array = window.column(self._out)[window.first : window.end] < NEVER
+        mask: Array = window.column(OUT)[window.first : window.end] < NEVER
         return mask if mask.any() else None
 
     def forget(self, window: WindowStore) -> None:
@@ -99,14 +98,14 @@ class RowWindow:
         that are held, and counts from any number on. Without a memory limit every key has rows."""
         if self.keys is None or len(self.keys.counts) <= max(FEW_KEYS, 2 * len(window)):
             return
-        held = window.column(self._key)[window.first : window.end]
+        held = window.column(KEY)[window.first : window.end]
         kept, numbers = np.unique(held, return_inverse=True)
         held[:] = numbers
         self.keys.keep(kept)
 
     def expire(self, window: WindowStore, seq: int) -> int:
         """Lets go of rows that were pushed out before `seq`; returns how many."""
-        alive = window.column(self._out)[window.first : window.end] > seq
+        alive = window.column(OUT)[window.first : window.end] > seq
         gone = len(alive) - int(alive.sum())
         before, self.displaced_early = self.displaced_early, 0
         if self.keys is None:
@@ -122,12 +121,11 @@ def in_windows(
     partials: PartialMatches,
     windows: Sequence[WindowStore],
     counted: Sequence[RowWindow | None],
-    seq_at: Sequence[int],
 ) -> Array:
     """Mask of the combinations whose rows were all in their windows when the newest came."""
-    newest = np.max([windows[s].column(seq_at[s])[rows] for s, rows in partials.rows.items()], axis=0)
+    newest = np.max([windows[s].column(SEQ)[rows] for s, rows in partials.rows.items()], axis=0)
     mask = np.ones(len(newest), bool)
     for stream, rows in partials.rows.items():
         if counted[stream] is not None:
-            mask &= newest < windows[stream].column(seq_at[stream] + 1)[rows]
+            mask &= newest < windows[stream].column(OUT)[rows]
     return mask

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from windrow.engine.probe import as_mask
-from windrow.errors import DataError, unknown
+from windrow.errors import DataError, Option, unknown
 from windrow.expr.evaluate import evaluate
 from windrow.expr.join_columns import column_sets, column_values, encoded_column
 from windrow.expr.parse import Reference, references
@@ -25,19 +25,23 @@ Array = np.ndarray
 _PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
-def as_batch(alias: str, data: object) -> pa.RecordBatch:
-    """One contiguous batch in the types that windows hold."""
+def as_batch(alias: str, data: object, known: pa.Schema | None = None) -> pa.RecordBatch:
+    """One contiguous batch in the types that windows hold; `known` is a schema of such types."""
     if isinstance(data, pa.RecordBatch):
         batch = data
     elif isinstance(data, pa.Table):
-        batches = data.combine_chunks().to_batches()
+        batches = data.to_batches()
+        if len(batches) > 1:
+            batches = data.combine_chunks().to_batches()
         batch = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=data.schema)
         if len(batches) > 1:
             batch = pa.concat_batches(batches)
     else:
         raise DataError(
-            f"stream '{alias}': expected a pyarrow Table or RecordBatch, got {type(data).__name__}"
+            f"expected a pyarrow Table or RecordBatch, got {type(data).__name__}", Option(stream=alias)
         )
+    if known is not None and batch.schema.equals(known, check_metadata=True):
+        return batch
     columns = [_plain(column) for column in batch.columns]
     return pa.RecordBatch.from_arrays(columns, schema=plain_schema(batch.schema))
 
@@ -66,14 +70,15 @@ def _plain(column: pa.Array) -> pa.Array:
 
 def check_time_column(alias: str, schema: pa.Schema, name: str) -> None:
     if name not in schema.names:
-        raise DataError(f"stream '{alias}': time column: {unknown('column', name, schema.names)}")
+        raise DataError(f"time column: {unknown('column', name, schema.names)}", Option(stream=alias))
     if schema.names.count(name) > 1:
-        raise DataError(f"stream '{alias}': column '{name}' appears {schema.names.count(name)} times")
+        raise DataError(f"column '{name}' appears {schema.names.count(name)} times", Option(stream=alias))
     kind = schema.field(name).type
     if not pat.is_timestamp(kind):
         raise DataError(
-            f"stream '{alias}': time column '{name}' must be a timestamp, got {kind}; "
-            "cast it, for example with pyarrow.compute.cast(column, 'timestamp[us]')"
+            f"time column '{name}' must be a timestamp, got {kind}; "
+            "cast it, for example with pyarrow.compute.cast(column, 'timestamp[us]')",
+            Option(stream=alias),
         )
 
 
@@ -92,23 +97,27 @@ class Rows:
     """Rows of one stream, ascending in time, and what was left out."""
 
     ts: Array
-    words: tuple[Array, ...]
+    columns: Mapping[str, Array]
+    """Join columns by name."""
     payload: pa.RecordBatch
 
     def __len__(self) -> int:
         return len(self.ts)
 
     def slice(self, start: int, end: int) -> Rows:
+        if start == 0 and end == len(self.ts):
+            return self
         return Rows(
             self.ts[start:end],
-            tuple(w[start:end] for w in self.words),
+            {name: column[start:end] for name, column in self.columns.items()},
             self.payload.slice(start, end - start),
         )
 
     def where(self, mask: Array) -> Rows:
         if mask.all():
             return self
-        return Rows(self.ts[mask], tuple(w[mask] for w in self.words), self.payload.filter(pa.array(mask)))
+        columns = {name: column[mask] for name, column in self.columns.items()}
+        return Rows(self.ts[mask], columns, self.payload.filter(pa.array(mask)))
 
 
 @dataclass(frozen=True)
@@ -161,20 +170,19 @@ class RowReader:
         self._filters = [(node, references(node)) for node in filters]
         self._words = [(word, references(word.node)) for word in words]
 
-    def read(self, ts: Array, batch: pa.RecordBatch) -> tuple[Rows, Array | None, list[Array | None]]:
-        """All rows with their words; a mask of those that pass the single-stream conditions; and for each
-        word a mask of the rows where it has a value. None stands for all rows."""
+    def read(self, ts: Array, batch: pa.RecordBatch) -> tuple[Rows, Array | None, dict[str, Array | None]]:
+        """All rows with their join columns; a mask of those that pass the single-stream conditions; and for
+        each join column a mask of the rows where it has a value. A mask of None stands for all rows."""
         passed: Array | None = None
         for node, needed in self._filters:
             mask = as_mask(evaluate(node, _columns(needed, batch), len(ts), self._functions))
             passed = mask if passed is None else passed & mask
-        values: list[Array] = []
-        valid: list[Array | None] = []
+        values: dict[str, Array] = {}
+        valid: dict[str, Array | None] = {}
         for word, needed in self._words:
-            array, present = encoded_column(word, _columns(needed, batch), len(ts), self._functions)
-            values.append(array)
-            valid.append(present)
-        return Rows(ts, tuple(values), batch), passed, valid
+            encoded = encoded_column(word, _columns(needed, batch), len(ts), self._functions)
+            values[word.name], valid[word.name] = encoded
+        return Rows(ts, values, batch), passed, valid
 
     def values(self, word: JoinColumn, batch: pa.RecordBatch) -> pa.Array:
         """What a word stands for, in full."""
@@ -191,6 +199,8 @@ def _columns(needed: Iterable[Reference], batch: pa.RecordBatch) -> dict[Referen
 
 def same_schema(alias: str, expected: pa.Schema, got: pa.Schema) -> None:
     """Refuses rows of another shape than before, and says what differs."""
+    if expected.equals(got):
+        return
     got = plain_schema(got)
     if expected.equals(got):
         return
@@ -203,6 +213,7 @@ def same_schema(alias: str, expected: pa.Schema, got: pa.Schema) -> None:
     ]
     told = [f"missing {missing}"] * bool(missing) + [f"new {extra}"] * bool(extra) + changed
     raise DataError(
-        f"stream '{alias}': columns differ from the first batch ({'; '.join(told) or 'another order'}); "
-        "bring every batch of a stream to one schema"
+        f"columns differ from the first batch ({'; '.join(told) or 'another order'}); "
+        "bring every batch of a stream to one schema",
+        Option(stream=alias),
     )

@@ -20,7 +20,7 @@ from pyarrow import types as pt
 
 from windrow.engine.result_builder import CLUSTER, WEIGHT
 from windrow.engine.rows import event_times
-from windrow.errors import DataError, QueryError, unknown
+from windrow.errors import DataError, Option, QueryError, placed, unknown
 from windrow.estimation.cluster_variance import cluster_variance
 from windrow.expr.evaluate import evaluate
 from windrow.expr.parse import Reference, parse, references
@@ -147,26 +147,27 @@ class _Sample:
         """An expression over the streams' columns, in each result."""
         if not isinstance(text, str):
             raise QueryError(f"{what}: expected an expression such as 'b.price', got {text!r}")
-        try:
+        with placed(Option(what)):
             node = parse(text, list(self.streams))
             node = resolve(node, {alias: pa.schema(list(rows.type)) for alias, rows in self.streams.items()})
             columns: dict[Reference, pa.Array] = {
                 (alias, name): pc.struct_field(self.streams[alias], name) for alias, name in references(node)
             }
             return evaluate(node, columns, len(self), {})
-        except QueryError as error:
-            raise QueryError(f"{what}: {str(error).removeprefix('on: ')}") from None
 
 
 def _window_starts(sample: _Sample, time: str, every: str | timedelta) -> pa.Array:
-    length = parse_duration(every, "every")
-    if length <= 0:
-        raise QueryError(f"every: must be positive, got {every}")
+    with placed(Option("every")):
+        length = parse_duration(every)
+        if length <= 0:
+            raise QueryError(f"must be positive, got {every}")
     moments = sample.evaluated("time", time)
     if not pt.is_timestamp(moments.type):
-        raise QueryError(f"time: expected a timestamp, got {time} of type {moments.type}")
+        raise QueryError(f"expected a timestamp, got {time} of type {moments.type}", Option("time"))
     if moments.null_count:
-        raise DataError(f"time: {time} is null in {moments.null_count} results, which are in no window")
+        raise DataError(
+            f"{time} is null in {moments.null_count} results, which are in no window", Option("time")
+        )
     micros = event_times(moments)
     return pa.array(micros - micros % length, pa.timestamp("us", moments.type.tz))
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from windrow.engine.state import State
 from windrow.errors import StateError
 
-MAGIC = b"WINDROW3"
+MAGIC = b"WINDROW4"
 _DIGEST = 16
 
 

@@ -145,10 +145,10 @@ def _capture_stream(op: Operator, stream: int) -> tuple[dict[str, Any], list[pa.
         parts += [s.payload for s in window.segments]
         described["segments"] = len(window.segments)
         described["skip"] = window.first - window.offset_of(window.segments[0]) if window.segments else 0
-        extra = range(len(join.join_columns[stream]), window.columns)
-        if extra and len(window):
+        kept = join.kept_columns(stream)
+        if kept and len(window):
             live = slice(window.first, window.end)
-            parts.append(pa.record_batch({str(k): window.column(k)[live] for k in extra}))
+            parts.append(pa.record_batch({name: window.column(name)[live] for name in kept}))
             described["row_state"] = 1
         if counted is not None:
             described["total"], described["displaced_early"] = counted.total, counted.displaced_early
@@ -199,14 +199,14 @@ def _restore_window(join: Join, stream: int, described: dict[str, Any], kept: _K
     at = -skip
     for batch in kept.segments:
         ts = event_times(batch.column(time))
-        words = join.read(stream, ts, batch).rows.words
-        extra: list[np.ndarray] = []
+        columns = dict(join.read(stream, ts, batch).rows.columns)
         if kept.row_state is not None:
             # Rows that are skipped have no place any more; any number will do for them.
             begin = max(at, 0)
             known = kept.row_state.slice(begin, at + len(ts) - begin)
-            extra = [np.pad(c.to_numpy(), (len(ts) - len(c), 0)) for c in known.columns]
-        window.append(ts, (*words, *extra), batch, bool((ts[1:] >= ts[:-1]).all()))
+            for name, column in zip(known.schema.names, known.columns, strict=True):
+                columns[name] = np.pad(column.to_numpy(), (len(ts) - len(column), 0))
+        window.append(ts, columns, batch, bool((ts[1:] >= ts[:-1]).all()))
         at += len(ts)
     window.drop_front(skip)
 

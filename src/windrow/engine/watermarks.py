@@ -43,8 +43,7 @@ class Watermarks(Stateful):
     def watermark(self, stream: int) -> int | None:
         """The oldest time a later row of `stream` can have; None while nothing is known."""
         reached = self.max_event_time if self.shared else self.max_event_times[stream]
-        top = self.max_event_time
-        if self.idle is not None and top is not None:
+        if self.idle is not None and (top := self.max_event_time) is not None:
             reached = top - self.idle if reached is None else max(reached, top - self.idle)
         if reached is None:
             return self.closed_at

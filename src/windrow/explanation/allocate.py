@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windrow.engine.operator import Operator
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError, placed
 from windrow.memory_models import allocation
 from windrow.memory_models.allocation import RecallCurve
 from windrow.model.limits import MemoryLimit
@@ -60,18 +60,22 @@ def allocate(
     hard: 150 rows, recall 50.0 %
     """
     named = dict(joins) if isinstance(joins, Mapping) else {str(k): join for k, join in enumerate(joins)}
-    limit = MemoryLimit.parse(memory, "allocate: memory")
+    with placed(Option("memory")):
+        limit = MemoryLimit.parse(memory)
     if limit is None or not named:
-        raise QueryError("allocate: expected joins and the memory for all of them")
+        raise QueryError("expected joins and the memory for all of them", Option("allocate"))
     if isinstance(weights, Mapping) and set(weights) != set(named):
-        raise QueryError(f"allocate: expected a weight for each of {list(named)}, got {dict(weights)}")
+        raise QueryError(
+            f"expected a weight for each of {list(named)}, got {dict(weights)}", Option("allocate")
+        )
     given = [weights[n] for n in named] if isinstance(weights, Mapping) else weights
     curves = {name: _curve(name, join) for name, join in named.items()}
     for name, curve in curves.items():
         if curve.unit != limit.kind:
             raise QueryError(
-                f"allocate: join '{name}' counts {curve.unit}, the memory is in {limit.kind}; "
-                "give all limits in one unit"
+                f"join '{name}' counts {curve.unit}, the memory is in {limit.kind}; "
+                "give all limits in one unit",
+                Option("allocate"),
             )
     found = allocation.allocate_max_min(list(curves.values()), limit.size, given)
     sizes = [MemoryLimit(limit.kind, max(1, int(size))) for size in found.memory]
@@ -82,7 +86,8 @@ def _curve(name: str, join: Join) -> RecallCurve:
     curve = join.forecast() if isinstance(join, Operator) else join
     if curve is None:
         raise QueryError(
-            f"allocate: join '{name}' has no forecast; run it under a memory limit and a policy that learns "
-            "a model ('auto', 'age' or 'frequency') first"
+            f"join '{name}' has no forecast; run it under a memory limit and a policy that learns "
+            "a model ('auto', 'age' or 'frequency') first",
+            Option("allocate"),
         )
     return curve

@@ -19,7 +19,7 @@ from windrow.engine.limits.deadline_controller import MARGIN
 from windrow.engine.operator import Operator
 from windrow.engine.shared.grouping import base_query, group_queries
 from windrow.engine.shared.tiers import WindowTiers
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError, placed
 from windrow.eviction.recall_forecast import make_forecast as outlook_of
 from windrow.explanation.dry_run import LONG, PATIENCE, DryRun, dry_run, tried
 from windrow.explanation.explanation import Explanation, SharedExplanation
@@ -115,7 +115,9 @@ def explain(
         return SharedExplanation(tuple(groups), tuple(joins))
     if data is not None:
         if distinct or curves:
-            raise QueryError("explain: distinct and curves are learned from the data; leave them out")
+            raise QueryError(
+                "distinct and curves are learned from the data; leave them out", Option("explain")
+            )
         return explain_sample(query, data, rates, every, partitions)
     return _from_stated(
         StatedJoin(query, schemas or {}, rates or {}, distinct or {}, curves), _Calls(every, partitions)
@@ -156,11 +158,12 @@ class _Calls:
     """How rows come to the join: so much time of the streams with a call, to so many partitions."""
 
     def __init__(self, every: str | timedelta | None, partitions: int) -> None:
-        self.every = None if every is None else parse_duration(every, "every") / SECOND
-        if self.every is not None and self.every <= 0:
-            raise QueryError(f"every: must be positive, got {every}")
+        with placed(Option("every")):
+            self.every = None if every is None else parse_duration(every) / SECOND
+            if self.every is not None and self.every <= 0:
+                raise QueryError(f"must be positive, got {every}")
         if partitions < 1:
-            raise QueryError(f"partitions: expected a number from 1, got {partitions}")
+            raise QueryError(f"expected a number from 1, got {partitions}", Option("partitions"))
         self.partitions = partitions
 
     def throttle(self, query: Query, seconds: float, rates: Sequence[float]) -> float | None:
@@ -204,7 +207,9 @@ def _of_operator(
 ) -> Explanation:
     """What an operator knows: of the streams as they come, or, where rates are given, as they will come."""
     if operator.plan is None or operator._join is None:
-        raise QueryError("explain: this operator has not seen all its streams yet; process some rows first")
+        raise QueryError(
+            "this operator has not seen all its streams yet; process some rows first", Option("explain")
+        )
     join, query = operator._join, query or operator.query
     plan = operator.plan
     if rehearsed is not None:

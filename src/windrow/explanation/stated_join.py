@@ -12,7 +12,7 @@ from windrow.engine.join import Join
 from windrow.engine.limits.probe_statistics import CHARGES
 from windrow.engine.rows import check_time_column, plain_schema
 from windrow.engine.sampled_statistics import statistics
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, unknown
 from windrow.eviction.forecast import StreamModel
 from windrow.harvest.model import HarvestModel
 from windrow.memory_models.age_curve import AgeCurve
@@ -59,11 +59,11 @@ class StatedJoin:
         check_rates(self.query, self.rates)
         for alias, stream in self.query.streams.items():
             if alias not in self.schemas:
-                raise QueryError(f"explain: the schema of stream '{alias}' is missing")
+                raise QueryError(f"the schema of stream '{alias}' is missing", Option("explain"))
             check_time_column(alias, self.schemas[alias], stream.time)
         for alias in self.curves or {}:
             if alias not in self.query.streams:
-                raise QueryError(f"curves: {unknown('stream', alias, self.query.streams)}")
+                raise QueryError(unknown("stream", alias, self.query.streams), Option("curves"))
 
     def plan(self) -> tuple[Plan, JoinStatistics, list[float]]:
         """The plan, what it was made from, and what a row of each stream takes in bytes."""
@@ -75,7 +75,7 @@ class StatedJoin:
         known = {w.sql for members in join.classes for w in members}
         for column in self.distinct:
             if column not in known:
-                raise QueryError(f"distinct: {unknown('column of an equality', column, known)}")
+                raise QueryError(unknown("column of an equality", column, known), Option("distinct"))
         classes = tuple(
             {w.stream: self.distinct.get(w.sql, max(1.0, stats.streams[w.stream].rows)) for w in members}
             for members in join.classes
@@ -141,9 +141,9 @@ class StatedJoin:
 def check_rates(query: Query, rates: Mapping[str, float]) -> None:
     for alias, rate in rates.items():
         if alias not in query.streams:
-            raise QueryError(f"rates: {unknown('stream', alias, query.streams)}")
+            raise QueryError(unknown("stream", alias, query.streams), Option("rates"))
         if not 0 < rate < float("inf"):
-            raise QueryError(f"rates: '{alias}': expected rows per second above 0, got {rate}")
+            raise QueryError(f"'{alias}': expected rows per second above 0, got {rate}", Option("rates"))
 
 
 def _row_bytes(join: Join, stream: int) -> float:

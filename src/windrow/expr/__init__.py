@@ -1,5 +1,5 @@
-"""SQL expressions over Arrow arrays: parsed, typed, evaluated, and taken apart for the join.
+"""SQL expressions over Arrow arrays: parsing, typing, evaluation, and splitting predicates for the join.
 
-`split` turns a predicate's text into a `model.predicate.Predicate`; `evaluate` and `word_values` compute
-its parts on columns. Functions of these names live in the files of the same names.
+`split_predicate` turns text into a `model.predicate.Predicate`. `evaluate` computes an expression on columns,
+`join_columns` the number per row that indexes and kernels compare.
 """

@@ -1,8 +1,8 @@
-"""Arithmetic on numbers and times. What cannot be computed (division by zero, overflow) is null.
+"""Arithmetic on numbers and times. Division by zero and overflow give null.
 
-Integers are added and multiplied as int64, decimals exactly, and a float on either side makes it float64.
-`/` always gives a double. `%` takes the sign of the dividend. A moment less a moment is a duration, a
-moment and a duration give a moment.
+Integers are computed as int64, decimals exactly, and anything with a float as float64. `/` always gives a
+double. `%` takes the sign of the dividend. The difference of two points in time is a duration; a point in
+time plus or minus a duration is a point in time.
 """
 
 from __future__ import annotations
@@ -71,11 +71,10 @@ def _integers(op: str, left: Value, right: Value) -> Value:
 
 
 def _null_on_overflow(op: str, left: pa.Array, right: pa.Array) -> pa.Array:
-    """Only for batches in which something overflows: Python's integers tell what does."""
+    """Finds the overflowing rows with Python integers: slow, and needed only if some row overflows."""
     x, y = to_numpy(left, pa.int64()).astype(object), to_numpy(right, pa.int64()).astype(object)
     exact = x + y if op == "+" else x - y if op == "-" else x * y
-    fits = (exact >= -(2**63)) & (exact < 2**63)
-    fits = fits.astype(bool)
+    fits = ((exact >= -(2**63)) & (exact < 2**63)).astype(bool)
     return from_numpy(np.where(fits, exact, 0).astype(np.int64), valid_mask(left, right) & fits)
 
 
@@ -85,7 +84,7 @@ def _decimals(op: str, left: Value, right: Value) -> Value:
         digits = x.precision + y.precision + 1
     else:
         digits = max(x.precision - x.scale, y.precision - y.scale) + max(x.scale, y.scale) + 1
-    if digits > 76:  # no exact type left: approximate rather than refuse
+    if digits > 76:  # past decimal256: approximate rather than refuse
         return _PLAIN[op](cast(left, pa.float64()), cast(right, pa.float64()))
     if digits > 38:
         x, y = pa.decimal256(x.precision, x.scale), pa.decimal256(y.precision, y.scale)
@@ -93,7 +92,7 @@ def _decimals(op: str, left: Value, right: Value) -> Value:
 
 
 def _remainder(left: Value, right: Value, kind: pa.DataType) -> Value:
-    if pt.is_decimal(kind):  # exact while the digits fit an int64
+    if pt.is_decimal(kind):  # exact only while the digits fit an int64
         kind = pa.decimal128(18, kind.scale) if kind.precision <= 18 else pa.float64()
     return rowwise(_fmod, cast(left, kind), cast(right, kind))
 
@@ -140,7 +139,7 @@ def _difference(left: Value, right: Value) -> Value:
 
 
 def _shifted(op: str, moment: Value, span: Value) -> Value:
-    """In the finer unit of both, so that nothing is rounded."""
+    """Computes in the finer of both units, so that nothing is rounded."""
     unit = finer(moment.type.unit, span.type.unit)
     kind = pa.timestamp(unit, moment.type.tz)
     ticks = arithmetic(op, _ticks(moment, kind), _ticks(span, pa.duration(unit)))

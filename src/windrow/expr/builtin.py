@@ -1,4 +1,4 @@
-"""What a built-in function is: a call on operands, and how many it takes."""
+"""Built-in functions: their description, and checks of their arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MANY = 255
 
 @dataclass(frozen=True)
 class Builtin:
-    """`call` gets one Operand per argument and returns the value."""
+    """A function of `least` to `most` arguments. `call` receives one Operand per argument."""
 
     call: Callable[..., Value]
     least: int = 1
@@ -26,7 +26,7 @@ class Builtin:
 
 
 def refuse(name: str, operand: Operand, wanted: str) -> QueryError:
-    return QueryError(f"on: {name} takes {wanted}, got {operand}")
+    return QueryError(f"{name} takes {wanted}, got {operand}")
 
 
 def number(name: str, operand: Operand) -> Value:
@@ -45,5 +45,5 @@ def text(name: str, operand: Operand) -> Value:
 
 def constant_int(name: str, operand: Operand) -> int:
     if not is_constant(operand.value) or not pa.types.is_integer(operand.type) or not operand.value.is_valid:
-        raise QueryError(f"on: {name} takes a constant integer here, got {render(operand.node)}")
+        raise QueryError(f"{name} takes a constant integer here, got {render(operand.node)}")
     return int(operand.value.as_py())

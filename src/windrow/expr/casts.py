@@ -1,8 +1,8 @@
-"""Casts. What cannot be cast (text that is no number, a number out of range) is null.
+"""Casts. A value that cannot be cast (text that is not a number, a number out of range) becomes null.
 
-A float or decimal becomes an integer by dropping its fraction, a decimal of fewer digits by rounding half
-away from zero, a timestamp of a coarser unit or a date by rounding down. A date is midnight in the zone of
-the timestamp it becomes; a timestamp without a zone is UTC when it is cast to one with a zone, and back.
+A cast to an integer drops the fraction. A cast to a decimal of smaller scale rounds half away from zero. A
+cast to a coarser timestamp or a date rounds down. A date becomes midnight in the zone of the target. Casts
+between timestamps with and without a zone read the one without as UTC.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from windrow.expr.values import Value
 
 
 def cast(value: Value, kind: pa.DataType) -> Value:
-    """The value as `kind`, null where that is impossible; the very same value if it has that type."""
+    """The value as `kind`, null where that is impossible. A value that has the type is not copied."""
     if value.type.equals(kind):
         return value
     value = _prepared(value, kind)
@@ -28,24 +28,25 @@ def _arrow_cast(value: Value, kind: pa.DataType) -> Value:
     try:
         return pc.cast(value, kind)
     except pa.ArrowInvalid:
-        # A value of the batch cannot be cast, and Arrow refuses them all: only that one becomes null.
+        # Arrow refuses the whole batch for one bad value. Only that value becomes null.
         return _cast_each(value, kind)
     except pa.ArrowNotImplementedError:
-        # No value of the type can: the query is wrong, which Arrow says in terms of its kernels.
-        raise QueryError(f"on: cannot cast {value.type} to {kind}") from None
+        # No value of this type can be cast, so the query is wrong. Arrow's message names its kernels.
+        raise QueryError(f"cannot cast {value.type} to {kind}") from None
 
 
 def _prepared(value: Value, kind: pa.DataType) -> Value:
-    """Does by rule what Arrow would refuse or do otherwise."""
+    """Applies the module's rules where Arrow refuses a cast or rounds differently."""
     source = value.type
     if (pt.is_floating(source) or pt.is_decimal(source)) and pt.is_integer(kind):
         return pc.trunc(value)
     if pt.is_decimal(source) and pt.is_decimal(kind) and kind.scale < source.scale:
         return pc.round(value, ndigits=kind.scale, round_mode="half_towards_infinity")
     if pt.is_integer(source) and pt.is_floating(kind):
-        return pc.cast(value, kind, safe=False)  # the nearest double
+        return pc.cast(value, kind, safe=False)  # rounds to the nearest double; a safe cast refuses
     if pt.is_integer(source) and pt.is_decimal(kind):
-        digits = as_decimal(source).precision + kind.scale  # Arrow wants room for every integer of the type
+        # Arrow requires room for every integer of the source type, even if the values are small.
+        digits = as_decimal(source).precision + kind.scale
         return pc.cast(value, decimal_type(digits, kind.scale)) if digits > kind.precision else value
     if is_text(source) and pt.is_decimal(kind):
         return _from_text(value, kind)
@@ -70,13 +71,13 @@ def _floored(value: Value, kind: pa.DataType) -> Value:
 
 
 def _from_text(value: Value, kind: pa.DataType) -> Value:
-    """Text may have more digits than the decimal: read it wide, then round."""
+    """Reads the text as a wide decimal and then rounds: it may have more digits than `kind`."""
     wide = pa.decimal256(76, 38)
     return cast(cast(value, wide), kind) if not kind.equals(wide) else value
 
 
 def _zoned_text(value: Value, kind: pa.DataType) -> Value:
-    """Text with an offset such as +02:00 or Z says its zone; text without is UTC."""
+    """Text with an offset such as +02:00 or Z is in that zone; text without is UTC."""
     zoned = pc.match_substring_regex(value, r":\d\d.*(Z|[+-]\d\d(:?\d\d)?)$")
     nothing = pa.scalar(None, value.type)
     with_zone = _arrow_cast(pc.if_else(zoned, value, nothing), kind) if _any(zoned) else pa.scalar(None, kind)
@@ -89,7 +90,7 @@ def _any(value: Value) -> bool:
 
 
 def _cast_each(value: Value, kind: pa.DataType) -> Value:
-    """Each distinct value by itself, null if it fails: only taken when some value does fail."""
+    """Casts each distinct value separately: slow, and needed only if some value fails."""
     if isinstance(value, pa.Scalar):
         return _cast_one(value, kind)
     encoded = value.dictionary_encode()
@@ -101,5 +102,4 @@ def _cast_one(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar:
     try:
         return pc.cast(value, kind)
     except pa.ArrowInvalid:
-        # As the module says: text that is no number, a number out of range.
         return pa.scalar(None, kind)

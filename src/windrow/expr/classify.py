@@ -1,8 +1,8 @@
-"""One conjunct over two streams as atoms, if kernels can check it; None if they cannot.
+"""Turns a conjunct over two streams into an atom, which kernels can check, if its form allows.
 
-A side of an atom is an expression over exactly one stream. Both sides become words of their common type.
-An integer difference is checked against an integer width: `<= 2.5` is `<= 2`, `< 2.5` is `< 3`; decimals
-and times likewise in their smallest unit, so no width is ever rounded the wrong way.
+Each side of an atom is an expression over exactly one stream. Both become join columns of their common type.
+The width of an integer band becomes an integer: `<= 2.5` is `<= 2`, and `< 2.5` is `< 3`. Widths of decimals
+and times become integers in their smallest unit in the same way, so rounding never changes the band.
 """
 
 from __future__ import annotations
@@ -47,31 +47,38 @@ _DAY = 86_400_000_000
 
 @dataclass(frozen=True)
 class Classifier:
-    """Knows the streams' numbers, their columns' types and the user's functions."""
+    """Stream numbers by alias, types of the columns, and the user's functions."""
 
     streams: Mapping[str, int]
     types: Mapping[Reference, pa.DataType]
     functions: Mapping[str, Function]
 
     def atom(self, node: exp.Expr) -> Atom | None:
-        """The atom that means the same as a conjunct."""
+        """The atom equivalent to a conjunct; None if there is none."""
         return self._between(node) or self._band(node) or self._comparison(node)
 
     def streams_of(self, node: exp.Expr) -> frozenset[int]:
         return frozenset(self.streams[alias] for alias, _ in references(node))
 
+    def two_sided(self, left: exp.Expr, right: exp.Expr) -> list[tuple[int, exp.Expr]] | None:
+        """(stream, expression) of both sides, if each side reads one stream and the streams differ."""
+        sides = [(self.streams_of(side), side.unnest()) for side in (left, right)]
+        if any(len(streams) != 1 for streams, _ in sides) or sides[0][0] == sides[1][0]:
+            return None
+        return [(next(iter(streams)), side) for streams, side in sides]
+
     def _comparison(self, node: exp.Expr) -> Atom | None:
         if not isinstance(node, exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
             return None
-        words = self._words(node.left, node.right)
-        if words is None:
+        columns = self._join_columns(node.left, node.right)
+        if columns is None:
             return None
         if isinstance(node, exp.EQ):
-            return Equality(*words)
-        return None if words[0].kind == "hash" else Comparison(*words, _ORDER[type(node)])
+            return Equality(*columns)
+        return None if columns[0].kind == "hash" else Comparison(*columns, _ORDER[type(node)])
 
     def _between(self, node: exp.Expr) -> Band | None:
-        """x between y - e and y + e."""
+        """The band of `x between y - e and y + e`, where the sum may also be `e + y`."""
         if not isinstance(node, exp.Between):
             return None
         value, low, high = (node.args[name].unnest() for name in ("this", "low", "high"))
@@ -84,7 +91,7 @@ class Classifier:
         return None
 
     def _band(self, node: exp.Expr) -> Band | None:
-        """abs(x - y) <= e, and the same turned round."""
+        """The band of `abs(x - y) <= e` or `e >= abs(x - y)`."""
         if not isinstance(node, exp.LT | exp.LTE | exp.GT | exp.GTE):
             return None
         if type(node) in _FLIPPED:
@@ -114,37 +121,34 @@ class Classifier:
         strict: bool,
         form: Literal["abs", "between"],
     ) -> Band | None:
-        words = self._words(left, right)
-        if words is None or words[0].kind == "hash":
+        columns = self._join_columns(left, right)
+        if columns is None or columns[0].kind == "hash":
             return None
-        if words[0].kind == "float":
+        if columns[0].kind == "float":
+            # The double that evaluation computes, not the exact fraction: both must agree on every row.
             epsilon: float = evaluate(width, {}, 1, self.functions).cast(pa.float64())[0].as_py()
-            return Band(*words, epsilon, strict, form)
-        amount = _in_words(constant, words[0].type)
+            return Band(*columns, epsilon, strict, form)
+        amount = _in_units(constant, columns[0].type)
         if amount is None:
             return None
-        whole = math.ceil(amount) if strict else math.floor(amount)
-        return Band(*words, whole, strict, form) if abs(whole) < 2**63 else None
+        limit = math.ceil(amount) if strict else math.floor(amount)
+        return Band(*columns, limit, strict, form) if abs(limit) < 2**63 else None
 
-    def _words(self, left: exp.Expr, right: exp.Expr) -> tuple[JoinColumn, JoinColumn] | None:
-        """Both sides as words of one type, if each speaks of one stream and the streams differ."""
-        sides = [left.unnest(), right.unnest()]
-        streams = [self.streams_of(side) for side in sides]
-        if any(len(s) != 1 for s in streams) or streams[0] == streams[1]:
+    def _join_columns(self, left: exp.Expr, right: exp.Expr) -> tuple[JoinColumn, JoinColumn] | None:
+        """Both sides as join columns of one type; None if they are not two-sided or cannot be encoded."""
+        sides = self.two_sided(left, right)
+        if sides is None:
             return None
-        kind = common_type(*(result_type(side, self.types, self.functions) for side in sides))
-        how = None if kind is None else encoding_of(kind)
-        if kind is None or how is None:
+        kind = common_type(*(result_type(side, self.types, self.functions) for _, side in sides))
+        encoding = None if kind is None else encoding_of(kind)
+        if kind is None or encoding is None:
             return None
-        x, y = (
-            JoinColumn(next(iter(s)), render(side), kind, how, detached(side))
-            for s, side in zip(streams, sides, strict=True)
-        )
+        x, y = (JoinColumn(stream, render(side), kind, encoding, detached(side)) for stream, side in sides)
         return x, y
 
 
-def _in_words(constant: Constant, kind: pa.DataType) -> Fraction | None:
-    """A width in the unit of integer words of `kind`; None if it is none of theirs."""
+def _in_units(constant: Constant, kind: pa.DataType) -> Fraction | None:
+    """A width in the smallest unit of `kind`; None if it has no meaning there (a time beside a number)."""
     if pt.is_date(kind):
         return constant.amount / _DAY if constant.is_time else None
     if pt.is_temporal(kind):

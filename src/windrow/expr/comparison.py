@@ -1,8 +1,8 @@
-"""Comparisons, and values of several types brought to one.
+"""Comparisons, and casts of several values to their common type.
 
-Both sides are cast to their common type. A comparison with null is null; with NaN it is false, `<>` too.
-A literal has no type of its own to defend: text meets a date or timestamp as one, a number with a point
-meets a decimal exactly, and a timestamp literal takes the zone of what it is compared with.
+A comparison with null is null; with NaN it is false, even `<>`. A literal adapts to the values beside it:
+text becomes a date or timestamp, a number with a decimal point becomes an exact decimal beside a decimal, and
+a timestamp literal takes the zone of the other side.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _COMPARE: dict[str, Callable[..., Value]] = {
 
 @dataclass(frozen=True)
 class Operand:
-    """A value and the expression it came from, for literals and for messages."""
+    """A value with its expression, which shows whether it is a literal and appears in error messages."""
 
     node: exp.Expr
     value: Value
@@ -61,7 +61,7 @@ def compare(op: str, left: Operand, right: Operand) -> Value:
     x, y = unified([left, right])
     if pt.is_nested(x.type):
         remedy = "; use jaccard, overlap, cosine or distance" if is_list(x.type) else "; compare its fields"
-        raise QueryError(f"on: cannot compare {left} with {right}{remedy}")
+        raise QueryError(f"cannot compare {left} with {right}{remedy}")
     if pt.is_null(x.type):
         return pa.scalar(None, pa.bool_())
     if op == "<>" and pt.is_floating(x.type):
@@ -69,23 +69,23 @@ def compare(op: str, left: Operand, right: Operand) -> Value:
     try:
         return _COMPARE[op](x, y)
     except pa.ArrowNotImplementedError:
-        # Types that Arrow does not order, such as lists: told as the query names them, not by kernel.
-        raise QueryError(f"on: cannot compare {left} with {right}") from None
+        # Arrow does not order this type. Its message names kernels instead of the query's expressions.
+        raise QueryError(f"cannot compare {left} with {right}") from None
 
 
 def unified(operands: Sequence[Operand], where: str = "") -> list[Value]:
-    """All values as their common type. `where` names a function whose arguments they are."""
+    """All values as their common type. `where` names the function whose arguments they are."""
     fitted = [_fitted(one, [o.type for o in operands]) for one in operands]
-    kind = reduce(lambda a, b: _meet(a, b, where), fitted).type
+    kind = reduce(lambda a, b: _combined(a, b, where), fitted).type
     return [cast(one.value, kind) for one in fitted]
 
 
-def _meet(left: Operand, right: Operand, where: str) -> Operand:
+def _combined(left: Operand, right: Operand, where: str) -> Operand:
+    """A null of the common type; an operand rather than a type so that it can be reduced over."""
     kind = common_type(left.type, right.type)
     if kind is not None:
-        probe = pa.scalar(None, kind)
-        return Operand(left.node, probe)
-    verb = f"on: {where}: cannot combine" if where else "on: cannot compare"
+        return Operand(left.node, pa.scalar(None, kind))
+    verb = f"{where}: cannot combine" if where else "cannot compare"
     if mixed_zones(left.type, right.type):
         bare = right if right.type.tz is None else left
         raise QueryError(
@@ -102,7 +102,7 @@ def _meet(left: Operand, right: Operand, where: str) -> Operand:
 
 
 def _fitted(one: Operand, types: Sequence[pa.DataType]) -> Operand:
-    """A literal as the type of what it meets."""
+    """A literal cast to suit the other types; anything else unchanged."""
     others = [kind for kind in types if not kind.equals(one.type)]
     number = exact_number(one.node)
     if number is not None:
@@ -123,14 +123,12 @@ def _moment(one: Operand, text: str, kind: pa.DataType) -> Operand:
         value = pc.assume_timezone(value, kind.tz, ambiguous="earliest", nonexistent="latest")
     value = cast(pa.scalar(text), kind) if not value.is_valid else cast(value, kind)
     if not value.is_valid:
-        raise QueryError(
-            f"on: cannot read '{text}' as a {sql_name(kind)}; write it like '2024-01-31 12:00:00'"
-        )
+        raise QueryError(f"cannot read '{text}' as a {sql_name(kind)}; write it like '2024-01-31 12:00:00'")
     return Operand(one.node, value)
 
 
 def _moment_text(node: exp.Expr) -> str | None:
-    """The text of '...' and of timestamp '...'; a date '...' keeps its type."""
+    """The text of the literals '...' and timestamp '...'. A literal date '...' keeps its type."""
     node = node.unnest()
     if isinstance(node, exp.Cast) and pt.is_timestamp(sql_type(node.to)):
         node = node.this

@@ -1,7 +1,7 @@
 """Constants: literals as scalars, and constant expressions folded exactly.
 
-`fold` knows + - * / and minus over numbers and intervals, in fractions, so that the width of a band is the
-number that was written and not its nearest double.
+`fold` computes + - * / over numbers and intervals in fractions, so that the width of a band is the number as
+written and not its nearest double.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def decimal_scalar(number: Decimal) -> pa.Scalar:
 
 
 def exact_number(node: exp.Expr) -> Decimal | None:
-    """The number a literal says, digit by digit, through parentheses and minus signs."""
+    """The exact number of a literal, which may have parentheses and minus signs around it."""
     node = node.unnest()
     if isinstance(node, exp.Neg):
         inner = exact_number(node.this)
@@ -54,7 +54,7 @@ class Constant:
 
 
 def fold(node: exp.Expr) -> Constant | None:
-    """The value of a constant expression of numbers and intervals; None if it is anything else."""
+    """The value of a constant expression of numbers and intervals; None for any other expression."""
     node = node.unnest()
     if isinstance(node, exp.Literal):
         return None if node.is_string else Constant(Fraction(node.name))

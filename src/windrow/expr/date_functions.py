@@ -1,4 +1,4 @@
-"""Parts of dates and timestamps, in the timestamp's own zone."""
+"""Functions of dates and timestamps, computed in the timestamp's own zone."""
 
 from __future__ import annotations
 

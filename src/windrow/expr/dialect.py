@@ -1,8 +1,8 @@
-"""The SQL that predicates are written in, and how an expression is printed.
+"""The SQL dialect of predicates, and the canonical text of an expression.
 
-Names may be quoted with double quotes or backquotes. Every call `f(...)` is parsed as a plain call by name,
-so that one table of functions decides what it means and a user's own function can take any name; only what
-has a grammar of its own (cast, extract, case, if) is a node of its own.
+Double quotes or backquotes quote names. Every call `f(...)` parses to a plain call by name: one table of
+functions defines its meaning, and a user's function can have any name. Only calls with their own grammar
+(cast, extract, case, if) have their own nodes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class WindrowPredicate(Dialect):
 
 
 def render(node: exp.Expr) -> str:
-    """The canonical text of an expression: names as they are, keywords and functions in capitals.
+    """The canonical text of an expression: names unchanged, keywords and functions in capitals.
 
     >>> from windrow.expr.parse import parse
     >>> render(parse("lower( A.name )='x'", ["a"]))

@@ -1,8 +1,8 @@
-"""An array as one 64-bit number per value, for indexes, joins and sets.
+"""Encodes an array as one 64-bit number per value, for indexes, joins and sets.
 
-Integers, booleans, dates, times, durations and decimals of up to 18 digits become int64 with their order
-and differences kept (uint64 shifted by 2^63); floats become float64 with one zero; text, bytes and longer
-decimals a hash. Null and NaN are marked, and their numbers mean nothing.
+Integers, booleans, dates, times, durations and decimals of up to 18 digits become int64 and keep their order
+and differences (uint64 is shifted by 2^63). Floats become float64, with -0.0 as 0.0. Text, bytes and longer
+decimals become a hash. Nulls and NaN are flagged as invalid; their numbers are undefined.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from pyarrow import types as pt
 from windrow.expr.types import is_bytes, is_text
 from windrow.kernels.hashing import hash_bytes, hash_fixed
 from windrow.model.predicate import WordKind
+
+_INT64, _FLOAT64 = pa.int64(), pa.float64()
 
 
 def encoding_of(kind: pa.DataType) -> WordKind | None:
@@ -30,9 +32,9 @@ def encoding_of(kind: pa.DataType) -> WordKind | None:
 
 
 def encode(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
-    """(numbers, valid): valid is None if no value is null or NaN. Copies only where the layout demands it."""
+    """(numbers, valid): valid is None if no value is null or NaN. Copies only if the layout requires it."""
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
-    kind = encoding_of(array.type)
+    kind = "int" if array.type.equals(_INT64) else encoding_of(array.type)
     if kind == "float":
         return _floats(array, valid)
     numbers = _integers(array) if kind == "int" else _hashes(array)
@@ -40,17 +42,19 @@ def encode(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 def _floats(array: pa.Array, valid: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    numbers = _buffer(array.cast(pa.float64()), np.float64)
+    numbers = _buffer(array if array.type.equals(_FLOAT64) else array.cast(_FLOAT64), np.float64)
     nan = np.isnan(numbers)
     if nan.any():
         valid = ~nan if valid is None else valid & ~nan
-    if (np.signbit(numbers) & (numbers == 0)).any():
+    if not numbers.all():
         numbers = numbers + 0.0  # -0.0 + 0.0 is 0.0
     return _frozen(numbers), valid
 
 
 def _integers(array: pa.Array) -> np.ndarray:
     kind = array.type
+    if kind.equals(_INT64):
+        return _buffer(array, np.int64)
     if pt.is_decimal(kind):
         width = 4 if pt.is_decimal256(kind) else 2
         return np.ascontiguousarray(_buffer(array, np.int64, width)[::width])
@@ -82,13 +86,13 @@ def _hashes(array: pa.Array) -> np.ndarray:
 
 
 def _frozen(numbers: np.ndarray) -> np.ndarray:
-    """Read-only, always: the memory may be the caller's, and kernels compile for one kind of array only."""
+    """Marks the array read-only: Arrow may own its memory, and a writable one would compile kernels again."""
     numbers.flags.writeable = False
     return numbers
 
 
 def _buffer(array: pa.Array, dtype: type[np.generic], width: int = 1) -> np.ndarray:
-    """The array's values as they lie in memory, `width` of dtype for each, without a copy."""
+    """A view of the array's values in memory, `width` elements of `dtype` per value."""
     buffer = array.buffers()[1]
     if buffer is None or len(array) == 0:
         return np.empty(0, dtype)

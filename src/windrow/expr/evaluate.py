@@ -1,9 +1,9 @@
-"""Expressions evaluated over whole arrays, with SQL's three-valued logic.
+"""Evaluates expressions over whole arrays, with SQL's three-valued logic.
 
-A node is evaluated bottom-up; constants stay scalars until the end. What cannot be computed for a row
-(division by zero, overflow, a cast that fails, a function outside its domain) is null for that row; what
-makes no sense for any row (types that cannot meet, unknown names) is a QueryError, raised on empty arrays
-as well, so `result_type` finds every such error before data is read.
+Evaluation is bottom-up; constants stay scalars until the end. A failure that depends on the row (division by
+zero, overflow, a failed cast, a function outside its domain) gives null for that row. A failure that does not
+(incompatible types, unknown names) raises a QueryError. It is raised on empty arrays too, so `result_type`
+finds every such error before any data is read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 from sqlglot import exp
 
-from windrow.errors import DataError, QueryError
+from windrow.errors import DataError, Option, QueryError
 from windrow.expr.arithmetic import arithmetic, negated
 from windrow.expr.casts import cast
 from windrow.expr.comparison import Operand, compare, unified
@@ -50,7 +50,7 @@ def evaluate(
 def result_type(
     node: exp.Expr, types: Mapping[Reference, pa.DataType], functions: Mapping[str, Function]
 ) -> pa.DataType:
-    """The type of an expression, found by evaluating it on empty columns: raises every type error."""
+    """The type of an expression. Evaluates it on empty columns, which raises every type error."""
     empty = {reference: pa.array([], kind) for reference, kind in types.items()}
     return evaluate(node, empty, 0, functions).type
 
@@ -66,7 +66,7 @@ class _Evaluation:
             rule = _RULES.get(kind)
             if rule is not None:
                 return rule(self, node)
-        raise QueryError(f"on: {render(node)} is not supported in a predicate")
+        raise QueryError(f"{render(node)} is not supported in a predicate")
 
     def operand(self, node: exp.Expr) -> Operand:
         return Operand(node, self.value(node))
@@ -77,7 +77,7 @@ class _Evaluation:
             return cast(value, pa.bool_())
         if not pt.is_boolean(value.type):
             raise QueryError(
-                f"on: expected a condition that is true or false, got {render(node)} of type {value.type}"
+                f"expected a condition that is true or false, got {render(node)} of type {value.type}"
             )
         return value
 
@@ -86,13 +86,13 @@ class _Evaluation:
     def column(self, node: exp.Column) -> Value:
         reference = (node.table, node.name)
         if reference not in self.columns:
-            raise DataError(f"stream '{node.table}': column '{node.name}' is missing")
+            raise DataError(f"column '{node.name}' is missing", Option(stream=node.table))
         return plain(self.columns[reference])
 
     def field(self, node: exp.Dot) -> Value:
         struct, name = self.value(node.this), node.expression.name
         if not pt.is_struct(struct.type) or struct.type.get_field_index(name) < 0:
-            raise QueryError(f"on: {render(node.this)} ({struct.type}) has no field '{name}'")
+            raise QueryError(f"{render(node.this)} ({struct.type}) has no field '{name}'")
         return rowwise(lambda array: plain(pc.struct_field(array, name)), struct)
 
     def interval(self, node: exp.Interval) -> Value:
@@ -110,11 +110,11 @@ class _Evaluation:
         return pc.invert(self.condition(node.this))
 
     def identity(self, node: exp.Is) -> Value:
-        """is null, is true, is false."""
+        """`x is null`, `x is true`, `x is false`."""
         if isinstance(node.expression, exp.Null):
             return pc.is_null(self.value(node.this))
         if not isinstance(node.expression, exp.Boolean):
-            raise QueryError(f"on: {render(node)} is not supported in a predicate")
+            raise QueryError(f"{render(node)} is not supported in a predicate")
         wanted = pa.scalar(node.expression.this)
         return pc.coalesce(pc.equal(self.condition(node.this), wanted), pa.scalar(False))
 
@@ -124,7 +124,7 @@ class _Evaluation:
         return compare(_COMPARISON[type(node)], self.operand(node.left), self.operand(node.right))
 
     def same(self, node: exp.Binary) -> Value:
-        """is not distinct from: two nulls are the same."""
+        """`x is not distinct from y`: two nulls are the same."""
         left, right = self.operand(node.left), self.operand(node.right)
         absent = pc.and_(pc.is_null(left.value), pc.is_null(right.value))
         return pc.or_(absent, pc.coalesce(compare("=", left, right), pa.scalar(False)))
@@ -134,13 +134,13 @@ class _Evaluation:
 
     def between(self, node: exp.Between) -> Value:
         if node.args.get("symmetric"):
-            raise QueryError("on: between symmetric is not supported; write least and greatest")
+            raise QueryError("between symmetric is not supported; write least and greatest")
         value, low, high = (self.operand(node.args[name]) for name in ("this", "low", "high"))
         return pc.and_kleene(compare(">=", value, low), compare("<=", value, high))
 
     def membership(self, node: exp.In) -> Value:
         if not node.expressions:
-            raise QueryError(f"on: in takes a list of values, got {render(node)}")
+            raise QueryError(f"in takes a list of values, got {render(node)}")
         value = self.operand(node.this)
         return reduce(pc.or_kleene, (compare("=", value, self.operand(one)) for one in node.expressions))
 
@@ -162,14 +162,14 @@ class _Evaluation:
             left, right = (_exact(o) for o in (left, right))
         answer = arithmetic(op, left.value, right.value)
         if answer is None:
-            raise QueryError(f"on: cannot compute {left} {op} {right}{_remedy(left, right)}")
+            raise QueryError(f"cannot compute {left} {op} {right}{_remedy(left, right)}")
         return answer
 
     def minus(self, node: exp.Neg) -> Value:
         operand = self.operand(node.this)
         answer = negated(operand.value)
         if answer is None:
-            raise QueryError(f"on: cannot compute - {operand}")
+            raise QueryError(f"cannot compute - {operand}")
         return answer
 
     def concatenation(self, node: exp.DPipe) -> Value:
@@ -182,7 +182,7 @@ class _Evaluation:
         return call_builtin(node.name.lower(), [self.operand(node.expression)], self.functions)
 
     def choice(self, node: exp.Case) -> Value:
-        """case when c then v ... else d end, and case x when y then v ... end."""
+        """`case when c then v ... else d end` and `case x when y then v ... end`."""
         subject = self.operand(node.this) if node.this is not None else None
         conditions = [
             self.condition(branch.this)
@@ -197,10 +197,11 @@ class _Evaluation:
 
     def _choose(self, conditions: list[Value], branches: list[exp.Expr], default: exp.Expr | None) -> Value:
         nodes = [*branches, default if default is not None else exp.Null()]
-        *values, rest = unified([self.operand(n) for n in nodes], "case")
+        *values, chosen = unified([self.operand(n) for n in nodes], "case")
+        # From the last branch to the first, so that the first true condition overrides those after it.
         for condition, value in zip(reversed(conditions), reversed(values), strict=True):
-            rest = pc.if_else(pc.coalesce(condition, pa.scalar(False)), value, rest)
-        return rest
+            chosen = pc.if_else(pc.coalesce(condition, pa.scalar(False)), value, chosen)
+        return chosen
 
     def call(self, node: exp.Anonymous) -> Value:
         operands = [self.operand(argument) for argument in node.expressions]
@@ -217,14 +218,14 @@ def _conditional(name: str, operands: list[Operand]) -> Value:
     if name != "nullif":
         return pc.coalesce(*unified(operands, name))
     if len(operands) != 2:
-        raise QueryError(f"on: nullif takes 2 arguments, got {len(operands)}")
+        raise QueryError(f"nullif takes 2 arguments, got {len(operands)}")
     value = operands[0].value
     equal = pc.coalesce(compare("=", *operands), pa.scalar(False))
     return pc.if_else(equal, pa.scalar(None, value.type), value)
 
 
 def _exact(operand: Operand) -> Operand:
-    """A literal beside a decimal is a decimal: 1.1 and not the nearest double."""
+    """A literal beside a decimal as an exact decimal: 1.1 and not the nearest double."""
     number = exact_number(operand.node)
     return operand if number is None else Operand(operand.node, decimal_scalar(number))
 

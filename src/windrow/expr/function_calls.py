@@ -21,29 +21,27 @@ _BY_GRAMMAR = ("case", "cast", "coalesce", "extract", "if", "nullif")
 
 
 def own_function(name: str, functions: Mapping[str, Function]) -> tuple[str, Function] | None:
-    """The user's function of that name, in whatever case it is called."""
-    if name in functions:
-        return name, functions[name]
-    alike = [known for known in functions if known.lower() == name.lower()]
-    return (alike[0], functions[alike[0]]) if alike else None
+    """The user's function of that name, regardless of case, under the name the user gave it."""
+    # No two names differ only in case: `split_predicate` refuses them.
+    return next((item for item in functions.items() if item[0].lower() == name.lower()), None)
 
 
 def call_builtin(name: str, operands: Sequence[Operand], functions: Mapping[str, Function]) -> Value:
     builtin = BUILTINS.get(name.lower())
     if builtin is None:
-        raise QueryError(f"on: {unknown('function', name, {*BUILTINS, *_BY_GRAMMAR, *functions})}")
+        raise QueryError(unknown("function", name, {*BUILTINS, *_BY_GRAMMAR, *functions}))
     if not builtin.least <= len(operands) <= builtin.most:
-        raise QueryError(f"on: {name.lower()} takes {_arity(builtin)}, got {len(operands)}")
+        raise QueryError(f"{name.lower()} takes {_arity(builtin)}, got {len(operands)}")
     try:
         return builtin.call(*operands)
     except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        # Which types a function takes Arrow knows best; its words name kernels, not what the query says.
+        # Arrow decides which types a function takes, but its message names kernels.
         given = ", ".join(str(o) for o in operands)
-        raise QueryError(f"on: {name.lower()} cannot be computed of {given}") from None
+        raise QueryError(f"{name.lower()} cannot be computed from {given}") from None
 
 
 def call_own(name: str, function: Function, operands: Sequence[Operand], length: int) -> Value:
-    """Calls a Python function on whole arrays, or row by row; never on an empty batch."""
+    """Calls a Python function on whole arrays if it is vectorized, else row by row; never without rows."""
     if length == 0:
         return pa.array([], function.returns)
     arrays = [broadcast(o.value, length) for o in operands]
@@ -66,9 +64,8 @@ def _answer(name: str, function: Function, answer: object, length: int) -> pa.Ar
         array = answer if isinstance(answer, pa.Array) else pa.array(answer, function.returns)
         array = array if array.type.equals(function.returns) else array.cast(function.returns)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        # An answer of another type than was promised is the function's fault: say whose.
         raise DataError(
-            f"function '{name}' is to return {function.returns}, which its answer is not: {error}; "
+            f"function '{name}' must return {function.returns}, but its result cannot be cast: {error}; "
             "state the type with wr.Function(call, returns=...)"
         ) from None
     if len(array) != length:

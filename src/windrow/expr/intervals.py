@@ -1,6 +1,6 @@
-"""Intervals: `interval '5' second`, `interval '1 hour 30 minutes'`, as exact microseconds.
+"""Interval literals such as `interval '5' second` or `interval '1 hour 30 minutes'`, as exact microseconds.
 
-Months and years have no fixed length and are refused.
+Months, quarters and years have no fixed length and are refused.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PART = re.compile(r"\s*([+-]?\d+(?:\.\d*)?|[+-]?\.\d+)\s*([A-Za-z]+)")
 def interval_microseconds(node: exp.Interval) -> Fraction:
     """The length of an interval literal."""
     if not isinstance(node.this, exp.Literal):
-        raise QueryError(f"on: an interval must be a constant, got {render(node)}")
+        raise QueryError(f"an interval must be a constant, got {render(node)}")
     text = node.this.name.strip()
     if node.unit is not None:
         text = f"{text} {node.unit.name}"
@@ -49,7 +49,7 @@ def interval_microseconds(node: exp.Interval) -> Fraction:
         position = part.end()
     if position != len(text) or not text:
         raise QueryError(
-            f"on: cannot read {render(node)}; write it like interval '5' second or interval '1 hour 5 min'"
+            f"cannot read {render(node)}; write it like interval '5' second or interval '1 hour 5 min'"
         )
     return total
 
@@ -61,7 +61,7 @@ def _unit(name: str) -> Fraction:
         word = word.removesuffix("s")
     word = _SHORT.get(word, word)
     if word in ("month", "quarter", "year"):
-        raise QueryError(f"on: an interval of {word}s has no fixed length; write it in days")
+        raise QueryError(f"an interval of {word}s has no fixed length; write it in days")
     if word not in MICROSECONDS:
-        raise QueryError(f"on: {unknown('unit', name.lower(), MICROSECONDS)}")
+        raise QueryError(unknown("unit", name.lower(), MICROSECONDS))
     return MICROSECONDS[word]

@@ -1,4 +1,4 @@
-"""Words: the number per row that indexes and kernels see of an expression."""
+"""Computes join columns: the one number per row that indexes and kernels compare."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+from sqlglot import exp
 
 from windrow.expr.casts import cast
 from windrow.expr.encoding import encode
@@ -17,26 +18,30 @@ from windrow.model.query import Function
 
 
 def column_values(
-    word: JoinColumn, columns: Mapping[Reference, pa.Array], length: int, functions: Mapping[str, Function]
+    column: JoinColumn, columns: Mapping[Reference, pa.Array], length: int, functions: Mapping[str, Function]
 ) -> pa.Array:
-    """The values themselves, in the type in which both sides are compared."""
-    return cast(evaluate(word.node, columns, length, functions), word.type)
+    """The values before encoding, in the common type of both sides."""
+    if isinstance(column.node, exp.Column):
+        array = columns.get((column.node.table, column.node.name))
+        if isinstance(array, pa.Array) and array.type.equals(column.type):
+            return array
+    return cast(evaluate(column.node, columns, length, functions), column.type)
 
 
 def encoded_column(
-    word: JoinColumn, columns: Mapping[Reference, pa.Array], length: int, functions: Mapping[str, Function]
+    column: JoinColumn, columns: Mapping[Reference, pa.Array], length: int, functions: Mapping[str, Function]
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """(numbers, valid): int64 numbers, or float64 for a word of kind float.
+    """(numbers, valid): float64 numbers for a column of kind float, else int64.
 
-    `valid` is None if every row has a number; else it is false where the value is null or NaN, and the
-    numbers there mean nothing. The numbers are read-only: a plain column of the word's type is not copied.
+    `valid` is None if every row has a number. Otherwise it is false where the value is null or NaN, and the
+    number there is undefined. The numbers are read-only: a plain column of the right type is not copied.
     """
-    return encode(column_values(word, columns, length, functions))
+    return encode(column_values(column, columns, length, functions))
 
 
 def column_sets(
-    word: JoinColumn, columns: Mapping[Reference, pa.Array], length: int, functions: Mapping[str, Function]
+    column: JoinColumn, columns: Mapping[Reference, pa.Array], length: int, functions: Mapping[str, Function]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(sizes, elements): the set of each row, for a word of kind set; that of a null list is empty."""
-    _, sizes, elements = sets_of(evaluate(word.node, columns, length, functions), word.type)
+    """(sizes, elements): the set of each row, for a column of kind set. A null list is an empty set."""
+    _, sizes, elements = sets_of(evaluate(column.node, columns, length, functions), column.type)
     return sizes, elements

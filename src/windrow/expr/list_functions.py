@@ -1,7 +1,7 @@
 """Similarity of list columns: as sets (jaccard, overlap) or as vectors (cosine, inner_product, distance).
 
-A null list gives null. In a set null elements are left out; a vector with one, or vectors of unequal
-length, give null, and so does the cosine of a zero vector. Two empty sets have jaccard 0.
+A null list gives null. Sets ignore null elements; two empty sets have jaccard 0. A vector with a null
+element, vectors of unequal length, and the cosine of a zero vector give null.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Lists:
 
 
 def _lists(array: pa.Array, kind: pa.DataType) -> _Lists:
-    """Honours slices: only the elements between the first and the last list are looked at."""
+    """The lists of an array, which may be a slice: reads only elements between its first and last list."""
     count = len(array)
     if pt.is_fixed_size_list(array.type):
         size = array.type.list_size
@@ -50,14 +50,14 @@ def _lists(array: pa.Array, kind: pa.DataType) -> _Lists:
 
 
 def element_type(name: str, left: Operand, right: Operand) -> pa.DataType:
-    """The type in which the elements of two lists are compared; refuses what is no list."""
+    """The type in which the elements of two lists are compared. Refuses operands that are not lists."""
     for operand in (left, right):
         if not is_list(operand.type):
             raise refuse(name, operand, "a list")
     kinds = [plain(pa.array([], o.type.value_type)).type for o in (left, right)]
     kind = common_type(*kinds)
     if kind is None or (encoding_of(kind) is None and not pt.is_null(kind)):
-        raise QueryError(f"on: {name} cannot compare the elements of {left} with those of {right}")
+        raise QueryError(f"{name} cannot compare the elements of {left} with those of {right}")
     return kind
 
 
@@ -89,7 +89,7 @@ def _overlap(shared: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndar
 
 def _vector_measure(name: str, measure: Callable[..., np.ndarray], left: Operand, right: Operand) -> Value:
     if not is_number(element_type(name, left, right)):
-        raise QueryError(f"on: {name} takes lists of numbers, got {left} and {right}")
+        raise QueryError(f"{name} takes lists of numbers, got {left} and {right}")
 
     def call(a: pa.Array, b: pa.Array) -> pa.Array:
         x, y = _lists(a, pa.float64()), _lists(b, pa.float64())
@@ -103,7 +103,7 @@ def _vector_measure(name: str, measure: Callable[..., np.ndarray], left: Operand
 
 
 def _nan_for_null(values: pa.Array) -> np.ndarray:
-    """A null element makes the sums NaN, which become null."""
+    """Nulls as NaN, which makes every sum over the vector NaN and the result null."""
     numbers = to_numpy(values, pa.float64())
     return np.where(valid_mask(values), numbers, np.nan) if values.null_count else numbers
 

@@ -1,4 +1,4 @@
-"""Functions of numbers. Outside its domain a function is null: sqrt(-1), ln(0), 1 mod 0."""
+"""Functions of numbers. A function gives null outside its domain: sqrt(-1), ln(0), mod(1, 0)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _abs(operand: Operand) -> Value:
 
 
 def _abs_integer(value: Value) -> Value:
-    """The smallest integer has no positive twin: null, like any overflow."""
+    """The absolute value as int64; null for the smallest int64, whose negation overflows."""
     minus = negated(cast(value, pa.int64())) if pt.is_signed_integer(value.type) else value
     return value if minus is value else pc.if_else(pc.less(value, 0), minus, cast(value, pa.int64()))
 
@@ -48,7 +48,7 @@ def _round(operand: Operand, digits: Operand | None = None) -> Value:
 def _real(
     name: str, call: Callable[..., Value], least: float | None = None, open_end: bool = False
 ) -> Builtin:
-    """A function of a double, null below `least` (and at it, if the end is open)."""
+    """A function of a double that is null below `least`, and also at `least` if the end is open."""
 
     def apply(operand: Operand) -> Value:
         value = cast(number(name, operand), pa.float64())
@@ -64,7 +64,7 @@ _LN = _real("ln", pc.ln, 0, open_end=True)
 
 
 def _log(*operands: Operand) -> Value:
-    """log(x) is the natural logarithm and log(base, x) that to a base, as in Spark."""
+    """log(x) is the natural logarithm, log(base, x) the logarithm to a base, as in Spark."""
     if len(operands) == 1:
         return _LN.call(operands[0])
     base, x = (Operand(o.node, _LN.call(o)) for o in operands)
@@ -91,7 +91,7 @@ def _sign(operand: Operand) -> Value:
 
 
 def _greatest(*operands: Operand) -> Value:
-    """Nulls are left out; null only if all are."""
+    """Ignores nulls; null only if all values are null."""
     return pc.max_element_wise(*unified(operands, "greatest"))
 
 

@@ -1,8 +1,8 @@
-"""Text to expression: parsed, every column under the alias of its stream, nothing that needs more than a row.
+"""Parses an expression and qualifies its columns with the alias of their stream.
 
-An expression speaks of columns as `alias.column`, or `alias.column.field` for a field of a struct. Aliases
-are found whatever their case and come out as the query spells them. Subqueries, aggregates, window
-functions and stars are refused here, so later steps meet only expressions of one row.
+Columns are written `alias.column`, or `alias.column.field` for a field of a struct. Aliases match regardless
+of case and come out as the query spells them. Subqueries, aggregates, window functions and stars are refused
+here, so later steps see only expressions over one row of each stream.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _REFUSED: tuple[tuple[type[exp.Expr], str], ...] = (
 def parse(text: str, aliases: Sequence[str], functions: Collection[str] = ()) -> exp.Expression:
     """Parses one expression and qualifies its columns.
 
-    `functions` are the names of the user's own functions: they may be called as any aggregate is.
+    `functions` are the names of the user's own functions, which may be those of aggregates.
 
     Raises
     ------
     QueryError
-        If the text is no expression, names an unknown stream or leaves a column without one.
+        If the text is not an expression, or a column has no stream or an unknown one.
     """
     node = _parse(text)
     own = {name.lower() for name in functions}
@@ -60,15 +60,14 @@ def conjuncts(node: exp.Expr) -> list[exp.Expression]:
 
 
 def detached(node: exp.Expr) -> exp.Expression:
-    """A copy without the tree around it, so that a part kept or pickled does not carry the whole."""
+    """A copy without the surrounding tree, which a stored or pickled node would otherwise keep with it."""
     copy = node.copy()
     assert isinstance(copy, exp.Expression)
     return copy
 
 
 def depth(text: str) -> tuple[int, int]:
-    """How deep an expression is nested, where terms in a row such as `x or y or z` count as one; and how deep
-    with each of them.
+    """(nesting, tree depth). A chain of one operator, such as `x or y or z`, counts once for the nesting.
 
     >>> depth("a.x = 1 or a.x = 2 or abs(a.x) = 3")
     (5, 5)
@@ -93,11 +92,11 @@ def _parse(text: str) -> exp.Expr:
     try:
         statements = sqlglot.parse(text, dialect=WindrowPredicate)
     except ParseError as error:
-        raise QueryError(f"on: cannot parse {text!r}{_position(error, text)}") from None
+        raise QueryError(f"cannot parse {text!r}{_position(error, text)}") from None
     except TokenError:
-        raise QueryError(f"on: cannot parse {text!r}: a quote is opened and never closed") from None
+        raise QueryError(f"cannot parse {text!r}: a quote is opened and never closed") from None
     if len(statements) != 1 or statements[0] is None:
-        raise QueryError(f"on: expected one predicate such as 'a.id = b.id', got {text!r}")
+        raise QueryError(f"expected one predicate such as 'a.id = b.id', got {text!r}")
     return statements[0]
 
 
@@ -117,12 +116,12 @@ def _position(error: ParseError, text: str) -> str:
 def _refuse(node: exp.Expr, text: str, own: Collection[str]) -> None:
     for kind, remedy in _REFUSED:
         if isinstance(node, kind):
-            raise QueryError(f"on: cannot use {text!r}: {remedy}")
+            raise QueryError(f"cannot use {text!r}: {remedy}")
     if isinstance(node, exp.Anonymous) and node.name.lower() not in own:
         known = exp.FUNCTION_BY_NAME.get(node.name.upper())
         if known is not None and issubclass(known, exp.AggFunc):
             raise QueryError(
-                f"on: {node.name}(...) needs many rows and a predicate sees one of each stream; "
+                f"{node.name}(...) needs many rows and a predicate sees one of each stream; "
                 "aggregate the stream before the join, or its result after"
             )
 
@@ -131,12 +130,12 @@ def _qualified(column: exp.Column, aliases: Sequence[str]) -> exp.Expr:
     parts = [part.name for part in column.parts]
     if len(parts) == 1:
         raise QueryError(
-            f"on: column '{parts[0]}' names no stream. The streams are {', '.join(aliases)}; "
+            f"column '{parts[0]}' names no stream. The streams are {', '.join(aliases)}; "
             f"write {aliases[0]}.{parts[0]}"
         )
     alias = next((a for a in aliases if a.lower() == parts[0].lower()), None)
     if alias is None:
-        raise QueryError(f"on: {unknown('stream', parts[0], aliases)} (in {render(column)})")
+        raise QueryError(f"{unknown('stream', parts[0], aliases)} (in {render(column)})")
     found: exp.Expr = exp.column(parts[1], table=alias)
     for field in parts[2:]:
         found = exp.Dot(this=found, expression=exp.to_identifier(field))

@@ -1,7 +1,7 @@
-"""Columns as the schemas spell them.
+"""Spells columns as in the schemas of their streams.
 
-A name is taken as it is if the stream has it; else without regard to case, if that leaves one column.
-After this step two spellings of one expression are one text.
+A name that the schema has is taken as it is. Any other must match exactly one column regardless of case.
+After this step two spellings of one expression have one canonical text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def resolve(node: exp.Expression, schemas: Mapping[str, pa.Schema]) -> exp.Expre
 
 
 def column_name(alias: str, name: str, names: list[str]) -> str:
-    """`name` as the stream spells it, or a QueryError that says what the stream has.
+    """`name` as the schema spells it; raises a QueryError that lists the stream's columns if none matches.
 
     >>> column_name("b", "Auction_ID", ["auction_id", "price"])
     'auction_id'

@@ -1,25 +1,26 @@
-"""A predicate taken apart: text and schemas in, filters, atoms and residuals out.
+"""Splits a predicate into filters, atoms and residuals, given its text and the schemas.
 
-Everything that can be wrong with a predicate is found here, before any data is read: its grammar, its
-names, its types. Each conjunct goes to the cheapest place that can check it; see `model.predicate`.
+Every error in a predicate is found here, before any data is read: in its grammar, its names, its types. Each
+conjunct goes to the cheapest place that can check it; see `model.predicate`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import chain
 
 import pyarrow as pa
 from pyarrow import types as pt
 from sqlglot import exp
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError, placed
 from windrow.expr.classify import Classifier
 from windrow.expr.dialect import render
 from windrow.expr.evaluate import evaluate, result_type
 from windrow.expr.parse import conjuncts, detached, parse, references
 from windrow.expr.resolve import resolve
-from windrow.expr.set_similarity import likeness
+from windrow.expr.set_similarity import set_similarity
 from windrow.model.predicate import Atom, Filter, Predicate, Residual
 from windrow.model.query import Function
 
@@ -28,15 +29,16 @@ def split_predicate(
     text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, Function]
 ) -> Predicate:
     """The predicate `text` over the streams of `schemas` (alias to schema, in stream order)."""
-    if functions:
-        return _split(text, schemas, functions)
-    return _split_known(text, tuple(schemas.items()))
+    with placed(Option("on")):
+        if functions:
+            return _split(text, schemas, functions)
+        return _split_cached(text, tuple(schemas.items()))
 
 
 @lru_cache(maxsize=256)
-def _split_known(text: str, schemas: tuple[tuple[str, pa.Schema], ...]) -> Predicate:
-    """Remembered, since every task of a query asks for the same. Not with functions of the user's own, which
-    may hold on to anything."""
+def _split_cached(text: str, schemas: tuple[tuple[str, pa.Schema], ...]) -> Predicate:
+    """Cached, because every task of a query splits the same predicate. Predicates with the user's functions
+    are not, because the cache would keep alive what a function refers to."""
     return _split(text, dict(schemas), {})
 
 
@@ -49,20 +51,22 @@ def _split(text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, 
     filters: list[Filter] = []
     atoms: list[Atom] = []
     residuals: list[Residual] = []
-    for part in (piece for whole in conjuncts(node) for piece in _pieces(whole, classifier)):
-        streams = classifier.streams_of(part)
-        atom = classifier.atom(part)
+    for conjunct in chain.from_iterable(_halves(term, classifier) for term in conjuncts(node)):
+        streams = classifier.streams_of(conjunct)
+        atom = classifier.atom(conjunct)
         if atom is not None:
             atoms.append(atom)
         elif len(streams) > 1:
-            residuals.append(Residual(streams, part, render(part), likeness(part, classifier)))
-        elif streams or not _always(part, functions):
-            filters.append(Filter(min(streams, default=0), part, render(part)))
+            similarity = set_similarity(conjunct, classifier)
+            residuals.append(Residual(streams, conjunct, render(conjunct), similarity))
+        # A constant condition that is true needs no check. Any other becomes a filter on stream 0.
+        elif streams or evaluate(conjunct, {}, 1, functions)[0].as_py() is not True:
+            filters.append(Filter(min(streams, default=0), conjunct, render(conjunct)))
     return Predicate(render(node), tuple(filters), tuple(dict.fromkeys(atoms)), tuple(residuals))
 
 
-def _pieces(node: exp.Expression, classifier: Classifier) -> list[exp.Expression]:
-    """`x between l and u` over several streams as two comparisons, if neither half would be a residual."""
+def _halves(node: exp.Expression, classifier: Classifier) -> list[exp.Expression]:
+    """`x between l and u` over several streams as two comparisons, if neither would be a residual."""
     if not isinstance(node, exp.Between) or len(classifier.streams_of(node)) < 2 or classifier.atom(node):
         return [node]
     value, low, high = (detached(node.args[name]) for name in ("this", "low", "high"))
@@ -74,17 +78,12 @@ def _pieces(node: exp.Expression, classifier: Classifier) -> list[exp.Expression
     return halves if simple else [node]
 
 
-def _always(constant: exp.Expr, functions: Mapping[str, Function]) -> bool:
-    """A condition without columns that is true: nothing to check. One that is false stays, on stream 0."""
-    return evaluate(constant, {}, 1, functions)[0].as_py() is True
-
-
 def _check_condition(
     node: exp.Expr, types: Mapping[tuple[str, str], pa.DataType], functions: Mapping[str, Function]
 ) -> None:
     kind = result_type(node, types, functions)
     if not pt.is_boolean(kind) and not pt.is_null(kind):
-        raise QueryError(f"on: expected a condition that is true or false, got {render(node)} of type {kind}")
+        raise QueryError(f"expected a condition that is true or false, got {render(node)} of type {kind}")
 
 
 def _check_functions(functions: Mapping[str, Function]) -> None:
@@ -93,5 +92,6 @@ def _check_functions(functions: Mapping[str, Function]) -> None:
         other = seen.setdefault(name.lower(), name)
         if other != name:
             raise QueryError(
-                f"functions: '{other}' and '{name}' differ only in case, which SQL ignores; rename one"
+                f"'{other}' and '{name}' differ only in case, which SQL ignores; rename one",
+                Option("functions"),
             )

@@ -33,14 +33,14 @@ def _length(operand: Operand) -> Value:
 
 
 def _substring(operand: Operand, start: Operand, length: Operand | None = None) -> Value:
-    """From `start` (negative: from the end; 0 is 1), `length` characters or all."""
+    """`length` characters from `start`, or all. A negative start counts from the end; 0 means 1."""
     value, first = text("substring", operand), constant_int("substring", start)
     count = None if length is None else max(0, constant_int("substring", length))
     if first > 0:
         first -= 1
     stop = None if count is None else first + count
     if first < 0 and stop is not None and stop >= 0:
-        stop = None
+        stop = None  # past the last character; as a stop, 0 would be before the first
     return pc.utf8_slice_codeunits(value, start=first, stop=stop)
 
 
@@ -56,7 +56,7 @@ def _right(operand: Operand, count: Operand) -> Value:
 
 
 def concat(*operands: Operand) -> Value:
-    """Null if any part is null; other types are written as text."""
+    """Null if any part is null. Values of other types are cast to text."""
     parts = [o.value if is_text(o.type) else cast(o.value, pa.string()) for o in operands]
     if any(pa.types.is_large_string(p.type) for p in parts):
         parts = [cast(p, pa.large_string()) for p in parts]
@@ -72,35 +72,35 @@ def _replace(operand: Operand, old: Operand, new: Operand) -> Value:
 def _constant_text(name: str, operand: Operand) -> str:
     value = text(name, operand)
     if not is_constant(value) or not value.is_valid:
-        raise QueryError(f"on: {name} takes a constant string here, got {render(operand.node)}")
+        raise QueryError(f"{name} takes a constant string here, got {render(operand.node)}")
     return str(value.as_py())
 
 
 def matches(name: str, call: Match, operand: Operand, pattern: Operand) -> Value:
-    """A search for a pattern. Arrow wants one constant, so a column of patterns is searched one by one."""
-    value, sought = text(name, operand), text(name, pattern)
-    if is_constant(sought):
-        if not sought.is_valid:
+    """Searches for a pattern. Arrow takes only constants, so a column is searched by distinct pattern."""
+    value, patterns = text(name, operand), text(name, pattern)
+    if is_constant(patterns):
+        if not patterns.is_valid:
             return pa.scalar(None, pa.bool_())
-        _check(name, call, sought.as_py())
-        return call(value, sought.as_py())
-    value = broadcast(value, len(sought))
-    encoded = sought.dictionary_encode()
+        _check(name, call, patterns.as_py())
+        return call(value, patterns.as_py())
+    value = broadcast(value, len(patterns))
+    encoded = patterns.dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    found, known = np.zeros(len(value), bool), np.zeros(len(value), bool)
+    found, valid = np.zeros(len(value), bool), np.zeros(len(value), bool)
     for code, one in enumerate(encoded.dictionary.to_pylist()):
         rows = np.flatnonzero(codes == code)
         answer = call(value.take(pa.array(rows)), one)
         found[rows] = answer.fill_null(False).to_numpy(zero_copy_only=False)
-        known[rows] = answer.is_valid().to_numpy(zero_copy_only=False)
-    return pa.array(found, mask=~known)
+        valid[rows] = answer.is_valid().to_numpy(zero_copy_only=False)
+    return pa.array(found, mask=~valid)
 
 
 def _check(name: str, call: Match, pattern: str) -> None:
     try:
         call(pa.array([""]), pattern)
     except pa.ArrowInvalid as error:
-        raise QueryError(f"on: {name}: {pattern!r} is no valid pattern: {error}") from None
+        raise QueryError(f"{name}: {pattern!r} is not a valid pattern: {error}") from None
 
 
 def _matching(name: str, call: Match) -> Builtin:

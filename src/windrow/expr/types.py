@@ -1,8 +1,8 @@
-"""Types: which may meet in a comparison and as what, and what SQL type names mean.
+"""Common types of comparisons, and the Arrow types of SQL's type names.
 
-Numbers meet as int64, as float64 once a float is among them, and as a decimal wide enough for both sides
-otherwise, so decimals and integers never lose a digit. Timestamps meet in the finer unit, dates as
-timestamps at midnight. What has a time zone never meets what has none.
+Two integers are compared as int64 or uint64, and anything with a float as float64. Other numbers are compared
+as a decimal wide enough for both sides, so they lose no digit. Timestamps are compared in the finer unit, a
+date beside a timestamp as midnight. A timestamp with a time zone and one without cannot be compared.
 """
 
 from __future__ import annotations
@@ -55,17 +55,15 @@ def sql_type(node: exp.DataType) -> pa.DataType:
         sizes = [int(size.name) for size in node.expressions] or [10, 0]
         precision, scale = (sizes[0], sizes[1] if len(sizes) > 1 else 0)
         if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-            raise QueryError(f"on: decimal takes 1 to 38 digits and a scale within them, got {node.sql()}")
+            raise QueryError(f"decimal takes 1 to 38 digits and a scale within them, got {node.sql()}")
         return pa.decimal128(precision, scale)
     if name not in _SQL_TYPES:
-        raise QueryError(
-            f"on: {unknown('type', node.sql().lower(), [n.lower() for n in (*_SQL_TYPES, 'DECIMAL')])}"
-        )
+        raise QueryError(unknown("type", node.sql().lower(), [n.lower() for n in (*_SQL_TYPES, "DECIMAL")]))
     return _SQL_TYPES[name]
 
 
 def sql_name(kind: pa.DataType) -> str:
-    """The SQL name of the type that values of `kind` are best cast to, for remedies in messages."""
+    """The SQL type to suggest for a cast to `kind` in an error message."""
     if pt.is_decimal(kind):
         return f"decimal({kind.precision}, {kind.scale})"
     if pt.is_timestamp(kind):
@@ -113,7 +111,7 @@ def mixed_zones(left: pa.DataType, right: pa.DataType) -> bool:
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """What two types are compared as; None if they cannot meet.
+    """The type in which values of two types are compared; None if they cannot be compared.
 
     >>> common_type(pa.int32(), pa.decimal128(9, 2))
     Decimal128Type(decimal128(12, 2))
@@ -171,7 +169,7 @@ def as_decimal(kind: pa.DataType) -> pa.DataType:
 
 
 def decimal_type(precision: int, scale: int) -> pa.DataType:
-    """The narrowest of decimal128 and decimal256 with so many digits; past 76 the scale gives way."""
+    """decimal128 if the digits fit, else decimal256. Past its 76 digits the scale is reduced."""
     if precision > 76:
         precision, scale = 76, max(0, scale - (precision - 76))
     return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)

@@ -1,6 +1,6 @@
-"""Values in the middle of an evaluation: an array of one value per row, or a scalar for a constant.
+"""Intermediate values of an evaluation: an array with one value per row, or a scalar for a constant.
 
-Columns are first made plain (dictionaries, views and run-ends decoded), so that the rest meets few layouts.
+`plain` decodes dictionaries, views and run-ends of input columns, so that other code handles few layouts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Value: TypeAlias = pa.Array | pa.Scalar
 
 
 def plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The same values in one array of a plain layout; the array itself if it is plain already."""
+    """The same values as one array of a plain layout; the array itself if it is plain already."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
     if isinstance(array, pa.ExtensionArray):
@@ -56,7 +56,7 @@ def broadcast(value: Value, length: int) -> pa.Array:
 
 
 def rowwise(call: Callable[..., pa.Array], *values: Value) -> Value:
-    """Calls a function that wants arrays of one length; constants in, constant out."""
+    """Calls a function of arrays of equal length. The result is a constant if all arguments are."""
     if all(is_constant(v) for v in values):
         return call(*(broadcast(v, 1) for v in values))[0]
     length = next(len(v) for v in values if not is_constant(v))
@@ -64,7 +64,7 @@ def rowwise(call: Callable[..., pa.Array], *values: Value) -> Value:
 
 
 def to_numpy(array: pa.Array, kind: pa.DataType) -> np.ndarray:
-    """The numbers of an array; those of null rows mean nothing. Copies only if the type must change."""
+    """The numbers of an array, undefined in null rows. Copies only to change the type or to fill nulls."""
     if not array.type.equals(kind):
         array = array.cast(kind)
     if array.null_count:
@@ -87,14 +87,14 @@ def valid_mask(*arrays: pa.Array) -> np.ndarray:
 
 
 def unscaled(array: pa.Array) -> np.ndarray:
-    """The integers a decimal128 of up to 18 digits stores; those of null rows mean nothing."""
+    """The integers that a decimal128 of up to 18 digits stores, undefined in null rows."""
     words = np.frombuffer(array.buffers()[1], dtype=np.int64)
-    low = words[2 * array.offset : 2 * (array.offset + len(array)) : 2]
+    low = words[2 * array.offset : 2 * (array.offset + len(array)) : 2]  # 18 digits fit the low 64 bits
     return np.ascontiguousarray(low)
 
 
 def from_unscaled(numbers: np.ndarray, valid: np.ndarray, kind: pa.DataType) -> pa.Array:
     """The decimal128 array that stores these integers, null where `valid` is false."""
-    words = np.column_stack([numbers, numbers >> 63])
+    words = np.column_stack([numbers, numbers >> 63])  # the high 64 bits repeat the sign
     decimals = pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(np.ascontiguousarray(words))])
     return decimals if valid.all() else pc.if_else(pa.array(valid), decimals, pa.scalar(None, kind))

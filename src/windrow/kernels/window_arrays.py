@@ -24,6 +24,15 @@ def move_down(column: Any, positions: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
+def bounds_of(ts: Any, begin: int, end: int) -> Any:
+    """The least and the greatest time of the rows from `begin` to before `end`; there is at least one."""
+    least = most = ts[begin]
+    for p in range(begin + 1, end):
+        least, most = min(least, ts[p]), max(most, ts[p])
+    return least, most
+
+
+@njit(cache=True, nogil=True)
 def span_of(ts: Any, positions: Any) -> Any:
     """The least and the greatest of the times at `positions`, of which there is one at least."""
     least = most = ts[positions[0]]

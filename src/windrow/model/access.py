@@ -17,23 +17,21 @@ class Access:
     buckets: int | None = None
 
     @classmethod
-    def parse(cls, value: str | Access | None, where: str) -> Access | None:
+    def parse(cls, value: str | Access | None) -> Access | None:
         """Accepts one of `PATHS`, or "hash(30)", or an Access; None leaves it to the planner."""
         if value is None or isinstance(value, Access):
             access = value
         else:
             name, _, rest = value.replace(" ", "").partition("(")
             if rest and (name != "hash" or not rest.rstrip(")").isdigit()):
-                raise QueryError(f"{where}: expected 'hash(number of buckets)', got {value!r}")
+                raise QueryError(f"expected 'hash(number of buckets)', got {value!r}")
             access = cls(name, int(rest.rstrip(")")) if rest else None)
         if access is None:
             return None
         if access.path not in PATHS:
-            raise QueryError(f"{where}: {unknown('access path', access.path, PATHS)}")
+            raise QueryError(unknown("access path", access.path, PATHS))
         if access.buckets is not None and (access.path != "hash" or access.buckets < 1):
-            raise QueryError(
-                f"{where}: buckets must be a positive number for a hash path, got {access.buckets}"
-            )
+            raise QueryError(f"buckets must be a positive number for a hash path, got {access.buckets}")
         return access
 
     def __str__(self) -> str:

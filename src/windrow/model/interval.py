@@ -17,23 +17,21 @@ class Interval:
     """Microseconds."""
 
     @classmethod
-    def parse(cls, value: str | Interval | None, where: str) -> Interval | None:
+    def parse(cls, value: str | Interval | None) -> Interval | None:
         """Accepts "eager", "every 100 rows", "every 5 seconds" (the word "every" may be left out)."""
         if value is None or isinstance(value, Interval):
             return value
         if not isinstance(value, str):
-            raise QueryError(
-                f"{where}: expected 'eager', 'every 100 rows' or 'every 5 seconds', got {value!r}"
-            )
+            raise QueryError(f"expected 'eager', 'every 100 rows' or 'every 5 seconds', got {value!r}")
         text = value.strip().removeprefix("every ").strip()
         if text == "eager":
             return cls(rows=1)
         if (rows := parse_rows(text)) is not None and not rows[1]:
             interval = cls(rows=rows[0])
         else:
-            interval = cls(time=parse_duration(text, where))
+            interval = cls(time=parse_duration(text))
         if (interval.rows or interval.time or 0) <= 0:
-            raise QueryError(f"{where}: interval must be positive, got {value!r}")
+            raise QueryError(f"interval must be positive, got {value!r}")
         return interval
 
     def __str__(self) -> str:

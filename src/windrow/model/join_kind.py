@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, placed, unknown
 
 INNER = "inner"
 Role = Literal["required", "optional", "exists", "absent"]
@@ -76,49 +76,53 @@ class JoinKind:
     def parse(
         cls, how: str | Mapping[str, str], match: Mapping[str, str] | None, aliases: Sequence[str]
     ) -> JoinKind:
-        chosen = _matches(match, aliases)
-        if isinstance(how, str):
-            return cls(_named(how, chosen, aliases))
-        if not isinstance(how, Mapping):
-            raise QueryError(
-                f"how: expected one of {', '.join(KINDS)}, or a role per stream such as "
-                f"{{'{aliases[-1]}': 'optional'}}, got {how!r}"
-            )
-        roles = {alias: _checked("how", "role", how, alias, ROLES) or "required" for alias in aliases}
-        _known("how", how, aliases)
-        return cls(_with_roles(roles, chosen, aliases))
+        with placed(Option("match")):
+            chosen = dict(match or {})
+            _check_aliases(chosen, aliases)
+        with placed(Option("how")):
+            if isinstance(how, str):
+                return cls(_named(how, chosen, aliases))
+            _check_aliases(how, aliases)
+            return cls(_with_roles({a: how.get(a, "required") for a in aliases}, chosen, aliases))
 
 
-def _matches(match: Mapping[str, str] | None, aliases: Sequence[str]) -> dict[str, Any]:
-    if match is None:
-        return {}
-    if not isinstance(match, Mapping):
-        raise QueryError(f"match: expected a mapping such as {{'{aliases[-1]}': 'last'}}, got {match!r}")
-    _known("match", match, aliases)
-    return {alias: _checked("match", "match", match, alias, MATCHES) for alias in match}
-
-
-def _known(option: str, given: Mapping[str, str], aliases: Sequence[str]) -> None:
-    for alias in given:
-        if alias not in aliases:
-            raise QueryError(f"{option}: {unknown('stream', alias, aliases)}")
-
-
-def _checked(option: str, kind: str, given: Mapping[str, str], alias: str, known: Sequence[str]) -> Any:
-    value = given.get(alias)
-    if alias in given and value not in known:
-        raise QueryError(f"{option}: stream '{alias}': {unknown(kind, value, known)}")
+def read_how(value: Any) -> str | Mapping[str, str]:
+    """A kind of join, or roles by alias."""
+    if isinstance(value, Mapping):
+        return _words(value, "role", ROLES)
+    if not isinstance(value, str):
+        raise QueryError(f"expected one of {', '.join(KINDS)}, or a role per stream, got {value!r}")
+    if value not in KINDS:
+        raise QueryError(unknown("kind of join", value, KINDS))
     return value
 
 
+def read_match(value: Any) -> Mapping[str, str] | None:
+    """Which row is taken, by alias."""
+    if value is not None and not isinstance(value, Mapping):
+        raise QueryError(f"expected {', '.join(MATCHES)} by stream, such as {{'b': 'last'}}, got {value!r}")
+    return _words(value, "match", MATCHES) if value else None
+
+
+def _words(given: Mapping[str, str], kind: str, known: Sequence[str]) -> Mapping[str, str]:
+    for alias, word in given.items():
+        if word not in known:
+            raise QueryError(f"stream '{alias}': {unknown(kind, word, known)}")
+    return dict(given)
+
+
+def _check_aliases(given: Mapping[str, str], aliases: Sequence[str]) -> None:
+    for alias in given:
+        if alias not in aliases:
+            raise QueryError(unknown("stream", alias, aliases))
+
+
 def _named(how: str, match: Mapping[str, Any], aliases: Sequence[str]) -> tuple[JoinShape, ...]:
-    if how not in KINDS:
-        raise QueryError(f"how: {unknown('kind of join', how, KINDS)}")
     if how == INNER:
         return _with_roles(dict.fromkeys(aliases, "required"), match, aliases) if match else ()
     if len(aliases) != 2:
         raise QueryError(
-            f"how: '{how}' is for two streams, got {len(aliases)}; give each stream that is not required its "
+            f"'{how}' is for two streams, got {len(aliases)}; give each stream that is not required its "
             f"role, such as how={{'{aliases[-1]}': 'optional'}}"
         )
     if how in ("semi", "anti"):
@@ -129,8 +133,9 @@ def _named(how: str, match: Mapping[str, Any], aliases: Sequence[str]) -> tuple[
     for side in kept:
         if aliases[side] in match:
             raise QueryError(
-                f"match: a '{how}' join keeps every row of '{aliases[side]}', so none of them can be chosen; "
-                "give match to the other stream"
+                f"a '{how}' join keeps every row of '{aliases[side]}', so none of them can be chosen; "
+                "give match to the other stream",
+                Option("match"),
             )
     return tuple(
         JoinShape((side,), (Level(1 - side, "optional", match.get(aliases[1 - side])),), filters_core=False)
@@ -144,19 +149,20 @@ def _with_roles(
     for alias in match:
         if roles[alias] in ("exists", "absent"):
             raise QueryError(
-                f"match: stream '{alias}' is '{roles[alias]}' and has no row in the result to choose; "
-                "leave match out"
+                f"stream '{alias}' is '{roles[alias]}' and has no row in the result to choose; leave it out",
+                Option("match"),
             )
     if "required" not in roles.values():
         raise QueryError(
-            f"how: no stream is required, so nothing says which combinations there are; got {dict(roles)}; "
+            f"no stream is required, so nothing says which combinations there are; got {dict(roles)}; "
             "leave one stream out of how, or use how='full' for two streams"
         )
     core = tuple(k for k, alias in enumerate(aliases) if roles[alias] == "required" and alias not in match)
     if not core:
         raise QueryError(
-            "match: every required stream has a match, so there is no time to compare with; "
-            f"leave one of {[a for a in aliases if roles[a] == 'required']} out"
+            "every required stream has a match, so there is no time to compare with; "
+            f"leave one of {[a for a in aliases if roles[a] == 'required']} out",
+            Option("match"),
         )
     if len(core) == len(aliases):
         return ()

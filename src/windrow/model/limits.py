@@ -23,17 +23,17 @@ class MemoryLimit:
     size: int
 
     @classmethod
-    def parse(cls, value: str | int | MemoryLimit | None, where: str) -> MemoryLimit | None:
+    def parse(cls, value: str | int | MemoryLimit | None) -> MemoryLimit | None:
         """Accepts "256 MiB", "64 kB", "100000 rows" or a number of bytes; None is no limit."""
         if value is None:
             return None
-        limit = value if isinstance(value, MemoryLimit) else cls._read(value, where)
+        limit = value if isinstance(value, MemoryLimit) else cls._read(value)
         if limit.size <= 0:
-            raise QueryError(f"{where}: the limit must be positive, got {value!r}")
+            raise QueryError(f"the limit must be positive, got {value!r}")
         return limit
 
     @classmethod
-    def _read(cls, value: str | int, where: str) -> MemoryLimit:
+    def _read(cls, value: str | int) -> MemoryLimit:
         if isinstance(value, int) and not isinstance(value, bool):
             return cls("bytes", value)
         if isinstance(value, str):
@@ -46,7 +46,7 @@ class MemoryLimit:
                 scale = _BINARY[unit[0]] if unit.endswith("i") and len(unit) == 2 else _SCALE.get(unit)
                 if scale is not None:
                     return cls("bytes", round(float(match[1]) * scale))
-        raise QueryError(f"{where}: expected '256 MiB', '100000 rows' or a number of bytes, got {value!r}")
+        raise QueryError(f"expected '256 MiB', '100000 rows' or a number of bytes, got {value!r}")
 
     def __str__(self) -> str:
         if self.kind == "rows":
@@ -75,7 +75,7 @@ class Deadline:
     """Rows per second to keep up with, of all streams together."""
 
     @classmethod
-    def parse(cls, value: str | timedelta | Deadline | None, where: str) -> Deadline | None:
+    def parse(cls, value: str | timedelta | Deadline | None) -> Deadline | None:
         """Accepts "2 seconds", a timedelta, "50000 rows/s"; None is no limit."""
         if value is None or isinstance(value, Deadline):
             return value
@@ -83,9 +83,9 @@ class Deadline:
         if match is not None:
             deadline = cls(rate=float(match[1].replace("_", "")))
         else:
-            deadline = cls(micros=parse_duration(value, where))
+            deadline = cls(micros=parse_duration(value))
         if not (deadline.micros or deadline.rate or 0) > 0:
-            raise QueryError(f"{where}: must be positive, got {value!r}; leave it out for no limit")
+            raise QueryError(f"must be positive, got {value!r}; leave it out for no limit")
         return deadline
 
     def seconds(self, rows: int) -> float:

@@ -14,6 +14,7 @@ false when either side is null or NaN, so a row whose word is null or NaN can be
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import pyarrow as pa
@@ -47,8 +48,13 @@ class JoinColumn:
         return hash(self.key)
 
     @property
-    def key(self) -> tuple[int, str, str]:
-        return (self.stream, self.sql, str(self.type))
+    def key(self) -> tuple[int, str]:
+        return (self.stream, self.name)
+
+    @cached_property
+    def name(self) -> str:
+        """What its stream's window calls it: one expression may be compared as several types."""
+        return f"{self.sql}: {self.type}"
 
     def __str__(self) -> str:
         return self.sql

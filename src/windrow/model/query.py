@@ -1,6 +1,7 @@
 """What is asked: streams, their windows, the predicate, and how it may be run.
 
-All values are frozen and validate themselves; texts such as "5 minutes" become values once, here.
+All values are frozen and validate themselves; texts such as "5 minutes" become values once, here. Every
+setting is one field with its reader and its help text: see `settings.py`.
 """
 
 from __future__ import annotations
@@ -14,23 +15,24 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from windrow.errors import QueryError, unknown
-from windrow.model.access import Access
+from windrow.errors import Option, QueryError, placed
+from windrow.model.access import PATHS, Access
+from windrow.model.consistency import check_deadline, check_kind, check_limits, checked_order
 from windrow.model.interval import Interval
-from windrow.model.join_kind import CERTAIN, INNER, JoinKind
+from windrow.model.join_kind import INNER, JoinKind, read_how, read_match
 from windrow.model.limits import Deadline, MemoryLimit
 from windrow.model.policies.base import MemoryPolicy
-from windrow.model.policies.parse import parse_shed
+from windrow.model.policies.parse import parse_policies, parse_shed
 from windrow.model.policies.time_policies import TimePolicy
+from windrow.model.settings import choice, documented, optional, read_values, setting, text, truth, whole
 from windrow.model.units import LONGEST, format_duration, parse_duration, parse_rows
 
 MIN_STREAMS = 2
 MAX_STREAMS = 8
 ORDERS = ("heuristic", "low-selectivity", "exhaustive")
 ALGORITHMS = ("eager", "naive", "general")
-AHEAD = "1 day"
-"""More than any mistake about time zones, and soon over by itself."""
 UNLIMITED = "unlimited"
+DURATION = "a duration such as '5 seconds'"
 
 
 @dataclass(frozen=True)
@@ -42,17 +44,18 @@ class Window:
     """Microseconds, or rows."""
 
     @classmethod
-    def parse(cls, value: str | timedelta | Window, where: str) -> Window:
+    def parse(cls, value: str | timedelta | Window) -> Window:
+        """Accepts "5 minutes", a timedelta, "1000 rows", "100 rows per key" or a Window."""
         if isinstance(value, Window):
             window = value
         elif isinstance(value, str) and (rows := parse_rows(value)) is not None:
             window = cls("rows per key" if rows[1] else "rows", rows[0])
         else:
-            window = cls("time", parse_duration(value, where))
+            window = cls("time", parse_duration(value))
         if window.size <= 0:
-            raise QueryError(f"{where}: window must be positive, got {window}")
+            raise QueryError(f"window must be positive, got {window}")
         if window.size > LONGEST:
-            raise QueryError(f"{where}: window must be at most {Window(window.kind, LONGEST)}, got {window}")
+            raise QueryError(f"window must be at most {Window(window.kind, LONGEST)}, got {window}")
         return window
 
     @property
@@ -77,30 +80,61 @@ class Function:
     vectorized: bool = False
 
 
+def _duration(value: Any) -> int:
+    micros = value if isinstance(value, int) and not isinstance(value, bool) else parse_duration(value)
+    if micros < 0:
+        raise QueryError(f"must not be negative, got {value}")
+    return int(micros)
+
+
+def _factor(value: Any) -> float:
+    if not isinstance(value, int | float) or not value > 1:
+        raise QueryError(f"expected a factor above 1, such as 2.0, got {value!r}")
+    return value
+
+
+def _order(value: Any) -> str | tuple[str, ...] | Mapping[str, tuple[str, ...]]:
+    """A strategy, or aliases; which aliases there are decides whether they fit."""
+    if isinstance(value, str):
+        return choice("order", *ORDERS)(value)
+    if isinstance(value, Mapping):
+        return {alias: tuple(order) for alias, order in value.items()}
+    if not isinstance(value, list | tuple):
+        raise QueryError(f"expected {', '.join(ORDERS)} or aliases in order, got {value!r}")
+    return tuple(value)
+
+
+def _functions(value: Mapping[str, Function | Callable[..., Any]]) -> Mapping[str, Function]:
+    wrapped = {name: f if isinstance(f, Function) else Function(f) for name, f in value.items()}
+    return MappingProxyType(wrapped)
+
+
+@documented
 @dataclass(frozen=True)
 class Stream:
-    """One input: its event time column, its window, and how the window is searched.
+    """One input: its event time column, its window, and how the window is searched."""
 
-    Parameters
-    ----------
-    time
-        Name of the event time column, a timestamp.
-    within
-        The window: "5 minutes", "1000 rows" or "100 rows per key".
-    access
-        "hash", "hash(30)", "sorted", "inverted", "scan"; None leaves it to the planner.
-    """
-
-    time: str
-    within: str | timedelta | Window
-    access: str | Access | None = None
+    time: str = field(
+        metadata=setting(
+            text("the name of a timestamp column"), "Name of the event time column, a timestamp."
+        )
+    )
+    within: str | timedelta | Window = field(
+        metadata=setting(Window.parse, 'The window: "5 minutes", "1000 rows" or "100 rows per key".')
+    )
+    access: str | Access | None = field(
+        default=None,
+        metadata=setting(
+            Access.parse,
+            f"How the window is searched: {', '.join(PATHS)}, or hash with a number of buckets such as "
+            '"hash(30)"; None leaves it to the planner.',
+        ),
+    )
 
     def checked(self, alias: str) -> Stream:
-        """The same with window and access path as values; mistakes are told under the stream's alias."""
-        where = f"stream '{alias}'"
-        if not isinstance(self.time, str) or not self.time:
-            raise QueryError(f"{where}: time must be the name of a timestamp column, got {self.time!r}")
-        return Stream(self.time, Window.parse(self.within, where), Access.parse(self.access, where))
+        """The same with its settings read."""
+        with placed(Option(stream=alias)):
+            return Stream(**read_values(self))
 
     @property
     def window(self) -> Window:
@@ -113,231 +147,177 @@ class Stream:
         return self.access
 
 
+@documented
 @dataclass(frozen=True)
 class Query:
     """A window join of 2 to 8 streams, as a frozen value.
 
-    Parameters
-    ----------
-    streams
-        Alias to `Stream`, in the order of the result's columns.
-    on
-        A SQL predicate over the aliases: "a.id = b.auction_id and b.price > 10".
-    late
-        How far a row may lag behind the newest of its stream in earlier batches.
-    idle
-        After this much event time a silent stream no longer holds the others' windows open.
-    ahead
-        How far a row's time may be ahead of the clock; rows beyond are set aside and counted, since one
-        alone would make all others of its stream late. Only where there is a clock: on Spark's streams, that
-        of the micro-batch; in one process, if `process` is told. None or "unlimited" for no bound.
-    memory
-        What the windows may hold in all: "256 MiB", "100000 rows", or None for no limit.
-    deadline
-        How long a call of `process` may take, such as "2 seconds", or the rate to keep up with, such as
-        "50000 rows/s"; None for no limit.
-    shed
-        What to give up under a limit: the name of a policy such as "age" or "harvest", a policy such as
-        `Age(buckets=40)`, or one for memory and one for time: ("age", "harvest"). One for time alone needs
-        a deadline; one for memory alone, where there is a deadline, a memory limit too.
-    evaluate
-        How much is processed at once: "eager", "every 100 rows", "every 5 seconds". It changes cost, never
-        the answer; a call of `process` always finishes the rows it was given.
-    expire
-        When old rows expire: "eager", or "every 10 seconds" of event time.
-    order
-        "heuristic", "low-selectivity", "exhaustive", or the order itself: aliases for all directions,
-        or a mapping from the arriving stream's alias to the aliases it probes.
-    algorithm
-        "eager" starts from the arriving rows; "naive" follows one order whatever arrives; "general" takes
-        for each stream the order with the least expected cost, wherever it puts the arriving rows.
-    revise
-        The order is chosen anew when a measured rate, distinct count or selectivity has changed by this
-        factor since the last choice.
-    cross
-        Allow a predicate whose join graph is in pieces: a cross product.
-    functions
-        Python functions the predicate may call, by name.
-    seed
-        For every random choice.
-    how
-        "inner", "left", "right", "full", "semi" or "anti" for two streams; or the role of each stream that is
-        not required: {"clicks": "optional", "refunds": "absent", "logins": "exists"}.
-    match
-        As-of: {"quotes": "last"} takes, of the rows that fit a combination, only the last at or before the
-        newest of the others; "first" the first after it, "nearest" the nearest in time.
+    `streams` maps aliases to `Stream`, in the order of the result's columns.
     """
 
     streams: Mapping[str, Stream]
-    on: str
-    late: str | timedelta | int = "0 seconds"
-    idle: str | timedelta | int | None = None
-    ahead: str | timedelta | int | None = AHEAD
-    memory: str | int | MemoryLimit | None = None
-    deadline: str | timedelta | Deadline | None = None
-    shed: str | MemoryPolicy | TimePolicy | tuple[str | MemoryPolicy, str | TimePolicy] = "auto"
-    evaluate: str | Interval | None = None
-    expire: str | Interval | None = None
-    order: str | tuple[str, ...] | Mapping[str, tuple[str, ...]] = "heuristic"
-    algorithm: str = "eager"
-    revise: float = 2.0
-    cross: bool = False
-    functions: Mapping[str, Function | Callable[..., Any]] = field(default_factory=dict)
-    seed: int = 0
-    how: str | Mapping[str, str] = INNER
-    match: Mapping[str, str] | None = None
+    on: str = field(
+        metadata=setting(
+            text("a SQL predicate such as 'a.id = b.id'"),
+            'A SQL predicate over the aliases: "a.id = b.auction_id and b.price > 10".',
+        )
+    )
+    late: str | timedelta | int = field(
+        default="0 seconds",
+        metadata=setting(
+            _duration,
+            "How far a row may lag behind the newest of its stream in earlier batches.",
+            example=DURATION,
+        ),
+    )
+    idle: str | timedelta | int | None = field(
+        default=None,
+        metadata=setting(
+            optional(_duration),
+            "After this much event time a silent stream no longer holds the others' windows open.",
+            example=DURATION,
+        ),
+    )
+    ahead: str | timedelta | int | None = field(
+        default="1 day",  # more than any mistake about time zones, and over soon
+        metadata=setting(
+            lambda value: None if value in (None, UNLIMITED) else _duration(value),
+            "How far a row's time may be ahead of the clock; rows beyond are set aside and counted, since "
+            "one alone would make all others of its stream late. Only where there is a clock: on Spark's "
+            "streams that of the micro-batch, in one process the one given to `process`. None or "
+            '"unlimited" for no bound.',
+            example="a duration such as '1 day', or 'unlimited'",
+        ),
+    )
+    memory: str | int | MemoryLimit | None = field(
+        default=None,
+        metadata=setting(
+            MemoryLimit.parse,
+            'What the windows may hold in all: "256 MiB", "100000 rows", or None for no limit.',
+        ),
+    )
+    deadline: str | timedelta | Deadline | None = field(
+        default=None,
+        metadata=setting(
+            Deadline.parse,
+            'How long a call of `process`, or a micro-batch, may take: "2 seconds", or the rate to keep up '
+            'with: "50000 rows/s"; None for no limit.',
+        ),
+    )
+    shed: str | MemoryPolicy | TimePolicy | tuple[str | MemoryPolicy, str | TimePolicy] = field(
+        default="auto",
+        metadata=setting(
+            parse_policies,
+            'What to give up under a limit: the name of a policy such as "age" or "harvest", a policy such '
+            'as `policies.Age(buckets=40)`, or one for memory and one for time: ("age", "harvest"). One for '
+            "time alone needs a deadline; one for memory alone, where there is a deadline, a limit too.",
+        ),
+    )
+    evaluate: str | Interval | None = field(
+        default=None,
+        metadata=setting(
+            Interval.parse,
+            'How much is processed at once: "eager", "every 100 rows", "every 5 seconds". It changes cost, '
+            "never the answer; a call of `process` always finishes the rows it was given.",
+        ),
+    )
+    expire: str | Interval | None = field(
+        default=None,
+        metadata=setting(
+            Interval.parse, 'When old rows expire: "eager", or "every 10 seconds" of event time.'
+        ),
+    )
+    order: str | tuple[str, ...] | Mapping[str, tuple[str, ...]] = field(
+        default="heuristic",
+        metadata=setting(
+            _order,
+            f"{', '.join(ORDERS)}, or the order itself: aliases for all directions, or a mapping from the "
+            "arriving stream's alias to the aliases it probes.",
+        ),
+    )
+    algorithm: str = field(
+        default="eager",
+        metadata=setting(
+            choice("algorithm", *ALGORITHMS),
+            '"eager" starts from the arriving rows; "naive" follows one order whatever arrives; "general" '
+            "takes for each stream the order of least expected cost, wherever it puts the arriving rows.",
+        ),
+    )
+    revise: float = field(
+        default=2.0,
+        metadata=setting(
+            _factor,
+            "The order is chosen anew when a measured rate, distinct count or selectivity has changed by "
+            "this factor since the last choice.",
+        ),
+    )
+    cross: bool = field(
+        default=False,
+        metadata=setting(truth, "Allow a predicate whose join graph is in pieces: a cross product."),
+    )
+    functions: Mapping[str, Function | Callable[..., Any]] = field(
+        default_factory=dict,
+        metadata=setting(_functions, "Python functions the predicate may call, by name.", texts=False),
+    )
+    seed: int = field(
+        default=0, metadata=setting(whole(0, "a whole number from 0 up"), "For every random choice.")
+    )
+    how: str | Mapping[str, str] = field(
+        default=INNER,
+        metadata=setting(
+            read_how,
+            '"inner"; "left", "right", "full", "semi" or "anti" for two streams; or the role of each stream '
+            'that is not required: {"clicks": "optional", "refunds": "absent", "logins": "exists"}.',
+        ),
+    )
+    match: Mapping[str, str] | None = field(
+        default=None,
+        metadata=setting(
+            read_match,
+            'As-of: {"quotes": "last"} takes, of the rows that fit a combination, only the last at or before '
+            'the newest of the others; "first" the first after it, "nearest" the nearest in time.',
+        ),
+    )
 
     def __post_init__(self) -> None:
         put = object.__setattr__
         self._check_streams()
         put(self, "streams", MappingProxyType({a: s.checked(a) for a, s in self.streams.items()}))
-        if not isinstance(self.on, str) or not self.on.strip():
-            raise QueryError(f"on: expected a SQL predicate such as 'a.id = b.id', got {self.on!r}")
-        if self.ahead == UNLIMITED:
-            put(self, "ahead", None)
-        for name in ("late", "idle", "ahead"):
-            value = getattr(self, name)
-            if value is None and name == "late":
-                raise QueryError("late: expected a duration such as '5 seconds', got None")
-            if value is not None and not isinstance(value, int):
-                put(self, name, parse_duration(value, name))
-            if value is not None and getattr(self, name) < 0:
-                raise QueryError(f"{name}: must not be negative, got {value}")
-        put(self, "memory", MemoryLimit.parse(self.memory, "memory"))
-        put(self, "deadline", Deadline.parse(self.deadline, "deadline"))
-        put(self, "shed", parse_shed(self.shed, self.memory_limit, self.time_limit))
-        self._check_limits()
-        self._check_deadline()
-        put(self, "evaluate", Interval.parse(self.evaluate, "evaluate"))
-        put(self, "expire", Interval.parse(self.expire, "expire"))
-        if not isinstance(self.revise, int | float) or not self.revise > 1:
-            raise QueryError(f"revise: expected a factor above 1, such as 2.0, got {self.revise!r}")
-        if self.algorithm not in ALGORITHMS:
-            raise QueryError(f"algorithm: {unknown('algorithm', self.algorithm, ALGORITHMS)}")
-        if not isinstance(self.seed, int) or self.seed < 0:
-            raise QueryError(f"seed: expected a whole number from 0 up, got {self.seed!r}")
-        put(self, "order", self._checked_order())
-        wrapped = {name: f if isinstance(f, Function) else Function(f) for name, f in self.functions.items()}
-        put(self, "functions", MappingProxyType(wrapped))
-        self._check_kind()
+        for name, value in read_values(self).items():
+            put(self, name, value)
+        with placed(Option("shed")):
+            put(self, "shed", parse_shed(self.shed, self.memory_limit, self.time_limit))
+        check_limits(self)
+        check_deadline(self)
+        with placed(Option("order")):
+            put(self, "order", checked_order(self))
+        check_kind(self)
 
     def _check_streams(self) -> None:
+        if not isinstance(self.streams, Mapping):
+            raise QueryError(
+                f"expected {{'a': wr.Stream('at', '5 minutes'), ...}}, got {self.streams!r}",
+                Option("streams"),
+            )
         count = len(self.streams)
         if not MIN_STREAMS <= count <= MAX_STREAMS:
-            raise QueryError(f"streams: a join takes {MIN_STREAMS} to {MAX_STREAMS} streams, got {count}")
+            raise QueryError(
+                f"a join takes {MIN_STREAMS} to {MAX_STREAMS} streams, got {count}", Option("streams")
+            )
         lowered: dict[str, str] = {}
         for alias, stream in self.streams.items():
-            if not isinstance(alias, str) or not alias.isidentifier():
-                raise QueryError(f"streams: an alias must be a plain name such as 'a', got {alias!r}")
-            if alias.lower() in lowered:
-                raise QueryError(
-                    f"streams: duplicate alias {alias!r}: SQL takes it for {lowered[alias.lower()]!r}"
-                )
+            with placed(Option("streams")):
+                if not isinstance(alias, str) or not alias.isidentifier():
+                    raise QueryError(f"an alias must be a plain name such as 'a', got {alias!r}")
+                if alias.lower() in lowered:
+                    raise QueryError(
+                        f"duplicate alias {alias!r}: SQL takes it for {lowered[alias.lower()]!r}"
+                    )
             lowered[alias.lower()] = alias
             if not isinstance(stream, Stream):
                 raise QueryError(
-                    f"stream '{alias}': expected wr.Stream(time=..., within=...), got {stream!r}"
+                    f"expected wr.Stream(time=..., within=...), got {stream!r}", Option(stream=alias)
                 )
-
-    def _check_limits(self) -> None:
-        split = self.memory_policy.split
-        if not isinstance(split, str) and set(split) != set(self.streams):
-            raise QueryError(
-                f"shed: split must give a share to each of {list(self.streams)}, got {dict(split)}"
-            )
-        if self.memory_limit is None and self.memory_policy.samples:
-            raise QueryError(
-                f"shed: '{self.memory_policy.name}' samples to stay inside a limit; set memory='64 MiB' or so"
-            )
-        self.memory_policy.check(self.aliases)
-        if (
-            self.memory_limit is not None
-            and self.memory_limit.kind == "rows"
-            and self.memory_limit.size < len(self.streams)
-        ):
-            raise QueryError(
-                f"memory: {self.memory_limit} is less than one row for each of {len(self.streams)} streams"
-            )
-
-    def _check_deadline(self) -> None:
-        if self.deadline is None:
-            return
-        self.time_policy.check([s.window.size for s in self.streams.values() if s.window.is_time])
-        if self.counts_rows and self.time_policy.buffer is not None:
-            raise QueryError(
-                "shed: windows counted in rows must see every row, so none may wait in a buffer or be "
-                "dropped from it; leave buffer out"
-            )
-        if self.memory_limit is not None and self.memory_policy.samples:
-            raise QueryError(
-                f"shed: a '{self.memory_policy.name}' sample has weights only if all its results are found; "
-                "leave the deadline out, or choose another policy such as 'auto'"
-            )
-        if self.algorithm != "eager":
-            raise QueryError(
-                "deadline: parts of windows are chosen by their age against the arriving row, so probing "
-                f"must start from it: algorithm must be 'eager', got {self.algorithm!r}"
-            )
-
-    def _check_kind(self) -> None:
-        if not self.kind.shapes:
-            return
-        option = "match" if self.how == INNER else "how"
-        counted = next((a for a, s in self.streams.items() if not s.window.is_time), None)
-        if counted is not None:
-            raise QueryError(
-                f"{option}: the window of '{counted}' is counted in rows, and only inner joins have such "
-                f"windows; give '{counted}' a time, such as within='5 minutes'"
-            )
-        if self.deadline is not None:
-            raise QueryError(
-                f"{option}: only inner joins have a deadline; leave deadline out, or bound the memory instead"
-            )
-        if self.memory_limit is not None and self.memory_policy.samples:
-            raise QueryError(
-                f"shed: a '{self.memory_policy.name}' sample has weights for inner joins only; choose "
-                "another policy such as 'auto'"
-            )
-        if self.tells_certainty and CERTAIN in self.streams:
-            raise QueryError(
-                f"streams: results of this join have a column '{CERTAIN}' under a limit; rename the stream"
-            )
-
-    def _checked_order(self) -> str | Mapping[str, tuple[str, ...]]:
-        """A strategy's name, or alias of the arriving stream -> all aliases in probing order."""
-        if isinstance(self.order, str):
-            if self.order not in ORDERS:
-                raise QueryError(f"order: {unknown('order', self.order, ORDERS)}")
-            if self.order == "exhaustive" and len(self.streams) > 5:
-                raise QueryError(
-                    "order: 'exhaustive' tries every order and is for up to 5 streams; use 'heuristic'"
-                )
-            return self.order
-        if not isinstance(self.order, Mapping | list | tuple):
-            raise QueryError(f"order: expected {', '.join(ORDERS)} or aliases in order, got {self.order!r}")
-        if not isinstance(self.order, Mapping):
-            given = tuple(self.order)
-            self._check_permutation(given, set(self.streams), "order")
-            if self.algorithm == "eager":
-                return MappingProxyType({a: (a, *(x for x in given if x != a)) for a in self.streams})
-            return MappingProxyType(dict.fromkeys(self.streams, given))
-        orders: dict[str, tuple[str, ...]] = {}
-        for alias in self.streams:
-            if alias not in self.order:
-                raise QueryError(
-                    f"order: direction '{alias}' is missing; give an order for each of {list(self.streams)}"
-                )
-            given = tuple(self.order[alias])
-            if alias not in given:
-                given = (alias, *given)
-            self._check_permutation(given, set(self.streams), f"order of direction '{alias}'")
-            orders[alias] = given
-        return MappingProxyType(orders)
-
-    @staticmethod
-    def _check_permutation(given: tuple[str, ...], aliases: set[str], where: str) -> None:
-        if len(given) != len(aliases) or set(given) != aliases:
-            raise QueryError(f"{where}: expected each of {sorted(aliases)} once, got {list(given)}")
 
     @property
     def watermark_delay_us(self) -> int:

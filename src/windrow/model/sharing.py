@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError, placed
 from windrow.model.metrics import OperatorMetrics
 from windrow.model.query import Query, Window
 
@@ -45,9 +45,13 @@ class Subscription:
         if not isinstance(self.query, Query):
             raise QueryError(f"expected wr.Query(...), got {self.query!r}")
         if self.where is not None and (not isinstance(self.where, str) or not self.where.strip()):
-            raise QueryError(f"where: expected a SQL condition such as 'b.price > 10', got {self.where!r}")
+            raise QueryError(
+                f"expected a SQL condition such as 'b.price > 10', got {self.where!r}", Option("where")
+            )
         if isinstance(self.select, str) or not all(isinstance(item, str) for item in self.select):
-            raise QueryError(f"select: expected a list such as ['a.id', 'b.price as p'], got {self.select!r}")
+            raise QueryError(
+                f"expected a list such as ['a.id', 'b.price as p'], got {self.select!r}", Option("select")
+            )
         object.__setattr__(self, "select", tuple(self.select))
         if self.query.memory_limit is not None or self.query.deadline is not None:
             raise QueryError(
@@ -58,11 +62,9 @@ class Subscription:
 
     @classmethod
     def of(cls, given: Query | Subscription, name: str) -> Subscription:
-        """Accepts a plain query; mistakes are told under the query's name."""
-        try:
+        """Accepts a plain query."""
+        with placed(Option(query=name)):
             return given if isinstance(given, Subscription) else cls(given)
-        except QueryError as error:
-            raise QueryError(f"query '{name}': {error}") from None
 
     @property
     def columns(self) -> dict[str, str]:
@@ -71,9 +73,11 @@ class Subscription:
         for item in self.select:
             named = _AS.match(item.strip()) or _COLUMN.match(item.strip())
             if named is None:
-                raise QueryError(f"select: {item!r} needs a name; write '{item} as name'")
+                raise QueryError(f"{item!r} needs a name; write '{item} as name'", Option("select"))
             if named["name"] in found:
-                raise QueryError(f"select: two columns are called '{named['name']}'; name one with 'as'")
+                raise QueryError(
+                    f"two columns are called '{named['name']}'; name one with 'as'", Option("select")
+                )
             found[named["name"]] = named["expression"]
         return found
 

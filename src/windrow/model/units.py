@@ -43,35 +43,33 @@ _DURATION = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([a-zµ]+)\s*", re.
 _ROWS = re.compile(r"\s*([+-]?[\d_]+)\s*rows?(\s+per\s+key)?\s*", re.IGNORECASE)
 
 
-def parse_duration(value: str | timedelta, where: str) -> int:
-    """Microseconds of a duration. `where` opens the error text.
+def parse_duration(value: str | timedelta) -> int:
+    """Microseconds of a duration.
 
-    >>> parse_duration("1.5 minutes", "late")
+    >>> parse_duration("1.5 minutes")
     90000000
     """
     if isinstance(value, timedelta):
         return round(value.total_seconds() * SECOND)
     if not isinstance(value, str):
-        raise QueryError(f"{where}: expected a duration such as '5 minutes', got {value!r}")
+        raise QueryError(f"expected a duration such as '5 minutes', got {value!r}")
     rest, total, sign = value, 0.0, 1.0
     while rest.strip():
         match = _DURATION.match(rest)
         if match is None:
-            raise QueryError(f"{where}: expected a duration such as '5 minutes', got {value!r}")
+            raise QueryError(f"expected a duration such as '5 minutes', got {value!r}")
         number, unit = float(match[1]), match[2].lower()
         scale = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s"))
         if scale is None:
-            raise QueryError(
-                f"{where}: unknown unit {match[2]!r} in {value!r}; use seconds, minutes, hours, days"
-            )
+            raise QueryError(f"unknown unit {match[2]!r} in {value!r}; use seconds, minutes, hours, days")
         if match[1].startswith("-"):
             sign = -1.0
         total += abs(number) * scale
         rest = rest[match.end() :]
     if not value.strip():
-        raise QueryError(f"{where}: expected a duration such as '5 minutes', got an empty text")
+        raise QueryError("expected a duration such as '5 minutes', got an empty text")
     if total > LONGEST:
-        raise QueryError(f"{where}: longer than {LONGEST // WEEK} weeks: {value[:40]!r}")
+        raise QueryError(f"longer than {LONGEST // WEEK} weeks: {value[:40]!r}")
     return round(sign * total)
 
 

@@ -16,7 +16,6 @@ from rich.text import Text
 from windrow.model.metric_fields import in_turn, losses
 from windrow.model.metrics import JoinCounts
 from windrow.pipeline.builder import BuiltPipeline
-from windrow.pipeline.spec import Source
 from windrow.redaction import redacted
 from windrow.spark.metrics import PartitionMetrics
 from windrow.spark.query_progress import BatchProgress
@@ -32,10 +31,10 @@ def print_check(console: Console, built: BuiltPipeline) -> None:
     for name in ("stream", "from", "time", "window", "columns"):
         table.add_column(name, overflow="fold")
     for source, frame in zip(p.sources, built.prepared.frames, strict=True):
-        stream = p.query.streams[source.alias]
+        stream = p.query.streams[source.name]
         columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in frame.fields)
-        taken = _origin(source) + (f" where {source.filter}" if source.filter else "")
-        table.add_row(*map(Text, (source.alias, taken, stream.time, str(stream.window), columns)))
+        taken = source.origin + (f" where {source.filter}" if source.filter else "")
+        table.add_row(*map(Text, (source.name, taken, stream.time, str(stream.window), columns)))
     console.print(table)
     told = {"partitions": str(built.prepared.layout), "trigger": str(p.run.trigger)}
     if p.aggregate is not None:
@@ -45,7 +44,10 @@ def print_check(console: Console, built: BuiltPipeline) -> None:
     told["sink"] = f"{p.sink.format} {redacted(p.sink.path or '')} ({p.mode})"
     told["columns"] = ", ".join(built.output.columns)
     if p.streaming:
-        told["checkpoint"], told["state"] = redacted(p.run.checkpoint or ""), redacted(p.state or "")
+        told["checkpoint"], told["state"] = (
+            redacted(p.run.checkpoint or ""),
+            redacted(p.execution.state or ""),
+        )
     console.print(_pairs(told))
     console.print("plan, at one row a second of each stream; a running join measures the rates:")
     console.print(Text(str(built.plan)), soft_wrap=True)
@@ -58,11 +60,11 @@ def check_facts(built: BuiltPipeline) -> dict[str, Any]:
         "name": p.run.name,
         "on": p.query.on,
         "streams": {
-            source.alias: {
-                "from": _origin(source),
+            source.name: {
+                "from": source.origin,
                 "filter": source.filter,
-                "time": p.query.streams[source.alias].time,
-                "window": str(p.query.streams[source.alias].window),
+                "time": p.query.streams[source.name].time,
+                "window": str(p.query.streams[source.name].window),
                 "columns": {f.name: f.dataType.simpleString() for f in frame.fields},
             }
             for source, frame in zip(p.sources, built.prepared.frames, strict=True)
@@ -72,14 +74,9 @@ def check_facts(built: BuiltPipeline) -> dict[str, Any]:
         "sink": {"format": p.sink.format, "path": _shown(p.sink.path), "mode": p.mode},
         "columns": list(built.output.columns),
         "checkpoint": _shown(p.run.checkpoint),
-        "state": _shown(p.state),
+        "state": _shown(p.execution.state),
         "plan": built.plan.to_dict(),
     }
-
-
-def _origin(source: Source) -> str:
-    named = source.path or source.options.get("subscribe") or source.options.get("dbtable") or ""
-    return redacted(f"{source.format} {named}".strip())
 
 
 def _shown(path: str | None) -> str | None:

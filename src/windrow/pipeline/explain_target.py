@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, located, unknown
 from windrow.explanation.explain import explain, explain_sample
 from windrow.explanation.explanation import Explanation
+from windrow.model.execution import Execution
 from windrow.model.query import Query
+from windrow.model.source import ENDLESS, Source
 from windrow.pipeline.builder import build
-from windrow.pipeline.spec import ENDLESS, Pipeline
+from windrow.pipeline.spec import Pipeline
 from windrow.spark.join import PreparedJoin, tasks_at_once
 from windrow.spark.source_sample import SourceSample, first_rows
-from windrow.spark.sources_sinks import read_source, take
+from windrow.spark.sources_sinks import read_source, shape
 from windrow.spark.sql import bind
 from windrow.spark.statement_runner import StatementRunner, sharing
 from windrow.sql_frontend.parser import ParsedScript
@@ -97,17 +100,12 @@ def of_pipeline(pipeline: Pipeline, session: Any) -> list[ExplainTarget]:
     for source in pipeline.sources:
         if source.format in UNREADABLE:
             continue
-        where = f"{pipeline.file}: {source.where}"
-        batch = read_source(
-            session, where, source.format, source.path, source.options, source.schema, streaming=False
-        )
-
-        def shape(frame: Any, where: str = where, source: Any = source) -> Any:
-            return take(frame, where, source.filter, source.select)
-
-        takes[source.alias] = _reader(batch, where, pipeline.query.streams[source.alias].time, shape)
+        with located(pipeline.locate):
+            batch = read_source(session, source, streaming=False)
+        time = pipeline.query.streams[source.name].time
+        takes[source.name] = partial(_read, pipeline, batch, source, time)
     rates = {
-        source.alias: _stated_rate(source.options) for source in pipeline.sources if source.format == "rate"
+        source.name: _stated_rate(source.options) for source in pipeline.sources if source.format == "rate"
     }
     trigger = pipeline.run.trigger
     return [
@@ -115,7 +113,7 @@ def of_pipeline(pipeline: Pipeline, session: Any) -> list[ExplainTarget]:
             pipeline.run.name,
             pipeline.query,
             built.prepared,
-            {source.alias: source.alias for source in pipeline.sources},
+            {source.name: source.name for source in pipeline.sources},
             takes if len(takes) == len(pipeline.sources) else {},
             rates,
             timedelta(microseconds=trigger.every) if trigger.kind == "every" else None,
@@ -124,28 +122,34 @@ def of_pipeline(pipeline: Pipeline, session: Any) -> list[ExplainTarget]:
 
 
 def of_statements(
-    parsed: ParsedScript, session: Any, parameters: Mapping[str, Any], partitions: int | None
+    parsed: ParsedScript,
+    session: Any,
+    parameters: Mapping[str, Any],
+    settings: Mapping[str, Any],
 ) -> list[ExplainTarget]:
     """A join for each statement."""
-    endless = {name for name, source in parsed.sources.items() if source.format in UNREADABLE}
-    frames, script = bind(parsed, session, streaming=bool(endless), parameters=parameters)
+    endless = {name for name, source in parsed.created.items() if source.source.format in UNREADABLE}
+    frames, script = bind(parsed, session, streaming=bool(endless), parameters=parameters, settings=settings)
     # Nothing runs, so any place for the state will do.
-    answers = StatementRunner(frames, partitions, "not written")
+    answers = StatementRunner(frames, Execution(state="not written"))
     found = []
     for members in sharing(script.statements):
         for statement in members:
             query, names = statement.query, statement.sources
             at_hand = not endless.intersection(names.values())
             takes = {
-                alias: _reader(
-                    frames[name], f"{statement.name}: {name}", query.streams[alias].time, lambda frame: frame
+                alias: partial(
+                    first_rows,
+                    frames[name],
+                    Option(stream=name, query=statement.name),
+                    query.streams[alias].time,
                 )
                 for alias, name in names.items()
             }
             rates = {
-                alias: _stated_rate(parsed.sources[name].options)
+                alias: _stated_rate(parsed.created[name].source.options)
                 for alias, name in names.items()
-                if name in parsed.sources and parsed.sources[name].format == "rate"
+                if name in parsed.created and parsed.created[name].source.format == "rate"
             }
             others = tuple(other.name for other in members if other is not statement)
             prepared = answers.prepare(statement)
@@ -163,10 +167,9 @@ def of_statements(
     return found
 
 
-def _reader(
-    frame: Any, where: str, time: str, shape: Callable[[Any], Any]
-) -> Callable[[int], SourceSample]:  # fmt: skip
-    return lambda most: first_rows(frame, where, time, most, shape)
+def _read(pipeline: Pipeline, batch: Any, source: Source, time: str, most: int) -> SourceSample:
+    with located(pipeline.locate):
+        return first_rows(batch, source.place, time, most, lambda frame: shape(frame, source))
 
 
 def _stated_rate(options: Mapping[str, str]) -> float:
@@ -180,4 +183,4 @@ def check_names(subjects: Sequence[ExplainTarget], rates: Mapping[str, float]) -
     known = {name for s in subjects for pair in s.names.items() for name in pair}
     for name in rates:
         if name not in known:
-            raise QueryError(f"--rate: {unknown('stream', name, known)}")
+            raise QueryError(unknown("stream", name, known), Option("--rate"))

@@ -1,4 +1,4 @@
-"""A pipeline as frozen values, each of which validates itself and says where it stands in the file.
+"""A pipeline as frozen values, each of which validates itself.
 
 What can be known without the data is checked here; columns and SQL expressions are checked by `build`.
 """
@@ -8,44 +8,32 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, placed, unknown
+from windrow.model.execution import Execution
 from windrow.model.query import Query
+from windrow.model.source import ENDLESS, FILES, STATIC, TYPED, Source
 from windrow.model.units import MILLISECOND, format_duration, parse_duration
 
-TELLS_TYPES = ("parquet", "orc", "delta", "iceberg", "rate", "rate-micro-batch", "kafka", "socket", "jdbc")
-"""Formats that know their columns; files of any other kind need a schema to be read as a stream."""
-ENDLESS = ("rate", "rate-micro-batch", "socket")
-STATIC = ("jdbc",)
-FILES = ("parquet", "orc", "json", "csv", "text", "avro", "xml", "delta")
-"""Formats with a path."""
 STREAM_MODES = ("append", "update", "complete")
 BATCH_MODES = ("error", "append", "overwrite", "ignore")
 
 
+SINK = Option(section="sink")
+
+
 @dataclass(frozen=True)
-class Source:
-    """Where one stream comes from, and what is taken of it before the join."""
+class FileLocation:
+    """A pipeline's file: errors open with it, and then with the section as the file has it."""
 
-    alias: str
-    format: str
-    path: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    schema: str | None = None
-    """The columns as DDL: "id bigint, at timestamp"."""
-    filter: str | None = None
-    select: tuple[str, ...] = ()
+    file: str
 
-    @property
-    def where(self) -> str:
-        return f"streams.{self.alias}"
-
-    def __post_init__(self) -> None:
-        if self.format in FILES and self.path is None:
-            raise QueryError(f"{self.where}: '{self.format}' files need a path; add path = 'directory'")
-        if self.format not in FILES and self.path is not None and self.format in (*ENDLESS, *STATIC, "kafka"):
-            raise QueryError(f"{self.where}: path: format '{self.format}' has none; use options")
+    def show(self, place: Option | None, message: str) -> str:
+        if place is None:
+            return f"{self.file}: {message}"
+        section = f"streams.{place.stream}" if place.stream else place.section or "join"
+        return ": ".join(filter(None, (self.file, section, place.path, message)))
 
 
 @dataclass(frozen=True)
@@ -69,15 +57,15 @@ class Trigger:
             return cls("batch")
         if words.startswith("continuous"):
             raise QueryError(
-                "run: trigger: 'continuous' is not possible: the join works in batches. Use a time such as "
-                "'1 second', or leave the trigger out to start a batch as soon as the last has ended"
+                "'continuous' is not possible: the join works in batches. Use a time such as '1 second', or "
+                "leave the trigger out to start a batch as soon as the last has ended"
             )
-        if not re.match(r"[-+.\d]", words.removeprefix("every ")):
-            choices = ("available now", "once", "batch", "5 seconds")
-            raise QueryError(f"run: {unknown('trigger', words, choices)}")
-        every = parse_duration(words.removeprefix("every "), "run: trigger")
+        time = re.fullmatch(r"(?:every )?([-+.\d].*)", words)
+        if time is None:
+            raise QueryError(unknown("trigger", words, ("available now", "once", "batch", "5 seconds")))
+        every = parse_duration(time[1])
         if every < MILLISECOND:
-            raise QueryError(f"run: trigger: must be at least a millisecond, got {text!r}")
+            raise QueryError(f"must be at least a millisecond, got {text!r}")
         return cls("every", every)
 
     @property
@@ -108,24 +96,23 @@ class Aggregation:
     aggregates: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        length = self._positive("window", self.window)
-        if self.slide is not None and self._positive("slide", self.slide) > length:
-            raise QueryError(
-                f"aggregate: slide: must not exceed the window of {self.window}, got {self.slide}"
-            )
-        if self.watermark is not None and parse_duration(self.watermark, "aggregate: watermark") < 0:
-            raise QueryError(f"aggregate: watermark: must not be negative, got {self.watermark}")
+        with placed(Option("window")):
+            length = _positive(self.window)
+        with placed(Option("slide")):
+            if self.slide is not None and _positive(self.slide) > length:
+                raise QueryError(f"must not exceed the window of {self.window}, got {self.slide}")
+        with placed(Option("watermark")):
+            if self.watermark is not None and parse_duration(self.watermark) < 0:
+                raise QueryError(f"must not be negative, got {self.watermark}")
         if not self.aggregates:
-            raise QueryError(
-                "aggregate: 'aggregates' is missing; add for example aggregates = ['count(*) as results']"
-            )
+            raise QueryError("'aggregates' is missing; add for example aggregates = ['count(*) as results']")
 
-    @staticmethod
-    def _positive(name: str, value: str) -> int:
-        duration = parse_duration(value, f"aggregate: {name}")
-        if duration <= 0:
-            raise QueryError(f"aggregate: {name}: must be positive, got {value}")
-        return duration
+
+def _positive(value: str) -> int:
+    duration = parse_duration(value)
+    if duration <= 0:
+        raise QueryError(f"must be positive, got {value}")
+    return duration
 
 
 @dataclass(frozen=True)
@@ -140,10 +127,10 @@ class Sink:
 
     def __post_init__(self) -> None:
         if self.format in FILES and self.path is None:
-            raise QueryError(f"sink: '{self.format}' files need a path; add path = 'directory'")
+            raise QueryError(f"'{self.format}' files need a path; add path = 'directory'")
         modes = {*STREAM_MODES, *BATCH_MODES}
         if self.mode is not None and self.mode not in modes:
-            raise QueryError(f"sink: {unknown('mode', self.mode, modes)}")
+            raise QueryError(unknown("mode", self.mode, modes))
 
 
 @dataclass(frozen=True)
@@ -153,7 +140,6 @@ class RunSettings:
     name: str
     trigger: Trigger
     checkpoint: str | None = None
-    state: str | None = None
     metrics: str | None = None
     master: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -165,15 +151,12 @@ class Pipeline:
     """The whole: streams in, their join, an aggregation if wanted, a sink."""
 
     file: str
-    """Opens every complaint."""
     sources: tuple[Source, ...]
     query: Query
+    execution: Execution
     sink: Sink
     run: RunSettings
     aggregate: Aggregation | None = None
-    partitions: int | None = None
-    partitioning: str | None = None
-    spread: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         if self.streaming:
@@ -189,48 +172,51 @@ class Pipeline:
     def mode(self) -> str:
         return self.sink.mode or ("append" if self.streaming else "error")
 
-    @property
-    def state(self) -> str | None:
-        """Beside the checkpoint unless said otherwise: one is worth nothing without the other."""
-        if self.run.state or not self.run.checkpoint:
-            return self.run.state
-        return f"{self.run.checkpoint.rstrip('/')}/windrow"
+    def locate(self, place: Option | None) -> FileLocation:
+        """Errors open with the file."""
+        return FileLocation(self.file)
 
     def _check_streams(self) -> None:
         for source in self.sources:
             if source.format in STATIC:
                 raise QueryError(
-                    f"{source.where}: format '{source.format}' cannot be read as a stream; "
-                    "set trigger = 'batch' in [run], which reads everything once"
+                    f"format '{source.format}' cannot be read as a stream; set trigger = 'batch' in [run], "
+                    "which reads everything once",
+                    source.place,
                 )
-            if source.schema is None and source.format in FILES and source.format not in TELLS_TYPES:
+            if source.schema is None and source.format in FILES and source.format not in TYPED:
                 raise QueryError(
-                    f"{source.where}: 'schema' is missing: '{source.format}' files do not tell their types; "
-                    "add for example schema = 'id bigint, at timestamp'"
+                    f"'schema' is missing: '{source.format}' files do not tell their types; add for example "
+                    "schema = 'id bigint, at timestamp'",
+                    source.place,
                 )
         if self.run.checkpoint is None:
             raise QueryError(
-                "run: 'checkpoint' is missing; it is where a stopped pipeline goes on from: "
-                "add for example checkpoint = 'checkpoint'"
+                "'checkpoint' is missing; it is where a stopped pipeline goes on from: add for example "
+                "checkpoint = 'checkpoint'",
+                Option(section="run"),
             )
-        if self.mode not in STREAM_MODES:
-            raise QueryError(f"sink: {unknown('mode of a stream', self.mode, STREAM_MODES)}")
-        if self.sink.format in FILES and self.mode != "append" and self.sink.format != "delta":
-            raise QueryError(f"sink: '{self.sink.format}' files only take mode 'append', got '{self.mode}'")
-        if self.mode == "complete" and self.aggregate is None:
-            raise QueryError("sink: mode 'complete' is for aggregates; use 'append', or add [aggregate]")
+        with placed(SINK):
+            if self.mode not in STREAM_MODES:
+                raise QueryError(unknown("mode of a stream", self.mode, STREAM_MODES))
+            if self.sink.format in FILES and self.mode != "append" and self.sink.format != "delta":
+                raise QueryError(f"'{self.sink.format}' files only take mode 'append', got '{self.mode}'")
+            if self.mode == "complete" and self.aggregate is None:
+                raise QueryError("mode 'complete' is for aggregates; use 'append', or add [aggregate]")
         if self.mode == "append" and self.aggregate is not None and self.aggregate.watermark is None:
             raise QueryError(
-                "aggregate: 'watermark' is missing: in mode 'append' a window is written once, when nothing "
-                "can come for it any more; add for example watermark = '10 seconds'"
+                "'watermark' is missing: in mode 'append' a window is written once, when nothing can arrive "
+                "for it any more; add for example watermark = '10 seconds'",
+                Option(section="aggregate"),
             )
 
     def _check_batch(self) -> None:
         for source in self.sources:
             if source.format in ENDLESS:
                 raise QueryError(
-                    f"{source.where}: format '{source.format}' has no end and cannot be read at once; "
-                    "set another trigger in [run]"
+                    f"format '{source.format}' has no end and cannot be read at once; set another trigger "
+                    "in [run]",
+                    source.place,
                 )
         if self.mode not in BATCH_MODES:
-            raise QueryError(f"sink: {unknown('mode of a batch', self.mode, BATCH_MODES)}")
+            raise QueryError(unknown("mode of a batch", self.mode, BATCH_MODES), SINK)

@@ -1,30 +1,31 @@
-"""One table of a TOML file, read key by key; every complaint names the table and the key."""
+"""One table of a TOML file, read key by key."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, unknown
+from windrow.model.source import as_option
 from windrow.redaction import HIDDEN, is_secret
 
 
 @dataclass(frozen=True)
 class Section:
-    """A table, and its place in the file: "streams.b"."""
+    """A table and its place: a stream's, or another section."""
 
-    where: str
+    place: Option
     values: Mapping[str, Any]
     known: Collection[str]
 
     def __post_init__(self) -> None:
         if not isinstance(self.values, Mapping):
-            raise QueryError(f"{self.where}: expected a table [{self.where}], got {self.values!r}")
+            raise QueryError(f"expected a table, got {self.values!r}", self.place)
         for key in self.values:
             if key not in self.known:
-                raise QueryError(f"{self.where}: {unknown('setting', key, self.known)}")
+                raise QueryError(unknown("setting", key, self.known), self.place)
 
     def __contains__(self, key: str) -> bool:
         return key in self.values
@@ -35,7 +36,7 @@ class Section:
 
     def required(self, key: str, example: str) -> str:
         if key not in self.values:
-            raise QueryError(f"{self.where}: '{key}' is missing; add for example {key} = {example!r}")
+            raise QueryError(f"'{key}' is missing; add for example {key} = {example!r}", self.place)
         return str(self.text(key))
 
     def text(self, key: str, otherwise: str | None = None) -> str | None:
@@ -52,30 +53,16 @@ class Section:
             raise self._wrong(key, "a list of texts", value)
         return tuple(value)
 
-    def truth(self, key: str) -> bool:
-        value = self.values.get(key, False)
-        if not isinstance(value, bool):
-            raise self._wrong(key, "true or false", value)
-        return value
-
-    def number(self, key: str, otherwise: int | None = None) -> int | None:
-        value = self.values.get(key, otherwise)
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-            raise self._wrong(key, "a whole number", value)
-        return value
-
     def options(self, key: str) -> Mapping[str, str]:
         """A table of settings for Spark, which takes texts."""
         value = self.values.get(key, {})
         if not isinstance(value, Mapping):
             raise self._wrong(key, "a table such as { header = true }", value)
-        found = {}
         for name, given in value.items():
             if not isinstance(given, str | int | float):
                 raise self._wrong(f"{key}.{name}", "a text, a number, true or false", given)
-            found[name] = str(given).lower() if isinstance(given, bool) else str(given)
-        return MappingProxyType(found)
+        return MappingProxyType({name: as_option(given) for name, given in value.items()})
 
     def _wrong(self, key: str, wanted: str, value: Any) -> QueryError:
         got = HIDDEN if is_secret(key) else repr(value)
-        return QueryError(f"{self.where}: {key}: expected {wanted}, got {got}")
+        return QueryError(f"expected {wanted}, got {got}", replace(self.place, name=key))

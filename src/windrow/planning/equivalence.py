@@ -1,12 +1,13 @@
-"""Which words must be equal to each other: a.k = b.k and b.k = c.k imply a.k = c.k.
+"""Classes of join columns that must be equal: a.k = b.k and b.k = c.k imply a.k = c.k.
 
-The implied equalities let any stream of a class be probed from any other. Only words of one type share a
-class, since equality is transitive only within a type.
+The implied equalities allow a probe between any two streams of a class. All columns of a class have one type,
+because equality is transitive only within a type.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
 
 from windrow.model.predicate import Atom, Equality, JoinColumn
 
@@ -14,18 +15,12 @@ Class = tuple[JoinColumn, ...]
 
 
 def equality_classes(atoms: Iterable[Atom]) -> tuple[Class, ...]:
-    """Classes of two or more words, in the order in which they first appear."""
-    classes: list[list[JoinColumn]] = []
+    """Classes of two or more columns, in the order in which an equality last extended them."""
+    classes: list[Class] = []
     for atom in atoms:
-        if not isinstance(atom, Equality):
-            continue
-        joined: list[JoinColumn] = []
-        apart = []
-        for members in classes:
-            if atom.left in members or atom.right in members:
-                joined.extend(members)
-            else:
-                apart.append(members)
-        joined.extend(w for w in atom.words if w not in joined)
-        classes = [*apart, joined]
-    return tuple(tuple(members) for members in classes)
+        if isinstance(atom, Equality):
+            # An equality merges up to two classes: that of its left side and that of its right side.
+            linked = [members for members in classes if atom.left in members or atom.right in members]
+            merged = dict.fromkeys([*chain.from_iterable(linked), *atom.words])
+            classes = [*(members for members in classes if members not in linked), tuple(merged)]
+    return tuple(classes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.model.access import Access
 from windrow.model.join_kind import JoinShape, Level
 from windrow.model.plan import BoundEquality, Condition, Direction, Step, bound_word, own_word
@@ -135,9 +135,10 @@ def _check_visible(query: Query, predicate: Predicate, shape: JoinShape) -> None
         for stream in streams & set(hidden):
             if shape.levels[of].stream != stream:
                 raise QueryError(
-                    f"on: {text} refers to '{query.aliases[stream]}', which is '{hidden[stream].role}' and "
+                    f"{text} refers to '{query.aliases[stream]}', which is '{hidden[stream].role}' and "
                     f"has no row to compare '{query.aliases[shape.levels[of].stream]}' with; compare it with "
-                    "a required stream, or make the other 'optional'"
+                    "a required stream, or make the other 'optional'",
+                    Option("on"),
                 )
 
 
@@ -150,14 +151,16 @@ def _check_linked(query: Query, predicate: Predicate, shape: JoinShape) -> None:
     for stream in shape.core:
         if stream not in reached:
             raise QueryError(
-                f"on: no condition on required streams alone links '{query.aliases[stream]}' with "
+                f"no condition on required streams alone links '{query.aliases[stream]}' with "
                 f"'{query.aliases[shape.core[0]]}', so the combinations that others may lack are a cross "
-                "product; add a condition, or allow it with cross=True"
+                "product; add a condition, or allow it with cross=True",
+                Option("on"),
             )
     for k, level in enumerate(shape.levels):
         if not _links(_conditions_of(predicate, shape, k)):
             alias = query.aliases[level.stream]
             raise QueryError(
-                f"on: no condition links '{alias}' with the streams before it, so every row of it matches; "
-                "add a condition, or allow the cross product with cross=True"
+                f"no condition links '{alias}' with the streams before it, so every row of it matches; "
+                "add a condition, or allow the cross product with cross=True",
+                Option("on"),
             )

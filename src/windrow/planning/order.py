@@ -1,13 +1,12 @@
-"""In what order the windows are probed.
+"""Strategies that choose the order in which windows are probed.
 
 A strategy maps statistics to a full order for each arriving stream: every stream once, the arriving one
-included. Under algorithm "eager" an order starts with the arriving stream, under "naive" all directions
-share one order, under "general" the arriving stream may stand anywhere. No order takes a stream that
-shares no checkable condition with those before it while another does (MultiJoin s. 5.4); a predicate in
-pieces leaves no other choice, and then all are allowed.
+included. With algorithm "eager" an order starts with the arriving stream, with "naive" all directions share
+one order, with "general" the arriving stream may be anywhere. An order continues with a stream that shares a
+checkable condition with those before it, if there is one (MultiJoin s. 5.4), and otherwise with any stream.
 
-Equal costs (to nine digits) go to the candidate considered first, and lower stream numbers are
-considered first, so that the same statistics always give the same order.
+Of candidates with equal costs (to nine digits) the first one wins. Lower stream numbers are tried first, so
+the same statistics always give the same order.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from functools import partial
 from itertools import permutations
 from types import MappingProxyType
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, unknown
 from windrow.model.query import ALGORITHMS
 from windrow.planning.cost import direction_cost, join_size, naive_cost, plan_cost
 from windrow.planning.statistics import JoinStatistics
@@ -29,7 +28,7 @@ Price = Callable[[Order], float]
 
 EXHAUSTIVE_LIMIT = 5
 FAST = 2.0
-"""A stream is fast when it has at least this many times the (lower) median rate."""
+"""A stream is fast if its rate is at least this many times the (lower) median rate."""
 SAME = 1 + 1e-9
 """Costs within this factor of each other are equal."""
 
@@ -47,38 +46,38 @@ def choose_orders(stats: JoinStatistics, strategy: str, algorithm: str, tau: flo
         Time between executions, in the unit of the statistics; 0 for one per row.
     """
     if strategy not in STRATEGIES:
-        raise QueryError(f"order: {unknown('order', strategy, STRATEGIES)}")
+        raise QueryError(unknown("order", strategy, STRATEGIES), Option("order"))
     if algorithm not in ALGORITHMS:
-        raise QueryError(f"algorithm: {unknown('algorithm', algorithm, ALGORITHMS)}")
+        raise QueryError(unknown("algorithm", algorithm, ALGORITHMS), Option("algorithm"))
     if len(stats) == 2 and algorithm == "eager":
         return {0: (0, 1), 1: (1, 0)}  # there is nothing to choose
     return STRATEGIES[strategy](stats, algorithm, tau)
 
 
 def follow(stats: JoinStatistics, first: int, preference: Sequence[int]) -> Order:
-    """The order that starts with `first` and then takes, each time, the first connected stream preferred."""
+    """The order that starts with `first` and always continues with the most preferred connected stream."""
     order = [first]
-    left = [each for each in preference if each != first]
+    left = [stream for stream in preference if stream != first]
     while left:
         bound = frozenset(order)
-        taken = next((each for each in left if stats.connected(bound, each)), left[0])
-        order.append(taken)
-        left.remove(taken)
+        chosen = next((stream for stream in left if stats.connected(bound, stream)), left[0])
+        order.append(chosen)
+        left.remove(chosen)
     return tuple(order)
 
 
 def heuristic_order(stats: JoinStatistics, tau: float = 0.0) -> Order:
-    """MultiJoin's global order (s. 5.1): the joins with the fewest results first, then fast streams moved.
+    """MultiJoin's global order (s. 5.1): smallest joins first, then fast streams moved.
 
-    Begins with the pair whose join is smallest, appends each time the stream that keeps the joined
-    prefix smallest, and then tries every place for each fast stream, fastest first, keeping what costs
-    less, until nothing does. Pairs of equal size are all carried through, each both ways round.
+    Begins with the pair whose join is smallest and repeatedly appends the stream that keeps the joined prefix
+    smallest. Then moves each fast stream, fastest first, to the place where the order is cheapest, until no
+    move helps. If several pairs are equally small, it tries all of them, each in both directions.
     """
     return _heuristic(stats, lambda order: plan_cost(stats, _arrivals_first(stats, order), tau))
 
 
 def low_selectivity_orders(stats: JoinStatistics) -> Orders:
-    """GrubJoin's (s. 5.3): direction i probes by ascending sigma_{i,k}; ties by rows, then number."""
+    """GrubJoin's orders (s. 5.3): direction i probes by ascending sigma_{i,k}; ties by rows, then number."""
     orders = {}
     for i in range(len(stats)):
         others = [k for k in range(len(stats)) if k != i]
@@ -92,15 +91,16 @@ def exhaustive_orders(stats: JoinStatistics, algorithm: str, tau: float = 0.0) -
     streams = range(len(stats))
     if len(stats) > EXHAUSTIVE_LIMIT:
         raise QueryError(
-            f"order: 'exhaustive' tries every order and is for up to {EXHAUSTIVE_LIMIT} streams, "
-            f"got {len(stats)}; use 'heuristic'"
+            f"'exhaustive' tries every order and takes up to {EXHAUSTIVE_LIMIT} streams, "
+            f"got {len(stats)}; use 'heuristic'",
+            Option("order"),
         )
     allowed = [order for order in permutations(streams) if _is_allowed(stats, order)]
     if algorithm == "naive":
         return dict.fromkeys(streams, _cheapest(allowed, partial(naive_cost, stats, tau=tau)))
     orders = {}
     for s in streams:
-        # Among equals the one with the new rows outermost: it needs no window to be walked for them.
+        # Of equally cheap orders, prefer the one with the new rows outermost: it scans no window first.
         ranked = sorted(allowed, key=lambda order: order.index(s))
         candidates = [order for order in ranked if algorithm == "general" or order[0] == s]
         orders[s] = _cheapest(candidates, partial(direction_cost, stats, s, tau=tau))
@@ -122,7 +122,7 @@ def _by_heuristic(stats: JoinStatistics, algorithm: str, tau: float) -> Orders:
 
 
 def _by_low_selectivity(stats: JoinStatistics, algorithm: str, tau: float) -> Orders:
-    """The rule speaks of arriving rows first; the other algorithms take the cheapest of its orders."""
+    """The rule defines eager orders only; the other algorithms take the cheapest of these."""
     orders = low_selectivity_orders(stats)
     if algorithm == "eager":
         return orders
@@ -162,31 +162,30 @@ def _heuristic(stats: JoinStatistics, price: Price) -> Order:
 
 
 def _grown(stats: JoinStatistics, seed: Order) -> Order:
-    """The seed with the other streams appended, each time the one that keeps the join smallest."""
+    """The seed with the other streams appended; next is always the one that keeps the join smallest."""
     order = seed
     while len(order) < len(stats):
-        left = [each for each in range(len(stats)) if each not in order]
-        left = [each for each in left if stats.connected(frozenset(order), each)] or left
-        sizes = [join_size(stats, (*order, each)) for each in left]
-        order = (*order, left[sizes.index(min(sizes))])
+        left = [s for s in range(len(stats)) if s not in order]
+        left = [s for s in left if stats.connected(frozenset(order), s)] or left
+        order = (*order, min(left, key=lambda s: join_size(stats, (*order, s))))
     return order
 
 
 def _moved(stats: JoinStatistics, order: Order, price: Price) -> Order:
-    """The order with its fast streams at the places where it costs least."""
+    """The order with its fast streams where they make it cheapest."""
     rates = [stream.rate for stream in stats.streams]
     median = sorted(rates)[(len(rates) - 1) // 2]
     fast = sorted((s for s in order if median < rates[s] >= FAST * median), key=lambda s: -rates[s])
     best = order
     for s in fast:
-        rest = tuple(each for each in best if each != s)
+        rest = tuple(other for other in best if other != s)
         places = [(*rest[:at], s, *rest[at:]) for at in range(len(best))]
         best = _cheapest([best, *(place for place in places if _is_allowed(stats, place))], price)
     return best if best == order else _moved(stats, best, price)
 
 
 def _arriving(stats: JoinStatistics, stream: int, tau: float) -> JoinStatistics:
-    """What an execution for `stream` joins: only its new rows, at least one (s. 5.2: tau in place of T_i)."""
+    """Statistics of one execution for `stream`: its window is its new rows, at least one (s. 5.2)."""
     window = stats.streams[stream]
     span = max(tau, 1 / window.rate) if window.rate else tau
     changed = (*stats.streams[:stream], replace(window, span=span), *stats.streams[stream + 1 :])

@@ -1,11 +1,11 @@
-"""Making a plan: statistics in, join orders and steps out, each step with its expected work."""
+"""Builds a plan from statistics: join orders, and steps with their expected work."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.model.plan import Direction, Plan, Step
 from windrow.model.predicate import Predicate
 from windrow.model.query import Query
@@ -22,7 +22,7 @@ def make_plan(
     stats: JoinStatistics,
     learned: Mapping[int, tuple[int, ...]] | None = None,
 ) -> Plan:
-    """A plan for what is known; `learned` are orders that probes told to be better."""
+    """The plan for these statistics. `learned` overrides orders by better ones found from measured probes."""
     orders = {**_orders(query, stats), **(learned or {})}
     paths = [s.path for s in query.streams.values()]
     directions = []
@@ -39,45 +39,44 @@ def make_plan(
 
 
 def check_connected(query: Query, predicate: Predicate) -> None:
-    """Refuses a join graph in pieces unless a cross product was asked for."""
+    """Refuses a predicate that does not connect all streams, unless the query allows a cross product."""
     links = [{w.stream for w in atom.words} for atom in predicate.atoms] + [
         set(r.streams) for r in predicate.residuals
     ]
-    piece = {0}
-    while True:
-        grown = piece.union(*(link for link in links if link & piece))
-        if grown == piece:
-            break
-        piece = grown
-    apart = [alias for k, alias in enumerate(query.aliases) if k not in piece]
+    connected, grown = set[int](), {0}
+    while grown != connected:
+        connected, grown = grown, grown.union(*(link for link in links if link & grown))
+    apart = [alias for k, alias in enumerate(query.aliases) if k not in connected]
     if apart and not query.cross:
         raise QueryError(
-            f"on: no condition links {apart} with '{query.aliases[0]}', so the result is a cross product; "
-            "add a condition, or allow it with cross=True"
+            f"no condition links {apart} with '{query.aliases[0]}', so the result is a cross product; "
+            "add a condition, or allow it with cross=True",
+            Option("on"),
         )
 
 
 def check_paths(query: Query, predicate: Predicate, classes: Sequence[Class]) -> None:
-    """Refuses a hash path where nothing can be hashed, an inverted one where no sets are compared, and a key
-    where there is none."""
+    """Refuses a hash path or a row window per key without an equality, and an inverted path without sets."""
     for stream, (alias, described) in enumerate(query.streams.items()):
         path = described.path
         if path is not None and path.path == "inverted" and not predicate.sets_of(stream):
             raise QueryError(
-                f"stream '{alias}': an inverted path needs a condition such as jaccard({alias}.tags, ...) >= "
+                f"an inverted path needs a condition such as jaccard({alias}.tags, ...) >= "
                 f"0.5 or overlap({alias}.tags, ...) >= 2 between this stream and another; "
-                "use 'hash', 'sorted' or 'scan'"
+                "use 'hash', 'sorted' or 'scan'",
+                Option(stream=alias),
             )
         if any(w.stream == stream for members in classes for w in members):
             continue
-        if described.path is not None and described.path.path == "hash":
+        if path is not None and path.path == "hash":
             raise QueryError(
-                f"stream '{alias}': a hash path needs an equality on this stream; use 'sorted' or 'scan'"
+                "a hash path needs an equality on this stream; use 'sorted' or 'scan'", Option(stream=alias)
             )
         if described.window.kind == "rows per key":
             raise QueryError(
-                f"stream '{alias}': '{described.window}' needs an equality on this stream to give the key; "
-                f"use '{described.window.size} rows'"
+                f"'{described.window}' needs an equality on this stream to give the key; "
+                f"use '{described.window.size} rows'",
+                Option(stream=alias),
             )
 
 
@@ -97,14 +96,14 @@ def _orders(query: Query, stats: JoinStatistics) -> Mapping[int, tuple[int, ...]
 def _with_costs(
     stats: JoinStatistics, arriving: int, order: tuple[int, ...], steps: tuple[Step, ...]
 ) -> tuple[Step, ...]:
-    """The cost model along one order (MultiJoin App. A), per second."""
+    """The steps with the cost model applied along one order (MultiJoin App. A), per second."""
     rate = stats.streams[arriving].rate
-    flowing = rate if order[0] == arriving else rate * stats.streams[order[0]].rows
+    partial = rate if order[0] == arriving else rate * stats.streams[order[0]].rows
     costed = []
     for k, step in enumerate(steps):
         bound = frozenset(order[: k + 1])
         rows = 1.0 if step.stream == arriving else stats.streams[step.stream].rows
-        compared = flowing * stats.compared(bound, step.stream, rows)
-        flowing *= rows * stats.selectivity(bound, step.stream)
-        costed.append(replace(step, comparisons=compared, results=flowing))
+        compared = partial * stats.compared(bound, step.stream, rows)
+        partial *= rows * stats.selectivity(bound, step.stream)
+        costed.append(replace(step, comparisons=compared, results=partial))
     return tuple(costed)

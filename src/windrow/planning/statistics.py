@@ -1,16 +1,16 @@
-"""What the planner knows about a join: how fast streams come, how long they stay, how often they match.
+"""Statistics of a join for the planner: arrival rates, window lengths, and selectivities.
 
-Streams are numbered in the order of the query. Rates and spans share one unit of time, whichever it is.
-Values of a column are taken as uniform and contained: a column with fewer distinct values has a prefix
-of those of a column with more, so two columns match with probability 1 / max(v_i, v_j), and a joined
-prefix has as many values as the poorest of its members (MultiJoin s. 4.2, App. A).
+Streams are numbered in the order of the query. Rates and spans share one unit of time, which is up to the
+caller. The model assumes uniform and contained values: the values of a column with fewer distinct values are
+a subset of those of a column with more. So two columns match with probability 1 / max(v_i, v_j), and a
+partial match has as many distinct values as the smallest of its members (MultiJoin s. 4.2, App. A).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import log2
+from math import log2, prod
 from types import MappingProxyType
 
 from windrow.errors import WindrowError, unknown
@@ -20,18 +20,18 @@ ACCESS_PATHS = ("hash", "inverted", "scan", "sorted")
 
 @dataclass(frozen=True)
 class StreamStatistics:
-    """One stream: its speed, its window and the way its window is searched.
+    """Arrival rate, window and access path of one stream.
 
     Parameters
     ----------
     rate
         Rows per unit of time.
     span
-        Length of the window in units of time; for a window of n rows, n / rate.
+        Length of the window in units of time; n / rate for a row window of n rows.
     access
         "scan", "hash", "sorted" or "inverted".
     buckets
-        Buckets of a hash path; None for as many as there are values.
+        Buckets of a hash path; None for one per distinct value.
     """
 
     rate: float
@@ -62,11 +62,12 @@ class JoinStatistics:
     Parameters
     ----------
     streams
-        One entry a stream.
+        One entry per stream.
     classes
-        Classes of columns that must all be equal. Each maps a stream to the distinct values of its column.
+        Classes of columns that must all be equal. Each maps a stream to the number of distinct values of its
+        column.
     others
-        Any other condition: the streams it speaks of, and the probability that rows of them fulfil it.
+        All other conditions: the streams that each one reads, and the probability that it holds.
     """
 
     streams: tuple[StreamStatistics, ...]
@@ -75,12 +76,11 @@ class JoinStatistics:
 
     def __post_init__(self) -> None:
         known = set(range(len(self.streams)))
-        put = object.__setattr__
-        put(self, "classes", tuple(MappingProxyType(dict(each)) for each in self.classes))
+        object.__setattr__(self, "classes", tuple(MappingProxyType(dict(c)) for c in self.classes))
         for distinct in self.classes:
             if not set(distinct) <= known:
                 raise WindrowError(
-                    f"statistics: class speaks of streams {sorted(distinct)}, known {sorted(known)}"
+                    f"statistics: class over streams {sorted(distinct)}, known {sorted(known)}"
                 )
             if not all(v >= 1 for v in distinct.values()):
                 raise WindrowError(f"statistics: a column has at least one value, got {dict(distinct)}")
@@ -97,42 +97,39 @@ class JoinStatistics:
 
     def selectivity(self, bound: frozenset[int], stream: int) -> float:
         """Probability that a row of `stream`'s window matches a partial match over the streams `bound`."""
-        probability = 1.0
-        for each in self._checkable(bound, stream):
-            probability *= each
-        return probability
+        return prod(self._checkable(bound, stream))
 
     def compared(self, bound: frozenset[int], stream: int, rows: float) -> float:
-        """Rows looked at when a partial match over `bound` probes `rows` rows of `stream`.
+        """Rows compared when a partial match over `bound` probes `rows` rows of `stream`.
 
         An access path that no condition can use from `bound` is a scan.
         """
-        how = self.streams[stream]
-        if how.access == "hash":
+        window = self.streams[stream]
+        if window.access == "hash":
             equalities = self._equalities(bound, stream)
             if not equalities:
                 return rows
-            # Unbounded, only rows of the probed value are met; the path takes the most selective equality.
-            return rows / how.buckets if how.buckets else rows * min(equalities)
-        if how.access in ("sorted", "inverted"):
+            # With a bucket per value a probe meets only its own value, by the most selective equality.
+            return rows / window.buckets if window.buckets else rows * min(equalities)
+        if window.access in ("sorted", "inverted"):
             ranges = self._checkable(bound, stream)
             return min(rows, log2(1 + rows) + rows * min(ranges)) if ranges else rows
         return rows
 
     def connected(self, bound: frozenset[int], stream: int) -> bool:
-        """Whether some condition between `stream` and the bound streams can be checked at once."""
+        """Whether some condition between `stream` and the bound streams alone can be checked."""
         joint = bound | {stream}
         return bool(self._equalities(bound, stream)) or any(
             stream in members and len(members) > 1 and members <= joint for members, _ in self.others
         )
 
     def _equalities(self, bound: frozenset[int], stream: int) -> list[float]:
-        """For each class that links `stream` to a bound stream: probability of being equal."""
+        """Probability of equality for each class that links `stream` to a bound stream."""
         found = []
         for distinct in self.classes:
-            met = [v for member, v in distinct.items() if member in bound]
-            if met and stream in distinct:
-                found.append(1.0 / max(min(met), distinct[stream]))
+            of_bound = [v for member, v in distinct.items() if member in bound]
+            if of_bound and stream in distinct:
+                found.append(1.0 / max(min(of_bound), distinct[stream]))
         return found
 
     def _checkable(self, bound: frozenset[int], stream: int) -> list[float]:

@@ -1,8 +1,8 @@
-"""From a join order to steps: for each window, what its index looks up and what is checked after.
+"""Turns a join order into steps: for each window, what its index looks up and what is checked afterwards.
 
-Invariant along an order: every condition among the streams bound so far holds. So with each further stream
-exactly those conditions are due that speak of it and otherwise only of bound streams. Of a class of equal
-words one comparison with any bound member is enough.
+Invariant along an order: every condition among the bound streams holds. So a further stream adds exactly the
+conditions that read it and otherwise only bound streams. Of a class of equal columns one comparison with any
+bound member is enough.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from windrow.planning.equivalence import Class
 def steps_of(
     order: Sequence[int], predicate: Predicate, classes: Sequence[Class], paths: Sequence[Access | None]
 ) -> tuple[Step, ...]:
-    """The steps after the first stream of `order`; `paths` are the access paths asked for, by stream."""
+    """The steps after the first stream of `order`. `paths` are the access paths the user chose, by stream."""
     return tuple(
         _step(stream, frozenset(order[: k + 1]), predicate, classes, paths[stream])
         for k, stream in enumerate(order[1:])
@@ -40,7 +40,7 @@ def _step(
     alike = [r.likeness for r in due if r.likeness is not None]
     access, driver = access_of(stream, matches, ranges, alike, path)
     checks = tuple(c for c in (*matches, *ranges) if not guaranteed(c, driver, access))
-    # An inverted index counts what sets share, so its pairs need no further check.
+    # An inverted index counts the shared elements of each pair, which decides the condition that drives it.
     residuals = tuple(r for r in due if r.likeness is None or r.likeness not in driver)
     return Step(stream, access, driver, checks, residuals)
 
@@ -48,7 +48,7 @@ def _step(
 def _matches(stream: int, bound: frozenset[int], classes: Sequence[Class]) -> list[BoundEquality]:
     """One equality per class that links the stream to a bound one.
 
-    Words of one stream in one class are equal in every stored row: rows where they differ never come in.
+    Any column of the stream will do: rows in which two columns of one class differ are not admitted.
     """
     found = []
     for members in classes:
@@ -66,8 +66,11 @@ def access_of(
     alike: Sequence[SetSimilarity],
     path: Access | None,
 ) -> tuple[Access, tuple[Driver, ...]]:
-    """The path to take and the conditions that drive it: what was asked for where it can serve, else a
-    hash look-up for equalities, a sorted index for bands, an inverted one for sets, a scan for the rest."""
+    """The access path and the conditions that drive it.
+
+    Takes the user's path if a condition can drive it. Otherwise a hash index for equalities, a sorted index
+    for bands, an inverted index for sets, and a scan for the rest.
+    """
     asked = None if path is None else path.path
     if asked == "inverted":
         if alike:
@@ -84,15 +87,15 @@ def access_of(
 
 
 def _strictest(alike: Sequence[SetSimilarity]) -> SetSimilarity:
-    """Of several the one that asks for most: a part of all elements, or else the most elements."""
+    """The condition that is likely to find least: a jaccard before an overlap, then the highest threshold."""
     return max(alike, key=lambda c: (c.measure == "jaccard", c.threshold))
 
 
 def _range_driver(
     stream: int, matches: list[BoundEquality], ranges: Sequence[Band | Comparison]
 ) -> tuple[Condition, ...]:
-    """All conditions that bound one word of the stream from below or above: an equality's if there is one,
-    else a band's, else a comparison's."""
+    """All conditions that bound one column of the stream: that of the first equality, else of the first band,
+    else of the first comparison."""
     usable: list[Condition] = [
         *matches,
         *(c for c in ranges if isinstance(c, Band)),
@@ -105,11 +108,11 @@ def _range_driver(
 
 
 def guaranteed(condition: Condition, driver: tuple[Driver, ...], access: Access) -> bool:
-    """Whether the index alone makes sure of it."""
+    """Whether the index alone ensures the condition."""
     if condition not in driver:
         return False
     if isinstance(condition, BoundEquality):
-        # Several words share one mixed key, which only makes a match likely.
+        # Several columns are mixed into one key, and equal keys do not prove equal columns.
         return access.path != "hash" or len(driver) == 1
     if isinstance(condition, Band):
         return condition.left.kind == "int"

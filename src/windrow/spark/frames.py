@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from windrow.engine.join import Join
 from windrow.engine.result_builder import CLUSTER, WEIGHT
 from windrow.engine.rows import check_time_column, plain_schema
-from windrow.errors import DataError, QueryError
+from windrow.errors import DataError, Option, QueryError
 from windrow.model.join_kind import CERTAIN
 from windrow.model.query import Query
 
@@ -44,10 +44,10 @@ class Frame:
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise QueryError(
-                f"stream '{alias}': column '{twice}' occurs {names.count(twice)} times; rename one"
+                f"column '{twice}' occurs {names.count(twice)} times; rename one", Option(stream=alias)
             )
         if not fields:
-            raise QueryError(f"stream '{alias}': the DataFrame has no columns")
+            raise QueryError("the DataFrame has no columns", Option(stream=alias))
         arrow = plain_schema(to_arrow_schema(st.StructType(list(fields)), timezone=zone))
         return cls(alias, data, fields, arrow)
 
@@ -59,12 +59,17 @@ def read_frames(frames: Mapping[str, DataFrame]) -> tuple[tuple[Frame, ...], boo
     """The frames, and whether they are streams."""
     for alias, data in frames.items():
         if not hasattr(data, "mapInArrow"):
-            raise QueryError(f"stream '{alias}': expected a Spark DataFrame, got {type(data).__name__}")
+            kind = f"{type(data).__module__.partition('.')[0]}.{type(data).__name__}"
+            raise QueryError(
+                f"expected a Spark DataFrame, got {kind}; make one with spark.createDataFrame(...)",
+                Option(stream=alias),
+            )
     streaming = [alias for alias, data in frames.items() if data.isStreaming]
     still = [alias for alias in frames if alias not in streaming]
     if streaming and still:
         raise QueryError(
-            f"frames: {streaming} are streams and {still} are not; read all with readStream, or all with read"
+            f"{streaming} are streams and {still} are not; read all with readStream, or all with read",
+            Option("frames"),
         )
     zones = {
         alias: data.sparkSession.conf.get("spark.sql.session.timeZone") for alias, data in frames.items()
@@ -75,12 +80,12 @@ def read_frames(frames: Mapping[str, DataFrame]) -> tuple[tuple[Frame, ...], boo
 def control_documents(control: DataFrame, streaming: bool) -> DataFrame:
     """The frame of control messages, checked."""
     if not hasattr(control, "mapInArrow"):
-        raise QueryError(f"control: expected a Spark DataFrame, got {type(control).__name__}")
+        raise QueryError(f"expected a Spark DataFrame, got {type(control).__name__}", Option("control"))
     if control.isStreaming != streaming:
-        raise QueryError("control: must be a stream if the frames are, and none if they are not")
+        raise QueryError("must be a stream if the frames are, and none if they are not", Option("control"))
     kinds = {field.name: field.dataType for field in control.schema.fields}
     if not isinstance(kinds.get(DOCUMENT), st.StringType):
-        raise QueryError(f"control: expected a text column '{DOCUMENT}', got {list(kinds)}")
+        raise QueryError(f"expected a text column '{DOCUMENT}', got {list(kinds)}", Option("control"))
     return control.select(sf.col(DOCUMENT))
 
 
@@ -90,7 +95,7 @@ def check(query: Query, frames: Sequence[Frame]) -> Join:
         try:
             check_time_column(frame.alias, frame.arrow, query.streams[frame.alias].time)
         except DataError as error:
-            raise QueryError(str(error)) from None
+            raise QueryError(error.message, error.place) from None
     return Join(query, [frame.arrow for frame in frames])
 
 

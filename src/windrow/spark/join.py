@@ -9,10 +9,11 @@ Every partition takes part in every micro-batch, rows or not: see `_beats`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import reduce
-from typing import Any, TypeVar
+from inspect import signature
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
@@ -22,15 +23,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from windrow.engine.join import Join
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError
 from windrow.model.access import Access
+from windrow.model.execution import EXECUTION_SETTINGS, SETTINGS, Execution, SkewedKeys, describe
 from windrow.model.interval import Interval
 from windrow.model.join_kind import INNER
 from windrow.model.limits import Deadline, MemoryLimit
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.time_policies import TimePolicy
-from windrow.model.query import AHEAD as ONE_DAY
-from windrow.model.query import Function, Query, Stream, Window
+from windrow.model.query import Function, Query, Window
 from windrow.spark.frames import (
     DOCUMENT,
     Frame,
@@ -41,7 +42,6 @@ from windrow.spark.frames import (
     read_frames,
     result_type,
 )
-from windrow.spark.grid import SkewedKeys
 from windrow.spark.memory_pool import MemoryPool
 from windrow.spark.metrics import COLUMN, DOCUMENTS, beats_name, observation_name
 from windrow.spark.partitioning import PartitionLayout, choose_layout
@@ -49,7 +49,6 @@ from windrow.spark.routing import Router, described
 from windrow.spark.task import JoinTask
 from windrow.spark.task_input import AHEAD, BEAT, CONTENT, COPY, ROUTE, STREAM_BITS
 
-Value = TypeVar("Value")
 _empty: WeakKeyDictionary[SparkSession, DataFrame] = WeakKeyDictionary()
 
 
@@ -170,85 +169,82 @@ class PreparedJoin:
 def prepare(
     frames: Mapping[str, DataFrame],
     query: Query,
-    partitions: int | None = None,
-    state: str | None = None,
-    name: str | None = None,
-    partitioning: str | None = None,
-    spread: Mapping[str, Any] | SkewedKeys | None = None,
+    execution: Execution | None = None,
     control: DataFrame | None = None,
-    memory: object = None,
+    pool: MemoryPool | None = None,
 ) -> PreparedJoin:
     """Checks a query against the frames' schemas and decides how rows are partitioned."""
-    missing = [alias for alias in query.aliases if alias not in frames]
-    if missing or len(frames) != len(query.aliases):
-        raise QueryError(f"frames: expected {list(query.aliases)}, got {list(frames)}")
+    run = execution or Execution()
+    if set(query.aliases) != set(frames):
+        raise QueryError(f"expected {list(query.aliases)}, got {list(frames)}", Option("frames"))
     described, streaming = read_frames({alias: frames[alias] for alias in query.aliases})
     if control is not None:
         control = control_documents(control, streaming)
     if query.time_limit is not None and query.time_policy.buffer is not None:
         raise QueryError(
-            f"shed: {query.time_policy} lets rows wait for the next micro-batch if there was no time for "
-            "them; on Spark a batch that is run again would leave others waiting, and results would come "
-            "twice; leave buffer= out"
+            f"{query.time_policy} lets rows wait for the next micro-batch if there was no time for them; "
+            "on Spark a batch that is run again would leave others waiting, and results would be returned "
+            "twice; leave buffer= out",
+            Option("shed"),
         )
     join = check(query, described)
-    if streaming and not state:
+    if streaming and not run.state:
         raise QueryError(
-            "state: a join of streams needs a directory for its windows; pass state='path or URL' that all "
-            "executors reach and that outlives the query, for example beside its checkpoint"
+            "a join of streams needs a directory for its windows; give state='path or URL' that all "
+            "executors reach and that outlives the query, for example beside its checkpoint",
+            Option("state"),
         )
-    if partitions is None:
-        partitions = int(described[0].data.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-    if not isinstance(partitions, int) or partitions < 1:
-        raise QueryError(f"partitions: expected a number from 1, got {partitions!r}")
-    layout = choose_layout(
-        query, join.predicate, join.classes, partitions, partitioning, SkewedKeys.parse(spread)
-    )
+    default = described[0].data.sparkSession.conf.get("spark.sql.shuffle.partitions")
+    partitions = run.partitions or int(default or 1)
+    layout = choose_layout(query, join.predicate, join.classes, partitions, run.partitioning, run.skewed_keys)
     return PreparedJoin(
         query,
         described,
         streaming,
         join,
         layout,
-        name or "_".join(query.aliases),
-        state if streaming else None,
+        run.name or "_".join(query.aliases),
+        run.state if streaming else None,
         control,
-        memory if isinstance(memory, MemoryPool) else None,
+        pool,
     )
 
 
 def join(
     frames: Mapping[str, DataFrame],
-    on: str,
-    time: str | Mapping[str, str],
-    within: str | timedelta | Window | Mapping[str, str | timedelta | Window],
+    query: Query | str | None = None,
+    time: str | Mapping[str, str] | None = None,
+    within: str | timedelta | Window | Mapping[str, str | timedelta | Window] | None = None,
+    *,
+    on: str | None = None,
+    access: str | Access | Mapping[str, str | Access | None] | None = None,
     late: str | timedelta | int = "0 seconds",
     idle: str | timedelta | int | None = None,
-    ahead: str | timedelta | int | None = ONE_DAY,
+    ahead: str | timedelta | int | None = "1 day",
     memory: str | int | MemoryLimit | MemoryPool | None = None,
     deadline: str | timedelta | Deadline | None = None,
     shed: str | MemoryPolicy | TimePolicy | tuple[str | MemoryPolicy, str | TimePolicy] = "auto",
-    partitions: int | None = None,
-    state: str | None = None,
-    name: str | None = None,
     evaluate: str | Interval | None = None,
     expire: str | Interval | None = None,
     order: str | tuple[str, ...] | Mapping[str, tuple[str, ...]] = "heuristic",
     algorithm: str = "eager",
+    revise: float = 2.0,
     cross: bool = False,
     functions: Mapping[str, Function | Callable[..., Any]] | None = None,
-    access: str | Access | Mapping[str, str | Access | None] | None = None,
-    partitioning: str | None = None,
-    spread: Mapping[str, Any] | SkewedKeys | None = None,
     seed: int = 0,
-    control: DataFrame | None = None,
     how: str | Mapping[str, str] = INNER,
     match: Mapping[str, str] | None = None,
+    partitions: int | None = None,
+    state: str | None = None,
+    name: str | None = None,
+    partitioning: str | None = None,
+    spread: Mapping[str, Any] | SkewedKeys | None = None,
+    control: DataFrame | None = None,
 ) -> DataFrame:
     """Joins Spark DataFrames over sliding windows: a DataFrame with a struct column per stream.
 
-    Streams in, a stream out; or batches in, a batch out with the same rows. Everything wrong with the query
-    is told here, before any data is read.
+    Streams in, a stream out; or batches in, a batch out with the same rows. Whatever is wrong with the query
+    is refused here, before any data is read.
 
     `late` does here what a watermark does elsewhere; set watermarks on the result, since Spark allows a query
     only one.
@@ -257,29 +253,19 @@ def join(
     ----------
     frames
         Alias to DataFrame, in the order of the result's columns.
+    query
+        A whole `Query`, in place of the settings of a query and its streams below; or its predicate.
     on
-        A SQL predicate over the aliases.
+        A SQL predicate over the aliases, if it is not given as `query`.
     time, within, access
         As in `Stream`: one for all streams, or a mapping by alias.
     memory
         As in `Query`, for all partitions together; or a `MemoryPool` that several joins share.
-    deadline
-        Time that the join may take in a micro-batch, such as "2 seconds", or the rate to keep up with, such
-        as "50000 rows/s". What is left out is told by the metrics.
-    late, idle, ahead, shed, evaluate, expire, order, algorithm, cross, functions, seed, how, match
+    late, idle, ahead, deadline, shed, evaluate, expire, order, algorithm, revise, cross, functions, seed,
+    how, match
         As in `Query`.
-    partitions
-        How many tasks share the work; by default Spark's `spark.sql.shuffle.partitions`. A running query
-        must keep its number.
-    state
-        Directory or URL for the windows of streams; every executor must reach it.
-    name
-        Of this join: names its state and its metrics, and must be unique within a streaming query. By
-        default the aliases.
-    partitioning
-        "key", "range", "range(width of a cell)", "grid" or "one"; None leaves it to the planner.
-    spread
-        {"key": [values], "ways": n}: these values of the key are spread over n partitions each.
+    partitions, state, name, partitioning, spread
+        How the join runs: see the table of options.
     control
         A DataFrame of the frames' kind with a text column `document`: changes to the running query, as in
         `Operator.control`. One that is not understood is left out, with the reason in the metrics.
@@ -289,35 +275,34 @@ def join(
     >>> joined = wr.join({"a": auctions, "b": bids}, on="a.id = b.auction_id", time="at",
     ...     within="5 minutes", state="/data/state")                                    # doctest: +SKIP
     """
-    aliases = list(frames)
-    streams = {
-        alias: Stream(
-            _of("time", time, alias, aliases),
-            _of("within", within, alias, aliases),
-            _of("access", access, alias, aliases, optional=True),
+    given = {name: value for name, value in locals().items() if name in SETTINGS}
+    pool = memory if isinstance(memory, MemoryPool) else None
+    given |= {"memory": memory if pool is None else pool.limit, "functions": functions or {}}
+    if not isinstance(frames, Mapping):
+        raise QueryError(
+            "expected DataFrames by alias: wr.join({'a': auctions, 'b': bids}, on='a.id = b.auction_id', "
+            f"time='at', within='5 minutes'), got {type(frames).__name__}",
+            Option("frames"),
         )
-        for alias in aliases
-    }
-    query = Query(
-        streams=streams,
-        on=on,
-        late=late,
-        idle=idle,
-        ahead=ahead,
-        memory=memory.limit if isinstance(memory, MemoryPool) else memory,
-        deadline=deadline,
-        shed=shed,
-        evaluate=evaluate,
-        expire=expire,
-        order=order,
-        algorithm=algorithm,
-        cross=cross,
-        functions=functions or {},
-        seed=seed,
-        how=how,
-        match=match,
-    )
-    return prepare(frames, query, partitions, state, name, partitioning, spread, control, memory).frame()
+    if query is None or isinstance(query, str):
+        query, execution = describe(list(frames), given | {"on": on if query is None else query})
+    else:
+        execution = _beside(query, given, pool)
+        query = query if pool is None else replace(query, memory=pool.limit)
+    return prepare(frames, query, execution, control, pool).frame()
+
+
+def _beside(query: Query, given: Mapping[str, Any], pool: MemoryPool | None) -> Execution:
+    """What is given beside a query: only how it runs, since the rest is in the query."""
+    if not isinstance(query, Query):
+        raise QueryError(f"expected wr.Query(...) or a SQL predicate, got {query!r}", Option("query"))
+    defaults = {p.name: p.default for p in signature(join).parameters.values()} | {"functions": {}}
+    for name, value in given.items():
+        if name not in EXECUTION_SETTINGS and value != defaults[name] and not (pool and name == "memory"):
+            raise QueryError(
+                f"is part of the query; use dataclasses.replace(query, {name}=...)", Option(name)
+            )
+    return Execution(**{name: given[name] for name in EXECUTION_SETTINGS})
 
 
 def tasks_at_once(prepared: PreparedJoin) -> int:
@@ -338,17 +323,3 @@ def _empty_stream(spark: SparkSession) -> DataFrame:
 
 def _route(partition: sf.Column, stream: sf.Column) -> sf.Column:
     return sf.shiftleft(partition, STREAM_BITS) + stream
-
-
-def _of(
-    what: str, given: Value | Mapping[str, Value], alias: str, aliases: list[str], optional: bool = False
-) -> Any:
-    """A setting of one stream, from one for all or a mapping by alias."""
-    if not isinstance(given, Mapping):
-        return given
-    for named in given:
-        if named not in aliases:
-            raise QueryError(f"{what}: {unknown('stream', str(named), aliases)}")
-    if alias not in given and not optional:
-        raise QueryError(f"{what}: stream '{alias}' is missing; give one for each of {aliases}")
-    return given.get(alias)

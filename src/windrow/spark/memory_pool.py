@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError, placed
 from windrow.memory_models.allocation import RecallCurve, allocate_max_min
 from windrow.model.limits import MemoryLimit
 from windrow.model.units import SECOND, parse_duration
@@ -52,7 +52,7 @@ class MemoryPool:
         A directory or URL that every executor reaches; the joins find each other there.
     weight
         Of the join it is given to: twice the weight is worth twice the recall.
-    forget
+    stale_after
         A join that has said nothing for so long no longer counts.
     """
 
@@ -63,11 +63,14 @@ class MemoryPool:
     clock: Callable[[], float] = field(default=time.time, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "memory", MemoryLimit.parse(self.memory, "pool: memory"))
-        if not self.weight > 0:
-            raise QueryError(f"pool: weight must be above 0, got {self.weight}")
-        if parse_duration(self.stale_after, "pool: forget") <= 0:
-            raise QueryError(f"pool: forget must be positive, got {self.stale_after}")
+        with placed(Option(section="pool")):
+            with placed(Option("memory")):
+                object.__setattr__(self, "memory", MemoryLimit.parse(self.memory))
+            if not self.weight > 0:
+                raise QueryError(f"must be above 0, got {self.weight}", Option("weight"))
+            with placed(Option("stale_after")):
+                if parse_duration(self.stale_after) <= 0:
+                    raise QueryError(f"must be positive, got {self.stale_after}")
 
     @property
     def limit(self) -> MemoryLimit:
@@ -103,7 +106,7 @@ class MemoryPool:
     @property
     def _memory(self) -> float:
         """Seconds after which a join that says nothing is forgotten."""
-        return parse_duration(self.stale_after, "pool: forget") / SECOND
+        return parse_duration(self.stale_after) / SECOND
 
     def _write(self, scope: JoinId, forecast: dict[str, Any]) -> None:
         said = forecast | {"weight": self.weight, "at": self.clock()}

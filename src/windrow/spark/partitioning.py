@@ -14,13 +14,18 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from windrow.errors import QueryError, unknown
+import pyarrow as pa
+
+from windrow.errors import Option, QueryError, unknown
+from windrow.expr.casts import cast
+from windrow.expr.types import common_type, is_moment, is_text
+from windrow.model.execution import SkewedKeys
 from windrow.model.predicate import Band, Equality, JoinColumn, Predicate
 from windrow.model.query import Query
 from windrow.planning.equivalence import Class
-from windrow.spark.grid import EVERYWHERE, GridDimension, GridPlacement, SkewedKeys
+from windrow.spark.grid import EVERYWHERE, GridDimension, GridPlacement
 from windrow.spark.outer_layout import outer_cuts
 
 KINDS = ("key", "range", "grid", "one")
@@ -108,17 +113,18 @@ def choose_layout(
     counted = [a for a, s in query.streams.items() if s.window.kind == "rows"]
     if counted and kind not in (None, "one"):
         raise QueryError(
-            f"partitioning: the window of '{counted[0]}' counts rows of the whole stream, which takes one "
-            "partition; leave partitioning out, or count 'rows per key'"
+            f"the window of '{counted[0]}' counts rows of the whole stream, which takes one "
+            "partition; leave partitioning out, or count 'rows per key'",
+            Option("partitioning"),
         )
     if partitions == 1 or kind == "one" or counted:
         if spread:
-            raise QueryError("spread: there is only one partition")
+            raise QueryError("there is only one partition", Option("spread"))
         why = f"the window of '{counted[0]}' counts rows of the whole stream" if counted else ""
         return PartitionLayout(query.aliases, 1, (), why)
     if query.kind.shapes:
         if spread:
-            raise QueryError("spread: only inner joins spread a key; leave it out")
+            raise QueryError("only inner joins spread a key; leave it out", Option("spread"))
         cuts = outer_cuts(query, predicate)
         if not cuts and kind is None:
             why = "rows of both sides are kept, and no equality of both says which partition they meet in"
@@ -133,9 +139,9 @@ def choose_layout(
     layouts = [PartitionLayout(query.aliases, partitions, chosen) for chosen in _grids(cuts, partitions)]
     if not layouts:
         raise QueryError(
-            f"partitioning: the predicate gives nothing to partition "
-            f"{'this kind of join ' if query.kind.shapes else ''}by {kind or 'key, range or grid'}; "
-            "use partitioning='one'"
+            f"the predicate gives nothing to partition by {kind or 'key, range or grid'}; "
+            "use partitioning='one'",
+            Option("partitioning"),
         )
     best = min(layouts, key=lambda layout: (round(layout.load, 9), len(layout.dimensions)))
     return _with_spread(best, query, spread) if spread else best
@@ -146,7 +152,7 @@ def _parse(wanted: str | None) -> tuple[str | None, float | None]:
         return None, None
     match = re.fullmatch(r"\s*(\w+)\s*(?:\(\s*([-+.\deE]+)\s*\))?\s*", wanted)
     if match is None or match[1] not in KINDS:
-        raise QueryError(f"partitioning: {unknown('partitioning', str(wanted), KINDS)}")
+        raise QueryError(unknown("partitioning", str(wanted), KINDS), Option("partitioning"))
     if match[2] is None:
         return match[1], None
     try:
@@ -154,7 +160,7 @@ def _parse(wanted: str | None) -> tuple[str | None, float | None]:
     except ValueError:
         width = math.nan
     if match[1] != "range" or not (0 < width < math.inf):
-        raise QueryError(f"partitioning: expected 'range(width of a cell above 0)', got {wanted!r}")
+        raise QueryError(f"expected 'range(width of a cell above 0)', got {wanted!r}", Option("partitioning"))
     return "range", width
 
 
@@ -243,16 +249,42 @@ def _with_spread(layout: PartitionLayout, query: Query, spread: SkewedKeys) -> P
     """Rows of a spread value form a grid of their own inside the key's dimension."""
     keyed = [cut for cut in layout.dimensions if cut.kind == "key"]
     if not keyed:
-        raise QueryError(f"spread: rows are not partitioned by a key: {layout}")
+        raise QueryError(f"rows are not partitioned by a key: {layout}", Option("spread"))
     cut = keyed[0]
     if spread.ways > cut.parts:
-        raise QueryError(f"spread: {spread.ways} ways are more than the {cut.parts} partitions of the key")
+        raise QueryError(
+            f"{spread.ways} ways are more than the {cut.parts} partitions of the key", Option("spread")
+        )
     split = [s for s, place in enumerate(cut.placements) if place.how == "value" and _divisible(query, s)][:2]
     if not split:
-        raise QueryError("spread: all windows count rows per key, and rows of one key must stay together")
+        raise QueryError(
+            "all windows count rows per key, and rows of one key must stay together", Option("spread")
+        )
     word = next(place.column for place in cut.placements if place.column is not None)
+    fitted = SkewedKeys(tuple(_fitted(value, word) for value in spread.values), spread.ways)
     wider = GridDimension(
-        cut.parts, cut.kind, cut.by, cut.placements, cut.width, spread.fitted(word), tuple(split)
+        cut.parts,
+        cut.kind,
+        cut.by,
+        cut.placements,
+        cut.width,
+        fitted,
+        tuple(split),
     )
     cuts = tuple(wider if c is cut else c for c in layout.dimensions)
     return PartitionLayout(layout.aliases, layout.partitions, cuts, layout.why)
+
+
+def _fitted(value: Any, word: JoinColumn) -> Any:
+    """A value that the user named, as the key's type has it."""
+    try:
+        given = pa.scalar(value)
+        found = cast(given, word.type)
+        # Text may stand for a date or a time, as in a condition; anything else must be of the key's kind.
+        told = is_text(given.type) and is_moment(word.type)
+        meets = told or common_type(given.type, word.type) is not None
+        if meets and found.is_valid and (told or cast(found, given.type).as_py() == value):
+            return found.as_py()
+    except (pa.ArrowException, OverflowError, QueryError):
+        pass  # told below in the user's terms
+    raise QueryError(f"the key {word} is {word.type}, and {value!r} is no such value", Option("spread"))

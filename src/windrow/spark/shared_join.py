@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -17,7 +17,8 @@ from windrow.engine.shared.bound_subscription import bind
 from windrow.engine.shared.grouping import QueryGroup, base_query, group_queries
 from windrow.engine.shared.schedule import find_schedule
 from windrow.engine.shared.tiers import WindowTiers
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError, placed
+from windrow.model.execution import Execution, SkewedKeys
 from windrow.model.query import Query
 from windrow.model.sharing import Subscription
 from windrow.model.units import parse_duration
@@ -84,35 +85,36 @@ class PreparedSharedJoin(PreparedJoin):
 def prepare_shared(
     queries: Mapping[str, Query | Subscription],
     frames: Mapping[str, DataFrame],
+    execution: Execution | None = None,
     schedule: str = "greedy",
     deadline: str | None = None,
     backlog: int | None = None,
-    partitions: int | None = None,
-    state: str | None = None,
-    name: str | None = None,
-    partitioning: str | None = None,
     control: DataFrame | None = None,
     heartbeat: bool = False,
 ) -> list[PreparedSharedJoin]:
     """Groups the queries, checks them against the frames, and lays out each join."""
+    run = execution or Execution()
     find_schedule(schedule)
-    if deadline is not None and parse_duration(deadline, "deadline") <= 0:
-        raise QueryError(f"deadline: must be positive, got {deadline!r}")
+    with placed(Option("deadline")):
+        if deadline is not None and parse_duration(deadline) <= 0:
+            raise QueryError(f"must be positive, got {deadline!r}")
     if heartbeat:
         control = _with_beats(control, frames, deadline)
     groups = group_queries(queries)
     used = {alias for g in groups for s in g.subscriptions.values() for alias in s.query.aliases}
     unused = [alias for alias in frames if alias not in used]
     if unused:
-        raise QueryError(f"frames: no query speaks of '{unused[0]}'; the queries' streams are {sorted(used)}")
+        raise QueryError(
+            f"no query speaks of '{unused[0]}'; the queries' streams are {sorted(used)}", Option("frames")
+        )
     found = []
-    title = name or "shared"
+    title = run.name or "shared"
     for number, g in enumerate(groups):
         like = next(iter(g.subscriptions.values())).query
         query = base_query(like, WindowTiers.of(s.windows for s in g.subscriptions.values()).largest)
         own = {alias: frames[alias] for alias in query.aliases if alias in frames}
         called = title if number == 0 else f"{title}-{number + 1}"
-        laid = prepare(own, query, partitions, state, called, partitioning, control=control)
+        laid = prepare(own, query, replace(run, name=called), control)
         found.append(PreparedSharedJoin(**{**vars(laid), "group": g, "columns": _columns(g, laid)}))
     joins = tuple(laid.as_sibling for laid in found)
     settings = {"schedule": schedule, "deadline": deadline, "backlog": backlog, "joins": joins}
@@ -122,6 +124,7 @@ def prepare_shared(
 def share(
     queries: Mapping[str, Query | Subscription],
     frames: Mapping[str, DataFrame],
+    *,
     schedule: str = "greedy",
     deadline: str | None = None,
     backlog: int | None = None,
@@ -129,6 +132,7 @@ def share(
     state: str | None = None,
     name: str | None = None,
     partitioning: str | None = None,
+    spread: Mapping[str, Any] | SkewedKeys | None = None,
     control: DataFrame | None = None,
     heartbeat: bool = False,
 ) -> DataFrame:
@@ -151,7 +155,7 @@ def share(
         next batch, in the state. None: all is finished in the batch.
     backlog
         Most rows of a partition that may be carried over; past that the deadline gives way.
-    partitions, state, partitioning
+    partitions, state, partitioning, spread
         As in `join`.
     name
         Of the joins, in state and metrics; "shared" by default. Joins after the first are called name-2, ...
@@ -167,8 +171,14 @@ def share(
     >>> out = wr.share({"fast": q1, "hourly": q2}, {"a": auctions, "b": bids},
     ...     state="/data/state")                                                       # doctest: +SKIP
     """
-    options = (schedule, deadline, backlog, partitions, state, name, partitioning, control, heartbeat)
-    prepared = prepare_shared(queries, frames, *options)
+    execution = Execution(partitions, state, name, partitioning, spread)
+    return union_of(
+        prepare_shared(queries, frames, execution, schedule, deadline, backlog, control, heartbeat)
+    )
+
+
+def union_of(prepared: Sequence[PreparedSharedJoin]) -> DataFrame:
+    """The results of several joins in one frame; a column that one lacks is null."""
     return reduce(lambda x, y: x.unionByName(y, allowMissingColumns=True), [p.frame() for p in prepared])
 
 
@@ -178,10 +188,14 @@ def _with_beats(
     """Control documents, and empty ones that come by themselves. They reach every partition, as all do, and
     say nothing. Their source keeps its offsets in Spark's log, so a batch that is repeated has the same."""
     if deadline is None:
-        raise QueryError("heartbeat: without a deadline nothing is carried over; leave it out, or give one")
+        raise QueryError(
+            "without a deadline nothing is carried over; leave it out, or give one", Option("heartbeat")
+        )
     still = [alias for alias, data in frames.items() if not data.isStreaming]
     if still:
-        raise QueryError(f"heartbeat: only streams are carried over, and {still} are none; leave it out")
+        raise QueryError(
+            f"only streams are carried over, and {still} are none; leave it out", Option("heartbeat")
+        )
     spark = next(iter(frames.values())).sparkSession
     beats = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
     empty = beats.select(sf.lit(None).cast(StringType()).alias(DOCUMENT))
@@ -203,9 +217,12 @@ def _columns(g: QueryGroup, laid: PreparedJoin) -> tuple[tuple[StructField, pa.D
             known = found.setdefault(column.name, made)
             if known[0].dataType != made[0].dataType:
                 raise QueryError(
-                    f"query '{name}': column '{column.name}' is {made[0].dataType.simpleString()}, in "
-                    f"another query {known[0].dataType.simpleString()}; rename one with 'as'"
+                    f"column '{column.name}' is {made[0].dataType.simpleString()}, in another query "
+                    f"{known[0].dataType.simpleString()}; rename one with 'as'",
+                    Option("select", query=name),
                 )
             if column.name in (QUERY, COLUMN):
-                raise QueryError(f"query '{name}': a column cannot be called '{column.name}'; rename it")
+                raise QueryError(
+                    f"a column cannot be called '{column.name}'; rename it", Option("select", query=name)
+                )
     return tuple(found.values())

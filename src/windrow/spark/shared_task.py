@@ -145,7 +145,7 @@ class SharedJoinTask(JoinTask):
         )
 
     def _deadline_share(self, arrived: TaskInput) -> float | None:
-        return None if self.deadline is None else parse_duration(self.deadline, "deadline") / SECOND
+        return None if self.deadline is None else parse_duration(self.deadline) / SECOND
 
     def _watch(self, operator: Operator) -> dict[Key, ResponseTimes]:
         assert isinstance(operator, GroupOperator)

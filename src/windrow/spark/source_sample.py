@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
+from windrow.errors import Option
 from windrow.spark.frames import quoted
 from windrow.spark.spark_errors import as_query_error
 
@@ -38,7 +39,11 @@ class SourceSample:
 
 
 def first_rows(
-    frame: DataFrame, where: str, time: str, most: int, shape: Callable[[DataFrame], DataFrame]
+    frame: DataFrame,
+    place: Option,
+    time: str,
+    most: int,
+    shape: Callable[[DataFrame], DataFrame] = lambda frame: frame,
 ) -> SourceSample:
     """At most so many rows of a batch DataFrame, the earliest of the files looked into.
 
@@ -49,7 +54,7 @@ def first_rows(
     shape
         What is taken of it: its filter and its columns.
     """
-    with as_query_error(where):
+    with as_query_error(place):
         names = [_name(path) for path in _in_order(frame.inputFiles())]
         files = min(FIRST_FILES, len(names))
         while files < len(names):

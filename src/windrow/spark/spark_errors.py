@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from windrow.errors import QueryError, WindrowError
+from windrow.errors import Option, QueryError, WindrowError
 from windrow.redaction import cause, redacted
 
 _OURS = re.compile(r"^\s*windrow\.errors\.(\w+): (.+)$", re.MULTILINE)
@@ -46,13 +46,13 @@ class RunError(WindrowError):
 
 @contextmanager
 def as_query_error(
-    where: str, kinds: tuple[type[Exception], ...] = (PySparkException, Py4JError)
+    place: Option, kinds: tuple[type[Exception], ...] = (PySparkException, Py4JError)
 ) -> Iterator[None]:
-    """What Spark refuses in here, with an error of these kinds, is a mistake in the query, at `where`."""
+    """What Spark refuses in here, with an error of these kinds, is a mistake in the query at this place."""
     try:
         yield
     except kinds as error:
-        raise QueryError(f"{where}: {short_message(error)}") from cause(error)
+        raise QueryError(short_message(error), place) from cause(error)
 
 
 @contextmanager

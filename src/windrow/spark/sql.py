@@ -10,13 +10,15 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, located, unknown
+from windrow.model.execution import Execution
 from windrow.model.query import Function
 from windrow.spark.sources_sinks import read_source
 from windrow.spark.statement_runner import StatementRunner
+from windrow.sql_frontend.from_clause import CreatedStream
 from windrow.sql_frontend.parser import ParsedScript, parse_script
 from windrow.sql_frontend.scope import Parameter, StreamInfo
-from windrow.sql_frontend.statement import Script, StreamDefinition
+from windrow.sql_frontend.statement import Script
 
 
 def sql(
@@ -34,8 +36,8 @@ def sql(
     """Answers SQL over streams: a DataFrame of the columns selected.
 
     Several SELECTs, divided by semicolons, give one DataFrame with a column `query` that says whose row it
-    is, and share a join where they can. EXPLAIN gives a row for each plan. Everything wrong with the text is
-    told here, with its line and a caret, before any data is read.
+    is, and share a join where they can. EXPLAIN gives a row for each plan. Whatever is wrong with the text is
+    refused here, with its line and a caret, before any data is read.
 
     Parameters
     ----------
@@ -68,7 +70,7 @@ def sql(
     parsed = parse_script(text)
     parsed.check_selects()
     frames, script = bind(parsed, spark, streams, time, streaming, functions, parameters)
-    return StatementRunner(frames, partitions, state, name).of(script.statements, spark)
+    return StatementRunner(frames, Execution(partitions, state, name)).of(script.statements, spark)
 
 
 def bind(
@@ -79,44 +81,44 @@ def bind(
     streaming: bool = True,
     functions: Mapping[str, Function | Callable[..., Any]] | None = None,
     parameters: Mapping[str, Parameter] | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, DataFrame], Script]:
     """The frames by name, and the statements with all names found in them."""
     given = dict(streams or {})
     times = dict(time) if isinstance(time, Mapping) else {}
     for named in times:
-        if named not in (*given, *parsed.sources, *parsed.names):
-            raise QueryError(f"time: {unknown('stream', named, [*given, *parsed.sources, *parsed.names])}")
+        if named not in (*given, *parsed.created, *parsed.names):
+            raise QueryError(
+                unknown("stream", named, [*given, *parsed.created, *parsed.names]), Option("time")
+            )
     for named, frame in given.items():
         if not hasattr(frame, "mapInArrow"):
-            raise QueryError(f"streams: '{named}': expected a Spark DataFrame, got {type(frame).__name__}")
-        if named in parsed.sources:
-            raise QueryError(f"streams: '{named}' is created in the text too; leave one out")
-    frames = {**given, **{n: _read(spark, parsed, source, streaming) for n, source in parsed.sources.items()}}
+            raise QueryError(
+                f"'{named}': expected a Spark DataFrame, got {type(frame).__name__}", Option("streams")
+            )
+        if named in parsed.created:
+            raise QueryError(f"'{named}' is created in the text too; leave one out", Option("streams"))
+    frames = dict(given)
+    with located(parsed.locate):
+        frames |= {n: read_source(spark, created.source, streaming) for n, created in parsed.created.items()}
     for named in parsed.names:
         if named.lower() not in {known.lower() for known in frames} and _is_table(spark, named):
             frames[named] = spark.table(named)
     known = {n: StreamInfo(tuple(frame.columns), times.get(n)) for n, frame in frames.items()}
-    script = parsed.bind(known, time if isinstance(time, str) else None, functions, parameters)
+    script = parsed.bind(known, time if isinstance(time, str) else None, functions, parameters, settings)
     return frames, script
 
 
 def relative_to(parsed: ParsedScript, base: Path) -> ParsedScript:
     """With paths of sources that are relative taken from a directory: that of the file they stand in."""
-    sources = {
-        name: replace(source, path=str(base / source.path))
-        if source.path is not None and "://" not in source.path
-        else source
-        for name, source in parsed.sources.items()
-    }
-    return replace(parsed, sources=sources)
 
+    def moved(created: CreatedStream) -> CreatedStream:
+        path = created.source.path
+        if path is None or "://" in path:
+            return created
+        return replace(created, source=replace(created.source, path=str(base / path)))
 
-def _read(spark: SparkSession, parsed: ParsedScript, source: StreamDefinition, streaming: bool) -> DataFrame:
-    taken = (source.format, source.path, source.options, source.schema)
-    try:
-        return read_source(spark, f"stream '{source.name}'", *taken, streaming)
-    except QueryError as error:
-        raise parsed.text.error(str(error), source.span) from error.__cause__
+    return replace(parsed, created={name: moved(created) for name, created in parsed.created.items()})
 
 
 def _is_table(spark: SparkSession, name: str) -> bool:

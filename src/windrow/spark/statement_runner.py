@@ -7,23 +7,24 @@ that can share a join do.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from windrow.engine.result_builder import CLUSTER, WEIGHT
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError, located
 from windrow.explanation.explain import explain
 from windrow.explanation.explanation import Explanation
+from windrow.model.execution import Execution
 from windrow.model.join_kind import CERTAIN
 from windrow.model.units import format_duration
 from windrow.spark.frames import quoted
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.sampled_aggregates import EDGES, EstimateColumns, gathered
-from windrow.spark.shared_join import share
+from windrow.spark.shared_join import prepare_shared, union_of
 from windrow.spark.shared_task import QUERY
 from windrow.spark.sources_sinks import TIME
 from windrow.spark.spark_errors import as_query_error
@@ -38,9 +39,8 @@ class StatementRunner:
 
     frames: Mapping[str, DataFrame]
     """By the stream's name."""
-    partitions: int | None = None
-    state: str | None = None
-    name: str | None = None
+    execution: Execution = field(default_factory=Execution)
+    """What statements do not set themselves; its name goes before theirs."""
 
     def of(self, statements: Sequence[Statement], session: SparkSession) -> DataFrame:
         """All answers in one."""
@@ -64,14 +64,17 @@ class StatementRunner:
 
     def prepare(self, statement: Statement) -> PreparedJoin:
         with pointing(statement):
-            return prepare(
-                self._frames(statement),
-                statement.query,
-                statement.partitions or self.partitions,
-                statement.state or self.state,
-                f"{self.name}-{statement.name}" if self.name else statement.name,
-                statement.partitioning,
-            )
+            execution = self._execution(statement, statement.name)
+            return prepare(self._frames(statement), statement.query, execution)
+
+    def _execution(self, statement: Statement, name: str) -> Execution:
+        own, given = statement.execution, self.execution
+        return replace(
+            own,
+            partitions=own.partitions or given.partitions,
+            state=own.state or given.state,
+            name=f"{given.name}-{name}" if given.name else name,
+        )
 
     def _frames(self, statement: Statement) -> dict[str, DataFrame]:
         return {alias: self.frames[name] for alias, name in statement.sources.items()}
@@ -79,10 +82,10 @@ class StatementRunner:
     def _alone(self, statement: Statement) -> DataFrame:
         prepared = self.prepare(statement)
         results = prepared.frame()
-        with pointing(statement), as_query_error("where"):
+        with pointing(statement), as_query_error(Option("where")):
             for condition in statement.where:
                 results = results.where(condition)
-        with pointing(statement), as_query_error("select"):
+        with pointing(statement), as_query_error(Option("select")):
             if statement.grouping is not None:
                 return _grouped(results, statement, statement.grouping, prepared.streaming)
             frames = self._frames(statement)
@@ -100,21 +103,15 @@ class StatementRunner:
     ) -> DataFrame:
         """One join for all; every column is what the row's own statement says."""
         first = members[0]
-        name = "-".join([*([self.name] if self.name else []), "shared", *([str(number)] if number else [])])
         for member in members:
             self.prepare(member)  # what is wrong with one of them is told of that one
-        results = share(
-            {member.name: member.query for member in members},
-            self._frames(first),
-            partitions=first.partitions or self.partitions,
-            state=first.state or self.state,
-            name=name,
-            partitioning=first.partitioning,
-        )
+        execution = self._execution(first, f"shared-{number}" if number else "shared")
+        queries = {member.name: member.query for member in members}
+        results = union_of(prepare_shared(queries, self._frames(first), execution))
         found: dict[str, sf.Column] = {}
         for member in members:
             mine = sf.col(QUERY) == member.name
-            with pointing(member), as_query_error("select"):
+            with pointing(member), as_query_error(Option("select")):
                 named = columns_of(member, self._frames(member))
                 values = {column: sf.expr(sql) for column, sql in named.items()}
                 _check_kinds(member, results.select(*(v.alias(c) for c, v in values.items())), kinds)
@@ -128,17 +125,17 @@ class StatementRunner:
         found = []
         for statement in statements:
             # Nothing runs, so any place for the state will do.
-            prepared = replace(self, state=self.state or "not written").prepare(statement)
+            anywhere = replace(self.execution, state=self.execution.state or "not written")
+            prepared = replace(self, execution=anywhere).prepare(statement)
             plan = explain(statement.query, {f.alias: f.arrow for f in prepared.frames})
             found.append(replace(plan, name=statement.name, partitioning=str(prepared.layout)))
         return found
 
     def _plans(self, statements: Sequence[Statement], session: SparkSession) -> DataFrame:
         asked = next((s for s in statements if not s.explain), None)
-        if asked is not None and asked.places is not None:
-            raise asked.places.point(
-                QueryError("EXPLAIN and SELECT in one text answer differently; run one of them")
-            )
+        if asked is not None:
+            with pointing(asked):
+                raise QueryError("EXPLAIN and SELECT in one text answer differently; run one of them")
         plans = zip(statements, self.plans(statements), strict=True)
         told = [(statement.name, f"{statement}\n{plan}") for statement, plan in plans]
         return session.createDataFrame(told, f"{QUERY} string, {PLAN} string")
@@ -146,14 +143,15 @@ class StatementRunner:
 
 def _check_kinds(statement: Statement, answer: DataFrame, kinds: dict[str, tuple[str, str]]) -> None:
     """A column has one type in all statements: Spark would make one of two, and fail on values in between."""
-    for field in answer.schema.fields:
-        name, kind = field.name, field.dataType.simpleString()
+    for column in answer.schema.fields:
+        name, kind = column.name, column.dataType.simpleString()
         if name.lower() == QUERY:
-            raise QueryError(f"select: '{QUERY}' says whose row it is; rename the column with AS")
+            raise QueryError(f"'{QUERY}' says whose row it is; rename the column with AS", Option("select"))
         other, same = kinds.setdefault(name.lower(), (statement.name, kind))
         if same != kind:
             raise QueryError(
-                f"select: column '{name}' is {kind}, in statement '{other}' {same}; rename one with AS"
+                f"column '{name}' is {kind}, in statement '{other}' {same}; rename one with AS",
+                Option("select"),
             )
 
 
@@ -178,10 +176,7 @@ def _alike(one: Statement, other: Statement) -> bool:
         and not s.query.kind.shapes
         for s in (one, other)
     )
-    return free and all(
-        getattr(one, name) == getattr(other, name)
-        for name in ("sources", "partitions", "partitioning", "state")
-    )
+    return free and all(getattr(one, name) == getattr(other, name) for name in ("sources", "execution"))
 
 
 def columns_of(statement: Statement, frames: Mapping[str, DataFrame]) -> dict[str, str]:
@@ -194,7 +189,7 @@ def columns_of(statement: Statement, frames: Mapping[str, DataFrame]) -> dict[st
         if output.name is None and output.alias is not None and lowered.count(name.lower()) > 1:
             name = f"{output.alias}_{name}"
         if any(name.lower() == other.lower() for other in found):
-            raise QueryError(f"select: two columns are called '{name}'; name one with AS")
+            raise QueryError(f"two columns are called '{name}'; name one with AS", Option("select"))
         found[name] = output.shaped or output.sql
     return found
 
@@ -214,7 +209,7 @@ def _grouped(results: DataFrame, statement: Statement, grouping: Grouping, strea
     timed = results.withColumn(TIME, sf.expr(grouping.time))
     kind = timed.schema[TIME].dataType.typeName()
     if not kind.startswith("timestamp"):
-        raise QueryError(f"group: the window needs a timestamp, got {grouping.time}, a {kind}")
+        raise QueryError(f"the window needs a timestamp, got {grouping.time}, a {kind}", Option("group"))
     if streaming:
         timed = timed.withWatermark(TIME, f"{_watermark(statement, grouping)} microseconds")
     slide = f"{grouping.slide} microseconds" if grouping.slide else None
@@ -252,16 +247,13 @@ def _watermark(statement: Statement, grouping: Grouping) -> int:
     query = statement.query
     if query.counts_rows:
         raise QueryError(
-            "watermark: windows counted in rows do not tell how late results come; "
-            f"set WITH (watermark = '1 minute') or so (late is {format_duration(query.watermark_delay_us)})"
+            "windows counted in rows do not tell how late results come; "
+            f"set WITH (watermark = '1 minute') or so (late is {format_duration(query.watermark_delay_us)})",
+            Option("watermark"),
         )
     return query.watermark_delay_us + max(stream.window.size for stream in query.streams.values())
 
 
-@contextmanager
-def pointing(statement: Statement) -> Iterator[None]:
+def pointing(statement: Statement) -> AbstractContextManager[None]:
     """Errors about a statement show the place in its text."""
-    try:
-        yield
-    except QueryError as error:
-        raise (statement.places.point(error) if statement.places else error) from error.__cause__
+    return nullcontext() if statement.places is None else located(statement.places.locate)

@@ -17,7 +17,7 @@ from sqlglot import Token, TokenType, exp, generator, parser, tokens
 from sqlglot.dialects.dialect import Dialect
 
 from windrow.expr.dialect import WindrowPredicate
-from windrow.sql_frontend.syntax_nodes import CreateStream, Explain, Option, Options, Within
+from windrow.sql_frontend.syntax_nodes import Assignment, Assignments, CreateStream, Explain, Within
 
 STATEMENTS = "expected SELECT, EXPLAIN SELECT or CREATE STREAM"
 _NAMED_WINDOWS = {TokenType.WINDOW: lambda self: ("within", self._parse_window_for_all())}
@@ -150,7 +150,7 @@ class WindrowDialect(Dialect):
                 self.raise_error("expected , or ) after a setting")
             if not found:
                 self.raise_error("expected a setting such as memory = '64 MiB'", self._prev)
-            return self.expression(Options(expressions=found))
+            return self.expression(Assignments(expressions=found))
 
         def _parse_option(self) -> exp.Expr | None:
             if self._match(TokenType.R_PAREN, advance=False):
@@ -164,7 +164,7 @@ class WindrowDialect(Dialect):
             value = self._parse_bitwise()
             if value is None:
                 self.raise_error("expected a value")
-            return self.expression(Option(this=name, expression=value))
+            return self.expression(Assignment(this=name, expression=value))
 
         def _parse_stream_definition(self) -> exp.Expr:
             name = self._parse_id_var()
@@ -189,8 +189,8 @@ class WindrowDialect(Dialect):
         TRANSFORMS: ClassVar = {
             **generator.Generator.TRANSFORMS,
             Within: lambda self, e: _within(self, e),
-            Option: lambda self, e: f"{e.name} = {self.sql(e, 'expression')}",
-            Options: lambda self, e: f"({self.expressions(e, flat=True)})",
+            Assignment: lambda self, e: f"{e.name} = {self.sql(e, 'expression')}",
+            Assignments: lambda self, e: f"({self.expressions(e, flat=True)})",
             CreateStream: lambda self, e: _stream_definition(self, e),
             Explain: lambda self, e: f"EXPLAIN {self.sql(e, 'this')}",
         }

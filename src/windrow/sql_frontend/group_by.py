@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from sqlglot import exp
 
-from windrow.errors import QueryError
+from windrow.errors import Option, located, placed
 from windrow.model.units import parse_duration
 from windrow.sql_frontend.scope import Scope
-from windrow.sql_frontend.source_text import SourceText
+from windrow.sql_frontend.source_text import SourceText, TextLocation, span_of
 from windrow.sql_frontend.statement import AGGREGATES, Aggregate, Grouping, aggregate_column, key_column
 
 WINDOWS = ("window", "tumble", "hop")
@@ -54,12 +56,7 @@ def check_calls(text: SourceText, node: exp.Expr, grouped: bool) -> None:
                 raise text.at(f"{part.name}(...) is not supported; there are {', '.join(AGGREGATES)}", part)
 
 
-def read_grouping(
-    scope: Scope,
-    group: exp.Group,
-    watermark: str | None,
-    confidence: float,
-) -> Grouping:
+def read_grouping(scope: Scope, group: exp.Group, settings: Mapping[str, Any]) -> Grouping:
     """All but the aggregates, which `Groups` finds in what is selected."""
     text = scope.text
     for name in ("grouping_sets", "cube", "rollup", "totals", "all"):
@@ -83,8 +80,7 @@ def read_grouping(
         size,
         slide,
         tuple(scope.resolved(key).sql(dialect=SPARK) for key in keys),
-        watermark=parse_duration(watermark, "watermark") if watermark is not None else None,
-        confidence=confidence,
+        **settings,
     )
 
 
@@ -112,10 +108,8 @@ def _length(text: SourceText, node: exp.Expr) -> int:
         written = node.name
     else:
         raise text.at("expected a length such as INTERVAL 1 MINUTE or '1 minute'", node)
-    try:
-        length = parse_duration(written, "window")
-    except QueryError as error:
-        raise text.at(str(error), node) from None
+    with located(lambda place: TextLocation(text, span_of(node))), placed(Option("window")):
+        length = parse_duration(written)
     if length <= 0:
         raise text.at("a window's length must be positive", node)
     return length

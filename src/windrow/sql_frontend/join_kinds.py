@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
@@ -57,6 +58,12 @@ class Kinds:
     """Conjuncts that hold for results."""
     how: str | Mapping[str, str] = "inner"
     match: Mapping[str, str] | None = None
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the clauses set; nothing for inner joins, so that WITH may."""
+        given = {} if self.how == "inner" else {"how": self.how}
+        return given | ({} if self.match is None else {"match": self.match})
 
 
 def joined_tables(text: SourceText, select: exp.Select) -> list[JoinedTable]:

@@ -10,14 +10,14 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.model.query import Function
-from windrow.sql_frontend.from_clause import read_source
+from windrow.sql_frontend.from_clause import CreatedStream, read_create
 from windrow.sql_frontend.grammar import STATEMENTS, WindrowDialect
 from windrow.sql_frontend.scope import Parameter, StreamInfo
 from windrow.sql_frontend.select import read_select
-from windrow.sql_frontend.source_text import SourceText
-from windrow.sql_frontend.statement import Script, Statement, StreamDefinition
+from windrow.sql_frontend.source_text import SourceText, TextLocation
+from windrow.sql_frontend.statement import Script, Statement
 from windrow.sql_frontend.syntax_nodes import CreateStream, Explain
 
 
@@ -26,7 +26,7 @@ class ParsedScript:
     """A text whose grammar is right; which names there are is not looked at yet."""
 
     text: SourceText
-    sources: Mapping[str, StreamDefinition]
+    created: Mapping[str, CreatedStream]
     selects: tuple[exp.Expr, ...]
 
     @property
@@ -46,6 +46,7 @@ class ParsedScript:
         time: str | None = None,
         functions: Mapping[str, Function | Callable[..., Any]] | None = None,
         parameters: Mapping[str, Parameter] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> Script:
         """Finds every name.
 
@@ -59,36 +60,46 @@ class ParsedScript:
             Python functions that conditions may call.
         parameters
             Values for names that no stream has, such as a threshold.
+        settings
+            Settings that replace those of WITH in every statement, as `read_texts` gives them.
         """
         for given, value in (parameters or {}).items():
             if not isinstance(value, str | int | float | bool | None):
                 raise QueryError(
-                    f"parameters: '{given}': expected a text, a number, a truth value or None, got {value!r}"
+                    f"'{given}': expected a text, a number, a truth value or None, got {value!r}",
+                    Option("parameters"),
                 )
         called = {n: f if isinstance(f, Function) else Function(f) for n, f in (functions or {}).items()}
-        if known is not None or self.sources:
+        if known is not None or self.created:
             known = {**(known or {}), **self._declared(known or {})}
         found: dict[str, Statement] = {}
         for number, select in enumerate(self.selects, 1):
             explain = isinstance(select, Explain)
             asked = select.this if explain else select
             name = "query" if len(self.selects) == 1 else f"query{number}"
-            one = read_select(self.text, asked, name, known, time, called, parameters or {}, explain)
+            one = read_select(
+                self.text, asked, name, known, time, called, parameters or {}, settings or {}, explain
+            )
             if one.name in found:
                 raise self.text.at(
                     f"two statements are called '{one.name}'; name one WITH (name = ...)", asked
                 )
             found[one.name] = one
-        return Script(self.sources, tuple(found.values()))
+        return Script({n: c.source for n, c in self.created.items()}, tuple(found.values()))
+
+    def locate(self, place: Option | None) -> TextLocation:
+        """Where the stream that a place is about is created."""
+        created = None if place is None else self.created.get(place.stream or "")
+        return TextLocation(self.text, None if created is None else created.span)
 
     def _declared(self, known: Mapping[str, StreamInfo]) -> dict[str, StreamInfo]:
         """What CREATE STREAM says, with columns that are known from elsewhere."""
         return {
             name: StreamInfo(
-                tuple(c for c, _ in source.columns) or known.get(name, StreamInfo()).columns,
-                source.time or known.get(name, StreamInfo()).time,
+                created.known.columns or known.get(name, StreamInfo()).columns,
+                created.known.time or known.get(name, StreamInfo()).time,
             )
-            for name, source in self.sources.items()
+            for name, created in self.created.items()
         }
 
 
@@ -110,14 +121,14 @@ def parse_script(sql: str, name: str = "sql") -> ParsedScript:
     trees = [tree for tree in trees if not isinstance(tree, exp.Semicolon)]
     if not trees:
         raise text.error(f"there is no statement; {STATEMENTS}", None)
-    sources: dict[str, StreamDefinition] = {}
+    created: dict[str, CreatedStream] = {}
     for tree in trees:
         if isinstance(tree, CreateStream):
-            source = read_source(text, tree)
-            if any(source.name.lower() == other.lower() for other in sources):
-                raise text.at(f"stream '{source.name}' is created twice", tree.this)
-            sources[source.name] = source
-    return ParsedScript(text, sources, tuple(tree for tree in trees if not isinstance(tree, CreateStream)))
+            one = read_create(text, tree)
+            if any(one.source.name.lower() == other.lower() for other in created):
+                raise text.at(f"stream '{one.source.name}' is created twice", tree.this)
+            created[one.source.name] = one
+    return ParsedScript(text, created, tuple(tree for tree in trees if not isinstance(tree, CreateStream)))
 
 
 def read_script(sql: str, **settings: Any) -> Script:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from sqlglot import exp
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError, located
 from windrow.expr.dialect import render
 from windrow.expr.parse import references
+from windrow.model.execution import SETTINGS, describe
 from windrow.model.join_kind import CERTAIN
-from windrow.model.query import Function, Query, Stream
+from windrow.model.query import Function
 from windrow.sql_frontend.from_clause import FromItem, read_from
 from windrow.sql_frontend.group_by import (
     EDGES,
@@ -26,7 +28,7 @@ from windrow.sql_frontend.join_kinds import JoinedTable, conditions_of_where, jo
 from windrow.sql_frontend.scope import Parameter, Scope, StreamInfo
 from windrow.sql_frontend.source_text import ClauseSpans, SourceText, Span, span_of
 from windrow.sql_frontend.statement import Grouping, SelectItem, Statement
-from windrow.sql_frontend.with_options import OF_QUERY, Settings, read_settings
+from windrow.sql_frontend.with_options import GROUP_SETTINGS, WithClause, read_with
 
 _TAKEN = ("expressions", "from_", "joins", "where", "group", "having", "within", "settings")
 _INSTEAD = {
@@ -45,36 +47,36 @@ def read_select(
     time: str | None,
     functions: Mapping[str, Function],
     parameters: Mapping[str, Parameter],
+    replaced: Mapping[str, Any],
     explain: bool = False,
 ) -> Statement:
     """The statement, with all names found."""
     if not isinstance(select, exp.Select):
         raise text.at("UNION, INTERSECT and EXCEPT are not supported; write statements of their own", select)
     _refuse_clauses(text, select)
-    settings = read_settings(text, select.args.get("settings"))
+    settings = read_with(text, select.args.get("settings"))
+    settings = WithClause({**settings.values, **replaced}, settings.spans)
     joined = joined_tables(text, select)
-    streams = read_from(text, select, joined, known)
+    streams = read_from(text, select, joined, known, settings.values.get("within"))
     scope = Scope(text, {f.alias: f.known.columns for f in streams}, parameters)
     for node in _conditions(select, joined):
         _check_condition(scope, node)
-    times = {f.alias: _time(text, f, settings, time) for f in streams}
+    spans = _spans(select, joined, settings)
+    places = ClauseSpans(text, span_of(select), spans, {f.alias: f.span for f in streams})
+    with located(places.locate):
+        times = {f.alias: _time(f, settings, time) for f in streams}
     by_alias = {f.alias: table for f, table in zip(streams[1:], joined, strict=True)}
     kinds = read_kinds(scope, select, streams[0].alias, by_alias, times)
-    spans = _spans(select, joined, streams, settings)
-    places = ClauseSpans(text, span_of(select), spans)
     parts = list(kinds.on)
     _check_keys(scope, streams, parts)
-    try:
-        query = Query(
-            {f.alias: Stream(times[f.alias], f.window) for f in streams},
-            " AND ".join(_written(part) for part in parts) or "true",
-            functions=dict(functions),
-            how=kinds.how,
-            match=kinds.match,
-            **settings.of(*OF_QUERY),
-        )
-    except QueryError as error:
-        raise places.point(error) from None
+    with located(places.locate):
+        given = settings.of(SETTINGS) | {
+            "time": times,
+            "within": {f.alias: f.window for f in streams},
+            "on": " AND ".join(_written(part) for part in parts) or "true",
+            "functions": functions,
+        }
+        query, execution = describe([f.alias for f in streams], given | kinds.settings)
     sampled = query.memory_limit is not None and query.memory_policy.samples
     extra = (*(("weight", "cluster") if sampled else ()), *((CERTAIN,) if query.tells_certainty else ()))
     shown = {alias: scope.columns[alias] for alias in query.result_aliases}
@@ -82,7 +84,7 @@ def read_select(
     outputs, grouping = _shape(shaped, select, settings, places, sampled)
     several = [part for part in parts if len({alias for alias, _ in references(part)}) > 1]
     return Statement(
-        name=str(settings.values.get("name", name)),
+        name=execution.name or name,
         query=query,
         sources={f.alias: f.name for f in streams},
         outputs=outputs,
@@ -91,8 +93,8 @@ def read_select(
         where=tuple(shaped.resolved(part).sql(dialect=SPARK) for part in kinds.after),
         grouping=grouping,
         explain=explain,
+        execution=replace(execution, name=None),
         places=places,
-        **settings.of("partitions", "partitioning", "state"),
     )
 
 
@@ -124,9 +126,7 @@ def _written(part: exp.Expression) -> str:
     return f"({render(part)})" if isinstance(part, exp.Or) else render(part)
 
 
-def _spans(
-    select: exp.Select, joined: Sequence[JoinedTable], streams: list[FromItem], settings: Settings
-) -> dict[str, Span | None]:
+def _spans(select: exp.Select, joined: Sequence[JoinedTable], settings: WithClause) -> dict[str, Span | None]:
     conditions = _conditions(select, joined)
     on = span_of(conditions[0]) if conditions else None
     if on is not None:
@@ -137,18 +137,18 @@ def _spans(
         "on": on,
         "select": (listed[0][0], listed[-1][1]) if listed else None,
         "group": span_of(group) if group is not None else None,
-        **{f"stream '{f.alias}'": f.span for f in streams},
         **settings.spans,
     }
 
 
-def _time(text: SourceText, stream: FromItem, settings: Settings, default: str | None) -> str:
-    time = settings.values.get("time") or stream.known.time or default
+def _time(stream: FromItem, settings: WithClause, default: str | None) -> str:
+    given = settings.values.get("time")
+    time = (given.get(stream.alias) if isinstance(given, Mapping) else given) or stream.known.time or default
     if time is None:
-        raise text.error(
-            f"stream '{stream.alias}': its time column is not known; write TIME column in CREATE STREAM, "
-            "WITH (time = 'column'), or pass time=",
-            stream.span,
+        raise QueryError(
+            "its time column is not known; write TIME column in CREATE STREAM, WITH (time = 'column'), or "
+            "pass time=",
+            Option(stream=stream.alias),
         )
     columns = stream.known.columns or ()
     return next((c for c in columns if c.lower() == str(time).lower()), str(time))
@@ -177,14 +177,15 @@ def _check_keys(scope: Scope, streams: list[FromItem], parts: list[exp.Expressio
         if given != joined:
             told = ", ".join(sorted(joined)) or "none, since no condition is an equality of columns"
             raise scope.text.at(
-                f"stream '{stream.alias}': rows are counted per join key, which is {told}; "
-                f"PARTITION BY {', '.join(sorted(given))} is not supported",
+                f"rows are counted per join key, which is {told}; PARTITION BY {', '.join(sorted(given))} is "
+                "not supported",
                 stream.keys[0],
+                Option(stream=stream.alias),
             )
 
 
 def _shape(
-    scope: Scope, select: exp.Select, settings: Settings, places: ClauseSpans, sampled: bool
+    scope: Scope, select: exp.Select, settings: WithClause, places: ClauseSpans, sampled: bool
 ) -> tuple[tuple[SelectItem, ...], Grouping | None]:
     """What is selected, and the groups it is selected from."""
     grouping = _grouping(scope, select, settings, places)
@@ -218,22 +219,17 @@ def _refuse_of_sample(scope: Scope, select: exp.Select, having: exp.Expr | None)
             )
 
 
-def _grouping(scope: Scope, select: exp.Select, settings: Settings, places: ClauseSpans) -> Grouping | None:
+def _grouping(scope: Scope, select: exp.Select, settings: WithClause, places: ClauseSpans) -> Grouping | None:
     group, having = select.args.get("group"), select.args.get("having")
     if group is None:
         if having is not None:
             raise scope.text.at("HAVING needs GROUP BY", having)
-        for setting in ("watermark", "confidence"):
-            if setting in settings.values:
-                raise places.point(QueryError(f"{setting}: is a setting of GROUP BY, and there is none"))
+        with located(places.locate):
+            for name in settings.of(GROUP_SETTINGS):
+                raise QueryError("is a setting of GROUP BY, and there is none", Option(name))
         return None
-    confidence = settings.values.get("confidence", 0.95)
-    if not 0 < confidence < 1:
-        raise places.point(QueryError(f"confidence: lies between 0 and 1, got {confidence}"))
-    try:
-        return read_grouping(scope, group, settings.values.get("watermark"), confidence)
-    except QueryError as error:
-        raise places.point(error) from None
+    with located(places.locate):
+        return read_grouping(scope, group, settings.of(GROUP_SETTINGS))
 
 
 def _output(scope: Scope, node: exp.Expr, groups: Groups | None) -> SelectItem:

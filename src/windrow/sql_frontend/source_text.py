@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.redaction import redacted
 
 _UNCLOSED = re.compile(r"Missing (\S+) from \d+:(\d+)")
-_PREFIX = re.compile(r"(stream '[^']*'|\w+)\b")
 
 Span = tuple[int, int]
 """(first character, last character)"""
@@ -21,36 +20,23 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text of statements; `name` is told in errors: a file's name, or "sql"."""
+    """A text of statements; errors open with `name`: a file's name, or "sql"."""
 
     sql: str
     name: str = "sql"
 
-    def error(self, message: str, span: Span | None) -> QueryError:
-        """The message, its line and column, the line itself, and carets under the place.
+    def error(self, message: str, span: Span | None, place: Option | None = None) -> QueryError:
+        """An error at a place in the text.
 
-        >>> print(Text("select a.x\\nfrom b").error("unknown stream 'b'", (16, 16)))
+        >>> print(SourceText("select a.x\\nfrom b").error("unknown stream 'b'", (16, 16)))
         sql, line 2, column 6: unknown stream 'b'
             from b
                  ^
         """
-        if span is None or not self.sql:
-            return QueryError(f"{self.name}: {message}")
-        first = min(max(span[0], 0), len(self.sql) - 1)
-        begins = self.sql.rfind("\n", 0, first) + 1
-        ends = self.sql.find("\n", first)
-        line = self.sql[begins : ends if ends >= 0 else len(self.sql)].rstrip()
-        number, column = self.sql.count("\n", 0, first) + 1, first - begins + 1
-        width = max(1, min(span[1] - first + 1, len(line) - column + 1))
-        # The carets stand under the line as it is shown, without credentials. Tabs stay tabs, whatever they
-        # are worth.
-        lead = "".join("\t" if c == "\t" else " " for c in redacted(line[: column - 1]))
-        return QueryError(
-            f"{self.name}, line {number}, column {column}: {message}\n    {line}\n    {lead}{'^' * width}"
-        )
+        return QueryError(message, place, TextLocation(self, span))
 
-    def at(self, message: str, node: exp.Expr | None) -> QueryError:
-        return self.error(message, span_of(node) if node is not None else None)
+    def at(self, message: str, node: exp.Expr | None, place: Option | None = None) -> QueryError:
+        return self.error(message, span_of(node) if node is not None else None, place)
 
     def refused(self, error: ParseError | TokenError) -> QueryError:
         """What the parser or the tokenizer says."""
@@ -73,15 +59,46 @@ class SourceText:
         return begins + column
 
 
+@dataclass(frozen=True)
+class TextLocation:
+    """A span of the text; None for all of it. Shows line and column, the line itself, and carets below."""
+
+    text: SourceText
+    span: Span | None
+
+    def show(self, place: Option | None, message: str) -> str:
+        told = f"{place}: {message}" if place else message
+        if self.span is None or not self.text.sql:
+            return f"{self.text.name}: {told}"
+        sql = self.text.sql
+        first = min(max(self.span[0], 0), len(sql) - 1)
+        begins = sql.rfind("\n", 0, first) + 1
+        ends = sql.find("\n", first)
+        line = sql[begins : ends if ends >= 0 else len(sql)].rstrip()
+        number, column = sql.count("\n", 0, first) + 1, first - begins + 1
+        width = max(1, min(self.span[1] - first + 1, len(line) - column + 1))
+        # The carets stand under the line as it is shown, without credentials. Tabs stay tabs, whatever they
+        # are worth.
+        lead = "".join("\t" if c == "\t" else " " for c in redacted(line[: column - 1]))
+        where = f"{self.text.name}, line {number}, column {column}"
+        return f"{where}: {told}\n    {line}\n    {lead}{'^' * width}"
+
+
+# sqlglot's words, and ours.
+_WORDS = (
+    (re.compile(r"Invalid expression.*", re.DOTALL), "'{near}' is not expected here"),
+    (re.compile(r"Required keyword.*", re.DOTALL), "something is missing here"),
+    (re.compile(r"Expecting (.*)", re.DOTALL), "expected {0} after this"),
+    (re.compile(r"Expected (.*)", re.DOTALL), "expected {0}"),
+    (re.compile(r"Found (.*)", re.DOTALL), "found {0}"),
+)
+
+
 def _plain(said: str, near: str) -> str:
-    """sqlglot's words in ours."""
-    if said.startswith("Invalid expression"):
-        return f"'{near}' is not expected here"
-    if said.startswith("Required keyword"):
-        return "something is missing here"
-    if said.startswith("Expecting"):
-        return f"expected {said.removeprefix('Expecting').strip()} after this"
-    return said[:1].lower() + said[1:] if said.startswith(("Expected", "Found")) else said
+    for pattern, words in _WORDS:
+        if match := pattern.fullmatch(said):
+            return words.format(*match.groups(), near=near)
+    return said
 
 
 def span_of(node: exp.Expr) -> Span | None:
@@ -102,14 +119,15 @@ class ClauseSpans:
 
     text: SourceText
     whole: Span | None = None
-    spans: Mapping[str, Span | None] = field(default_factory=dict)
-    """"on", "stream 'a'", the name of a setting: how messages open that are about it."""
+    options: Mapping[str, Span | None] = field(default_factory=dict)
+    """By the option's name: "on", "select", "memory"."""
+    streams: Mapping[str, Span | None] = field(default_factory=dict)
+    """By alias."""
 
-    def point(self, error: QueryError) -> QueryError:
-        """The error with its place, as far as its first words tell."""
-        message = str(error)
-        if set(message.splitlines()[-1].strip()) == {"^"}:
-            return error  # it has its place
-        opening = _PREFIX.match(message)
-        span = self.spans.get(opening[1]) if opening else None
-        return self.text.error(message, span or self.whole)
+    def locate(self, place: Option | None) -> TextLocation:
+        """Where a place is written."""
+        if place is None:
+            return TextLocation(self.text, self.whole)
+        option = "shed" if place.policy else place.name
+        span = self.options.get(option or "") or self.streams.get(place.stream or "")
+        return TextLocation(self.text, span or self.whole)

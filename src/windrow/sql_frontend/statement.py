@@ -5,36 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from windrow.errors import QueryError
+from windrow.model.execution import Execution
 from windrow.model.query import Query
-from windrow.model.units import format_duration
-from windrow.redaction import redacted
-from windrow.sql_frontend.source_text import ClauseSpans, Span
+from windrow.model.settings import optional, setting
+from windrow.model.source import Source
+from windrow.model.units import format_duration, parse_duration
+from windrow.sql_frontend.source_text import ClauseSpans
 
 AGGREGATES = ("count", "sum", "avg", "min", "max")
-
-
-@dataclass(frozen=True)
-class StreamDefinition:
-    """`CREATE STREAM`: where the rows of a name come from."""
-
-    name: str
-    format: str
-    path: str | None = None
-    columns: tuple[tuple[str, str], ...] = ()
-    """Names and types; empty where the format tells them."""
-    time: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    span: Span | None = field(default=None, compare=False, repr=False)
-    """Where the name stands in the text."""
-
-    @property
-    def schema(self) -> str | None:
-        """As DDL."""
-        quoted = (f"`{name.replace('`', '``')}` {kind}" for name, kind in self.columns)
-        return ", ".join(quoted) or None
-
-    def __str__(self) -> str:
-        return redacted(f"{self.name}: {self.format} {self.path or ''}".rstrip())
 
 
 @dataclass(frozen=True)
@@ -77,6 +56,12 @@ class SelectItem:
         return f"{self.sql} AS {self.name}" if self.name else self.sql
 
 
+def _confidence(value: object) -> float:
+    if not isinstance(value, float) or not 0 < value < 1:
+        raise QueryError(f"expected a number between 0 and 1, got {value!r}")
+    return value
+
+
 @dataclass(frozen=True)
 class Grouping:
     """`GROUP BY` a window of the result's time, and further keys.
@@ -93,9 +78,17 @@ class Grouping:
     aggregates: tuple[Aggregate, ...] = ()
     having: str | None = None
     """Over the group's columns."""
-    watermark: int | None = None
-    """Microseconds that a window waits for results on a stream; None for late plus the longest window."""
-    confidence: float = 0.95
+    watermark: int | None = field(
+        default=None,
+        metadata=setting(
+            optional(parse_duration),
+            "How long a window of GROUP BY waits for results on a stream; None for `late` plus the longest "
+            "window.",
+        ),
+    )
+    confidence: float = field(
+        default=0.95, metadata=setting(_confidence, "Of the intervals around aggregates of a sample.")
+    )
 
     def __str__(self) -> str:
         every = f" every {format_duration(self.slide)}" if self.slide else ""
@@ -120,9 +113,8 @@ class Statement:
     """On results, where rows may be missing from them."""
     grouping: Grouping | None = None
     explain: bool = False
-    partitions: int | None = None
-    partitioning: str | None = None
-    state: str | None = None
+    execution: Execution = field(default_factory=Execution)
+    """Without the name, which is the statement's."""
     places: ClauseSpans | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -162,7 +154,7 @@ def _told_kind(query: Query) -> str:
 class Script:
     """All statements of a text."""
 
-    sources: Mapping[str, StreamDefinition]
+    sources: Mapping[str, Source]
     statements: tuple[Statement, ...]
 
     def __str__(self) -> str:

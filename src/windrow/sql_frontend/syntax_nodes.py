@@ -16,13 +16,13 @@ class Within(exp.Expression):
     arg_types: ClassVar = {"this": True, "kind": True, "expressions": False}
 
 
-class Option(exp.Expression):
+class Assignment(exp.Expression):
     """`memory = '64 MiB'`."""
 
     arg_types: ClassVar = {"this": True, "expression": True}
 
 
-class Options(exp.Expression):
+class Assignments(exp.Expression):
     """`WITH (memory = '64 MiB', shed = 'age')`, or what stands in the brackets of CREATE STREAM."""
 
     arg_types: ClassVar = {"expressions": True}

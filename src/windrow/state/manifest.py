@@ -18,7 +18,7 @@ from windrow.errors import StateError
 from windrow.state.parts import StoredPart, damaged
 from windrow.state.runs import Version
 
-FORMAT = 4
+FORMAT = 5
 _OPENING = rb'\{"crc32": "([0-9a-f]{8})",\n"%b": '
 _CLOSING = b"}\n"
 _NAME = re.compile(r"batch-(\d+)-([0-9a-f]+)\.json")

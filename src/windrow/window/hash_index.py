@@ -7,7 +7,7 @@ many segments there are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -18,17 +18,17 @@ _SMALLEST = 64
 
 
 class HashIndex:
-    def __init__(self, words: tuple[int, ...], buckets: int | None) -> None:
-        self.words = words
+    def __init__(self, names: tuple[str, ...], buckets: int | None) -> None:
+        self.names = names
         self.fixed_buckets = buckets
         self.head: Array = np.full(buckets or _SMALLEST, -1, np.int32)
         self.back: Array = np.empty(0, np.int32)
-        self._mixed: Array | None = None if len(words) == 1 else np.empty(0, np.int64)
+        self._mixed: Array | None = None if len(names) == 1 else np.empty(0, np.int64)
         self._single: Array = np.empty(0, np.int64)
 
     @property
     def keys(self) -> Array:
-        """The key of each row by position: the word itself, or a mix of several (to be verified)."""
+        """The key of each row by position: the column itself, or a mix of several (to be verified)."""
         return self._single if self._mixed is None else self._mixed
 
     @property
@@ -41,9 +41,9 @@ class HashIndex:
         """Of each position, beside the heads of the chains."""
         return int(self.back.itemsize) + (0 if self._mixed is None else int(self._mixed.itemsize))
 
-    def build(self, columns: Sequence[Array], first: int, end: int) -> None:
+    def build(self, columns: Mapping[str, Array], first: int, end: int) -> None:
         """Indexes just these rows."""
-        capacity = len(columns[0])
+        capacity = len(columns[self.names[0]])
         if len(self.back) != capacity:
             self.back = np.empty(capacity, np.int32)
             if self._mixed is not None:
@@ -55,13 +55,13 @@ class HashIndex:
             self.head = np.full(buckets, -1, np.int32)
         self._index(columns, first, first, end)
 
-    def append(self, columns: Sequence[Array], first: int, start: int, end: int) -> None:
+    def append(self, columns: Mapping[str, Array], first: int, start: int, end: int) -> None:
         self._index(columns, first, start, end)
 
-    def move(self, columns: Sequence[Array], shift: int, live: int, capacity: int) -> None:
+    def move(self, columns: Mapping[str, Array], shift: int, live: int, capacity: int) -> None:
         """Follows the window's arrays after they were moved down by `shift`."""
         if self._mixed is None:
-            self._single = columns[self.words[0]].view(np.int64)
+            self._single = columns[self.names[0]].view(np.int64)
         fresh = np.empty(capacity, np.int32)
         fresh[:live] = self.back[shift : shift + live]
         self.back = fresh
@@ -72,11 +72,11 @@ class HashIndex:
         if shift:
             probe_index.shift_chains(self.head, self.back, shift, live)
 
-    def _index(self, columns: Sequence[Array], first: int, start: int, end: int) -> None:
+    def _index(self, columns: Mapping[str, Array], first: int, start: int, end: int) -> None:
         if self._mixed is None:
-            self._single = columns[self.words[0]].view(np.int64)
+            self._single = columns[self.names[0]].view(np.int64)
         else:
-            self._mixed[start:end] = mix_columns([columns[w][start:end] for w in self.words])
+            self._mixed[start:end] = mix_columns([columns[name][start:end] for name in self.names])
         wanted = end - first
         if self.fixed_buckets is None and wanted > len(self.head):
             self.head = np.full(_next_power(wanted), -1, np.int32)
@@ -88,7 +88,7 @@ class HashIndex:
 
 
 def mix_columns(words: Sequence[Array]) -> Array:
-    """One key for several words; a single word is its own key."""
+    """One key for several columns; a single one is its own key."""
     key = words[0].view(np.int64)
     for word in words[1:]:
         key = hashing.combine(key, word.view(np.int64))

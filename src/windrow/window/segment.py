@@ -43,9 +43,9 @@ class Segment:
     payload: pa.RecordBatch
     oldest: int
     newest: int
-    runs: dict[int, SortedRun] = field(default_factory=dict)
-    """Word number to its run."""
-    sets: tuple[Postings, ...] = ()
+    runs: dict[str, SortedRun] = field(default_factory=dict)
+    """By the column they are in order of."""
+    sets: dict[str, Postings] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -62,7 +62,9 @@ class Segment:
 
     @cached_property
     def nbytes(self) -> int:
-        runs, sets = (sum(index.nbytes for index in each) for each in (self.runs.values(), self.sets))
+        runs, sets = (
+            sum(index.nbytes for index in each) for each in (self.runs.values(), self.sets.values())
+        )
         return int(self.payload.get_total_buffer_size()) + runs + sets
 
 

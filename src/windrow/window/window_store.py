@@ -1,8 +1,8 @@
 """A stream's window: its live rows as parallel arrays, with indexes beside them and payloads in segments.
 
 Rows stand in the order they came, at positions `first .. end` of arrays that are given up at the front as
-rows expire and moved down when room is needed at the back. Each row has a time, a word per predicate
-column, and its payload in a segment. Positions change only in `append`, `expire` and `keep`: whoever holds
+rows expire and moved down when room is needed at the back. Each row has a time, a number in each of the named
+columns, and its payload in a segment. Positions change only in `append`, `expire` and `keep`: whoever holds
 positions uses them before the next of these.
 """
 
@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import DTypeLike
 
 from windrow.kernels import inverted_index, window_arrays
 from windrow.window.gather import Picked, RowLocations, gather, pick
@@ -37,26 +39,27 @@ class WindowStore:
     ----------
     schema
         Of the payload.
-    dtypes
-        Of the words (int64 or float64), then of any further columns.
+    columns
+        Name and type of each number that is kept with a row, beside its time.
     span
         Window length in microseconds; None for row windows.
     sets
-        For each list that is compared as a set: gives (sizes, elements) of a payload's rows.
+        Of each list that is compared as a set, its name and a function that returns (sizes, elements) of a
+        payload's rows.
     """
 
     def __init__(
         self,
         schema: pa.Schema,
-        dtypes: Sequence[np.dtype],
+        columns: Mapping[str, DTypeLike],
         span: int | None,
-        sets: Sequence[Callable[[pa.RecordBatch], tuple[Array, Array]]] = (),
+        sets: Mapping[str, Callable[[pa.RecordBatch], tuple[Array, Array]]] = MappingProxyType({}),
     ) -> None:
         self.schema = schema
         self.span = span
-        self._readers = tuple(sets)
-        self.sorted_columns: tuple[int, ...] = ()
-        self.indexes: dict[tuple[int, ...], HashIndex] = {}
+        self._readers = dict(sets)
+        self.sorted_columns: tuple[str, ...] = ()
+        self.indexes: dict[tuple[str, ...], HashIndex] = {}
         self.segments: list[Segment] = []
         self.first = 0
         self.end = 0
@@ -64,26 +67,17 @@ class WindowStore:
         self._disordered_until = 0
         self._weighed: tuple[int, int] | None = None
         """Bytes, in all and without room for more, once asked for, until anything changes."""
-        self._columns: list[Array] = [np.empty(_SMALLEST, d) for d in (np.dtype(np.int64), *dtypes)]
+        self.ts: Array = np.empty(_SMALLEST, np.int64)
+        self._columns: dict[str, Array] = {name: np.empty(_SMALLEST, kind) for name, kind in columns.items()}
 
     # -- what is in it ------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return self.end - self.first
 
-    @property
-    def ts(self) -> Array:
-        return self._columns[0]
-
-    @property
-    def columns(self) -> int:
-        """How many columns there are beside the time."""
-        return len(self._columns) - 1
-
-    def column(self, number: int) -> Array:
-        """A word (or further column) of all rows, by position. Sets are numbered from -1 down and do not fit
-        a column: a row's set is told by its position."""
-        return self._columns[number + 1] if number >= 0 else np.arange(self.end)
+    def column(self, name: str) -> Array:
+        """A column of all rows, by position."""
+        return self._columns[name]
 
     @property
     def time_span(self) -> int:
@@ -115,9 +109,9 @@ class WindowStore:
     @property
     def _weight(self) -> tuple[int, int]:
         if self._weighed is None:
-            parts = (self._columns, self.indexes.values(), self.segments)
-            whole = sum(int(part.nbytes) for each in parts for part in each)
-            per_row = sum(c.itemsize for c in self._columns) + sum(i.row_bytes for i in self.indexes.values())
+            arrays, indexes = (self.ts, *self._columns.values()), self.indexes.values()
+            whole = sum(int(part.nbytes) for each in (arrays, indexes, self.segments) for part in each)
+            per_row = sum(a.itemsize for a in arrays) + sum(i.row_bytes for i in indexes)
             self._weighed = whole, whole - (len(self.ts) - len(self)) * per_row
         return self._weighed
 
@@ -159,18 +153,18 @@ class WindowStore:
             found.append(chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks))
         return found
 
-    def sets(self, number: int, positions: Array) -> tuple[Array, Array, Array]:
-        """(starts, sizes, elements): the sets of this number of the rows at `positions`."""
+    def sets(self, name: str, positions: Array) -> tuple[Array, Array, Array]:
+        """(starts, sizes, elements): the sets of this name of the rows at `positions`."""
         if len(positions) == 0:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
         low, high = int(positions.min()), int(positions.max()) + 1
         if high - low < len(positions):
             # Candidates name the same rows again and again: each is unpacked once.
-            starts, sizes, elements = self.sets(number, np.arange(low, high))
+            starts, sizes, elements = self.sets(name, np.arange(low, high))
             return starts[positions - low], sizes[positions - low], elements
         places = self._places(positions)
         inside = [
-            (self.segments[s].sets[-1 - number], which, places.row[which])
+            (self.segments[s].sets[name], which, places.row[which])
             for s in np.unique(places.seg)
             for which in [np.flatnonzero(places.seg == s)]
         ]
@@ -196,23 +190,23 @@ class WindowStore:
 
     # -- changing it --------------------------------------------------------------------------------
 
-    def index(self, by_hash: Mapping[tuple[int, ...], int | None], by_range: Collection[int]) -> None:
-        """Keeps just these indexes: hash over words (with so many buckets), sorted runs by single words."""
+    def index(self, by_hash: Mapping[tuple[str, ...], int | None], by_range: Collection[str]) -> None:
+        """Keeps just these indexes: hash over columns (with so many buckets), sorted runs by single ones."""
         self._weighed = None
         kept = {w: i for w, i in self.indexes.items() if w in by_hash and i.fixed_buckets == by_hash[w]}
-        for words, buckets in by_hash.items():
-            if words not in kept:
-                kept[words] = HashIndex(words, buckets)
-                kept[words].build(self._columns[1:], self.first, self.end)
+        for names, buckets in by_hash.items():
+            if names not in kept:
+                kept[names] = HashIndex(names, buckets)
+                kept[names].build(self._columns, self.first, self.end)
         self.indexes = kept
         if set(by_range) != set(self.sorted_columns):
             self.sorted_columns = tuple(sorted(by_range))
             self.segments = [self._indexed(s) for s in self._trimmed()]
 
     def append(
-        self, ts: Array, columns: Sequence[Array], payload: pa.RecordBatch, ascending: bool = True
+        self, ts: Array, columns: Mapping[str, Array], payload: pa.RecordBatch, ascending: bool = True
     ) -> int:
-        """Adds rows, ascending in time unless told otherwise; returns the position of the first of them."""
+        """Adds rows; returns the position of the first. Columns that are not given are 0."""
         count = len(ts)
         if count == 0:
             return self.end
@@ -221,13 +215,14 @@ class WindowStore:
         start, end = self.end, self.end + count
         if start > self.first and ts[0] < self.ts[start - 1]:
             self._disordered_until = self._moved + start
-        for own, new in zip(self._columns, (ts, *columns), strict=True):
-            own[start:end] = new
+        self.ts[start:end] = ts
+        for name, own in self._columns.items():
+            own[start:end] = columns.get(name, 0)
         self.end = end
         if not ascending:
             self._disordered_until = self._moved + end
         for index in self.indexes.values():
-            index.append(self._columns[1:], self.first, start, end)
+            index.append(self._columns, self.first, start, end)
         self.segments.append(self._segment(self._moved + start, owned(payload)))
         self._merge_small()
         return start
@@ -235,6 +230,8 @@ class WindowStore:
     def expire(self, horizon: int) -> int:
         """Lets go of the rows at the front that are older than `horizon`; returns how many."""
         before = self.first
+        if before == self.end or (self.ordered and self.ts[before] >= horizon):
+            return 0
         if self.ordered:
             self.first += int(np.searchsorted(self.ts[self.first : self.end], horizon, side="left"))
         else:
@@ -256,16 +253,16 @@ class WindowStore:
         self._weighed = None
         ordered = self.ordered
         segments = self._thinned(positions)
-        for k, column in enumerate(self._columns):
-            if tight:
-                self._columns[k] = window_arrays.alive_values(column, positions)
-            else:
+        if tight:
+            self._replace(lambda column: window_arrays.alive_values(column, positions))
+        else:
+            for column in (self.ts, *self._columns.values()):
                 window_arrays.move_down(column, positions)
         self._moved, self.first, self.end = self._moved + self.end, 0, len(positions)
         self._disordered_until = 0 if ordered else self._moved + self.end
         self.segments = [s if self._is_indexed(s) else self._indexed(s) for s in segments]
         for index in self.indexes.values():
-            index.build(self._columns[1:], 0, self.end)
+            index.build(self._columns, 0, self.end)
         if not tight:
             self._give_back()
 
@@ -277,18 +274,20 @@ class WindowStore:
     # -- inside -------------------------------------------------------------------------------------
 
     def _segment(
-        self, start: int, payload: pa.RecordBatch, sets: tuple[Postings, ...] | None = None
+        self, start: int, payload: pa.RecordBatch, sets: dict[str, Postings] | None = None
     ) -> Segment:
         a = start - self._moved
-        ts = self.ts[a : a + payload.num_rows]
-        return self._indexed(Segment(start, payload, int(ts.min()), int(ts.max())), sets)
+        oldest, newest = window_arrays.bounds_of(self.ts, a, a + payload.num_rows)
+        return self._indexed(Segment(start, payload, oldest, newest), sets)
 
-    def _indexed(self, s: Segment, sets: tuple[Postings, ...] | None = None) -> Segment:
-        """The segment with the order of its rows by each word that is searched by range, and its sets."""
+    def _indexed(self, s: Segment, sets: dict[str, Postings] | None = None) -> Segment:
+        """The segment with the order of its rows by each column that is searched by range, and its sets."""
+        if not self.sorted_columns and not self._readers and not s.runs:
+            return s
         a = self.offset_of(s)
-        runs = {w: SortedRun.of(self.column(w)[a : a + s.rows]) for w in self.sorted_columns}
+        runs = {name: SortedRun.of(self.column(name)[a : a + s.rows]) for name in self.sorted_columns}
         if sets is None:
-            sets = s.sets or tuple(Postings.of(*read(s.payload)) for read in self._readers)
+            sets = s.sets or {name: Postings.of(*read(s.payload)) for name, read in self._readers.items()}
         return replace(s, runs=runs, sets=sets)
 
     def _is_indexed(self, s: Segment) -> bool:
@@ -348,7 +347,7 @@ class WindowStore:
             gone = max(0, self.first - self.offset_of(older))
             if gone:
                 merged = owned(merged.slice(gone))
-            sets = tuple(x.after(gone).joined(y) for x, y in zip(older.sets, newer.sets, strict=True))
+            sets = {name: held.after(gone).joined(newer.sets[name]) for name, held in older.sets.items()}
             self.segments[-2:] = [self._segment(older.start + gone, merged, sets)]
 
     def _fits_one_segment(self, older: Segment, newer: Segment) -> bool:
@@ -388,11 +387,19 @@ class WindowStore:
         """Brings the live rows to the front of arrays of this capacity."""
         self._weighed = None
         shift, live = self.first, len(self)
-        for k, column in enumerate(self._columns):
+
+        def moved(column: Array) -> Array:
             fresh = column if len(column) == capacity else np.empty(capacity, column.dtype)
             fresh[:live] = column[shift : self.end]
-            self._columns[k] = fresh
+            return fresh
+
+        self._replace(moved)
         for index in self.indexes.values():
-            index.move(self._columns[1:], shift, live, capacity)
+            index.move(self._columns, shift, live, capacity)
         self._moved += shift
         self.first, self.end = 0, live
+
+    def _replace(self, change: Callable[[Array], Array]) -> None:
+        """Every array by what `change` makes of it."""
+        self.ts = change(self.ts)
+        self._columns = {name: change(column) for name, column in self._columns.items()}

@@ -10,7 +10,7 @@ A row's unit is computed from its words or its time, whenever it is asked for, s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,20 +34,20 @@ class Units:
     """
     Parameters
     ----------
-    words
-        Per stream the words that make up its key, or that its cells are of; nothing for streams that have
-        none, whose rows are always admitted.
+    names
+        Per stream the join columns that make up its key, or that its cells are of; nothing for streams that
+        have none, whose rows are always admitted.
     width
         Of a cell; 0 where units are keys.
     """
 
-    def __init__(self, words: Sequence[Sequence[int]], width: float = 0.0) -> None:
-        self._words = words
+    def __init__(self, names: Sequence[Sequence[str]], width: float = 0.0) -> None:
+        self.names = names
         self._width = width
-        self.by_row = not any(words)
+        self.by_row = not any(names)
         self.by_cell = width > 0
         self.by_key = not (self.by_row or self.by_cell)
-        self.streams = [s for s, own in enumerate(words) if own or self.by_row]
+        self.streams = [s for s, own in enumerate(names) if own or self.by_row]
 
     @classmethod
     def of_join(cls, join: Join) -> Units:
@@ -57,18 +57,18 @@ class Units:
         widest = max(classes, key=len, default={})
         if len(widest) > 1:
             shared = [c for c in classes if c.keys() >= widest.keys()]
-            return cls([[join.numbers[c[s]] for c in shared] if s in widest else [] for s in range(count)])
+            return cls([[c[s].name for c in shared] if s in widest else [] for s in range(count)])
         linked, reach = _linked([a for a in join.predicate.atoms if isinstance(a, Band) and a.epsilon > 0])
         if len(linked) > 1:
-            own = [[join.numbers[linked[s]]] if s in linked else [] for s in range(count)]
+            own = [[linked[s].name] if s in linked else [] for s in range(count)]
             return cls(own, BANDS_PER_CELL * reach)
         return cls([[]] * count)
 
-    def of(self, stream: int, ts: Array, words: Sequence[Array]) -> Array:
-        """The unit of each row of one of `streams`; `words` are all columns of the stream."""
+    def of(self, stream: int, ts: Array, columns: Mapping[str, Array]) -> Array:
+        """The unit of each row of one of `streams`; `columns` has the join columns `names[stream]`."""
         if self.by_row:
             return units_of(ts * 8 + stream)
-        own = [words[k] for k in self._words[stream]]
+        own = [columns[name] for name in self.names[stream]]
         return cells_of(own[0], self._width) if self._width else units_of(mix_columns(own))
 
 

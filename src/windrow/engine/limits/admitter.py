@@ -112,7 +112,7 @@ class Admitter(Stateful):
                 self._held[stream] = np.bincount(self._of_window(join, stream), minlength=UNITS)
         for stream in self.units.streams:
             rows, window = arrivals[stream].rows, join.windows[stream]
-            found[stream] = units = self.units.of(stream, rows.ts, rows.words)
+            found[stream] = units = self.units.of(stream, rows.ts, rows.columns)
             passed = 0 if self._now is None else max(0, now - self._now)
             self._new[stream] = np.bincount(units, minlength=UNITS)
             self._held[stream] = self._held[stream] * np.exp(-passed / window.covers) + self._new[stream]
@@ -122,8 +122,8 @@ class Admitter(Stateful):
     def _of_window(self, join: Join, stream: int) -> Array:
         window = join.windows[stream]
         live = slice(window.first, window.end)
-        words = [window.column(k)[live] for k in range(len(join.join_columns[stream]))]
-        return self.units.of(stream, window.ts[live], words)
+        columns = {name: window.column(name)[live] for name in self.units.names[stream]}
+        return self.units.of(stream, window.ts[live], columns)
 
     def work(
         self,
@@ -229,8 +229,8 @@ class Admitter(Stateful):
             if units and self.units.by_key:
                 units.append(units[0])
             else:
-                words = [window.column(k)[rows] for k in range(len(join.join_columns[stream]))]
-                units.append(self.units.of(stream, times[-1], words))
+                columns = {name: window.column(name)[rows] for name in self.units.names[stream]}
+                units.append(self.units.of(stream, times[-1], columns))
         out = np.empty((len(units), len(times[0])))
         chance = np.maximum(self._chance, 1 / UNITS)
         steps = (np.array(self._since), chance, np.stack(self._certain))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from windrow.harvest.call_costs import Timed
 
 Array = np.ndarray
-CHANCE, STOOD_FOR = "chance", "stood for"
+CHANCE, STOOD_FOR = "dropper.chance", "dropper.stood_for"
 
 
 class Dropper(Stateful):
@@ -106,7 +106,7 @@ class Dropper(Stateful):
     def arrived(self, join: Join, stream: int, start: int) -> None:
         """Rows from position `start` on were appended."""
         window = join.windows[stream]
-        self._note(join, stream, CHANCE)[start : window.end] = self.keep[stream]
+        window.column(CHANCE)[start : window.end] = self.keep[stream]
 
     def probe(self, join: Join, probe: Probe, start: int) -> Iterator[PartialMatches]:
         flow = np.zeros(len(probe.direction.steps) + 1)
@@ -132,20 +132,14 @@ class Dropper(Stateful):
 
     # -- inside -------------------------------------------------------------------------------------
 
-    def _note(self, join: Join, stream: int, name: str) -> Array:
-        window = join.windows[stream]
-        return window.column(
-            window.columns - len(join.row_state) + [note for note, _ in join.row_state].index(name)
-        )
-
     def _count(self, join: Join, partials: PartialMatches) -> None:
-        chances = {s: self._note(join, s, CHANCE)[rows] for s, rows in partials.rows.items()}
+        chances = {s: join.windows[s].column(CHANCE)[rows] for s, rows in partials.rows.items()}
         each = 1 / np.prod(list(chances.values()), axis=0)
         self.found += len(partials)
         self.estimated += float(each.sum())
         for stream, rows in partials.rows.items():
             mine, first, at = np.unique(rows, return_index=True, return_inverse=True)
-            column = self._note(join, stream, STOOD_FOR)
+            column = join.windows[stream].column(STOOD_FOR)
             before = column[mine]
             column[mine] = after = before + np.bincount(at, each, len(mine))
             self.variance += float(((1 - chances[stream][first]) * (after**2 - before**2)).sum())

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 _TRIES = 4
+_PREFIX = "evictor."
+"""Of its columns: load shedding keeps row state too."""
 LEARNING_FRACTION = 0.125
 """The part of the sub-batches that is learned from where windows are large."""
 
@@ -64,10 +66,11 @@ class Evictor(Stateful):
         self.ranking: Ranking = make_ranking(policy, context)
         watches = policy.monitor > 0 and not self.ranking.samples
         self.monitor = LossMonitor(len(context.schemas)) if watches else None
-        self.row_state: RowState = (
+        self._row_state: RowState = (
             *(((MONITOR_SLOT, np.int32),) if self.monitor else ()),
             *self.ranking.row_state,
         )
+        self._join_columns = context.join_columns
         self.fairness = Fairness(len(context.schemas))
         self.evicted = [0] * len(context.schemas)
         """Rows evicted so far, per stream."""
@@ -87,6 +90,11 @@ class Evictor(Stateful):
         foretells = self.ranking.adapts_to_losses is not None and len(context.schemas) > 2
         self._result_sample = ResultSample(len(context.schemas)) if foretells else None
         """Until anything is lost: from then on whole results are not seen as they are."""
+
+    @property
+    def row_state(self) -> RowState:
+        """Columns that the windows keep with each row for the policy."""
+        return tuple((_PREFIX + name, kind) for name, kind in self._row_state)
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -218,13 +226,11 @@ class Evictor(Stateful):
         window = join.windows[stream]
         ts = window.ts[window.first : window.end]
         live = slice(window.first, window.end)
-        first = window.columns - len(self.row_state)
-        notes = {name: window.column(first + k)[live] for k, (name, _) in enumerate(self.row_state)}
         return WindowView(
             stream=stream,
             ts=ts,
-            join_columns=[window.column(k)[live] for k in range(len(join.join_columns[stream]))],
-            row_state=notes,
+            join_columns=[window.column(column.name)[live] for column in self._join_columns[stream]],
+            row_state={name: window.column(_PREFIX + name)[live] for name, _ in self._row_state},
             first_new=self._starts[stream] - window.first,
             window_length=window.covers,
             now=self._now,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windrow.engine.outer.missing_rows import MISSING, gather_or_null
-from windrow.engine.outer.row_flags import PASSED, word_flags
+from windrow.engine.outer.row_flags import FLAGS, PASSED, word_flags
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.probe import Probe, as_mask
 from windrow.expr.evaluate import evaluate
@@ -33,13 +33,16 @@ class JoinParts:
 
     aliases: tuple[str, ...]
     windows: list[WindowStore]
-    numbers: dict[JoinColumn, int]
+    words: tuple[tuple[str, ...], ...]
+    """Names of each stream's join columns."""
     functions: Mapping[str, Function]
-    flag_columns: tuple[int, ...]
-    """Which column of each window holds the flags of its rows."""
 
     def flags(self, stream: int) -> Array:
-        return self.windows[stream].column(self.flag_columns[stream])
+        return self.windows[stream].column(FLAGS)
+
+    def word_flags(self, stream: int, words: Iterable[JoinColumn]) -> int:
+        """The flags that say that these words, as far as they are of the stream, have a value."""
+        return word_flags((w for w in words if w.stream == stream), self.words[stream])
 
     def columns(self, rows: Mapping[int, Array], needed: frozenset[Reference]) -> dict[Reference, pa.Array]:
         """Payload columns of rows, null where a row is missing."""
@@ -71,16 +74,15 @@ class LevelSearch:
         self._parts = parts
         self._probe = Probe(
             Direction(_ORIGIN, (plan.step.stream,), (plan.step,)),
-            parts.numbers,
             parts.windows,
             parts.aliases,
             parts.functions,
         )
-        self._own = word_flags(plan.own, parts.numbers) | PASSED
+        self._own = parts.word_flags(plan.step.stream, plan.own) | PASSED
         self.needed: dict[int, int] = dict.fromkeys(on_also_of, PASSED)
         """Flags that rows of earlier streams must have for the level to be looked at at all."""
-        for word in plan.bound:
-            self.needed[word.stream] = self.needed.get(word.stream, 0) | word_flags([word], parts.numbers)
+        for stream in {word.stream for word in plan.bound}:
+            self.needed[stream] = self.needed.get(stream, 0) | parts.word_flags(stream, plan.bound)
 
     @property
     def comparisons(self) -> int:

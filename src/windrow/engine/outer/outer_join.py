@@ -24,7 +24,7 @@ from windrow.engine.outer.as_of import NearestRows
 from windrow.engine.outer.level_search import JoinParts, LevelSearch
 from windrow.engine.outer.missing_rows import MISSING
 from windrow.engine.outer.parked import Parked
-from windrow.engine.outer.row_flags import PASSED, WHOLE, row_flags, word_flags
+from windrow.engine.outer.row_flags import PASSED, WHOLE, row_flags
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.probe import Probe
 from windrow.engine.result_builder import ResultBuilder
@@ -52,7 +52,7 @@ class Decider(Stateful):
         self._eager = eager
         on_also_of = () if plan.shape.filters_core else self.core
         self._levels = [LevelSearch(level, parts, on_also_of) for level in plan.levels]
-        sides = (parts.numbers, parts.windows, parts.aliases, parts.functions)
+        sides = (parts.windows, parts.aliases, parts.functions)
         self._probes = {d.arriving: Probe(d, *sides) for d in plan.directions}
         self._hashed = [
             Equality(members[0], other)
@@ -61,11 +61,11 @@ class Decider(Stateful):
             for other in members[1:]
         ]
         words = {word for atom in plan.core.atoms for word in atom.words}
-        self._stored = {
-            s: word_flags((w for w in words if w.stream == s), parts.numbers)
-            | (PASSED if plan.shape.filters_core else 0)
-            for s in self.core
-        } | {each.level.stream: word_flags(each.own, parts.numbers) | PASSED for each in plan.levels}
+        passed = PASSED if plan.shape.filters_core else 0
+        self._stored = {s: parts.word_flags(s, words) | passed for s in self.core}
+        for each in plan.levels:
+            stream = each.level.stream
+            self._stored[stream] = parts.word_flags(stream, each.own) | PASSED
         self._alike = [
             (own[0], other)
             for members in plan.classes
@@ -91,8 +91,7 @@ class Decider(Stateful):
         found = (flags & needed) == needed
         for left, right in self._alike:
             if left.stream == stream:
-                words = [rows.words[self._parts.numbers[w]] for w in (left, right)]
-                found &= words[0] == words[1]
+                found &= rows.columns[left.name] == rows.columns[right.name]
         return found
 
     def arrived(self, stream: int, start: int) -> Iterator[PartialMatches]:
@@ -302,16 +301,16 @@ class OuterJoin(Stateful):
         stream: int,
         rows: Rows,
         passed: Array | None,
-        valid: Sequence[Array | None],
+        valid: Mapping[str, Array | None],
         alike: Array | None,
     ) -> tuple[Rows, Array, Array]:
         """Rows without words that mean nothing, their flags, and a mask of those that are stored."""
         flags = row_flags(len(rows), passed, valid, alike)
-        words = tuple(
-            word if mask is None else np.where(mask, word, word.dtype.type(0))
-            for word, mask in zip(rows.words, valid, strict=True)
-        )
-        rows = Rows(rows.ts, words, rows.payload)
+        columns = {
+            name: word if (mask := valid[name]) is None else np.where(mask, word, word.dtype.type(0))
+            for name, word in rows.columns.items()
+        }
+        rows = Rows(rows.ts, columns, rows.payload)
         stored = np.logical_or.reduce([d.stored(stream, rows, flags) for d in self._deciders])
         return rows, flags, stored
 

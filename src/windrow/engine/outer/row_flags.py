@@ -7,14 +7,16 @@ words have a value.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.model.predicate import JoinColumn
 
 Array = np.ndarray
+FLAGS = "flags"
+"""The column of a window that holds them."""
 WHOLE = 1
 """The row can be in a result that has a row of every stream."""
 PASSED = 2
@@ -23,27 +25,28 @@ _FIRST_WORD = 2
 MOST_WORDS = 60
 
 
-def word_flags(words: Iterable[JoinColumn], numbers: Mapping[JoinColumn, int]) -> int:
-    """The bits that say that these words have a value. Sets have none: that of a null is empty."""
-    found = 0
-    for word in words:
-        if word.kind != "set":
-            found |= 1 << (_FIRST_WORD + numbers[word])
-    return found
+def word_flags(words: Iterable[JoinColumn], all_words: Iterable[str]) -> int:
+    """The bits that say that these words have a value; `all_words` are those of the stream, in their order.
+    Sets have none: that of a null is empty."""
+    place = {name: _FIRST_WORD + k for k, name in enumerate(all_words)}
+    return sum(1 << place[name] for name in {w.name for w in words if w.kind != "set"})
 
 
-def row_flags(count: int, passed: Array | None, valid: Sequence[Array | None], alike: Array | None) -> Array:
+def row_flags(
+    count: int, passed: Array | None, valid: Mapping[str, Array | None], alike: Array | None
+) -> Array:
     """`alike` is a mask of the rows whose words that must be equal are; None stands for all rows."""
     if len(valid) > MOST_WORDS:
         raise QueryError(
-            f"on: an outer join compares up to {MOST_WORDS} expressions of a stream, got {len(valid)}"
+            f"an outer join compares up to {MOST_WORDS} expressions of a stream, got {len(valid)}",
+            Option("on"),
         )
     flags = np.full(count, WHOLE, np.int64)
     flags |= _bits(PASSED, passed)
-    for mask in (passed, alike, *valid):
+    for mask in (passed, alike, *valid.values()):
         if mask is not None:
             flags &= np.where(mask, -1, ~WHOLE)
-    for k, mask in enumerate(valid):
+    for k, mask in enumerate(valid.values()):
         flags |= _bits(1 << (_FIRST_WORD + k), mask)
     return flags
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from windrow.engine.join import ArrivingRows
+from windrow.engine.row_windows import OUT, RANK, SEQ
 from windrow.engine.shared.results import ResultBatch, joined, ordered
 from windrow.engine.shared.schedule import Schedule
 from windrow.engine.shared.shared_join import ArrivalCounts, SharedJoin
@@ -267,15 +268,15 @@ class BacklogScheduler:
         found: dict[int, Array] = {}
         if not join.query.counts_rows or probe.probe.direction.order[0] != arriving:
             return found
-        seq = join.windows[arriving].column(len(join.join_columns[arriving]))[first[arriving] : end[arriving]]
+        seq = join.windows[arriving].column(SEQ)[first[arriving] : end[arriving]]
         for stream, counted in enumerate(join.row_windows):
             coming = join.arrival_counts[stream]
             if stream == arriving or counted is None or counted.keys is not None or coming is None:
                 continue
-            window, at = join.windows[stream], len(join.join_columns[stream]) + 2
+            window = join.windows[stream]
             # Only rows that had come by then: so a tier's floor is the same whenever it is asked for.
             held = slice(window.first, max(window.first, end[stream]))
-            place = np.searchsorted(window.column(at)[held], coming.count(seq) - rung[stream], side="left")
+            place = np.searchsorted(window.column(RANK)[held], coming.count(seq) - rung[stream], side="left")
             found[stream] = np.append(window.ts[held], NEVER)[place]
         return found
 
@@ -285,9 +286,9 @@ class BacklogScheduler:
         newest = [
             int(s[-1]) for call in self.calls for given in call.arrivals.values() for s, _ in given if len(s)
         ]
-        for window, counted, words in zip(join.windows, join.row_windows, join.join_columns, strict=True):
+        for window, counted in zip(join.windows, join.row_windows, strict=True):
             if counted is not None and counted.keys is not None and newest and len(window) > _FEW:
-                out = window.column(len(words) + 1)[window.first : window.end]
+                out = window.column(OUT)[window.first : window.end]
                 if 2 * int((out <= max(newest)).sum()) > len(window):
                     return True
         return False

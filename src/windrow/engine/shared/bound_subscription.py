@@ -14,7 +14,7 @@ from pyarrow import types as pt
 from sqlglot import exp
 
 from windrow.engine.shared.grouping import split_by_stream
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError, placed
 from windrow.expr.dialect import render
 from windrow.expr.evaluate import result_type
 from windrow.expr.parse import Reference, parse, references
@@ -66,20 +66,18 @@ class BoundSubscription:
 def bind(name: str, asked: Subscription, schemas: Mapping[str, pa.Schema]) -> BoundSubscription:
     """Raises a QueryError under the query's name."""
     functions = {n: f for n, f in asked.query.functions.items() if isinstance(f, Function)}
-    try:
+    with placed(Option(query=name)):
         above = split_by_stream(asked.query).above
         texts = [*above, *([asked.where] if asked.where else [])]
         filters = tuple(_bind("where", text, schemas, functions) for text in texts)
         wrong = next((f for f in filters if not _is_condition(f.type)), None)
         if wrong is not None:
-            raise QueryError(f"where: expected a condition, got {wrong.sql} of type {wrong.type}")
+            raise QueryError(f"expected a condition, got {wrong.sql} of type {wrong.type}", Option("where"))
         if not asked.select:
             return BoundSubscription(filters, None)
         return BoundSubscription(
             filters, {n: _bind("select", t, schemas, functions) for n, t in asked.columns.items()}
         )
-    except QueryError as error:
-        raise QueryError(f"query '{name}': {error}") from None
 
 
 def _is_condition(kind: pa.DataType) -> bool:
@@ -87,14 +85,12 @@ def _is_condition(kind: pa.DataType) -> bool:
 
 
 def _bind(
-    where: str, text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, Function]
+    option: str, text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, Function]
 ) -> BoundExpression:
-    try:
+    with placed(Option(option)):
         node = resolve(parse(text, list(schemas), functions), schemas)
         types = {(alias, name): schemas[alias].field(name).type for alias, name in references(node)}
         return BoundExpression(render(node), node, result_type(node, types, functions))
-    except QueryError as error:
-        raise QueryError(f"{where}: {str(error).removeprefix('on: ')}") from None
 
 
 def referenced_columns(

@@ -16,7 +16,7 @@ from windrow.engine.control import (
     shown,
 )
 from windrow.engine.shared.grouping import split_by_stream, with_windows
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.query import Query, Window
 from windrow.model.sharing import Subscription
 from windrow.model.units import DAY
@@ -42,11 +42,9 @@ class AddQuery:
 
     def subscription(self, like: Query) -> Subscription:
         """Over the join of `like`."""
-        try:
+        with placed(Option(section="add", query=self.name)):
             asked = with_windows(like, self.within, self.on or split_by_stream(like).on)
             return Subscription(asked, self.where, self.select)
-        except QueryError as error:
-            raise QueryError(f"add: query '{self.name}': {error}") from None
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,8 @@ def _check_windows(within: Any) -> None:
     """Whether they are the join's, the join will know."""
     windows = within.values() if isinstance(within, Mapping) else within
     for given in windows if isinstance(windows, Iterable) and not isinstance(windows, str) else [windows]:
-        window = Window.parse(given, "control: add: within")
+        with placed(Option("within", section="control: add")):
+            window = Window.parse(given)
         if window.size > WIDEST[window.kind]:
             widest = Window(window.kind, WIDEST[window.kind])
             raise QueryError(f"control: add: within: a new query's window is at most {widest}, got {window}")

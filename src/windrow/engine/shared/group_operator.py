@@ -27,7 +27,7 @@ from windrow.engine.shared.schedule import find_schedule
 from windrow.engine.shared.shared_join import SharedJoin, resize
 from windrow.engine.shared.sibling_joins import Sibling, check_streams, choose
 from windrow.engine.shared.subscribers import NEVER, Key, Subscriber, Subscribers
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError, placed
 from windrow.model.sharing import QueryMetrics, Subscription
 from windrow.model.units import SECOND, parse_duration
 
@@ -80,9 +80,10 @@ class GroupOperator(Operator):
         self.siblings: tuple[Sibling, ...] = ()
         """All these joins, if there are others."""
         if deadline is not None:
-            seconds = parse_duration(deadline, "deadline") / SECOND
-            if seconds <= 0:
-                raise QueryError(f"deadline: must be positive, got {deadline!r}")
+            with placed(Option("deadline")):
+                seconds = parse_duration(deadline) / SECOND
+                if seconds <= 0:
+                    raise QueryError(f"must be positive, got {deadline!r}")
             self._scheduler = BacklogScheduler(find_schedule(schedule), seconds, backlog)
         else:
             find_schedule(schedule)

@@ -14,7 +14,7 @@ from windrow.engine.key_numbers import NO_KEY
 from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.probe import Probe, as_mask
-from windrow.engine.row_windows import RowWindow
+from windrow.engine.row_windows import KEY, OUT, RANK, SEQ, RowWindow
 from windrow.engine.shared.bound_subscription import BoundSubscription, referenced_columns
 from windrow.engine.shared.results import ResultBatch
 from windrow.engine.shared.tiers import WindowTiers
@@ -148,7 +148,7 @@ class SharedJoin(Join):
         """Results by the numbers of their rows: positions change as other streams are stored."""
         self._found.append({s: self.windows[s].number(rows) for s, rows in partials.rows.items()})
 
-    def _places(self, stream: int, arrived: ArrivingRows) -> list[Array]:
+    def _places(self, stream: int, arrived: ArrivingRows) -> dict[str, Array]:
         counted = self.row_windows[stream]
         if counted is not None and arrived.seq is not None:
             self.arrival_counts[stream] = ArrivalCounts.of(counted, arrived.seq, arrived.keys, fresh=True)
@@ -177,24 +177,17 @@ class SharedJoin(Join):
         """A number for each row that ascends with the order of its stream."""
         window = self.windows[stream]
         # Row windows are packed now and then, which gives their rows other numbers.
-        return (
-            window.column(len(self.join_columns[stream]))[rows]
-            if self.query.counts_rows
-            else window.number(rows)
-        )
+        return window.column(SEQ)[rows] if self.query.counts_rows else window.number(rows)
 
     def _distances(self, rows: Sequence[Array], times: Array, newest: Array) -> Array:
         """Per stream and result: how far back the row lies when the newest comes, in time or rows."""
         distances = newest - times
         if not self.query.counts_rows:
             return distances
-        last = np.max(
-            [w.column(len(self.join_columns[s]))[rows[s]] for s, w in enumerate(self.windows)], axis=0
-        )
+        last = np.max([w.column(SEQ)[rows[s]] for s, w in enumerate(self.windows)], axis=0)
         for stream, coming in enumerate(self.arrival_counts):
             if coming is not None:
-                window, at = self.windows[stream], len(self.join_columns[stream])
-                rank, key = (window.column(at + k)[rows[stream]] for k in (2, 3))
+                rank, key = (self.windows[stream].column(name)[rows[stream]] for name in (RANK, KEY))
                 count = np.empty(len(last), np.int64)
                 result_routing.count_before(key, last, coming.before, coming.seqs, coming.starts, count)
                 distances[stream] = count - rank
@@ -230,8 +223,8 @@ def resize(join: SharedJoin, windows: Sequence[Window], seq: int) -> None:
             window.span = size
             continue
         counted.size = size
-        at, live = len(join.join_columns[stream]), slice(window.first, window.end)
-        out, rank, key = (window.column(at + k)[live] for k in (1, 2, 3))
+        live = slice(window.first, window.end)
+        out, rank, key = (window.column(name)[live] for name in (OUT, RANK, KEY))
         came = counted.total if counted.keys is None else counted.keys.counts[key]
         # Pushed out by a row that came under the larger window: when exactly no longer matters.
         out[:] = np.where(rank + size < came, np.minimum(out, seq), out)

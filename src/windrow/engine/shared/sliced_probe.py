@@ -167,10 +167,13 @@ def _search(
     if first >= end:
         return
     words = [bound_word(c, step.stream) for c in step.driver]
-    values = [windows[w.stream].column(search.numbers[w])[some.rows[w.stream]] for w in words]
+    if step.access.path == "inverted":
+        values = [some.rows[words[0].stream]]
+    else:
+        values = [windows[w.stream].column(w.name)[some.rows[w.stream]] for w in words]
     kernels = search._kernels([bounds], window, first, values)
     if step.access.path == "hash":
-        index = window.indexes[tuple(search.numbers[w] for w in step.indexed)]
+        index = window.indexes[tuple(w.name for w in step.indexed)]
         table = (index.head, index.back, index.keys)
         sides = (mix_columns(values), *bounds, *table, window.ts)
         kernels = iter([_bind(probe_slice.probe_hash_slice, *sides, first, end, window.ordered)])

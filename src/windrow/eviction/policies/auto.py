@@ -42,7 +42,7 @@ class AutoRanking(ImportanceAwareRanking):
     adapts_to_losses = True
 
     def __init__(self, policy: Auto, context: Context) -> None:
-        super().__init__(policy.name, check_by(policy.by, "shed auto: by"), "min", context)
+        super().__init__(policy.name, check_by(policy.by), "min", context)
         self._keys = KeyIntensities(context, policy.width, policy.half_life)
         self._scored, self._valued = self._keys.known, policy.by is not None
         self.can_skip_sub_batches = not self._valued

@@ -157,5 +157,5 @@ class ImportanceAwareRanking(Ranking):
         super().restore(values)
 
     def _version(self, at: int | None, by: object) -> _Version:
-        checked = check_by(by, self._where)
+        checked = check_by(by)
         return _Version(at, checked, ImportanceFunction(checked, self._context, self._where))

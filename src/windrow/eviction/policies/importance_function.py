@@ -167,4 +167,4 @@ def _told(action: Callable[[], T], where: str) -> T:
     try:
         return action()
     except QueryError as error:
-        raise QueryError(f"{where}: {str(error).removeprefix('on: ')}") from None
+        raise QueryError(f"{where}: {error}") from None

@@ -1,7 +1,7 @@
-"""Memory policies as frozen descriptions: what to evict under a memory limit.
+"""Policies as frozen descriptions, and what memory policies have in common: what to evict under a limit.
 
-A description says which rows matter and what is known beforehand; the ranking it stands for is built from it
-in shed/. All parameters have defaults, so a name is enough: shed="age" is shed=Age().
+A description says which rows matter and what is known beforehand; `eviction/` builds the ranking from it. All
+parameters have defaults, so a name is enough: shed="age" is shed=Age().
 """
 
 from __future__ import annotations
@@ -11,14 +11,33 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.policies.validation import check_kinds, is_amount
 
 SPLITS = ("together", "equal")
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemoryPolicy:
+class Policy:
+    """What all policies have in common: a name, validation, and a text without the defaults."""
+
+    name: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        with placed(Option(policy=self.name)):
+            self._validate()
+
+    def _validate(self) -> None:
+        """Refuses values that make no sense."""
+
+    def __str__(self) -> str:
+        values = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
+        given = [f"{name}={value!r}" for name, (value, default) in values.items() if value != default]
+        return f"{self.name}({', '.join(given)})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryPolicy(Policy):
     """
     Parameters
     ----------
@@ -30,28 +49,24 @@ class MemoryPolicy:
         they join with tells the recall, and models learn from them. 0 for none.
     """
 
-    name: ClassVar[str] = ""
     samples: ClassVar[bool] = False
     """Whether results come as a sample, with weights."""
     split: str | Mapping[str, float] = "together"
     monitor: float = 0.05
 
-    def __post_init__(self) -> None:
-        where = f"shed {self.name}"
-        check_kinds(self, where)
+    def _validate(self) -> None:
+        check_kinds(self)
         if isinstance(self.split, str):
             if self.split not in SPLITS:
-                raise QueryError(f"{where}: {unknown('split', self.split, SPLITS)}")
+                raise QueryError(unknown("split", self.split, SPLITS))
         elif not isinstance(self.split, Mapping):
-            raise QueryError(
-                f"{where}: split must be one of {', '.join(SPLITS)}, or shares, got {self.split!r}"
-            )
+            raise QueryError(f"split must be one of {', '.join(SPLITS)}, or shares, got {self.split!r}")
         elif not self.split or any(not is_amount(share) or share == 0 for share in self.split.values()):
-            raise QueryError(f"{where}: split must give each stream a share above 0, got {dict(self.split)}")
+            raise QueryError(f"split must give each stream a share above 0, got {dict(self.split)}")
         else:
             object.__setattr__(self, "split", MappingProxyType(dict(self.split)))
         if not 0 <= self.monitor <= 0.5:
-            raise QueryError(f"{where}: monitor is a part of the memory from 0 to 0.5, got {self.monitor}")
+            raise QueryError(f"monitor is a part of the memory from 0 to 0.5, got {self.monitor}")
 
     def check(self, aliases: Sequence[str]) -> None:
         """Refuses a join it cannot serve."""
@@ -65,9 +80,3 @@ class MemoryPolicy:
             values["by"] = "given"
         plain = {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
         return {"policy": self.name, **{k: repr(v) for k, v in plain.items() if k != "monitor"}}
-
-    def __str__(self) -> str:
-        given = [
-            f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default
-        ]
-        return f"{self.name}({', '.join(given)})"

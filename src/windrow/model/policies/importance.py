@@ -14,7 +14,7 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.units import parse_duration
 
@@ -41,12 +41,12 @@ class Lookup:
     default: float = 0.0
 
     def __post_init__(self) -> None:
-        where = f"lookup by '{self.column}'"
-        for key, number in (*self.values.items(), ("the default", self.default)):
-            if not isinstance(key, str | int | float):
-                raise QueryError(f"{where}: a value must be a text, a number or a truth value, got {key!r}")
-            if not isinstance(number, int | float) or not 0 <= number < math.inf:
-                raise QueryError(f"{where}: importance must be a number from 0, got {number!r} for {key!r}")
+        with placed(Option(f"lookup by '{self.column}'")):
+            for key, number in (*self.values.items(), ("the default", self.default)):
+                if not isinstance(key, str | int | float):
+                    raise QueryError(f"a value must be a text, a number or a truth value, got {key!r}")
+                if not isinstance(number, int | float) or not 0 <= number < math.inf:
+                    raise QueryError(f"importance must be a number from 0, got {number!r} for {key!r}")
         object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
 
     def __repr__(self) -> str:
@@ -57,16 +57,16 @@ By = str | Mapping[str, str | Lookup] | None
 """What makes rows important: an expression, or alias to expression or table; None: all are equally so."""
 
 
-def check_by(by: object, where: str) -> By:
-    """As values: tables may also come as mappings with `column`, `values` and `default`, as JSON has them."""
+def check_by(by: object) -> By:
+    """As values. Tables may also be mappings with `column`, `values` and `default`, as JSON has them."""
     if by is None or isinstance(by, str):
         return by
     if not isinstance(by, Mapping) or not by:
-        raise QueryError(f"{where}: expected an expression such as 'b.price', or one per alias, got {by!r}")
-    return MappingProxyType({str(alias): _term(term, f"{where} of '{alias}'") for alias, term in by.items()})
+        raise QueryError(f"expected an expression such as 'b.price', or one per alias, got {by!r}")
+    return MappingProxyType({str(alias): _term(str(alias), term) for alias, term in by.items()})
 
 
-def _term(term: object, where: str) -> str | Lookup:
+def _term(alias: str, term: object) -> str | Lookup:
     if isinstance(term, str | Lookup):
         return term
     if not isinstance(term, Mapping) or not {"column", "values"} <= set(term) <= {
@@ -74,7 +74,9 @@ def _term(term: object, where: str) -> str | Lookup:
         "values",
         "default",
     }:
-        raise QueryError(f"{where}: expected an expression or wr.Lookup(column, values), got {term!r}")
+        raise QueryError(
+            f"expected an expression or wr.policies.Lookup(column, values) for '{alias}', got {term!r}"
+        )
     values = term["values"]
     return Lookup(
         term["column"], values if isinstance(values, Mapping) else dict(values), term.get("default", 0.0)
@@ -121,8 +123,8 @@ class Greedy(MemoryPolicy):
     by: By = None
     combine: str = "min"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _validate(self) -> None:
+        super()._validate()
         _check_worth(self, self.by, self.combine)
 
 
@@ -168,36 +170,39 @@ class Importance(MemoryPolicy):
     k: int = 10
     tolerance: float = 0.05
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _validate(self) -> None:
+        super()._validate()
         _check_worth(self, self.by, self.combine)
         for name in ("maturity", "unproductive"):
             value = getattr(self, name)
             if value is not None and type(value) is not int:  # True is one otherwise
-                object.__setattr__(self, name, parse_duration(value, f"shed importance: {name}"))
+                with placed(Option(name)):
+                    object.__setattr__(self, name, parse_duration(value))
             if value is not None and getattr(self, name) < 0:
-                raise QueryError(f"shed importance: {name} must not be negative, got {value!r}")
+                raise QueryError(f"{name} must not be negative, got {value!r}")
         for name in ("penalty", "decay"):
             value = getattr(self, name)
             if value is not None and not 0 <= value < math.inf:
-                raise QueryError(f"shed importance: {name} must be a number from 0, got {value!r}")
+                raise QueryError(f"{name} must be a number from 0, got {value!r}")
         if isinstance(self.initial, int | float):
             if not math.isfinite(self.initial):
-                raise QueryError(f"shed importance: initial must be finite, got {self.initial!r}")
+                raise QueryError(f"initial must be finite, got {self.initial!r}")
         else:
-            object.__setattr__(self, "initial", check_by(self.initial, "shed importance: initial"))
+            with placed(Option("initial")):
+                object.__setattr__(self, "initial", check_by(self.initial))
         if self.recompute not in RECOMPUTATIONS:
-            raise QueryError(f"shed importance: {unknown('recompute', self.recompute, RECOMPUTATIONS)}")
+            raise QueryError(unknown("recompute", self.recompute, RECOMPUTATIONS))
         if self.k < 1:
-            raise QueryError(f"shed importance: k must be a number from 1, got {self.k!r}")
+            raise QueryError(f"k must be a number from 1, got {self.k!r}")
         if not 0 <= self.tolerance < 1:
-            raise QueryError(f"shed importance: tolerance must be from 0 to below 1, got {self.tolerance!r}")
+            raise QueryError(f"tolerance must be from 0 to below 1, got {self.tolerance!r}")
 
 
 def _check_worth(policy: MemoryPolicy, by: object, combine: str) -> None:
-    object.__setattr__(policy, "by", check_by(by, f"shed {policy.name}: by"))
+    with placed(Option("by")):
+        object.__setattr__(policy, "by", check_by(by))
     if combine not in COMBINATIONS:
-        raise QueryError(f"shed {policy.name}: {unknown('combine', combine, COMBINATIONS)}")
+        raise QueryError(unknown("combine", combine, COMBINATIONS))
 
 
 POLICIES: tuple[type[MemoryPolicy], ...] = (Size, Greedy, Importance)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.policies.base import MemoryPolicy
-from windrow.model.policies.importance import By
+from windrow.model.policies.importance import By, check_by
 from windrow.model.policies.validation import (
     MOST_BUCKETS,
     MOST_COUNTERS,
-    check_aliases,
     check_curves,
+    check_half_life,
     check_most,
 )
 
@@ -47,23 +47,23 @@ class Age(MemoryPolicy):
     method: str = "priority"
     half_life: float = 4.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _validate(self) -> None:
+        super()._validate()
         if self.buckets < 1:
-            raise QueryError(f"shed age: buckets must be a number from 1, got {self.buckets}")
-        check_most("shed age", "buckets", self.buckets, MOST_BUCKETS)
+            raise QueryError(f"buckets must be a number from 1, got {self.buckets}")
+        check_most("buckets", self.buckets, MOST_BUCKETS)
         if self.method not in METHODS:
-            raise QueryError(f"shed age: {unknown('method', self.method, METHODS)}")
-        _check_half_life(self.name, self.half_life)
+            raise QueryError(unknown("method", self.method, METHODS))
+        check_half_life(self.half_life)
         if self.curves is not None:
-            check_curves("shed age", self.curves)
+            check_curves(self.curves)
         elif self.monitor == 0:
-            raise QueryError(
-                "shed age: without monitored rows nothing can be learned; give curves, or monitor"
-            )
+            raise QueryError("without monitored rows nothing can be learned; give curves, or monitor")
 
     def check(self, aliases: Sequence[str]) -> None:
-        check_aliases("shed age: curves", self.curves, aliases)
+        for alias in self.curves or ():
+            if alias not in aliases:
+                raise QueryError(unknown("stream", str(alias), aliases), Option("curves"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,12 +82,12 @@ class Frequency(MemoryPolicy):
     width: int = 8192
     half_life: float = 4.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _validate(self) -> None:
+        super()._validate()
         if self.width < 16:
-            raise QueryError(f"shed {self.name}: width must be a number from 16, got {self.width}")
-        check_most(f"shed {self.name}", "width", self.width, MOST_COUNTERS)
-        _check_half_life(self.name, self.half_life)
+            raise QueryError(f"width must be a number from 16, got {self.width}")
+        check_most("width", self.width, MOST_COUNTERS)
+        check_half_life(self.half_life)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,18 +108,15 @@ class Auto(MemoryPolicy):
     width: int = 8192
     half_life: float = 4.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _validate(self) -> None:
+        super()._validate()
         if self.buckets < 1 or self.width < 16:
-            raise QueryError(f"shed auto: buckets from 1 and width from 16, got {self.buckets}, {self.width}")
-        check_most("shed auto", "buckets", self.buckets, MOST_BUCKETS)
-        check_most("shed auto", "width", self.width, MOST_COUNTERS)
-        _check_half_life(self.name, self.half_life)
-
-
-def _check_half_life(name: str, half_life: float) -> None:
-    if not half_life > 0:
-        raise QueryError(f"shed {name}: half_life must be above 0 windows, got {half_life}")
+            raise QueryError(f"buckets from 1 and width from 16, got {self.buckets}, {self.width}")
+        with placed(Option("by")):
+            object.__setattr__(self, "by", check_by(self.by))
+        check_most("buckets", self.buckets, MOST_BUCKETS)
+        check_most("width", self.width, MOST_COUNTERS)
+        check_half_life(self.half_life)
 
 
 POLICIES: tuple[type[MemoryPolicy], ...] = (Age, Frequency, Auto)

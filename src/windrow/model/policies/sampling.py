@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from windrow.errors import QueryError, unknown
 from windrow.model.policies.base import MemoryPolicy
-from windrow.model.policies.validation import MOST_BUCKETS, MOST_COUNTERS, check_curves, check_most, is_amount
+from windrow.model.policies.validation import (
+    MOST_BUCKETS,
+    MOST_COUNTERS,
+    check_curves,
+    check_half_life,
+    check_most,
+    is_amount,
+)
 
 MODELS = ("frequency", "age")
 Expected = Mapping[str, Mapping[object, float]]
@@ -36,29 +43,26 @@ class SamplingPolicy(MemoryPolicy):
     margin: float = 1.0
     half_life: float = 4.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        where = f"shed {self.name}"
+    def _validate(self) -> None:
+        super()._validate()
         if self.p is not None and not 0 < self.p <= 1:
-            raise QueryError(f"{where}: p is a part above 0 and up to 1, got {self.p}")
+            raise QueryError(f"p is a part above 0 and up to 1, got {self.p}")
         if not self.margin >= 0:
-            raise QueryError(f"{where}: margin must be a number of standard deviations, got {self.margin}")
-        if not self.half_life > 0:
-            raise QueryError(f"{where}: half_life must be above 0 windows, got {self.half_life}")
+            raise QueryError(f"margin must be a number of standard deviations, got {self.margin}")
+        check_half_life(self.half_life)
 
     def _check_width(self, width: int) -> None:
         if width < 16:
-            raise QueryError(f"shed {self.name}: width must be a number from 16, got {width}")
-        check_most(f"shed {self.name}", "width", width, MOST_COUNTERS)
+            raise QueryError(f"width must be a number from 16, got {width}")
+        check_most("width", width, MOST_COUNTERS)
 
     def _check_expected(self, expected: Expected | None) -> None:
         if expected is not None and not isinstance(expected, Mapping):
-            raise QueryError(f"shed {self.name}: expected maps aliases to results, got {expected!r}")
+            raise QueryError(f"expected maps aliases to results, got {expected!r}")
         for alias, results in (expected or {}).items():
             if not isinstance(results, Mapping) or not all(map(is_amount, results.values())):
                 raise QueryError(
-                    f"shed {self.name}: expected maps an alias to results by value, from 0 up, "
-                    f"got {results!r} for '{alias}'"
+                    f"expected maps an alias to results by value, from 0 up, got {results!r} for '{alias}'"
                 )
 
 
@@ -88,8 +92,8 @@ class PpsCluster(SamplingPolicy):
     width: int = 8192
     expected: Expected | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _validate(self) -> None:
+        super()._validate()
         self._check_width(self.width)
         self._check_expected(self.expected)
 
@@ -127,46 +131,28 @@ class Uniform(SamplingPolicy):
     expected: Expected | None = None
     curves: Mapping[str, tuple[float, ...]] | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _validate(self) -> None:
+        super()._validate()
         if self.model is not None and self.model not in MODELS:
-            raise QueryError(f"shed uniform: {unknown('model', self.model, MODELS)}")
+            raise QueryError(unknown("model", self.model, MODELS))
         if not self.reach >= 0:
-            raise QueryError(f"shed uniform: reach must be a number of standard deviations, got {self.reach}")
+            raise QueryError(f"reach must be a number of standard deviations, got {self.reach}")
         if self.buckets < 1:
-            raise QueryError(f"shed uniform: buckets must be a number from 1, got {self.buckets}")
-        check_most("shed uniform", "buckets", self.buckets, MOST_BUCKETS)
+            raise QueryError(f"buckets must be a number from 1, got {self.buckets}")
+        check_most("buckets", self.buckets, MOST_BUCKETS)
         if self.curves is not None:
-            check_curves("shed uniform", self.curves)
+            check_curves(self.curves)
         if self.model == "age" and self.curves is None and self.monitor == 0:
-            raise QueryError(
-                "shed uniform: without monitored rows no ages can be learned; give curves, or monitor"
-            )
+            raise QueryError("without monitored rows no ages can be learned; give curves, or monitor")
         self._check_width(self.width)
         self._check_expected(self.expected)
 
     def check(self, aliases: Sequence[str]) -> None:
         if len(aliases) > 2:
             raise QueryError(
-                f"shed: 'uniform' samples the results of two streams, got {len(aliases)}: "
+                f"'uniform' samples the results of two streams, got {len(aliases)}: "
                 f"{', '.join(aliases)}; use 'cluster' or 'pps-cluster'"
             )
 
 
 POLICIES: tuple[type[MemoryPolicy], ...] = (Uniform, Cluster, PpsCluster)
-
-
-def sample(
-    kind: str = "cluster", *, p: float | None = None, margin: float = 1.0, monitor: float = 0.05
-) -> SamplingPolicy:
-    """A sample of the results, by its kind: "uniform", "cluster" or "pps-cluster"."""
-    kinds: dict[str, type[SamplingPolicy]] = {
-        policy.name: policy for policy in (Uniform, Cluster, PpsCluster)
-    }
-    if kind not in kinds:
-        raise QueryError(f"sample: {unknown('kind', str(kind), kinds)}")
-    return kinds[kind](p=p, margin=margin, monitor=monitor)
-
-
-Sample = sample
-"""Written like the policies themselves: shed=wr.Sample("uniform")."""

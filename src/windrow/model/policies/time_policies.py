@@ -1,19 +1,20 @@
 """Time policies as frozen descriptions: how to do less under a deadline (GrubJoin).
 
 Harvesting sheds work, not rows: each arriving row looks only at those parts of the other windows that yield
-most. Dropping sheds rows before they come in; it is here to compare with.
+most. Dropping sheds rows before they are admitted; it is the baseline.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import timedelta
 from math import inf
-from typing import Any, ClassVar
+from typing import Any
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, placed, unknown
+from windrow.model.policies.base import Policy
 from windrow.model.units import format_duration, parse_duration
 
 METHODS = ("knapsack", "greedy", "reverse", "double-sided", "exhaustive")
@@ -24,7 +25,7 @@ MOST_BASIC_WINDOWS = 500
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimePolicy:
+class TimePolicy(Policy):
     """
     Parameters
     ----------
@@ -39,28 +40,27 @@ class TimePolicy:
         little.
     """
 
-    name: ClassVar[str] = ""
     interval: str | timedelta | int | None = None
     boost: float = 1.2
     buffer: int | None = None
 
-    def __post_init__(self) -> None:
-        where = f"shed {self.name}"
+    def _validate(self) -> None:
         self._parse("interval")
         if not (_is_number(self.boost) and 1 < self.boost < inf):
-            raise QueryError(f"{where}: boost is a factor above 1, such as 1.2, got {self.boost!r}")
+            raise QueryError(f"boost is a factor above 1, such as 1.2, got {self.boost!r}")
         buffer = self.buffer
         if buffer is not None and (not isinstance(buffer, int) or isinstance(buffer, bool) or buffer < 0):
-            raise QueryError(f"{where}: buffer is a number of rows, got {self.buffer!r}")
+            raise QueryError(f"buffer is a number of rows, got {self.buffer!r}")
 
     def _parse(self, name: str) -> None:
         value = getattr(self, name)
         if value is None:
             return
         known = isinstance(value, int) and not isinstance(value, bool)
-        micros = value if known else parse_duration(value, f"shed {self.name}: {name}")
+        with placed(Option(name)):
+            micros = value if known else parse_duration(value)
         if micros <= 0:
-            raise QueryError(f"shed {self.name}: {name} must be positive, got {value!r}")
+            raise QueryError(f"{name} must be positive, got {value!r}")
         object.__setattr__(self, name, micros)
 
     @property
@@ -79,12 +79,6 @@ class TimePolicy:
     def described(self) -> dict[str, Any]:
         """As plain values: what must be the same for a stored state to be used again."""
         return {"policy": self.name}
-
-    def __str__(self) -> str:
-        given = [
-            f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default
-        ]
-        return f"{self.name}({', '.join(given)})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,25 +117,24 @@ class Harvesting(TimePolicy):
     conserve: bool = False
     whole_calls: bool = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _validate(self) -> None:
+        super()._validate()
         self._parse("basic")
         if self.method not in METHODS:
-            raise QueryError(f"shed harvest: {unknown('method', str(self.method), METHODS)}")
+            raise QueryError(unknown("method", str(self.method), METHODS))
         if self.correlations not in CORRELATIONS:
-            told = unknown("kind of correlations", str(self.correlations), CORRELATIONS)
-            raise QueryError(f"shed harvest: {told}")
+            raise QueryError(unknown("kind of correlations", str(self.correlations), CORRELATIONS))
         if not (_is_number(self.half_life) and self.half_life > 0):
-            raise QueryError(f"shed harvest: half_life must be above 0 windows, got {self.half_life!r}")
+            raise QueryError(f"half_life must be above 0 windows, got {self.half_life!r}")
         if not (_is_number(self.shredding) and 0 <= self.shredding < 1):
             raise QueryError(
-                f"shed harvest: shredding is a share from 0 to below 1, got {self.shredding!r}; with 1 every "
+                f"shredding is a share from 0 to below 1, got {self.shredding!r}; with 1 every "
                 "row would look at a sample of everything and nothing be harvested"
             )
         for option in ("conserve", "whole_calls"):
             if not isinstance(getattr(self, option), bool):
                 given = getattr(self, option)
-                raise QueryError(f"shed harvest: {option} must be true or false, got {given!r}")
+                raise QueryError(f"{option} must be true or false, got {given!r}")
         if self.shredding == 0:
             warnings.warn(
                 "shed harvest: with shredding=0 no lags are learned any more once there is not time for "
@@ -160,13 +153,13 @@ class Harvesting(TimePolicy):
         assert isinstance(basic, int)
         if basic > min(spans):
             raise QueryError(
-                f"shed harvest: basic windows of {format_duration(basic)} are longer than the shortest "
+                f"basic windows of {format_duration(basic)} are longer than the shortest "
                 f"window of {format_duration(min(spans))}; use at most half of it"
             )
         parts = -(-max(spans) // basic)
         if parts > MOST_BASIC_WINDOWS:
             raise QueryError(
-                f"shed harvest: basic windows of {format_duration(basic)} cut the window of "
+                f"basic windows of {format_duration(basic)} cut the window of "
                 f"{format_duration(max(spans))} into {parts:,} parts; keeping account of more than "
                 f"{MOST_BASIC_WINDOWS} takes longer than it saves, so use at least "
                 f"{format_duration(-(-max(spans) // MOST_BASIC_WINDOWS))}"

@@ -1,18 +1,18 @@
-"""Whether the settings of a policy are of the kinds they are declared as.
+"""Checks of a policy's settings.
 
-From SQL and TOML texts, numbers and truth values come as people wrote them; a text where a number belongs is
-told by its name, before anything compares it.
+SQL and TOML hand over texts, numbers and truth values as people wrote them; a text where a number belongs is
+refused by name, before anything compares it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from math import inf
 from numbers import Integral, Real
 from typing import Any
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import QueryError
 
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "int": ((Integral,), "a whole number"),
@@ -25,7 +25,7 @@ MOST_COUNTERS = 1 << 24
 """With more, what is kept to know which rows to keep takes more room than the rows."""
 
 
-def check_kinds(settings: Any, where: str) -> None:
+def check_kinds(settings: Any) -> None:
     """Refuses values of simple fields that are of another kind; others check themselves."""
     for field in fields(settings):
         named = {part.strip() for part in str(field.type).split("|")}
@@ -39,33 +39,30 @@ def check_kinds(settings: Any, where: str) -> None:
             or (isinstance(value, bool) and "bool" not in named)
             or value != value
         ):
-            raise QueryError(f"{where}: {field.name} must be {wanted}, got {value!r}")
+            raise QueryError(f"{field.name} must be {wanted}, got {value!r}")
 
 
-def check_most(where: str, name: str, value: int, most: int) -> None:
+def check_most(name: str, value: int, most: int) -> None:
     if value > most:
-        raise QueryError(f"{where}: {name} must be at most {most:,}, got {value:,}")
+        raise QueryError(f"{name} must be at most {most:,}, got {value:,}")
 
 
-def check_curves(where: str, curves: object) -> None:
+def check_curves(curves: object) -> None:
     """Of ages: alias to results in each part of a window."""
     if not isinstance(curves, Mapping) or not curves:
-        raise QueryError(
-            f"{where}: curves: expected results by alias, such as {{'a': (2, 1)}}, got {curves!r}"
-        )
+        raise QueryError(f"curves: expected results by alias, such as {{'a': (2, 1)}}, got {curves!r}")
     for alias, curve in curves.items():
         numbers = tuple(curve) if isinstance(curve, Iterable) else ()
         if not numbers or not all(is_amount(n) for n in numbers):
             raise QueryError(
-                f"{where}: curves of '{alias}': expected numbers from 0, one for each part of the window, "
+                f"curves of '{alias}': expected numbers from 0, one for each part of the window, "
                 f"got {curve!r}"
             )
 
 
-def check_aliases(where: str, given: Mapping[str, object] | None, aliases: Sequence[str]) -> None:
-    for alias in given or ():
-        if alias not in aliases:
-            raise QueryError(f"{where}: {unknown('stream', str(alias), aliases)}")
+def check_half_life(half_life: float) -> None:
+    if not half_life > 0:
+        raise QueryError(f"half_life must be above 0 windows, got {half_life!r}")
 
 
 def is_amount(value: object) -> bool:

@@ -1,0 +1,117 @@
+"""Whether the settings of a query fit each other; each alone has been read already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from windrow.errors import Option, QueryError, placed
+from windrow.model.join_kind import CERTAIN, INNER
+
+if TYPE_CHECKING:
+    from windrow.model.query import Query
+
+MOST_EXHAUSTIVE = 5
+"""Streams whose orders can all be tried."""
+
+
+def check_limits(query: Query) -> None:
+    """A memory limit and its policy."""
+    limit, policy, count = query.memory_limit, query.memory_policy, len(query.streams)
+    with placed(Option("shed")):
+        if not isinstance(policy.split, str) and set(policy.split) != set(query.streams):
+            raise QueryError(
+                f"split must give a share to each of {list(query.streams)}, got {dict(policy.split)}"
+            )
+        if limit is None and policy.samples:
+            raise QueryError(f"'{policy.name}' samples to stay inside a limit; give memory='64 MiB' or so")
+    with placed(Option(policy=policy.name)):
+        policy.check(query.aliases)
+    if limit is not None and limit.kind == "rows" and limit.size < count:
+        raise QueryError(f"{limit} is less than one row for each of {count} streams", Option("memory"))
+
+
+def check_kind(query: Query) -> None:
+    """A kind of join other than inner, and what it does not go with."""
+    if not query.kind.shapes:
+        return
+    option = Option("match" if query.how == INNER else "how")
+    counted = next((a for a, s in query.streams.items() if not s.window.is_time), None)
+    if counted is not None:
+        raise QueryError(
+            f"the window of '{counted}' is counted in rows, and only inner joins have such windows; give "
+            f"'{counted}' a time, such as within='5 minutes'",
+            option,
+        )
+    if query.deadline is not None:
+        raise QueryError(
+            "only inner joins have a deadline; leave deadline out, or bound the memory instead", option
+        )
+    if query.memory_limit is not None and query.memory_policy.samples:
+        raise QueryError(
+            f"a '{query.memory_policy.name}' sample has weights for inner joins only; choose another policy "
+            "such as 'auto'",
+            Option("shed"),
+        )
+    if query.tells_certainty and CERTAIN in query.streams:
+        raise QueryError(
+            f"results of this join have a column '{CERTAIN}' under a limit; rename the stream",
+            Option("streams"),
+        )
+
+
+def check_deadline(query: Query) -> None:
+    """A deadline and its policy."""
+    if query.deadline is None:
+        return
+    policy, memory = query.time_policy, query.memory_policy
+    with placed(Option(policy=policy.name)):
+        policy.check([s.window.size for s in query.streams.values() if s.window.is_time])
+    if query.counts_rows and policy.buffer is not None:
+        raise QueryError(
+            "windows counted in rows must see every row, so none may wait in a buffer or be dropped from it; "
+            "leave buffer out",
+            Option("shed"),
+        )
+    if query.memory_limit is not None and memory.samples:
+        raise QueryError(
+            f"a '{memory.name}' sample has weights only if all its results are found; leave the deadline "
+            "out, or choose another policy such as 'auto'",
+            Option("shed"),
+        )
+    if query.algorithm != "eager":
+        raise QueryError(
+            "parts of windows are chosen by their age against the arriving row, so probing must start from "
+            f"it: algorithm must be 'eager', got {query.algorithm!r}",
+            Option("deadline"),
+        )
+
+
+def checked_order(query: Query) -> str | Mapping[str, tuple[str, ...]]:
+    """A strategy's name, or alias of the arriving stream -> all aliases in probing order."""
+    order, aliases = query.order, list(query.streams)
+    if isinstance(order, str):
+        if order == "exhaustive" and len(aliases) > MOST_EXHAUSTIVE:
+            raise QueryError(
+                f"'exhaustive' tries every order and is for up to {MOST_EXHAUSTIVE} streams; use 'heuristic'"
+            )
+        return order
+    if not isinstance(order, Mapping):
+        _check_permutation(order, aliases, "")
+        if query.algorithm == "eager":
+            return MappingProxyType({a: (a, *(x for x in order if x != a)) for a in aliases})
+        return MappingProxyType(dict.fromkeys(aliases, order))
+    orders: dict[str, tuple[str, ...]] = {}
+    for alias in aliases:
+        if alias not in order:
+            raise QueryError(f"direction '{alias}' is missing; give an order for each of {aliases}")
+        given = order[alias] if alias in order[alias] else (alias, *order[alias])
+        _check_permutation(given, aliases, f"direction '{alias}': ")
+        orders[alias] = given
+    return MappingProxyType(orders)
+
+
+def _check_permutation(given: tuple[str, ...], aliases: list[str], direction: str) -> None:
+    if len(given) != len(aliases) or set(given) != set(aliases):
+        raise QueryError(f"{direction}expected each of {sorted(aliases)} once, got {list(given)}")

@@ -1,0 +1,155 @@
+"""How a join runs on Spark, and the one table of all settings of a join.
+
+`SETTINGS` is what `wr.join`, SQL's WITH, TOML's [join] and the command line know. `describe` turns values by
+name into a query and its execution.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from windrow.errors import Option, QueryError, placed, unknown
+from windrow.model.query import Query, Stream
+from windrow.model.settings import (
+    SettingField,
+    check_known,
+    documented,
+    optional,
+    read_values,
+    setting,
+    settings_of,
+    text,
+    whole,
+)
+
+
+@dataclass(frozen=True)
+class SkewedKeys:
+    """Values of the key that have too many rows for one partition, each spread over `ways` of them."""
+
+    values: tuple[Any, ...]
+    ways: int
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any] | SkewedKeys | None) -> SkewedKeys | None:
+        """Accepts {"key": [values], "ways": number}."""
+        if given is None or isinstance(given, SkewedKeys):
+            return given
+        if not isinstance(given, Mapping) or set(given) != {"key", "ways"}:
+            raise QueryError(f"expected {{'key': [values], 'ways': number}}, got {given!r}")
+        ways, values = given["ways"], given["key"]
+        if not isinstance(ways, int) or ways < 2:
+            raise QueryError(f"ways must be a number of partitions from 2, got {ways!r}")
+        if not isinstance(values, list | tuple | set | frozenset) or not values:
+            raise QueryError(f"key must be a list of one or more values, got {values!r}")
+        return cls(tuple(values), ways)
+
+    def __str__(self) -> str:
+        return f"values {list(self.values)} over {self.ways} partitions"
+
+
+@documented
+@dataclass(frozen=True)
+class Execution:
+    """How a join runs on Spark."""
+
+    partitions: int | None = field(
+        default=None,
+        metadata=setting(
+            optional(whole(1, "a number from 1")),
+            "How many tasks share the work; by default Spark's `spark.sql.shuffle.partitions`. A running "
+            "query must keep its number.",
+        ),
+    )
+    state: str | None = field(
+        default=None,
+        metadata=setting(
+            optional(text("a directory or URL")),
+            "Directory or URL for the windows of streams; every executor must reach it.",
+        ),
+    )
+    name: str | None = field(
+        default=None,
+        metadata=setting(
+            optional(text("a name")),
+            "Names the join's state and its metrics, and must be unique within a streaming query; by default "
+            "the aliases.",
+        ),
+    )
+    partitioning: str | None = field(
+        default=None,
+        metadata=setting(
+            optional(text("'key', 'range', 'grid' or 'one'")),
+            '"key", "range", "range(width of a cell)", "grid" or "one"; None leaves it to the planner.',
+        ),
+    )
+    spread: Mapping[str, Any] | SkewedKeys | None = field(
+        default=None,
+        metadata=setting(
+            SkewedKeys.parse,
+            '{"key": [values], "ways": n}: these values of the key are spread over n partitions each.',
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        for name, value in read_values(self).items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def skewed_keys(self) -> SkewedKeys | None:
+        """`spread` as a value."""
+        assert self.spread is None or isinstance(self.spread, SkewedKeys)
+        return self.spread
+
+
+STREAM_SETTINGS = settings_of(Stream)
+"""One value for all streams, or a mapping by alias."""
+EXECUTION_SETTINGS = settings_of(Execution)
+SETTINGS: Mapping[str, SettingField] = {**STREAM_SETTINGS, **settings_of(Query), **EXECUTION_SETTINGS}
+
+
+def read_texts(given: Mapping[str, Any], known: Mapping[str, SettingField] = SETTINGS) -> dict[str, Any]:
+    """Values as SQL, TOML or the command line have them, each read alone."""
+    check_known(given, known)
+    found = {}
+    for name, value in given.items():
+        with placed(Option(name)):
+            by_alias = name in STREAM_SETTINGS and isinstance(value, Mapping)
+            found[name] = value if by_alias else known[name].read_text(value)
+    return found
+
+
+def describe(aliases: Sequence[str], given: Mapping[str, Any]) -> tuple[Query, Execution]:
+    """The join that settings by name describe.
+
+    >>> query, _ = describe(["a", "b"], {"on": "a.k = b.k", "time": "at", "within": {"a": "5 s", "b": "1 s"}})
+    >>> str(query.streams["b"].window)
+    '1 second'
+    """
+    streams = {alias: Stream(**_of_stream(alias, aliases, given)) for alias in aliases}
+    execution = {name: value for name, value in given.items() if name in EXECUTION_SETTINGS}
+    of_query = {n: v for n, v in given.items() if n not in STREAM_SETTINGS and n not in execution}
+    if given.get("on") is None:
+        raise QueryError("is missing; give a SQL predicate such as on='a.id = b.id'", Option("on"))
+    return Query(streams, **of_query), Execution(**execution)
+
+
+def _of_stream(alias: str, aliases: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of one stream, from one value for all or a mapping by alias."""
+    found = {}
+    for name in STREAM_SETTINGS:
+        value = given.get(name)
+        with placed(Option(name)):
+            if isinstance(value, Mapping):
+                for named in value:
+                    if named not in aliases:
+                        raise QueryError(unknown("stream", str(named), aliases))
+                if alias not in value and name != "access":
+                    raise QueryError(f"stream '{alias}' is missing; give one for each of {list(aliases)}")
+                value = value.get(alias)
+            if value is None and name != "access":
+                raise QueryError(f"is missing; give one for all streams, or one for each of {list(aliases)}")
+        found[name] = value
+    return found
