@@ -18,7 +18,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from likenesses import LISTS, random_list
-from oracle import SECOND, Row
+from windrow.testing.oracle import SECOND, Row
 
 CUTS = (1, 2, 7, 49, 50, 51, 100)
 SCHEMA = pa.schema(

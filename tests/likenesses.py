@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from oracle import Term
+from windrow.testing.oracle import Term
 
 LISTS: dict[str, pa.DataType] = {
     "u": pa.list_(pa.string()),

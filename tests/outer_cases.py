@@ -11,9 +11,10 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 import windrow as wr
-from oracle import Term, _struct
 from outer_oracle import Question
 from queries import Case, cases
+from results import _struct
+from windrow.testing.oracle import Term
 
 KINDS = ("left", "right", "full", "semi", "anti")
 

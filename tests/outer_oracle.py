@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from oracle import Row, Term
+from windrow.testing.oracle import Row, Term
 
 Bound = dict[str, Row]
 

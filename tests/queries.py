@@ -15,12 +15,14 @@ import pyarrow as pa
 from hypothesis import settings
 from hypothesis import strategies as st
 
-import oracle
+import results
 import windrow as wr
 from flows import arrivals, flows
+from forms import COMPUTED
 from likenesses import indexable
-from oracle import SECOND, Row, Term
 from terms import FUNCTIONS, predicates
+from windrow.testing import oracle
+from windrow.testing.oracle import SECOND, Row, Term
 
 ALIASES = ("a", "b", "c", "d", "e")
 
@@ -83,6 +85,9 @@ class Case:
 
     def admitted(self) -> oracle.Admitted:
         rows = {alias: rows_of(table) for alias, table in self.tables.items()}
+        for alias, name in {column for term in self.terms for column in term.columns}:
+            if name in COMPUTED:
+                rows[alias] = [row | {name: COMPUTED[name](row)} for row in rows[alias]]
         calls = [{alias: [rows[alias][n] for n in ids] for alias, ids in call.items()} for call in self.calls]
         late, idle = self.options.get("late", 0), self.options.get("idle")
         return oracle.admit(calls, late=late, idle=idle, one_clock=self.counted)
@@ -129,8 +134,8 @@ def tiny(times: Sequence[float | None], /, **columns: Any) -> pa.Table:
 def play(target: wr.Query | wr.Operator, *calls: Mapping[str, pa.Table]) -> Counter[tuple]:
     """What the calls and `finish` return together, as id tuples."""
     op = wr.Operator(target) if isinstance(target, wr.Query) else target
-    answer = sum((oracle.ids(op.process(call)) for call in calls), Counter())
-    return answer + oracle.ids(op.finish())
+    answer = sum((results.ids(op.process(call)) for call in calls), Counter())
+    return answer + results.ids(op.finish())
 
 
 def examples(count: int) -> settings:

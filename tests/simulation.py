@@ -1,9 +1,9 @@
-"""Spark, simulated: drivers, tasks, twins, zombies, crashes and checkpoints, around the real task, log and
-store.
+"""Spark, simulated: drivers, tasks, twins, zombies, crashes, checkpoints and copies, around the real task,
+log and store.
 
-A schedule is drawn from a seed. Whatever happens, in the end the results of all batches are those of one
-operator that saw the batches as they were formed last, each once; or some task said clearly why it cannot
-go on.
+A schedule is drawn from a seed. Whatever happens, in the end the results of all batches are those of the
+batches as they were formed last, each once; or some task said clearly why it cannot go on. If checkpoint and
+state were copied and a second query goes on from the copies, that holds for each of the two.
 """
 
 from __future__ import annotations
@@ -12,36 +12,53 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 import windrow as wr
-from oracle import ids
+from results import ids
 from simulated_store import Actor, Killed, Scheduler, SimulatedRoot
-from windrow.spark.metrics import COLUMN
+from simulated_tasks import SECOND, SMALL, WHOLE, Row, SmallTask, answer, batch_of, pairs_in
 from windrow.spark.microbatch import MicroBatch
 from windrow.spark.operator_cache import OperatorCache
 from windrow.spark.task import JoinTask
 from windrow.spark.task_input import TaskInput
 
-SECOND = 1_000_000
-SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("k", pa.int64())])
-ATTEMPTS = 4
+ATTEMPTS, RESTARTS = 4, 12
 WINDOWS = {"time": "6 seconds", "rows": "2 rows per key"}
+REAL_OPERATOR = 0.15
+"""Of the schedules; the others have a small one that is many times as fast."""
 COPY = "copy"
 """The actor that copies the state."""
-Tables = dict[str, pa.Table]
 
 
 @dataclass
 class Outcome:
-    """How a schedule ended."""
+    """How a schedule ended, for one of its queries."""
 
     results: Counter[tuple]
     wanted: Counter[tuple]
     refused: str | None
     trace: list[str]
+
+
+class Batch:
+    """Rows of a micro-batch, as each partition gets them."""
+
+    def __init__(self, rows: dict[str, list[Row]], schema: pa.Schema) -> None:
+        self.rows = rows
+        self._schema = schema
+        self._parts: dict[tuple[int, int], TaskInput] = {}
+
+    def part(self, partition: int, partitions: int) -> TaskInput:
+        key = (partition, partitions)
+        if key not in self._parts:
+            own = {s: [r for r in self.rows[a] if r[2] % partitions == partition] for s, a in enumerate("ab")}
+            self._parts[key] = TaskInput(
+                partition, {s: batch_of(rows, self._schema) for s, rows in own.items() if rows}
+            )
+        return self._parts[key]
 
 
 @dataclass
@@ -60,100 +77,209 @@ class Backup:
     """A copy of the state made file by file while tasks ran, and one of the checkpoint made when it began."""
 
     checkpoint: Checkpoint
-    batches: list[Tables]
+    batches: list[Batch]
     files: dict[str, tuple[bytes, float]] = field(default_factory=dict)
 
 
 class Simulation:
+    """The machines: a scheduler, workers, and one query, or two once it was copied."""
+
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
         self.scheduler = Scheduler(self.rng)
-        self.root = SimulatedRoot(self.scheduler, eventual=self.rng.random() < 0.5)
         self.partitions = self.rng.choice([1, 2, 3])
         self.last = self.rng.randint(3, 6)
         self.faults = self.rng.choice([0.0, 0.002, 0.01])
-        self.counted = self.rng.random() < 0.4
+        self.real = self.rng.random() < REAL_OPERATOR
+        self.counted = self.real and self.rng.random() < 0.4
+        self.late = self.rng.choice([0, 2 * SECOND])
+        held_back = self.counted or self.rng.random() < 0.4
         within = WINDOWS["rows" if self.counted else "time"]
         streams = {alias: wr.Stream("ts", within) for alias in "ab"}
-        late = self.rng.choice(["0 s", "2 s"])
-        self.query = wr.Query(streams, "a.k = b.k", late=late)
-        flushes = 2 if self.counted and late != "0 s" else 0
-        self.batches = [self._form(n) for n in range(self.last)] + [self._flush(n) for n in range(flushes)]
-        task = JoinTask(
-            query=self.query, schemas=(SCHEMA, SCHEMA), union_columns=(), keys=(None, None),
-            partitions=self.partitions, name="join", state="",
-        )  # fmt: skip
+        self.query = wr.Query(streams, "a.k = b.k", late=f"{self.late // SECOND} s")
+        self.schema = WHOLE if self.real else SMALL
+        options: dict[str, Any] = {
+            "query": self.query, "schemas": (self.schema, self.schema), "union_columns": (),
+            "keys": (None, None), "partitions": self.partitions, "name": "join", "state": "",
+        }  # fmt: skip
+        task = JoinTask(**options) if self.real else SmallTask(**options, held_back=held_back)
         self.tasks = [task.of(partition) for partition in range(self.partitions)]
-        self.workers = [self._worker() for _ in range(3)]
-        self.token = "first"
-        self.backup: Backup | None = None
+        flushes = 2 if held_back and (self.late or not self.real) else 0
+        batches = [self.form(n) for n in range(self.last)] + [self._flush(n) for n in range(flushes)]
+        root = SimulatedRoot(self.scheduler, eventual=self.rng.random() < 0.5)
+        self.queries = [SimulatedQuery(self, "query", root, batches, Checkpoint())]
+        self.workers = [self.worker() for _ in range(3)]
 
     # -- the rows -----------------------------------------------------------------------------------------
 
-    def _form(self, batch: int) -> Tables:
+    def form(self, batch: int) -> Batch:
         """Few rows of few keys, so that partitions without rows and batches without any are common."""
-        return {
-            alias: self._rows([self.rng.uniform(batch - 2, batch) for _ in range(self.rng.randint(0, 4))])
-            for alias in "ab"
-        }
+        counts = {alias: self.rng.randint(0, 4) for alias in "ab"}
+        return self._batch_of(
+            {a: [self._row(self.rng.uniform(batch - 2, batch)) for _ in range(n)] for a, n in counts.items()}
+        )
 
-    def _flush(self, number: int) -> Tables:
+    def _flush(self, number: int) -> Batch:
         """Rows of a time so late that all held back comes out, after the second of them in every partition.
         None matches them."""
         time = 1000.0 * (number + 1)
-        return {alias: self._rows([time], key) for alias, key in (("a", -number), ("b", -50 - number))}
+        return self._batch_of({"a": [self._row(time, -number)], "b": [self._row(time, -50 - number)]})
 
-    def _rows(self, times: list[float], key: int | None = None) -> pa.Table:
-        keys = [self.rng.randint(1, 3) if key is None else key for _ in times]
-        seconds = [int(t * SECOND) for t in times]
-        numbers = [self.rng.getrandbits(40) for _ in times]
-        return pa.table(
-            [numbers, pa.array(seconds, SCHEMA.field("ts").type), pa.array(keys, pa.int64())], SCHEMA
+    def _row(self, seconds: float, key: int | None = None) -> Row:
+        return (
+            self.rng.getrandbits(40),
+            int(seconds * SECOND),
+            self.rng.randint(1, 3) if key is None else key,
         )
 
-    def wanted(self) -> Counter[tuple]:
-        op = wr.Operator(self.query, dict.fromkeys("ab", SCHEMA))
+    def _batch_of(self, rows: dict[str, list[Row]]) -> Batch:
+        return Batch(rows, self.schema)
+
+    def wanted(self, batches: list[Batch]) -> Counter[tuple]:
+        if not self.counted:
+            return answer([batch.rows for batch in batches], self.query.streams["a"].window.size, self.late)
+        op = wr.Operator(self.query, dict.fromkeys("ab", self.schema))
         found: Counter[tuple] = Counter()
-        for tables in self.batches:
-            found.update(ids(op.process(tables)))
+        for batch in batches:
+            found.update(ids(op.process({a: batch_of(rows, self.schema) for a, rows in batch.rows.items()})))
         return found
 
-    # -- tasks --------------------------------------------------------------------------------------------
+    # -- machines -----------------------------------------------------------------------------------------
 
-    def _worker(self) -> OperatorCache:
+    def worker(self) -> OperatorCache:
         return OperatorCache(lambda: self.scheduler.now)
 
-    def _attempt(self, run: str, batch: int, partition: int, worker: OperatorCache) -> Counter[tuple]:
-        task = replace(self.tasks[partition], token=self.token)
-        rows = {s: self._own(self.batches[batch][a], partition) for s, a in enumerate("ab")}
-        arrived = TaskInput(partition, {s: r for s, r in rows.items() if r.num_rows})
-        now = MicroBatch("query", run, batch)
-        found: Counter[tuple] = Counter()
-        for out in task.run_micro_batch(self.root, now, arrived, 0.0, worker):
-            if out.column(COLUMN).null_count:
-                found.update(ids(pa.Table.from_batches([out.select(["a", "b"])])))
-            self.scheduler.step("hand on")
-        return found
-
-    def _own(self, table: pa.Table, partition: int) -> pa.RecordBatch:
-        mine = np.asarray(table.column("k")) % self.partitions == partition
-        return table.filter(pa.array(mine)).combine_chunks().to_batches()[0] if mine.any() else _NONE
-
-    def _launch(self, run: str, batch: int, partition: int) -> Actor:
+    def launch(self, name: str, attempt: Callable[[OperatorCache], object]) -> Actor:
         worker = self.rng.choice(self.workers)
         self.workers.remove(worker)  # a worker runs one task at a time
         if not self.workers or self.rng.random() < 0.2:
-            self.workers.append(self._worker())
+            self.workers.append(self.worker())
 
         def work() -> object:
             try:
-                return self._attempt(run, batch, partition, worker)
+                return attempt(worker)
             finally:
                 self.workers.append(worker)
 
-        return self.scheduler.spawn(f"{run[:2]}.b{batch}.p{partition}", work)
+        return self.scheduler.spawn(name, work)
 
-    # -- drivers ------------------------------------------------------------------------------------------
+    def run_until(self, over: Callable[[], bool]) -> None:
+        def strike() -> bool:
+            if self.faults:
+                for actor in self.scheduler.actors:
+                    draw = self.rng.random()
+                    if draw < self.faults:
+                        actor.failing = True
+                    elif draw < 1.5 * self.faults:
+                        self.scheduler.kill(actor)
+                        break
+            return over()
+
+        self.scheduler.run(strike)
+
+    def run(self) -> list[Outcome]:
+        while running := [query for query in self.queries if not query.over]:
+            query = self.rng.choice(running)
+            query.go_on()
+            if len(self.queries) == 1 and not query.over and self.rng.random() < 0.05:
+                self.queries.append(query.copied())
+        for zombie in list(self.scheduler.actors):
+            self.scheduler.kill(zombie)
+        return [query.outcome() for query in self.queries]
+
+
+class SimulatedQuery:
+    """A streaming query: its checkpoint, its state, and its rows as they were formed last."""
+
+    def __init__(
+        self, sim: Simulation, name: str, root: SimulatedRoot, batches: list[Batch], checkpoint: Checkpoint
+    ) -> None:
+        self.sim, self.rng, self.scheduler = sim, sim.rng, sim.scheduler
+        self.name, self.root, self.batches, self.checkpoint = name, root, batches, checkpoint
+        self.token = name
+        self.run: str | None = None
+        """Of the driver that runs it; None while there is none."""
+        self.restarts = 0
+        self.refused: str | None = None
+        self.stopped = False
+        """What it was refused for does not go away."""
+        self.backup: Backup | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.checkpoint.next == len(self.batches)
+
+    @property
+    def over(self) -> bool:
+        return self.done or self.stopped or (self.run is None and self.restarts >= RESTARTS)
+
+    def outcome(self) -> Outcome:
+        found = sum(self.checkpoint.sink.values(), Counter())
+        refused = None if self.done else self.refused or "gave up"
+        return Outcome(found, self.sim.wanted(self.batches), refused, self.scheduler.trace)
+
+    def note(self, event: str) -> None:
+        self.scheduler.trace.append(f"{self.name}: {event}")
+
+    # -- the driver ---------------------------------------------------------------------------------------
+
+    def go_on(self) -> None:
+        """Runs the next batch, in a new run if there is none; all that may happen between batches, may."""
+        if self.run is None:
+            self._start()
+        try:
+            if not self._next_batch():
+                self.run = None
+        except wr.StateError as error:
+            self.run, self.refused = None, str(error)
+            self.note(f"refused: {self.refused[:160]}")
+            passing = "another run of this query" in self.refused or "simulated" in self.refused
+            self.stopped = not passing
+        except (OSError, Killed):
+            self.run = None
+            self.note("the query fails: a task failed too often")
+        if self.run is None and self.rng.random() < 0.5:
+            for zombie in list(self.scheduler.actors):
+                self.scheduler.kill(zombie)
+
+    def _start(self) -> None:
+        self.restarts += 1
+        self.run = f"{self.rng.getrandbits(128):032x}"
+        self.note(f"run {self.run[:2]} from batch {self.checkpoint.next}")
+        if self.rng.random() < 0.5:
+            # Another driver process; workers of the old one may live on as zombies.
+            self.token, self.sim.workers = self.run, [self.sim.worker() for _ in range(3)]
+
+    def _next_batch(self) -> bool:
+        """Whether the driver lives on."""
+        assert self.run is not None
+        checkpoint, batch, chance = self.checkpoint, self.checkpoint.next, self.rng.random
+        out = self._batch(self.run, batch)
+        if chance() < 0.1:
+            return False  # the driver is killed before the sink has it
+        checkpoint.sink[batch] = out
+        if chance() < 0.1:
+            return False  # ... or after that: the batch is run again, and the sink knows it
+        checkpoint.next += 1
+        if chance() < 0.1:
+            self._set_back()
+            return False
+        if chance() < 0.05:
+            self._rival()
+        if chance() < 0.1:
+            self._back_up()
+        elif self.backup is not None and chance() < 0.1:
+            self._put_back(self.backup)
+            return False
+        return True
+
+    def _batch(self, run: str, batch: int) -> Counter[tuple]:
+        order = list(range(self.sim.partitions))
+        self.rng.shuffle(order)
+        found: Counter[tuple] = Counter()
+        for partition in order:
+            found.update(self._partition(run, batch, partition))
+        return found
 
     def _partition(self, run: str, batch: int, partition: int) -> Counter[tuple]:
         """The output of the attempt that finishes first. A twin that does not becomes a zombie, or is
@@ -161,8 +287,8 @@ class Simulation:
         error: BaseException | None = None
         for _ in range(ATTEMPTS):
             attempts = [self._launch(run, batch, partition) for _ in range(self.rng.choice([1, 1, 1, 2]))]
-            self._run_until(lambda attempts=attempts: any(a.done and a.error is None for a in attempts)
-                            or all(a.done for a in attempts))  # fmt: skip
+            self.sim.run_until(lambda attempts=attempts: any(a.done and a.error is None for a in attempts)
+                               or all(a.done for a in attempts))  # fmt: skip
             for twin in attempts:
                 if not twin.done and self.rng.random() < 0.5:
                     self.scheduler.kill(twin)
@@ -173,89 +299,38 @@ class Simulation:
             error = next((a.error for a in attempts if a.error is not None), error)
         raise error or AssertionError("no attempt ended")
 
-    def _run_until(self, over: Callable[[], bool]) -> None:
-        def strike() -> bool:
-            for actor in self.scheduler.actors:
-                draw = self.rng.random()
-                if draw < self.faults:
-                    actor.failing = True
-                elif draw < 1.5 * self.faults:
-                    self.scheduler.kill(actor)
-                    break
-            return over()
+    def _launch(self, run: str, batch: int, partition: int) -> Actor:
+        root, rows, token = self.root, self.batches[batch].part(partition, self.sim.partitions), self.token
 
-        self.scheduler.run(strike)
+        def attempt(worker: OperatorCache) -> Counter[tuple]:
+            task = replace(self.sim.tasks[partition], token=token)
+            found: Counter[tuple] = Counter()
+            for out in task.run_micro_batch(root, MicroBatch("query", run, batch), rows, 0.0, worker):
+                found.update(pairs_in(out))
+                self.scheduler.step("hand on")
+            return found
 
-    def _batch(self, run: str, batch: int) -> Counter[tuple]:
-        order = list(range(self.partitions))
-        self.rng.shuffle(order)
-        found: Counter[tuple] = Counter()
-        for partition in order:
-            found.update(self._partition(run, batch, partition))
-        return found
+        return self.sim.launch(f"{self.name} {run[:2]}.b{batch}.p{partition}", attempt)
 
-    def run(self) -> Outcome:
-        checkpoint, refused, restarts = Checkpoint(), None, 0
-        while checkpoint.next < len(self.batches) and restarts < 12:
-            restarts += 1
-            run = f"{self.rng.getrandbits(128):032x}"
-            self.scheduler.trace.append(f"run {run[:2]} from batch {checkpoint.next}")
-            if self.rng.random() < 0.5:
-                # Another driver process; workers of the old one may live on as zombies.
-                self.token, self.workers = run, [self._worker() for _ in range(3)]
-            try:
-                while checkpoint.next < len(self.batches):
-                    batch = checkpoint.next
-                    out = self._batch(run, batch)
-                    if self.rng.random() < 0.1:
-                        break  # the driver is killed before the sink has it
-                    checkpoint.sink[batch] = out
-                    if self.rng.random() < 0.1:
-                        break  # ... or after that: the batch is run again, and the sink knows it
-                    checkpoint.next += 1
-                    if self.rng.random() < 0.1:
-                        self._set_back(checkpoint)
-                        break
-                    if self.rng.random() < 0.05:
-                        self._rival(checkpoint.next)
-                    if self.rng.random() < 0.1:
-                        self._back_up(checkpoint)
-                    elif self.backup is not None and self.rng.random() < 0.1:
-                        checkpoint = self._put_back(self.backup)
-                        break
-            except wr.StateError as error:
-                refused = str(error)
-                self.scheduler.trace.append(f"refused: {refused[:160]}")
-                if "another run of this query" not in refused and "simulated" not in refused:
-                    break
-            except (OSError, Killed):
-                self.scheduler.trace.append("the query fails: a task failed too often")
-            if self.rng.random() < 0.5:
-                for zombie in list(self.scheduler.actors):
-                    self.scheduler.kill(zombie)
-        done = checkpoint.next == len(self.batches)
-        for zombie in list(self.scheduler.actors):
-            self.scheduler.kill(zombie)
-        found: Counter[tuple] = Counter()
-        for out in checkpoint.sink.values():
-            found.update(out)
-        return Outcome(found, self.wanted(), None if done else refused or "gave up", self.scheduler.trace)
+    # -- what happens to checkpoint and state -------------------------------------------------------------
 
-    def _set_back(self, checkpoint: Checkpoint) -> None:
+    def _set_back(self) -> None:
         """The checkpoint is put back from a copy, and batches are formed anew, with other rows or the
         same."""
-        back = min(self.rng.randint(1, 3), checkpoint.next)
-        checkpoint.next -= back
-        for batch in range(checkpoint.next, len(self.batches)):
-            checkpoint.sink.pop(batch, None)
-            if batch < self.last and self.rng.random() < 0.8:
-                self.batches[batch] = self._form(batch)
-        self.scheduler.trace.append(f"set back to batch {checkpoint.next}")
+        self.checkpoint.next -= min(self.rng.randint(1, 3), self.checkpoint.next)
+        self._form_again()
+        self.note(f"set back to batch {self.checkpoint.next}")
 
-    def _back_up(self, checkpoint: Checkpoint) -> None:
+    def _form_again(self) -> None:
+        for batch in range(self.checkpoint.next, len(self.batches)):
+            self.checkpoint.sink.pop(batch, None)
+            if batch < self.sim.last and self.rng.random() < 0.8:
+                self.batches[batch] = self.sim.form(batch)
+
+    def _back_up(self) -> None:
         """Begins to copy the state, one directory after another; tasks run meanwhile."""
-        root, backup = self.root, Backup(checkpoint.copy(), list(self.batches))
-        self.scheduler.trace.append(f"a copy is begun before batch {checkpoint.next}")
+        root, checkpoint, backup = self.root, self.checkpoint, Backup(self.checkpoint.copy(), self.batches[:])
+        self.note(f"a copy is begun before batch {checkpoint.next}")
 
         def work() -> object:
             directories = sorted({path.rpartition("/")[0] for path in root.files})
@@ -268,15 +343,15 @@ class Simulation:
                     if path in root.files:
                         backup.files[path] = root.files[path]
             if self.rng.random() < 0.5:  # the checkpoint is copied after the state
-                backup.checkpoint, backup.batches = checkpoint.copy(), list(self.batches)
+                backup.checkpoint, backup.batches = checkpoint.copy(), self.batches[:]
             self.backup = backup
             return None
 
         self.scheduler.spawn(COPY, work)
 
-    def _put_back(self, backup: Backup) -> Checkpoint:
+    def _put_back(self, backup: Backup) -> None:
         """The query is stopped; it will go on from the copies, elsewhere or in the same place."""
-        self.scheduler.trace.append(f"put back from the copies, to batch {backup.checkpoint.next}")
+        self.note(f"put back from the copies, to batch {backup.checkpoint.next}")
         elsewhere = self.rng.random() < 0.5
         for actor in list(self.scheduler.actors):
             if not elsewhere or actor.name == COPY:
@@ -284,20 +359,26 @@ class Simulation:
         if elsewhere:
             self.root, self.token = SimulatedRoot(self.scheduler, self.root.eventual), f"{self.rng.random()}"
         self.root.files, self.root.recent = dict(backup.files), {}
-        self.batches = list(backup.batches)
-        self.backup = None
-        return backup.checkpoint
+        self.batches, self.checkpoint, self.backup = backup.batches[:], backup.checkpoint, None
 
-    def _rival(self, batch: int) -> None:
+    def copied(self) -> SimulatedQuery:
+        """A second query with copies of checkpoint and state, made between two batches. Both go on, with rows
+        of their own, at the same time and on the same workers."""
+        root = SimulatedRoot(self.scheduler, self.root.eventual)
+        root.files = dict(self.root.files)
+        copy = SimulatedQuery(self.sim, "the copy", root, self.batches[:], self.checkpoint.copy())
+        copy._form_again()
+        copy.note(f"copied before batch {copy.checkpoint.next}")
+        return copy
+
+    def _rival(self) -> None:
         """Another driver starts with a copy of the checkpoint and runs a batch. This one must notice."""
+        batch = self.checkpoint.next
         if batch >= len(self.batches):
             return
         run = f"{self.rng.getrandbits(128):032x}"
-        self.scheduler.trace.append(f"a rival {run[:2]} from batch {batch}")
+        self.note(f"a rival {run[:2]} from batch {batch}")
         try:
             self._batch(run, batch)
         except (wr.StateError, OSError, Killed):
-            self.scheduler.trace.append("the rival fails")
-
-
-_NONE = pa.RecordBatch.from_pylist([], schema=SCHEMA)
+            self.note("the rival fails")

@@ -28,17 +28,17 @@ import terms
 import windrow as wr
 from flows import SCHEMA, flows
 from forms import computed_keys
-from oracle import SECOND
 from outer_cases import OuterCase, outer_cases
 from queries import ALIASES, EVALUATE, EXPIRE, Case, orders, paths
 from shared_cases import Asked, asked
 from spark_tools import Stream
-from windrow.engine.join import Join
 from windrow.expr.join_columns import column_values
 from windrow.model.execution import Execution, SkewedKeys
+from windrow.planning.bound_query import BoundQuery
 from windrow.spark.join import prepare
 from windrow.spark.partitioning import PartitionLayout, choose_layout
 from windrow.spark.shared_join import share
+from windrow.testing.oracle import SECOND
 
 ROWS = {2: 30, 3: 18, 4: 10}
 """Most rows per stream, by number of streams: few, so that partitions and batches are often empty."""
@@ -125,7 +125,7 @@ def _says(said: str, alias: str, column: str) -> bool:
 def laid_out(
     query: wr.Query, partitions: int, partitioning: str | None, spread: Mapping[str, Any] | None = None
 ) -> PartitionLayout:
-    join = Join(query, [SCHEMA] * len(query.aliases))
+    join = BoundQuery.of(query, [SCHEMA] * len(query.aliases))
     return choose_layout(
         query, join.predicate, join.classes, partitions, partitioning, SkewedKeys.parse(spread)
     )

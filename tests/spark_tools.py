@@ -18,7 +18,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
 import windrow as wr
-from oracle import ids
+from results import ids
 from windrow.spark.session import local_session
 
 SCHEMA = "id long, ts timestamp, k long, x double, s string"

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 import windrow as wr
-from oracle import ids
+from results import ids
 from windrow.engine.state import State, capture, fingerprint, restore
 from windrow.state import CommitLog, JoinId, Manifest, Start, StateStore, Version
 
@@ -75,7 +75,7 @@ def collect(held: StateStore, committed: int) -> None:
 
 
 def publish(into: StateStore, batch: int, op: wr.Operator) -> Manifest:
-    return commit(into, batch, capture(op), op._watermarks.max_event_times)
+    return commit(into, batch, capture(op.runner), op.runner.watermarks.max_event_times)
 
 
 def commit(into: StateStore, batch: int, state: State, times: Sequence[int | None] = ()) -> Manifest:
@@ -118,8 +118,8 @@ def run(
 
 
 def _rows_held(op: wr.Operator) -> list[int]:
-    windows = [len(w) for w in op._join.windows] if op._join else [0] * len(op._buffer)
-    return [len(waiting) + window for waiting, window in zip(op._buffer, windows, strict=True)]
+    windows = [len(w) for w in op.runner.join.windows] if op.runner.join else [0] * len(op.runner.buffer)
+    return [len(waiting) + window for waiting, window in zip(op.runner.buffer, windows, strict=True)]
 
 
 def uninterrupted(calls: list[Call], query: wr.Query = QUERY) -> Counter[tuple]:

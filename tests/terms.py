@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from flows import VALUES
 from forms import computed_bands, computed_equalities
 from likenesses import likenesses
-from oracle import Row, Term
+from windrow.testing.oracle import Row, Term
 
 Compare = Callable[[Any, Any], bool | None]
 OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "<>": operator.ne}

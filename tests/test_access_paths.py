@@ -9,12 +9,12 @@ from random import Random
 
 import pytest
 
-import oracle
+import results
 import windrow as wr
 from flows import Flow
-from oracle import SECOND, Term
 from queries import Case, rows_of
 from terms import equality, known, pair
+from windrow.testing.oracle import SECOND, Term
 
 PATHS = [None, "hash", "hash(1)", "hash(7)", "hash(1000)", "sorted", "scan"]
 ALGORITHMS = ["eager", "naive", "general"]
@@ -91,7 +91,7 @@ def usable(path: str | None, alias: str, terms: list[Term]) -> bool:
 def check(case: Case, want: Counter, access: dict | None = None, **options) -> None:
     changed = Case(case.windows, case.terms, case.tables, case.calls, case.options, access or {})
     output, measured = changed.run(**options)
-    assert oracle.ids(output) == want
+    assert results.ids(output) == want
     assert measured.results == want.total()
 
 
@@ -159,7 +159,7 @@ def test_a_search_costs_less_than_a_scan() -> None:
             case.windows, case.terms, case.tables, case.calls, case.options, dict.fromkeys("abc", path)
         )
         output, measured = changed.run(order=("a", "b", "c"))
-        assert oracle.ids(output) == want
+        assert results.ids(output) == want
         looked[path] = measured.comparisons
     assert 0 < looked["hash"] < looked["scan"]
     assert 0 < looked["sorted"] < looked["scan"]

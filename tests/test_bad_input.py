@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
-from oracle import ids
 from queries import play, tiny
+from results import ids
 
 TWO = {"a": wr.Stream("ts", "5 seconds"), "b": wr.Stream("ts", "5 seconds")}
 COLUMNS = {"k": [1], "s": ["x"], "f": [1.0], "w": pa.array([["p"]], pa.list_(pa.string()))}

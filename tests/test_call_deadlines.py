@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
+import results
 import windrow as wr
 from queries import Case, cases, examples
 from windrow.estimation.recall import UNKNOWN
@@ -64,8 +64,8 @@ def test_under_any_deadline_results_are_some_of_the_exact_ones(
 ) -> None:
     output, measured = play(case, speed, cut, *charges)
     exact = case.answer()
-    assert not oracle.ids(output) - exact
-    oracle.assert_payload(output, case.tables)
+    assert not results.ids(output) - exact
+    results.assert_payload(output, case.tables)
     assert measured.results == output.num_rows
     assert 0 <= measured.recall_low <= measured.recall_high <= 1
     if output.num_rows < sum(exact.values()):
@@ -76,7 +76,7 @@ def test_under_any_deadline_results_are_some_of_the_exact_ones(
 @given(case=cases(most_streams=4) | cases(most_streams=3, counted=True), charges=CHARGES)
 def test_with_ample_time_nothing_is_lost(case: Case, charges: tuple[float, float]) -> None:
     output, measured = play(case, 1e12, None, *charges)
-    assert oracle.ids(output) == case.answer()
+    assert results.ids(output) == case.answer()
     assert (measured.recall, measured.recall_low, measured.rows_dropped) == (1.0, 1.0, 0)
 
 

@@ -18,8 +18,8 @@ from queries import examples
 from shared_cases import ids_in_order
 from windrow.engine.control import EXPRESSION_DEPTH, MESSAGE_BYTES, REASON_LENGTH, in_order
 from windrow.engine.shared import subscribers
-from windrow.engine.shared.group_operator import GroupOperator
 from windrow.engine.shared.query_names import QueryNames
+from windrow.engine.shared.shared_join import SharedJoin
 from windrow.engine.shared.sibling_joins import Sibling
 from windrow.engine.shared.state import capture_group, restore_group
 from windrow.engine.state import capture
@@ -42,9 +42,9 @@ def rows(rng: np.random.Generator, count: int, start: float, span: float = 10) -
     return pa.table([pa.array(c) for c in columns], SCHEMA.names).cast(SCHEMA)
 
 
-def group(names: str = "xyz") -> GroupOperator:
+def group(names: str = "xyz") -> SharedJoin:
     asked = {name: Subscription(query()) for name in names}
-    return GroupOperator(asked, schemas=dict.fromkeys("ab", SCHEMA))
+    return SharedJoin(asked, schemas=dict.fromkeys("ab", SCHEMA))
 
 
 # --- Order -----------------------------------------------------------------------------------------------
@@ -66,13 +66,13 @@ def test_messages_of_a_batch_have_one_order():
 def test_remove_and_add_in_one_batch_replaces(at):
     rng = np.random.default_rng(1)
     op = group()
-    op.process_queries({"a": rows(rng, 30, 0), "b": rows(rng, 30, 0)})
+    op.process({"a": rows(rng, 30, 0), "b": rows(rng, 30, 0)})
     when = {} if at is None else {"at": at + 10 * SECOND}
     add = {"name": "x", "within": "1 s", "where": "a.v > 0.5"}
     assert apply_controls(op, (json.dumps({**when, "add": add}), json.dumps({**when, "remove": "x"}))) == ()
     since = op.subscribers.last("x").since
     assert [(m.since, m.until) for m in op.subscribers if m.name == "x"] == [(None, since), (since, None)]
-    out = op.process_queries({"a": rows(rng, 30, 10), "b": rows(rng, 30, 10)})
+    out = op.process({"a": rows(rng, 30, 10), "b": rows(rng, 30, 10)})
     assert out["x"].num_rows < out["y"].num_rows
 
 
@@ -105,16 +105,16 @@ class Partitions:
         self.results: Counter = Counter()
 
     def batch(self, data: dict[str, pa.Table], documents: tuple[str, ...], restart: bool) -> tuple[str, ...]:
-        streams = [[op.metrics().streams[a].max_event_time for op in self.ops] for a in "ab"]
+        streams = [[op.runner.metrics().streams[a].max_event_time for op in self.ops] for a in "ab"]
         reached = [max((t for t in each if t is not None), default=None) for each in streams]
         told = []
         for p, op in enumerate(self.ops):
-            op.advance_event_time(dict(zip("ab", reached, strict=True)))
+            op.runner.advance_event_time(dict(zip("ab", reached, strict=True)))
             told.append(apply_controls(op, documents))
             if restart:
                 op = self.ops[p] = restore_group(group(), capture_group(op))
             mine = {a: t.filter(pa.array(t["k"].to_numpy() % len(self.ops) == p)) for a, t in data.items()}
-            for name, table in op.process_queries(mine).items():
+            for name, table in op.process(mine).items():
                 self.results.update((name, *pair) for pair in ids_in_order(table))
         assert len(set(told)) == 1, "refused in one partition and not in another"
         rosters = {tuple((m.key, m.since, m.until) for m in op.subscribers) for op in self.ops}
@@ -154,7 +154,7 @@ def test_decisions_do_not_depend_on_how_messages_are_cut_into_batches(documents,
     for call, start, end in zip(calls, [0, *cuts], [*cuts, len(numbered)], strict=True):
         for reason in apply_controls(cut, tuple(reversed(numbered[start:end]))):
             found += [] if reason in found else [reason]
-        cut.process_queries(call)
+        cut.process(call)
     assert found == refused
     assert encode(cut.names, []) == encode(whole.names, [])
 
@@ -165,7 +165,7 @@ def test_joins_beside_each_other_agree_who_has_a_name():
     schemas = dict.fromkeys("ab", SCHEMA)
     ops = []
     for number, (name, like) in enumerate(likes.items()):
-        op = GroupOperator({name: Subscription(like), f"{name}2": Subscription(like)}, schemas=schemas)
+        op = SharedJoin({name: Subscription(like), f"{name}2": Subscription(like)}, schemas=schemas)
         op.siblings, op.number = tuple(Sibling(q, schemas) for q in likes.values()), number
         op.names = QueryNames([["x", "x2"], ["y", "y2"]])
         ops.append(op)
@@ -249,11 +249,11 @@ def test_an_added_query_whose_expression_fails_costs_no_one_else_anything():
 
     asked = query(functions={"picky": wr.Function(picky, pa.bool_(), vectorized=True)})
     for added in ({"where": "picky(a.v)"}, {"select": ["a.id", "picky(b.v) as p"]}):
-        op = GroupOperator({"x": Subscription(asked)}, schemas=dict.fromkeys("ab", SCHEMA))
+        op = SharedJoin({"x": Subscription(asked)}, schemas=dict.fromkeys("ab", SCHEMA))
         op.control({"add": {**ADD, **added}})
         rng = np.random.default_rng(1)
         data = {"a": rows(rng, 40, 0), "b": rows(rng, 40, 0)}
-        out = op.process_queries(data)
+        out = op.process(data)
         assert out["n"].num_rows == 0 < out["x"].num_rows
         assert "more than it takes" in op.control_errors[0]
         with pytest.raises(DataError, match="more than it takes"):
@@ -311,7 +311,7 @@ def mutated(draw: st.DrawFn) -> str:
 
 
 def subjects() -> list[Any]:
-    shed = wr.Importance(by={"a": "a.v"})
+    shed = wr.policies.Importance(by={"a": "a.v"})
     return [
         wr.Operator(query(memory="20 rows", shed=shed), dict.fromkeys("ab", SCHEMA)),
         wr.SharedOperator({n: query() for n in "xyz"}, schemas=dict.fromkeys("ab", SCHEMA)),
@@ -339,5 +339,7 @@ def test_whatever_comes_is_followed_or_refused_and_never_fails(documents):
 
 def _state(op: Any) -> str:
     return repr(
-        op.snapshot() if not isinstance(op, GroupOperator) else (capture(op).metadata, encode(op.names, []))
+        op.snapshot()
+        if not isinstance(op, SharedJoin)
+        else (capture(op.runner).metadata, encode(op.names, []))
     )

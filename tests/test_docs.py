@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import importlib
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import windrow as wr
-from pages import ROOT, Reading, blocks, pages, stage
+from pages import BLOCK, ROOT, Reading, blocks, pages, stage
+from windrow.model.execution import Execution
 from windrow.model.metric_fields import metrics_of
 from windrow.model.metrics import JoinCounts, StreamCounts
+from windrow.model.query import Query, Stream
+from windrow.model.settings import settings_of
 from windrow.ui.prometheus import family_name
 
 DASHBOARD = ROOT / "docs/dashboard.md"
 REFERENCE = ROOT / "docs/reference.md"
-LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)|!\[[^\]]*\]\(([^)\s]+)\)")
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)#?([^)\s]*)\)")
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
@@ -28,16 +38,28 @@ def test_every_block_runs(page: Path, tmp_path, monkeypatch):
     assert fences == 2 * len(list(blocks(text))), "a block that does not end, or is indented"
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_links_lead_somewhere(page: Path):
-    for link in (a or b for a, b in LINK.findall(page.read_text(encoding="utf-8"))):
-        assert link.startswith(("http", "mailto")) or (page.parent / link).exists(), link
+    for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        if target.startswith(("http", "mailto")):
+            continue
+        linked = page.parent / target if target else page
+        assert linked.exists(), target
+        assert not anchor or anchor in anchors(linked), f"{target}#{anchor}"
 
 
-def test_the_tour_names_files_that_exist():
-    text = (ROOT / "docs/tour.md").read_text(encoding="utf-8")
-    named = re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", text)
-    assert len(named) > 100
+def anchors(page: Path) -> set[str]:
+    """Where links into a page may lead: its headings, as mkdocs names them, and `<a id>`."""
+    text = page.read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.+)$", BLOCK.sub("", text), re.MULTILINE)
+    slugs = {re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in headings}
+    return slugs | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_source_files_that_a_page_names_exist(page: Path):
+    named = re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", page.read_text(encoding="utf-8"))
+    assert page.stem != "tour" or len(named) > 100
     for path in named:
         assert (ROOT / "src/windrow" / path).exists() or (ROOT / path).exists(), path
 
@@ -47,7 +69,20 @@ def test_the_reference_has_every_public_name():
     for path in named:
         module, _, name = path.rpartition(".")
         assert hasattr(importlib.import_module(module), name), path
-    assert {path.rpartition(".")[2] for path in named} >= set(wr.__all__)
+    modules = (wr.policies, wr.types, wr.testing)
+    public = {*wr.__all__, *(name for module in modules for name in module.__all__)}
+    assert {path.rpartition(".")[2] for path in named} >= public - {"policies", "types", "testing"}
+
+
+def test_the_table_of_options_is_that_of_their_declarations():
+    table = ["| option | default | |", "|---|---|---|"]
+    for kind in (Stream, Query, Execution):
+        defaults = {f.name: f.default for f in fields(kind)}
+        for name, each in settings_of(kind).items():
+            plain = isinstance(defaults[name], str | int | float | None)
+            table.append(f"| `{name}` | {f'`{defaults[name]!r}`' if plain else ''} | {each.help} |")
+    shown = REFERENCE.read_text(encoding="utf-8").split("<!-- options -->")[1].split("<!-- end")[0]
+    assert shown.strip() == "\n".join(table)
 
 
 def test_the_table_of_metrics_is_that_of_their_declarations():

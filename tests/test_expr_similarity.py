@@ -113,10 +113,10 @@ def test_integer_vectors_and_identical_ones() -> None:
             "jaccard",
             pa.list_(pa.string()),
             pa.list_(pa.int64()),
-            "on: jaccard cannot compare the elements of a.v",
+            "jaccard cannot compare the elements of a.v",
         ),
-        ("cosine", pa.list_(pa.string()), pa.list_(pa.string()), "on: cosine takes lists of numbers"),
-        ("overlap", pa.string(), pa.list_(pa.string()), "on: overlap takes a list, got a.v (string)"),
+        ("cosine", pa.list_(pa.string()), pa.list_(pa.string()), "cosine takes lists of numbers"),
+        ("overlap", pa.string(), pa.list_(pa.string()), "overlap takes a list, got a.v (string)"),
     ],
 )
 def test_errors(name: str, left: pa.DataType, right: pa.DataType, message: str) -> None:

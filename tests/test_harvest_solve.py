@@ -14,7 +14,7 @@ from harvests import random_model, slow_cost_and_output
 from windrow.errors import QueryError
 from windrow.harvest.greedy import METRICS, greedy, reverse, switch
 from windrow.harvest.model import CostFactors, HarvestModel
-from windrow.harvest.solve import METHODS, solve
+from windrow.harvest.solve import SOLVERS, solve
 from windrow.kernels.harvest import multiple_choice
 from windrow.model.harvest import BasicWindows
 
@@ -58,7 +58,7 @@ def test_four_streams_knapsack_is_near_the_optimum():
 
 @settings(max_examples=40, deadline=None)
 @given(
-    SEEDS, st.integers(2, 5), st.floats(0.0, 0.999), st.sampled_from(sorted(set(METHODS) - {"exhaustive"}))
+    SEEDS, st.integers(2, 5), st.floats(0.0, 0.999), st.sampled_from(sorted(set(SOLVERS) - {"exhaustive"}))
 )
 def test_every_method_stays_within_the_budget(seed, streams, z, method):
     rng = np.random.default_rng(seed)
@@ -144,12 +144,12 @@ def test_unknown_names_and_impossible_sizes_are_told():
 
 def test_a_join_that_finds_nothing_looks_at_nothing():
     model = random_model(np.random.default_rng(0), 3, 4, selectivity=0.0)
-    for method in METHODS:
+    for method in SOLVERS:
         assert solve(model, 0.5, method, parts=True).output == 0
     assert solve(model, 1).everything
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SOLVERS)
 def test_a_budget_below_what_no_harvest_avoids_is_spent_on_nothing(method):
     model = random_model(np.random.default_rng(0), 3, 4, charges=CostFactors(arrival=500.0))
     assert 0.01 * model.full[0] < model.base
@@ -169,7 +169,7 @@ def test_a_budget_below_what_no_harvest_avoids_is_spent_on_nothing(method):
     st.integers(2, 5),
     st.integers(1, 5),
     st.floats(0, 1),
-    st.sampled_from(sorted(set(METHODS) - {"exhaustive"})),
+    st.sampled_from(sorted(set(SOLVERS) - {"exhaustive"})),
 )
 def test_streams_that_stand_still_and_conditions_that_never_hold(seed, streams, windows, z, method):
     """Rates, rows, selectivities and scores of 0 anywhere: an answer within the budget, in finite time."""

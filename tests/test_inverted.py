@@ -12,11 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
+import results
 import windrow as wr
 from flows import CUTS, Flow, arrivals, flows
 from likenesses import LISTS, alike, likenesses, random_list
-from oracle import SECOND, Term
 from queries import Case, examples, play, tiny
 from terms import pair
 from windrow.engine.age_intervals import FOREVER, AgeIntervals
@@ -26,6 +25,7 @@ from windrow.expr.split_predicate import split_predicate
 from windrow.kernels import inverted_index
 from windrow.kernels.probe_index import fresh_state
 from windrow.lab.clock import VirtualClock, WorkClock
+from windrow.testing.oracle import SECOND, Term
 from windrow.window.postings import Postings
 from windrow.window.window_store import WindowStore
 
@@ -63,8 +63,8 @@ def at_most(x: int | None, y: int | None) -> bool | None:
 @given(set_cases())
 def test_equal_to_the_oracle(case: Case) -> None:
     output, measured = case.run()
-    assert oracle.ids(output) == case.answer()
-    oracle.assert_payload(output, case.tables)
+    assert results.ids(output) == case.answer()
+    results.assert_payload(output, case.tables)
     assert measured.results == output.num_rows
 
 
@@ -72,8 +72,8 @@ def test_equal_to_the_oracle(case: Case) -> None:
 @given(set_cases(), st.sampled_from(["20 rows", "40 rows", "60 KiB"]), st.sampled_from(["age", "random"]))
 def test_a_memory_limit_leaves_a_part(case: Case, memory: str, shed: str) -> None:
     output, measured = case.run(memory=memory, shed=shed)
-    assert not oracle.ids(output) - case.answer()
-    oracle.assert_payload(output, case.tables)
+    assert not results.ids(output) - case.answer()
+    results.assert_payload(output, case.tables)
     assert measured.results == output.num_rows
 
 
@@ -85,7 +85,7 @@ def test_a_deadline_leaves_a_part(case: Case, capacity: float) -> None:
     schemas = {alias: table.schema for alias, table in case.tables.items()}
     clock.operator = operator = wr.Operator(query, schemas, clock=clock)
     parts = [operator.process(call) for call in case.inputs()]
-    found = oracle.ids(pa.concat_tables([*parts, operator.finish()]))
+    found = results.ids(pa.concat_tables([*parts, operator.finish()]))
     assert found == case.answer() if capacity == 1e12 else not found - case.answer()
 
 
@@ -109,7 +109,7 @@ def test_batch_cuts_with_expiry(cut: int, access: str | None) -> None:
     terms = [alike("a", "b", ("u", "u"), "jaccard", ">=", 0.5)]
     case = Case(windows, terms, tables, calls, access=dict.fromkeys("ab", access))
     output, _ = case.run()
-    assert oracle.ids(output) == case.answer() and output.num_rows > 20
+    assert results.ids(output) == case.answer() and output.num_rows > 20
 
 
 NAN = float("nan")
@@ -238,9 +238,9 @@ def test_fewer_ages_cost_less() -> None:
     op = wr.Operator(query)
     op.process({"b": tiny([k / 10 for k in range(4000)], v=words), "a": tiny([], v=words[:0])})
     op.process({"a": tiny([399.9, 399.9], v=pa.array([[0, 1, 2, 7], [7, 2, 1]], LISTS["v"]))})
-    join = op._join
+    join = op.runner.join
     assert join is not None
-    probe, window, found, compared = join._probes[0], join.windows[1], [], []
+    probe, window, found, compared = join.probes[0], join.windows[1], [], []
     parts = ((-FOREVER, 40 * SECOND), (160 * SECOND, 200 * SECOND), (360 * SECOND, FOREVER))
     for ages in (None, AgeIntervals(parts)):
         before = probe.comparisons

@@ -26,7 +26,7 @@ def lagging(batch: int, lag: float, rate: int = 200) -> dict[str, pa.Table]:
     }
 
 
-@pytest.mark.parametrize("policy", ["age", "auto", wr.Uniform(model="age")], ids=str)
+@pytest.mark.parametrize("policy", ["age", "auto", wr.policies.Uniform(model="age")], ids=str)
 def test_age_curves_have_their_results_where_the_streams_have_their_lag(policy):
     streams = {alias: wr.Stream("at", "20 seconds") for alias in "ab"}
     operator = wr.Operator(wr.Query(streams, "a.k = b.k", memory="300 rows", shed=policy))
@@ -66,7 +66,7 @@ def test_without_limits_there_is_just_the_plan():
     assert told.plan is not None and "when a arrives" in told.plan
 
 
-@pytest.mark.parametrize("policy", ["age", "auto", "frequency", wr.Uniform(model="age")], ids=str)
+@pytest.mark.parametrize("policy", ["age", "auto", "frequency", wr.policies.Uniform(model="age")], ids=str)
 def test_telling_changes_nothing(policy):
     streams = {alias: wr.Stream("at", "20 seconds") for alias in "ab"}
     query = wr.Query(streams, "a.k = b.k", memory="300 rows", shed=policy)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from windrow.harvest.model import HarvestModel
-from windrow.harvest.solve import METHODS
+from windrow.harvest.solve import SOLVERS
 from windrow.lab.grubjoin import CAPACITY, LAGGING, OURS, Process, epsilon_run
 from windrow.lab.harvest import first_hops, greedy_opening_wide, random_problem
 from windrow.model.harvest import BasicWindows
@@ -36,7 +36,7 @@ def test_first_hops_by_hand():
 def test_greedy_opening_wide_stays_below_the_best(flat, z):
     for seed in range(5):
         model = random_problem(seed, top=0.001, flat=flat)
-        best = model.at(METHODS["exhaustive"](model, z))[1]
+        best = model.at(SOLVERS["exhaustive"](model, z))[1]
         assert 0 < greedy_opening_wide(model, z) <= best * (1 + 1e-9)
     if z == 1.0:
         assert greedy_opening_wide(model, z) == pytest.approx(model.full[1])
@@ -44,7 +44,7 @@ def test_greedy_opening_wide_stays_below_the_best(flat, z):
 
 def test_opening_wide_is_what_greedy_lacks_where_matches_are_rare_and_close():
     models = [random_problem(seed, top=0.001) for seed in range(40)]
-    best = [model.at(METHODS["exhaustive"](model, 0.2))[1] for model in models]
-    narrow = fmean(m.at(METHODS["greedy"](m, 0.2))[1] / b for m, b in zip(models, best, strict=True))
+    best = [model.at(SOLVERS["exhaustive"](model, 0.2))[1] for model in models]
+    narrow = fmean(m.at(SOLVERS["greedy"](m, 0.2))[1] / b for m, b in zip(models, best, strict=True))
     wide = fmean(greedy_opening_wide(m, 0.2) / b for m, b in zip(models, best, strict=True))
     assert narrow < 0.97 and wide > 0.98

@@ -103,7 +103,7 @@ def test_scores_are_chances_and_survive_json(seed, kind, buckets, m):
 def test_bad_lags_are_refused():
     with pytest.raises(QueryError, match="a column for each of 3 streams"):
         StreamLags.empty(WINDOWS.sizes).add(np.zeros((5, 2)))
-    with pytest.raises(QueryError, match=r"a part of 0\.\.1, got 2"):
+    with pytest.raises(QueryError, match=r"the decay factor lies in 0\.\.1, got 2"):
         StreamLags.empty(WINDOWS.sizes).decayed(2)
 
 

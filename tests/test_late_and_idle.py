@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 
 import windrow as wr
-from oracle import ids
 from queries import Case, cases, examples, play, tiny
+from results import ids
 
 
 def query(streams: str = "ab", within: str = "5 seconds", **options) -> wr.Query:

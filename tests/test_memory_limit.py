@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import oracle
+import results
 import windrow as wr
 from queries import Case, cases, examples
 from windrow.errors import QueryError
@@ -37,9 +37,9 @@ def applies(policy: str, case: Case) -> bool:
 def test_results_are_some_of_the_exact_ones(policy: str, case: Case, limit: int) -> None:
     assume(applies(policy, case))
     output, measured = case.run(memory=f"{limit} rows", shed=policy)
-    surplus = oracle.ids(output.select(list(case.tables))) - case.answer()
+    surplus = results.ids(output.select(list(case.tables))) - case.answer()
     assert not surplus
-    oracle.assert_payload(output.select(list(case.tables)), case.tables)
+    results.assert_payload(output.select(list(case.tables)), case.tables)
     assert measured.window_rows <= limit
     assert measured.rows_in == sum(table.num_rows for table in case.tables.values())
 
@@ -50,7 +50,7 @@ def test_results_are_some_of_the_exact_ones(policy: str, case: Case, limit: int)
 def test_an_ample_limit_changes_nothing(policy: str, case: Case) -> None:
     assume(applies(policy, case))
     output, measured = case.run(memory="1 GiB", shed=policy)
-    assert oracle.ids(output) == case.answer()
+    assert results.ids(output) == case.answer()
     assert (measured.recall, measured.recall_low, measured.recall_high) == (1.0, 1.0, 1.0)
     assert measured.rows_evicted == 0
 
@@ -271,7 +271,7 @@ def test_keys_of_which_no_row_is_held_are_forgotten(text: bool, monkeypatch: pyt
                 ts = pa.array(call * SECOND + np.arange(630), pa.timestamp("us"))
                 key = pa.array(k).cast(pa.string()) if text else k
                 tables[alias] = pa.table({"id": call * 630 + np.arange(630), "ts": ts, "k": key})
-            found.append(oracle.ids(operator.process(tables)))
+            found.append(results.ids(operator.process(tables)))
         return found, len(operator.snapshot())
 
     found, size = run()

@@ -79,10 +79,14 @@ def test_results_of_one_row_are_a_clump() -> None:
     assert monitor.results_per_row == (4**2 + 1 + 1) / 6
 
 
+def max_weights(account: ResultEstimate, weight: float, clump: float) -> list[float]:
+    return [loss.max_weight for loss in account.losses(weight, clump)]
+
+
 def test_where_no_ghost_brought_anything_a_clump_may_be_lost() -> None:
     nothing = ResultEstimate(8, 1)
     nothing.add(1000.0, 1000)
-    assert nothing.max_weights(10.0, 1.0) == [9.0] and nothing.max_weights(10.0, 50.0) == [450.0]
+    assert max_weights(nothing, 10.0, 1.0) == [9.0] and max_weights(nothing, 10.0, 50.0) == [450.0]
     assert nothing.recall(10.0, 50.0)[1] < nothing.recall(10.0, 1.0)[1] < 1.0 == nothing.recall(10.0)[2]
     # Where nothing stands for more than itself nothing can be lost unseen.
     assert nothing.recall(1.0, 50.0) == (1.0, 1.0, 1.0)
@@ -92,14 +96,12 @@ def test_what_many_ghosts_brought_is_believed() -> None:
     few, many = ResultEstimate(8, 1), ResultEstimate(8, 1)
     for account, ghosts in ((few, 1), (many, 100)):
         account.add(1000.0, 1000)
-        account.missed[0], account.variance[0] = 9.0 * ghosts, 90.0 * ghosts
-        account.largest[0], account.contributing[0] = 9.0, ghosts
-    assert few.max_weights(10.0, 50.0) == [450.0]
-    assert many.max_weights(10.0, 50.0)[0] == pytest.approx(9.0 + 441.0 / 100)
+        account.sums[1] = 0.0, 9.0 * ghosts, 90.0 * ghosts, 9.0, ghosts
+    assert max_weights(few, 10.0, 50.0) == [450.0]
+    assert max_weights(many, 10.0, 50.0)[0] == pytest.approx(9.0 + 441.0 / 100)
 
 
 def test_results_that_lost_two_rows_are_not_excluded() -> None:
     account = ResultEstimate(8, 2)
-    account.missed[0], account.variance[0] = 90.0, 900.0
-    account.largest[0], account.contributing[0] = 9.0, 10
-    assert account.max_weights(10.0, 1.0) == [9.0, 81.0]
+    account.sums[1] = 0.0, 90.0, 900.0, 9.0, 10
+    assert max_weights(account, 10.0, 1.0) == [9.0, 81.0]

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import oracle
+import results
 import windrow as wr
-from oracle import ids
 from queries import play, tiny
+from results import ids
 
 
 def query(within: str = "5 seconds", on: str = "a.k = b.k", **options) -> wr.Query:
@@ -30,7 +30,7 @@ def test_the_output_has_a_struct_per_stream_in_the_order_of_the_query() -> None:
     assert out.schema.field("a").type == pa.struct(list(A.schema))
     assert out.schema.field("b").type == pa.struct(list(B.schema))
     assert ids(out) == ANSWER
-    oracle.assert_payload(out, {"a": A, "b": B})
+    results.assert_payload(out, {"a": A, "b": B})
     out.validate(full=True)
 
 
@@ -95,7 +95,7 @@ def test_sliced_strings_lists_booleans_and_structs_as_payload_and_key() -> None:
     part = table.slice(7, 9)
     out = wr.Operator(query(on="a.s = b.s and a.flag = b.flag")).process({"a": part, "b": table})
     assert ids(out) == Counter((i, i) for i in range(7, 16))
-    oracle.assert_payload(out, {"a": table, "b": table})
+    results.assert_payload(out, {"a": table, "b": table})
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_every_kind_of_timestamp(unit: str, zone: str | None) -> None:
     a, b = at(0, 4, 20), at(5, 10, 26)
     out = wr.Operator(query()).process({"a": a, "b": b})
     assert ids(out) == Counter([(0, 0), (1, 0)])
-    oracle.assert_payload(out, {"a": a, "b": b})
+    results.assert_payload(out, {"a": a, "b": b})
 
 
 def test_streams_of_different_units_and_zones() -> None:
@@ -210,7 +210,7 @@ def test_columns_named_like_anything() -> None:
     odd = {name: [1] for name in ("a", "b", "rows", "payload", "_id", "select", "with space", "Ünï", "K")}
     left = tiny([0], k=[1], **odd)
     out = wr.Operator(query()).process({"a": left, "b": left})
-    oracle.assert_payload(out, {"a": left, "b": left})
+    results.assert_payload(out, {"a": left, "b": left})
     assert out.num_rows == 1
 
 

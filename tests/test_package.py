@@ -40,6 +40,16 @@ def test_no_class_name_occurs_twice():
     assert not {name: paths for name, paths in defined.items() if len(paths) > 1}
 
 
+def test_a_file_has_one_subject():
+    """Past 400 lines it is two."""
+    long = {
+        path.name
+        for path in (ROOT / "src/windrow").rglob("*.py")
+        if len(path.read_text("utf-8").splitlines()) > 400
+    }
+    assert long <= {"operator.py", "harvester.py"}
+
+
 def test_the_newest_version_in_the_changelog_is_this_one():
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.findall(r"^## \[(\d[\w.]*)\]", changes, re.MULTILINE)[0] == windrow.__version__

@@ -15,9 +15,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from oracle import SECOND, Term, admit, expected
 from pipelines import COMMAND, in_microseconds, run, set_up
 from windrow.spark.session import local_session
+from windrow.testing.oracle import SECOND, Term, admit, expected
 
 PATIENCE = 120
 HOT_BIDS = """

@@ -10,14 +10,14 @@ SECOND = 1_000_000
 SCHEMA = pa.schema([("ts", pa.timestamp("us")), ("k", pa.int64()), ("x", pa.float64()), ("s", pa.string())])
 
 
-def plan(on: str, access=None, **options) -> wr.Plan:
+def plan(on: str, access=None, **options) -> wr.types.Plan:
     aliases = sorted({part[0] for part in on.replace("(", " ").split() if part[1:2] == "."})
     streams = {a: wr.Stream("ts", "10 s", (access or {}).get(a)) for a in aliases}
     query = wr.Query(streams, on=on, **options)
     return wr.explain(query, dict.fromkeys(aliases, SCHEMA), rates={"a": 10.0}).plan
 
 
-def steps(plan: wr.Plan) -> list[str]:
+def steps(plan: wr.types.Plan) -> list[str]:
     return [line.strip().split("  [")[0] for line in str(plan).splitlines() if "->" in line]
 
 

@@ -98,7 +98,7 @@ def test_partitions_have_chances_of_their_own() -> None:
 
 def test_rows_without_importance_count_once_however_often_they_are_judged() -> None:
     """By three documents, of which two are the same and one is of the past."""
-    query = two(memory="200 rows", shed=wr.Importance(by={"a": "a.w"}))
+    query = two(memory="200 rows", shed=wr.policies.Importance(by={"a": "a.w"}))
     batch = rows(np.arange(100) / 10, k=np.arange(100), w=pa.array([None, 1.0] * 50))
     operator = wr.Operator(query)
     operator.process({"a": batch, "b": batch})
@@ -136,7 +136,7 @@ def test_a_restored_operator_keeps_the_memory_it_was_given_last() -> None:
     batch = rows(np.arange(100) / 10, k=np.arange(100))
     operator = wr.Operator(two(memory="80 rows"))
     operator.process({"a": batch, "b": batch})
-    operator.set_memory_limit(wr.MemoryLimit("rows", 30))
+    operator.runner.set_memory_limit(wr.types.MemoryLimit("rows", 30))
     later = rows(10 + np.arange(50) / 10, k=np.arange(50))
     for memory, most in (("80 rows", 30), ("60 rows", 60)):
         restored = wr.Operator.restore(two(memory=memory), operator.snapshot())

@@ -15,20 +15,20 @@ import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 
-import oracle
+import results
 import windrow as wr
 from flows import CUTS
-from oracle import SECOND
 from queries import Case, cases, examples, play
 from terms import equality
+from windrow.testing.oracle import SECOND
 
 
 def check(case: Case) -> None:
     output, measured = case.run()
     answer = case.answer()
-    got = oracle.ids(output)
+    got = results.ids(output)
     assert got == answer, f"too many: {got - answer}, missing: {answer - got}"
-    oracle.assert_payload(output, case.tables)
+    results.assert_payload(output, case.tables)
     admitted = case.admitted()
     assert measured.results == answer.total()
     assert measured.rows_in == sum(table.num_rows for table in case.tables.values())
@@ -109,7 +109,7 @@ def test_twenty_thousand_rows_per_stream_against_duckdb(algorithm: str, cut: int
     op = wr.Operator(wr.Query(streams, on, late=late, algorithm=algorithm))
     outputs = [op.process({a: t.slice(n, cut) for a, t in tables.items()}) for n in range(0, count, cut)]
     output = pa.concat_tables(outputs)
-    oracle.assert_payload(output, tables)
+    results.assert_payload(output, tables)
     with duckdb.connect() as connection:
         for alias, table in tables.items():
             connection.register(alias, table)
@@ -159,8 +159,8 @@ def test_a_long_run_by_each_path(on: str, access: str | None) -> None:
         for alias, table in tables.items():
             connection.register(alias, table)
         answer = connection.execute(f"select a.id, b.id from a, b where {on} and {in_windows(windows)}")
-        assert oracle.ids(output) == Counter(answer.fetchall()) != Counter()
-    oracle.assert_payload(output, tables)
+        assert results.ids(output) == Counter(answer.fetchall()) != Counter()
+    results.assert_payload(output, tables)
     assert op.metrics().rows_late == 0
     assert op.metrics().window_rows < 1_000
 

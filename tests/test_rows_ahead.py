@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
-from oracle import ids
+from results import ids
 from windrow.errors import QueryError
 
 SECOND = 1_000_000
@@ -95,8 +95,8 @@ POLICIES = [
     "frequency",
     "fifo",
     "random",
-    wr.Importance(by="b.v"),
-    wr.Greedy(by="b.v"),
+    wr.policies.Importance(by="b.v"),
+    wr.policies.Greedy(by="b.v"),
     "size",
 ]
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import windrow as wr
-from oracle import ids
 from queries import Case, examples
+from results import ids
 from shared_cases import (
     Asked,
     flat,

@@ -44,7 +44,7 @@ def test_the_first_quantum_takes_its_time() -> None:
     operator = wr.Operator(wr.Query(streams, trace.on, memory="1000 rows", shed="auto"))
     operator.process(trace.tables)
     operator.finish()
-    assert operator._join is not None and operator._join.evictor is not None
-    ranking = operator._join.evictor.ranking
+    assert operator.runner.join is not None and operator.runner.join.evictor is not None
+    ranking = operator.runner.join.evictor.ranking
     assert isinstance(ranking, AutoRanking)
     assert ranking._keys._intensities[0]._seconds == pytest.approx(2.0, abs=0.3)

@@ -7,6 +7,7 @@ import pytest
 
 from windrow.estimation.missed import missed_interval
 from windrow.estimation.recall import ResultEstimate, ShadowMatches, recall_interval
+from windrow.kernels.result_sums import LARGEST, VARIANCE
 
 
 @pytest.mark.parametrize("ghosts", [0.5, 3, 20, 300])
@@ -40,12 +41,13 @@ def seen(account: ResultEstimate, *results: tuple[int, ...], weight: float = 10.
 def test_results_are_counted_by_their_ghosts():
     account = seen(ResultEstimate(8, 2), (), (0,), (0,), (1, 2))
     assert account.found == 4 and account.estimated == 1 + 2 * 10 + 100
-    assert account.missed.tolist() == [18, 99]
-    assert account.variance.tolist() == pytest.approx([0.9 * 20**2, 0.9 * 100**2 * 2])
-    assert account.largest.tolist() == pytest.approx([18, 90])
+    one, two = account.losses(10.0)
+    assert [one.missed, two.missed] == [18, 99]
+    assert [one.variance, two.variance] == pytest.approx([0.9 * 20**2, 0.9 * 100**2 * 2])
+    assert account.sums[1:, LARGEST].tolist() == pytest.approx([18, 90])
     # What a ghost brings later adds to what it brought before.
     seen(account, (0,))
-    assert account.variance.tolist() == pytest.approx([0.9 * 30**2, 0.9 * 100**2 * 2])
+    assert account.sums[1:, VARIANCE].tolist() == pytest.approx([0.9 * 30**2, 0.9 * 100**2 * 2])
 
 
 def test_what_was_not_seen_may_still_be_lost():

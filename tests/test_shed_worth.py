@@ -82,7 +82,7 @@ def test_null_and_nan_count_as_unimportant() -> None:
 
 
 @pytest.mark.parametrize("value", [-5.0, math.inf, -math.inf, 1e300])
-@pytest.mark.parametrize("shed", [Greedy, Importance, wr.Auto])
+@pytest.mark.parametrize("shed", [Greedy, Importance, wr.policies.Auto])
 @pytest.mark.parametrize("by_message", [False, True])
 def test_what_is_no_importance_is_taken_for_none_and_counted(shed, value: float, by_message: bool) -> None:
     """Be the function the query's own or one that came later."""
@@ -112,7 +112,7 @@ def test_an_importance_that_fails_on_a_row_is_none_of_its_quantum() -> None:
     assert 0 < operator.metrics().quality.rows_null_importance <= 4
 
 
-@pytest.mark.parametrize("shed", [Greedy, Importance, wr.Auto])
+@pytest.mark.parametrize("shed", [Greedy, Importance, wr.policies.Auto])
 def test_a_state_is_used_with_another_importance(shed: type[Any]) -> None:
     """All rows are judged anew by it, those held too; what was said while the query ran no longer counts."""
     first, rest = feeds("ab", 200), feeds("ab", 20, seed=5, start=200)

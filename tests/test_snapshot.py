@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 
 import windrow as wr
-from oracle import ids
 from queries import Case, cases, examples, tiny
+from results import ids
 
 
 def query(**changes) -> wr.Query:

@@ -120,7 +120,7 @@ def test_mistakes_are_told_before_any_data_is_read(options, message):
 
 
 def test_what_is_no_frame_is_refused():
-    with pytest.raises(wr.QueryError, match="stream 'b': expected a Spark DataFrame, got Table"):
+    with pytest.raises(wr.QueryError, match=r"stream 'b': expected a Spark DataFrame, got pyarrow\.Table"):
         join({"a": frame(TABLES["a"]), "b": TABLES["b"]}, "a.k = b.k", "ts", "1 s")
     twice = frame(TABLES["a"]).selectExpr("ts", "k", "k")
     with pytest.raises(wr.QueryError, match="stream 'b': column 'k' occurs 2 times"):

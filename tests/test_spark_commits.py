@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 import windrow as wr
-from oracle import ids
+from results import ids
 from spark_tools import Stream, failing, in_process, rows, run, spark, written
 from windrow.spark.join import join
 from windrow.spark.metrics import metrics

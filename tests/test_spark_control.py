@@ -80,7 +80,7 @@ def test_poison_leaves_a_query_running(streams):
     for call in calls():
         for alias, stream in given.items():
             stream.put(call[alias])
-    limited = {"memory": "90 rows", "shed": wr.Importance(by="a.x"), "control": control.read()}
+    limited = {"memory": "90 rows", "shed": wr.policies.Importance(by="a.x"), "control": control.read()}
     told = metrics(run(joined(path, given, **limited), path))
     reasons = {r for m in told for r in m.control_errors}
     # Two of them are no messages of this kind of join, and for one reason.

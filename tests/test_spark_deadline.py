@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
-from oracle import ids
+from results import ids
 from spark_tools import START, Stream, failing, frame, run, written
 from windrow.estimation.recall import recall_interval
 from windrow.spark.join import join
@@ -86,5 +86,5 @@ def test_a_deadline_that_makes_no_sense_is_told_before_anything_runs(tmp_path):
     frames = {alias: frame(lagging(alias, 0)) for alias in "abc"}
     assert "must be positive" in failing(lambda: joined(frames, None, deadline="0 seconds"))
     assert "Did you mean 'harvest'" in failing(lambda: joined(frames, None, deadline="1 s", shed="harvset"))
-    waiting = wr.Harvesting(buffer=5)
+    waiting = wr.policies.Harvesting(buffer=5)
     assert "leave buffer= out" in failing(lambda: joined(frames, None, deadline="1 s", shed=waiting))

@@ -104,7 +104,7 @@ def test_importance_changes_while_the_query_runs(two):
     changed = {"at": at, "importance": {"a": "a.k", "b": "b.k"}}
     texts = ['{"at": "noon"', json.dumps({"at": at, "importance": {"a": "a.nothing"}}), json.dumps(changed)]
     control.put(pa.table({"document": texts}))
-    shed = wr.Greedy(by={"a": "60 - a.k", "b": "60 - b.k"})
+    shed = wr.policies.Greedy(by={"a": "60 - a.k", "b": "60 - b.k"})
     ran = run(joined(path, streams, shed=shed, control=control.read()), path, ["a.k as k", "a.id as id"])
     told = metrics(ran)
     reasons = {reason for m in told for p in m.partitions for reason in p.control_errors}
@@ -125,7 +125,7 @@ def test_a_negative_importance_is_none_and_the_query_goes_on(two):
     worth = "case when a.k = 59 and a.id >= 1100000 then 0 - a.k else a.k end"
     streams["a"].put(*files(1)[:2])
     streams["b"].put(*files(2)[:2])
-    told = metrics(run(joined(path, streams, shed=wr.Greedy(by={"a": worth})), path))
+    told = metrics(run(joined(path, streams, shed=wr.policies.Greedy(by={"a": worth})), path))
     assert [m.rows_null_importance > 0 for m in told] == [False, True]
     assert told[1].rows_in == 2 * SIZE
     assert written(path) < exact(2)
@@ -194,7 +194,7 @@ def test_what_is_wrong_is_told_before_any_data_is_read(two):
     for options, message in (
         ({"memory": "2 bananas"}, "expected '256 MiB'"),
         ({"shed": "frequncy"}, "Did you mean 'frequency'"),
-        ({"shed": wr.Greedy(by="a.nothing")}, "nothing"),
+        ({"shed": wr.policies.Greedy(by="a.nothing")}, "nothing"),
         ({"memory": None, "shed": "uniform"}, "samples to stay inside a limit"),
         ({"control": frame(rows(1, 2))}, "must be a stream"),
         ({"control": streams["a"].read()}, "text column 'document'"),

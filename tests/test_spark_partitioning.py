@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
-from windrow.engine.join import Join
 from windrow.model.execution import SkewedKeys
+from windrow.planning.bound_query import BoundQuery
 from windrow.spark.partitioning import PartitionLayout, choose_layout
 
 COLUMNS = pa.schema({"ts": pa.timestamp("us"), "k": pa.int64(), "j": pa.int64(), "x": pa.float64()})
@@ -23,7 +23,7 @@ def layout(
 ) -> PartitionLayout:
     aliases = "abcd"[:streams]
     query = wr.Query({a: wr.Stream("ts", within) for a in aliases}, on, cross=True)
-    join = Join(query, [COLUMNS] * streams)
+    join = BoundQuery.of(query, [COLUMNS] * streams)
     return choose_layout(query, join.predicate, join.classes, partitions, wanted, spread)
 
 

@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 import windrow as wr
 from flows import SCHEMA, VALUES
-from oracle import ids
+from results import ids
 from spark_tools import spark
 from windrow.model.execution import Execution
 from windrow.spark.join import PreparedJoin, prepare
@@ -102,7 +102,7 @@ def table(alias: str) -> pa.Table:
 @cache
 def frame(alias: str) -> DataFrame:
     more = [f"{sql} as {name}" for name, sql in EXTRA.items()]
-    plain = spark().createDataFrame(table(alias), from_arrow_schema(SCHEMA))
+    plain = spark().createDataFrame(table(alias), from_arrow_schema(SCHEMA)).coalesce(1)
     return plain.selectExpr("*", *more).cache()
 
 
@@ -116,6 +116,13 @@ def prepared(on: str, aliases: str = "ab", partitions: int = 8, **options) -> Pr
     return prepare({a: frame(a) for a in aliases}, query, Execution(partitions, **options))
 
 
+def union(frames: list[DataFrame]) -> DataFrame:
+    """By halves: Spark looks through the whole plan with every union."""
+    while len(frames) > 1:
+        frames = [reduce(DataFrame.union, frames[at : at + 2]) for at in range(0, len(frames), 2)]
+    return frames[0]
+
+
 def routes(cases: list[PreparedJoin]) -> Counter[tuple[int, int, int, int]]:
     """How often each row of each stream of each case goes to a partition, found in one job."""
     parts = []
@@ -127,7 +134,7 @@ def routes(cases: list[PreparedJoin]) -> Counter[tuple[int, int, int, int]]:
             parts.append(
                 router.rows().select(sf.lit(number), sf.lit(stream), sf.col("id"), sf.explode(to).alias("p"))
             )
-    return Counter(tuple(row) for row in reduce(DataFrame.union, parts).collect())
+    return Counter(tuple(row) for row in union(parts).collect())
 
 
 def answer(case: PreparedJoin) -> Counter[tuple]:

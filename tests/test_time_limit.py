@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import oracle
+import results
 import windrow as wr
 from queries import Case, cases, examples
 from windrow.engine.limits.deadline_controller import OVERTIME_FRACTION, DeadlineController
@@ -19,7 +19,7 @@ from windrow.errors import QueryError
 from windrow.lab.clock import VirtualClock, WorkClock
 from windrow.model.limits import Deadline
 
-POLICIES = ["harvest", "drop", wr.Harvesting(method="greedy", interval="2 s", shredding=0.3)]
+POLICIES = ["harvest", "drop", wr.policies.Harvesting(method="greedy", interval="2 s", shredding=0.3)]
 
 
 def timed(query: wr.Query, capacity: float, **options: Any) -> wr.Operator:
@@ -47,11 +47,11 @@ def play(case: Case, capacity: float, cut: int | None = None, **changes: Any) ->
 @given(case=cases(most_streams=4) | cases(most_streams=4, counted=True), capacity=st.sampled_from([50, 400]))
 def test_results_are_some_of_the_exact_ones(policy: Any, case: Case, capacity: float) -> None:
     output, measured = play(case, capacity, deadline="1 second", shed=policy)
-    assert not oracle.ids(output) - case.answer()
-    oracle.assert_payload(output, case.tables)
+    assert not results.ids(output) - case.answer()
+    results.assert_payload(output, case.tables)
     assert measured.rows_in == sum(table.num_rows for table in case.tables.values())
     assert measured.results == output.num_rows
-    if isinstance(policy, wr.Harvesting):
+    if isinstance(policy, wr.policies.Harvesting):
         assert measured.rows_dropped == 0, "with an interval only a buffer drops rows"
 
 
@@ -60,7 +60,7 @@ def test_results_are_some_of_the_exact_ones(policy: Any, case: Case, capacity: f
 @given(case=cases(most_streams=4) | cases(most_streams=3, counted=True))
 def test_ample_time_changes_nothing(policy: Any, case: Case) -> None:
     output, measured = play(case, 1e12, deadline="1 second", shed=policy)
-    assert oracle.ids(output) == case.answer()
+    assert results.ids(output) == case.answer()
     assert (measured.recall, measured.throttle_fraction, measured.missed_deadlines) == (1.0, 1.0, 0)
 
 
@@ -69,7 +69,7 @@ def test_ample_time_changes_nothing(policy: Any, case: Case) -> None:
 def test_a_restored_operator_goes_on_alike(case: Case, cut: int) -> None:
     whole = play(case, 300, deadline="1 second")
     again = play(case, 300, cut=cut, deadline="1 second")
-    assert oracle.ids(whole[0]) == oracle.ids(again[0])
+    assert results.ids(whole[0]) == results.ids(again[0])
     assert whole[1].throttle_fraction == pytest.approx(again[1].throttle_fraction)
     assert whole[1].recall == pytest.approx(again[1].recall, nan_ok=True)
 
@@ -154,7 +154,7 @@ def test_dropping_uses_the_time_there_is() -> None:
     for seconds in (20, 40):  # While the windows fill there is less to do.
         operator = timed(epsilon(deadline="0.5 seconds", shed="drop"), 200_000)
         feed(operator, streams, seconds)
-        done.append(operator.work[0])
+        done.append(operator.runner.work[0])
     assert operator.metrics().missed_deadlines <= 2
     assert done[1] - done[0] > 0.85 * 20 * 200_000
 
@@ -187,7 +187,7 @@ def test_rows_at_the_end_of_a_call_get_some_time_even_when_it_is_up() -> None:
     now = [0.0]
     deadline = Deadline.parse("1 second")
     assert deadline is not None
-    keeper = DeadlineController(deadline, wr.Dropping(), lambda: now[0])
+    keeper = DeadlineController(deadline, wr.policies.Dropping(), lambda: now[0])
     keeper.begin_call(100, 100)
     keeper.begin_sub_batch(80)
     now[0] = 1.1
@@ -197,13 +197,13 @@ def test_rows_at_the_end_of_a_call_get_some_time_even_when_it_is_up() -> None:
 
 def test_rows_wait_and_are_dropped_only_with_a_buffer() -> None:
     streams = lagging(60, 20)
-    shed = wr.Harvesting(interval="5 s", buffer=10)
+    shed = wr.policies.Harvesting(interval="5 s", buffer=10)
     operator = timed(epsilon(deadline="0.5 seconds", shed=shed), 50_000)
     feed(operator, streams, 20)
     measured = operator.metrics()
     assert measured.rows_dropped > 0 and measured.rows_buffered <= 30
     assert measured.recall < 0.9
-    assert operator.work[0] < 1.15 * 20 * 50_000
+    assert operator.runner.work[0] < 1.15 * 20 * 50_000
     rows = sum(len(times) for times, _ in streams.values())
     taken = measured.window_rows + sum(s.rows_expired for s in measured.streams.values())
     assert taken + measured.rows_dropped + measured.rows_buffered == rows
@@ -212,7 +212,7 @@ def test_rows_wait_and_are_dropped_only_with_a_buffer() -> None:
 def test_rows_that_wait_do_not_delay_the_throttle() -> None:
     """An interval ends when rows of its end have come, not when their turn has."""
     streams = lagging(60, 20)
-    shed = wr.Harvesting(interval="5 s", buffer=240)
+    shed = wr.policies.Harvesting(interval="5 s", buffer=240)
     operator = timed(epsilon(deadline="0.5 seconds", shed=shed), 50_000)
     feed(operator, streams, 10.5)
     assert operator.metrics().rows_buffered > 0 and operator.metrics().throttle_fraction < 1
@@ -221,7 +221,7 @@ def test_rows_that_wait_do_not_delay_the_throttle() -> None:
 def test_an_interval_holds_the_deadline_also_where_no_row_waits() -> None:
     """Rows that are taken in late count as not consumed; else the throttle would never hear of it."""
     streams = lagging(60, 20)
-    operator = timed(epsilon(deadline="0.5 seconds", shed=wr.Harvesting(interval="2 s")), 50_000)
+    operator = timed(epsilon(deadline="0.5 seconds", shed=wr.policies.Harvesting(interval="2 s")), 50_000)
     feed(operator, streams, 20)
     measured = operator.metrics()
     assert measured.throttle_fraction < 0.6 and measured.missed_deadlines <= 20 and measured.rows_dropped == 0
@@ -231,7 +231,7 @@ def test_a_clock_that_is_set_back_does_not_blind_the_throttle() -> None:
     now = [0.0]
     deadline = Deadline.parse("1 second")
     assert deadline is not None
-    keeper = DeadlineController(deadline, wr.Harvesting(), lambda: now[0])
+    keeper = DeadlineController(deadline, wr.policies.Harvesting(), lambda: now[0])
     keeper.begin_call(1000, 1000)
     for took in (0.1, -100.0, 0.1):
         keeper.begin_sub_batch(100)
@@ -243,8 +243,8 @@ def test_a_clock_that_is_set_back_does_not_blind_the_throttle() -> None:
 def test_conserving_memory_frees_rows_that_are_never_looked_at() -> None:
     streams = lagging(60, 40, (0, 2, 4))
     capacity = 100_000
-    plain = timed(epsilon(deadline="0.5 seconds", shed=wr.Harvesting(half_life=100)), capacity)
-    saving = timed(epsilon(deadline="0.5 seconds", shed=wr.Harvesting(conserve=True)), capacity)
+    plain = timed(epsilon(deadline="0.5 seconds", shed=wr.policies.Harvesting(half_life=100)), capacity)
+    saving = timed(epsilon(deadline="0.5 seconds", shed=wr.policies.Harvesting(conserve=True)), capacity)
     feed(plain, streams, 40)
     feed(saving, streams, 40)
     assert saving.metrics().window_rows < 0.8 * plain.metrics().window_rows
@@ -294,17 +294,17 @@ def test_a_call_that_is_late_is_not_cut_the_finer_for_it() -> None:
         ({"deadline": "1 s", "shed": "harvst"}, "Did you mean 'harvest'"),
         ({"deadline": "1 s", "shed": ("harvest", "drop")}, "two of one kind"),
         (
-            {"deadline": "1 s", "shed": wr.Harvesting(basic="1 minute")},
+            {"deadline": "1 s", "shed": wr.policies.Harvesting(basic="1 minute")},
             "longer than the shortest window of 20 s",
         ),
-        ({"deadline": "1 s", "shed": wr.Harvesting(basic="1 ms")}, "into 20,000 parts"),
+        ({"deadline": "1 s", "shed": wr.policies.Harvesting(basic="1 ms")}, "into 20,000 parts"),
         ({"deadline": "1 s", "memory": "9 rows", "shed": "cluster"}, "leave the deadline out"),
         ({"shed": "harvest"}, "'harvest' gives up work to meet a deadline; give deadline="),
         ({"shed": "drop", "memory": "9 rows"}, "'drop' gives up work to meet a deadline"),
-        ({"shed": wr.Harvesting(boost=2)}, "'harvest' gives up work to meet a deadline"),
-        ({"shed": (wr.Dropping(),)}, "'drop' gives up work to meet a deadline"),
+        ({"shed": wr.policies.Harvesting(boost=2)}, "'harvest' gives up work to meet a deadline"),
+        ({"shed": (wr.policies.Dropping(),)}, "'drop' gives up work to meet a deadline"),
         ({"shed": "age", "deadline": "1 s"}, "'age' gives up rows to stay inside a memory limit, and only"),
-        ({"shed": wr.Age(), "deadline": "1 s"}, "or leave shed out"),
+        ({"shed": wr.policies.Age(), "deadline": "1 s"}, "or leave shed out"),
         ({"deadline": "1 s", "algorithm": "naive"}, "algorithm must be 'eager'"),
     ],
 )
@@ -314,7 +314,7 @@ def test_deadlines_that_make_no_sense(options: dict[str, Any], message: str) -> 
 
 
 @pytest.mark.parametrize("limit", [{}, {"memory": "9 rows"}, {"deadline": "1 s"}])
-@pytest.mark.parametrize("shed", ["auto", wr.Auto(), ("age", "drop")])
+@pytest.mark.parametrize("shed", ["auto", wr.policies.Auto(), ("age", "drop")])
 def test_a_pair_of_policies_and_auto_serve_whichever_limits_there_are(
     limit: dict[str, Any], shed: Any
 ) -> None:
@@ -340,12 +340,12 @@ def test_a_pair_of_policies_and_auto_serve_whichever_limits_there_are(
 )
 def test_harvesting_that_makes_no_sense(options: dict[str, Any], message: str) -> None:
     with pytest.raises(QueryError, match=message):
-        wr.Harvesting(**options)
+        wr.policies.Harvesting(**options)
 
 
 def test_without_shredding_nothing_is_learned_and_that_is_said() -> None:
     with pytest.warns(UserWarning, match="shredding=0"):
-        policy = wr.Harvesting(shredding=0)
+        policy = wr.policies.Harvesting(shredding=0)
     operator = timed(epsilon(deadline="0.5 seconds", shed=policy), 50_000)
     feed(operator, lagging(60, 20), 20)
     assert np.isnan(operator.metrics().recall)

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 
 import windrow as wr
-from oracle import SECOND, ids
 from queries import TWIN_PAIRS, TWIN_TEXTS, Case, cases, examples, play, tiny
+from results import ids
 from terms import equality
+from windrow.testing.oracle import SECOND
 
 
 def query(a: str, b: str, on: str = "a.k = b.k", **options) -> wr.Query:

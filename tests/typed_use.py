@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 
 def describe() -> wr.Query:
     window: wr.Window = wr.Window("time", 5_000_000)
-    access: wr.Access = wr.Access("hash", 30)
+    access: wr.types.Access = wr.types.Access("hash", 30)
     streams: Mapping[str, wr.Stream] = {
         "a": wr.Stream("at", "5 minutes", access=access),
         "b": wr.Stream("at", window),
     }
     even: wr.Function = wr.Function(lambda k: k % 2 == 0)
-    quantum: wr.Interval = wr.Interval(rows=100)
+    quantum: wr.types.Interval = wr.types.Interval(rows=100)
     return wr.Query(streams, on="a.k = b.k and even(a.k)", functions={"even": even}, evaluate=quantum)
 
 
 def policies() -> Sequence[object]:
     memory: Sequence[object] = (
-        wr.Age(),
-        wr.Auto(),
-        wr.Fifo(),
-        wr.Frequency(),
-        wr.Greedy(by={"a": wr.Lookup("k", {1: 2.0})}),
-        wr.Importance(by="a.x"),
-        wr.Random(),
-        wr.Size(),
-        wr.UntilExpiry(),
+        wr.policies.Age(),
+        wr.policies.Auto(),
+        wr.policies.Fifo(),
+        wr.policies.Frequency(),
+        wr.policies.Greedy(by={"a": wr.policies.Lookup("k", {1: 2.0})}),
+        wr.policies.Importance(by="a.x"),
+        wr.policies.Random(),
+        wr.policies.Size(),
+        wr.policies.UntilExpiry(),
     )
-    samples: Sequence[object] = (wr.Uniform(), wr.Cluster(), wr.PpsCluster())
-    time: Sequence[object] = (wr.Harvesting(method="knapsack"), wr.Dropping())
-    limits: Sequence[object] = (wr.MemoryLimit("rows", 1000), wr.Deadline(micros=2_000_000))
+    samples: Sequence[object] = (wr.policies.Uniform(), wr.policies.Cluster(), wr.policies.PpsCluster())
+    time: Sequence[object] = (wr.policies.Harvesting(method="knapsack"), wr.policies.Dropping())
+    limits: Sequence[object] = (wr.types.MemoryLimit("rows", 1000), wr.types.Deadline(micros=2_000_000))
     return [*memory, *samples, *time, *limits]
 
 
@@ -47,9 +47,9 @@ def run(query: wr.Query, tables: Mapping[str, pa.Table]) -> tuple[wr.Operator, p
     operator: wr.Operator = wr.Operator(query)
     found: pa.Table = operator.process(tables)
     told: wr.OperatorMetrics = operator.metrics()
-    quality: wr.Quality = told.quality
-    streams: Mapping[str, wr.StreamMetrics] = told.streams
-    plan: wr.Plan | None = operator.plan
+    quality: wr.types.Quality = told.quality
+    streams: Mapping[str, wr.types.StreamMetrics] = told.streams
+    plan: wr.types.Plan | None = operator.plan
     curve: wr.RecallCurve | None = operator.forecast()
     print(quality.recall, [s.rate for s in streams.values()], plan, curve, found.num_rows)
     return operator, found
@@ -68,8 +68,8 @@ def share(query: wr.Query, tables: Mapping[str, pa.Table]) -> pa.Table:
 def explain(query: wr.Query, operator: wr.Operator, tables: Mapping[str, pa.Table]) -> str:
     told: wr.Explanation = wr.explain(query, data=tables)
     several: str = str(wr.explain({"one": query}))
-    divided: wr.Allocation = wr.allocate({"x": operator}, memory="1 MiB")
-    text: str = told.to_json() + told.page() + told.to_html() + str(told) + several + str(divided)
+    divided: wr.types.Allocation = wr.allocate({"x": operator}, memory="1 MiB")
+    text: str = told.to_json() + told.page() + str(told) + several + str(divided)
     recall: float | None = told.expected_recall
     print(recall)
     return text
@@ -81,7 +81,7 @@ def on_spark(spark: SparkSession, a: DataFrame, b: DataFrame, started: Streaming
     joined: DataFrame = wr.join(frames, on="a.k = b.k", time="at", within="1 minute", memory=pool)
     shared: DataFrame = wr.share({"one": describe()}, frames)
     asked: DataFrame = wr.sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW 1 MINUTE", spark, frames, "at")
-    served: wr.Dashboard = wr.dashboard(started)
+    served: wr.types.Dashboard = wr.dashboard(started)
     return [joined, shared, asked, served, *wr.metrics(started)]
 
 

@@ -54,13 +54,13 @@ def every_second(seconds: int) -> dict[str, pa.Table]:
 
 
 def held(operator: wr.Operator, alias: str) -> pa.Table:
-    join = operator._join
+    join = operator.runner.join
     assert join is not None
     return join.windows[list(operator.query.streams).index(alias)].live_payload()
 
 
 def ranking(operator: wr.Operator) -> ImportanceAwareRanking:
-    join = operator._join
+    join = operator.runner.join
     assert join is not None and join.evictor is not None
     found = join.evictor.ranking
     assert isinstance(found, ImportanceAwareRanking)
@@ -68,6 +68,6 @@ def ranking(operator: wr.Operator) -> ImportanceAwareRanking:
 
 
 def view(operator: wr.Operator, stream: int) -> Any:
-    join = operator._join
+    join = operator.runner.join
     assert join is not None and join.evictor is not None
-    return join.evictor._view(join, stream)
+    return join.evictor._view(join.windows, stream)

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from windrow.harvest.lags import StreamLags
 from windrow.harvest.model import HarvestModel
-from windrow.harvest.solve import METHODS, solve
+from windrow.harvest.solve import SOLVERS, solve
 from windrow.lab.harvest import random_problem
 
 PROBLEMS = 15
@@ -31,7 +31,7 @@ def run(rows: int, console: Console) -> list[dict[str, Any]]:
     """A line for each method; the number of rows plays no part."""
     large = [random_problem(seed, 5, 20) for seed in range(PROBLEMS)]
     small = [random_problem(seed, 3, 10) for seed in range(PROBLEMS)]
-    quick = [name for name in METHODS if name != SLOW]
+    quick = [name for name in SOLVERS if name != SLOW]
     found: dict[str, list[list[float]]] = {}
     for name in quick:
         with console.status(name):
@@ -60,11 +60,11 @@ def run(rows: int, console: Console) -> list[dict[str, Any]]:
 
 
 def _output(model: HarvestModel, z: float, method: str) -> float:
-    return model.at(METHODS[method](model, z))[1]
+    return model.at(SOLVERS[method](model, z))[1]
 
 
 def _choice(model: HarvestModel, z: float, method: str) -> float:
-    return _least(lambda: METHODS[method](model, z))
+    return _least(lambda: SOLVERS[method](model, z))
 
 
 def _adaptation(model: HarvestModel, z: float, method: str) -> float:

@@ -83,7 +83,7 @@ def explain_command(
         from windrow.explanation.html_page import page
 
         title = found[0].name if len(found) == 1 else Path(file).stem
-        html.write_text(page(title, found), encoding="utf-8")
+        html.write_text(page(title, [each.to_dict() for each in found]), encoding="utf-8")
         console.print(f"drawn in {html}", highlight=False, markup=False, soft_wrap=True)
     if as_json:
         from windrow.explanation.explanation import to_json

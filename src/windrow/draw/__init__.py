@@ -1,5 +1,5 @@
-"""Pictures and pages as text: SVG and HTML from numbers and names, without scripts and without files from
-elsewhere. Whatever comes from data or a query is escaped here."""
+"""SVG pictures and HTML pages as text, without scripts and external files. Text from data or a query is
+escaped here."""
 
 from windrow.draw.chart import Annotation, Axis, chart
 from windrow.draw.document import document, panel, panels, table, tiles

@@ -1,4 +1,4 @@
-"""A line chart with axes, units, a grid, and marks on the line."""
+"""A line chart with axes, units, a grid, and annotated points."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEFT, RIGHT, TOP, BOTTOM = 56.0, 18.0, 14.0, 46.0
 
 @dataclass(frozen=True)
 class Axis:
-    """From 0 to `top`; values are shown over `unit`, which the label names."""
+    """An axis from 0 to `top`. Ticks show values divided by `unit`, which the label names."""
 
     label: str
     top: float
@@ -31,16 +31,16 @@ class Axis:
             return [0.0]
         rough = top / about
         power = 10.0 ** floor(log10(rough))
-        step = min((power * k for k in (1, 2, 5, 10)), key=lambda each: abs(each - rough))
+        step = min((power * k for k in (1, 2, 5, 10)), key=lambda size: abs(size - rough))
         return [step * k * self.unit for k in range(floor(top / step + 1e-9) + 1)]
 
-    def told(self, value: float) -> str:
+    def text(self, value: float) -> str:
         return f"{value / self.unit:g}"
 
 
 @dataclass(frozen=True)
 class Annotation:
-    """A point on the line that deserves a word."""
+    """A labelled point on the line."""
 
     x: float
     y: float
@@ -51,7 +51,7 @@ class Annotation:
 def chart(
     points: Sequence[tuple[float, float]], x: Axis, y: Axis, marks: Sequence[Annotation] = (), said: str = ""
 ) -> str:
-    """The line through points that rise in x."""
+    """A chart of the line through points of ascending x."""
     wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 
     def across(value: float) -> float:
@@ -63,10 +63,10 @@ def chart(
     shapes = [rect(LEFT, TOP, wide, high, "plot")]
     for tick in x.ticks():
         shapes.append(rule(across(tick), TOP, across(tick), TOP + high, "grid"))
-        shapes.append(label(across(tick), TOP + high + 16, x.told(tick), "tick", "middle"))
+        shapes.append(label(across(tick), TOP + high + 16, x.text(tick), "tick", "middle"))
     for tick in y.ticks():
         shapes.append(rule(LEFT, up(tick), LEFT + wide, up(tick), "grid"))
-        shapes.append(label(LEFT - 7, up(tick) + 4, y.told(tick), "tick", "end"))
+        shapes.append(label(LEFT - 7, up(tick) + 4, y.text(tick), "tick", "end"))
     shapes.append(label(LEFT + wide / 2, HEIGHT - 8, x.label, "axis", "middle"))
     shapes.append(
         f'<g transform="translate(13,{TOP + high / 2:g}) rotate(-90)">'

@@ -1,4 +1,4 @@
-"""The few shapes of SVG that the pictures are made of. Colours come from the page's style, by class."""
+"""The SVG shapes of the pictures. Colours come from the page's style, by class."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape as _escape
 
 
 def escape(value: object) -> str:
-    """Any text as it may stand in HTML and SVG, in attributes too.
+    """Any value as text for HTML and SVG, safe in attributes too.
 
     >>> escape('<b> & "c"')
     '&lt;b&gt; &amp; &quot;c&quot;'
@@ -16,12 +16,12 @@ def escape(value: object) -> str:
 
 
 def rect(x: float, y: float, width: float, height: float, kind: str, hint: str = "", round: float = 0) -> str:
-    """A box; `hint` is told when it is pointed at."""
-    told = f"<title>{escape(hint)}</title>" if hint else ""
+    """A box with an optional tooltip `hint`."""
+    title = f"<title>{escape(hint)}</title>" if hint else ""
     corner = f' rx="{round:g}"' if round else ""
     return (
         f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{max(width, 0):.1f}" '
-        f'height="{max(height, 0):.1f}"{corner}>{told}</rect>'
+        f'height="{max(height, 0):.1f}"{corner}>{title}</rect>'
     )
 
 
@@ -31,19 +31,19 @@ def rule(x: float, y: float, to_x: float, to_y: float, kind: str) -> str:
 
 
 def arrow(x: float, y: float, to_x: float) -> str:
-    """To the right."""
+    """An arrow to the right."""
     head = f"{to_x:.1f},{y:.1f} {to_x - 6:.1f},{y - 4:.1f} {to_x - 6:.1f},{y + 4:.1f}"
     return rule(x, y, to_x - 5, y, "arrow") + f'<polygon class="head" points="{head}"/>'
 
 
 def label(x: float, y: float, said: object, kind: str = "", anchor: str = "start", most: int = 0) -> str:
-    """A line of text, cut to `most` characters where that is given; the whole is told when pointed at."""
-    whole = str(said)
-    shown = whole if not most or len(whole) <= most else whole[: most - 1] + "…"
-    told = f"<title>{escape(whole)}</title>" if shown != whole else ""
-    of = f' class="{kind}"' if kind else ""
-    at = f' text-anchor="{anchor}"' if anchor != "start" else ""
-    return f'<text{of} x="{x:.1f}" y="{y:.1f}"{at}>{told}{escape(shown)}</text>'
+    """A line of text, cut to `most` characters unless that is 0. A tooltip shows text that was cut."""
+    text = str(said)
+    shown = text if not most or len(text) <= most else text[: most - 1] + "…"
+    title = f"<title>{escape(text)}</title>" if shown != text else ""
+    style = f' class="{kind}"' if kind else ""
+    align = f' text-anchor="{anchor}"' if anchor != "start" else ""
+    return f'<text{style} x="{x:.1f}" y="{y:.1f}"{align}>{title}{escape(shown)}</text>'
 
 
 def polyline(points: Sequence[tuple[float, float]], kind: str) -> str:
@@ -52,7 +52,7 @@ def polyline(points: Sequence[tuple[float, float]], kind: str) -> str:
 
 
 def picture(width: float, height: float, shapes: Sequence[str], said: str) -> str:
-    """An SVG that shrinks with the page; `said` tells what it shows to who cannot see it."""
+    """An SVG that shrinks with the page; `said` describes it to screen readers."""
     size = f'viewBox="0 0 {width:g} {height:g}" style="max-width:{width:g}px"'
     inside = "".join(shapes)
     return f'<div class="drawn"><svg {size} role="img" aria-label="{escape(said)}">{inside}</svg></div>'

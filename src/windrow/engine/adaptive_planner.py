@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine.join import ArrivingRows, Join
+from windrow.engine.join import Join
 from windrow.engine.probe import as_mask
+from windrow.engine.rows import ArrivingRows
 from windrow.engine.sampled_statistics import PAIRS, SAMPLE, Sample, changed, statistics
 from windrow.expr.evaluate import evaluate
 from windrow.expr.parse import references
@@ -105,9 +106,9 @@ class AdaptivePlanner(Stateful):
         assert join.plan is not None
         residuals = self._try_residuals(join)
         stats = statistics(
-            self._query, join.predicate, join.classes, rates, _recent(join), residuals
+            self._query, join.bound.predicate, join.bound.classes, rates, _recent(join), residuals
         )  # fmt: skip
-        return make_plan(self._query, join.predicate, join.classes, stats, self.learned)
+        return make_plan(self._query, join.bound.predicate, join.bound.classes, stats, self.learned)
 
     def reorder(self, join: Join) -> None:
         """Under a deadline probes tell how often rows of each two streams match, when one of them is new; a
@@ -137,14 +138,14 @@ class AdaptivePlanner(Stateful):
 
     def _install(self, join: Join, stats: JoinStatistics) -> None:
         self._statistics = stats
-        join.install(make_plan(self._query, join.predicate, join.classes, stats, self.learned))
+        join.install(make_plan(self._query, join.bound.predicate, join.bound.classes, stats, self.learned))
 
     def _statistics_now(
         self, join: Join, samples: Sequence[Sample], residuals: dict[Residual, float]
     ) -> JoinStatistics:
         # A stream nothing is known of yet is taken to be as fast as one row a second.
         rates = [rate or 1.0 for rate in self.rates]
-        return statistics(self._query, join.predicate, join.classes, rates, samples, residuals)
+        return statistics(self._query, join.bound.predicate, join.bound.classes, rates, samples, residuals)
 
     def _measure_rates(self, rows: Sequence[int], newest: int | None) -> None:
         if newest is None or (self._seen_until is not None and newest <= self._seen_until):
@@ -157,7 +158,7 @@ class AdaptivePlanner(Stateful):
     def _try_residuals(self, join: Join) -> dict[Residual, float]:
         """Selectivities of residuals over two streams, tried on pairs of recent rows."""
         found = {}
-        for residual in join.predicate.residuals:
+        for residual in join.bound.predicate.residuals:
             if len(residual.streams) != 2 or any(len(join.windows[s]) == 0 for s in residual.streams):
                 continue
             left, right = (
@@ -171,7 +172,7 @@ class AdaptivePlanner(Stateful):
                 names = sorted(n for a, n in references(residual.node) if a == alias)
                 for name, array in zip(names, join.windows[stream].gather(rows, names), strict=True):
                     columns[(alias, name)] = array
-            hits = as_mask(evaluate(residual.node, columns, len(pairs[0]), join.functions)).sum()
+            hits = as_mask(evaluate(residual.node, columns, len(pairs[0]), join.bound.functions)).sum()
             found[residual] = (float(hits) + 0.5) / (len(pairs[0]) + 1)
         return found
 
@@ -179,7 +180,7 @@ class AdaptivePlanner(Stateful):
 def _recent(join: Join) -> list[Sample]:
     """Per stream, words of the rows that were stored last."""
     samples: list[Sample] = []
-    for window, words in zip(join.windows, join.join_columns, strict=True):
+    for window, words in zip(join.windows, join.bound.join_columns, strict=True):
         recent = slice(max(window.first, window.end - SAMPLE), window.end)
         samples.append({w: window.column(w.name)[recent] for w in words})
     return samples

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from windrow.engine.adaptive_planner import AdaptivePlanner
-from windrow.engine.join import ArrivingRows, Join
+from windrow.engine.join import Join
 from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.engine.limits.quality import EXACT, quality
-from windrow.engine.rows import LeftOut
+from windrow.engine.rows import ArrivingRows, LeftOut
 from windrow.model.metric_fields import merged, metrics_of
 from windrow.model.metrics import OperatorMetrics, StreamCounts, StreamMetrics
 from windrow.model.stateful import Stateful

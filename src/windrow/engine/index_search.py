@@ -6,7 +6,7 @@ whatever the join multiplies to, and no time goes into fresh pages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from windrow.engine.age_intervals import AgeIntervals
 from windrow.engine.conditions import lookup_range
 from windrow.engine.partial_matches import PartialMatches
-from windrow.kernels import inverted_index, probe_index, probe_scan
+from windrow.kernels import inverted_index, probe_index, probe_scan, probe_slice
 from windrow.model.plan import Step, bound_word
 from windrow.model.predicate import SetSimilarity
 from windrow.window.hash_index import mix_columns
@@ -39,7 +39,7 @@ class IndexSearch:
         Of all streams: the sets of bound rows are taken from there.
     """
 
-    def __init__(self, step: Step, windows: list[WindowStore]) -> None:
+    def __init__(self, step: Step, windows: Sequence[WindowStore]) -> None:
         self.step = step
         self._windows = windows
         self.comparisons = 0
@@ -51,7 +51,7 @@ class IndexSearch:
     def run(
         self,
         partials: PartialMatches,
-        windows: list[WindowStore],
+        windows: Sequence[WindowStore],
         first: int,
         ages: AgeIntervals | None = None,
         anchor: Array | None = None,
@@ -81,7 +81,33 @@ class IndexSearch:
             for kernel in self._kernels(narrowed, window, first, values):
                 yield from self._drain(kernel)
 
-    def _bound(self, partials: PartialMatches, windows: list[WindowStore]) -> list[Array]:
+    def run_slice(
+        self,
+        partials: PartialMatches,
+        windows: Sequence[WindowStore],
+        first: int,
+        end: int,
+        bounds: tuple[Array, Array],
+    ) -> Iterator[tuple[Array, Array]]:
+        """As `run`, for rows at positions from `first` to before `end` and inside these time bounds."""
+        if first >= end:
+            return
+        window = windows[self.step.stream]
+        values = self._bound(partials, windows)
+        kernels = self._kernels([bounds], window, first, values)
+        if self.step.access.path == "hash":
+            index = window.indexes[tuple(w.name for w in self.step.indexed)]
+            table = (index.head, index.back, index.keys)
+            sides = (mix_columns(values), *bounds, *table, window.ts, first, end, window.ordered)
+            kernels = iter([_bind(probe_slice.probe_hash_slice, *sides)])
+        for kernel in kernels:
+            for which, found in self._drain(kernel):
+                if end < window.end:
+                    before = found < end
+                    which, found = which[before], found[before]
+                yield which, found
+
+    def _bound(self, partials: PartialMatches, windows: Sequence[WindowStore]) -> list[Array]:
         """What is looked up, of the streams that are bound: a column for each condition that drives the
         step, or the positions of rows whose sets are."""
         words = self._looked_up

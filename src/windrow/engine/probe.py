@@ -7,8 +7,9 @@ not depend on how much the join multiplies.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +21,7 @@ from windrow.engine.partial_matches import PartialMatches
 from windrow.expr.evaluate import evaluate
 from windrow.expr.parse import references
 from windrow.kernels.similarity import common
-from windrow.model.plan import BoundEquality, Condition, Direction
+from windrow.model.plan import BoundEquality, Condition, Direction, Step
 from windrow.model.predicate import Residual, SetSimilarity
 from windrow.model.query import Function
 from windrow.window.window_store import WindowStore
@@ -47,22 +48,22 @@ class Probe:
     def __init__(
         self,
         direction: Direction,
-        windows: list[WindowStore],
+        windows: Sequence[WindowStore],
         aliases: tuple[str, ...],
         functions: Mapping[str, Function],
     ) -> None:
         self.direction = direction
         self._aliases = aliases
         self._functions = functions
-        self._searches = [IndexSearch(step, windows) for step in direction.steps]
+        self.searches = [IndexSearch(step, windows) for step in direction.steps]
 
     @property
     def comparisons(self) -> int:
         """Rows compared so far."""
-        return sum(search.comparisons for search in self._searches)
+        return sum(search.comparisons for search in self.searches)
 
     def run(
-        self, windows: list[WindowStore], arrived: int, look: ProbeScope = FULL_WINDOWS
+        self, windows: Sequence[WindowStore], arrived: int, look: ProbeScope = FULL_WINDOWS
     ) -> Iterator[PartialMatches]:
         """Results that contain a row of the arriving stream at position `arrived` or later."""
         stream = self.direction.order[0]
@@ -71,54 +72,70 @@ class Probe:
         start = PartialMatches.start(stream, window, first, window.end)
         yield from self._expand(start, 0, windows, arrived, look)
 
-    def run_rows(self, windows: list[WindowStore], rows: Array, look: ProbeScope) -> Iterator[PartialMatches]:
+    def run_rows(
+        self, windows: Sequence[WindowStore], rows: Array, look: ProbeScope
+    ) -> Iterator[PartialMatches]:
         """Results that contain one of these rows of the arriving stream, which the order starts from."""
         if len(rows):
             start = PartialMatches.of_rows(self.direction.arriving, windows[self.direction.arriving], rows)
             yield from self._expand(start, 0, windows, 0, look)
 
-    def extend(self, partials: PartialMatches, windows: list[WindowStore]) -> Iterator[PartialMatches]:
+    def extend(self, partials: PartialMatches, windows: Sequence[WindowStore]) -> Iterator[PartialMatches]:
         """The same partial matches through all steps, whatever streams they are of."""
         return self._expand(partials, 0, windows, 0, FULL_WINDOWS)
 
     def _expand(
-        self, partials: PartialMatches, level: int, windows: list[WindowStore], arrived: int, look: ProbeScope
+        self,
+        partials: PartialMatches,
+        level: int,
+        windows: Sequence[WindowStore],
+        arrived: int,
+        look: ProbeScope,
     ) -> Iterator[PartialMatches]:
         if look.step_counts is not None:
             look.step_counts[level] += len(partials)
-        if level == len(self._searches):
+        if level == len(self.searches):
             yield partials
             return
-        search = self._searches[level]
+        search = self.searches[level]
         step = search.step
         window = windows[step.stream]
         arriving = self.direction.arriving
         first = arrived if step.stream == arriving else window.first
-        last = level == len(self._searches) - 1
+        last = level == len(self.searches) - 1
         ages = look.ages[level] if look.ages else None
         anchor = None if ages is None else windows[arriving].ts[partials.rows[arriving]]
         for which, found in search.run(partials, windows, first, ages, anchor):
             longer = partials.extend(step.stream, window, which, found, last)
-            for condition in step.checks:
-                longer = longer.where(self._check(condition, longer, windows))
-            for residual in step.residuals:
-                longer = longer.where(self._evaluate(residual, longer, windows))
+            for check in self.checks(step, windows):
+                longer = longer.where(check(longer))
             if len(longer):
                 yield from self._expand(longer, level + 1, windows, arrived, look)
 
-    def _check(self, condition: Condition, partials: PartialMatches, windows: list[WindowStore]) -> Array:
+    def checks(
+        self, step: Step, windows: Sequence[WindowStore]
+    ) -> Iterator[Callable[[PartialMatches], Array]]:
+        """What has become checkable with a step, each as a function that returns a mask."""
+        for condition in step.checks:
+            yield partial(self._check, condition, windows)
+        for residual in step.residuals:
+            yield partial(self._evaluate, residual, windows)
+
+    def _check(self, condition: Condition, windows: Sequence[WindowStore], partials: PartialMatches) -> Array:
         pair = (condition.own, condition.bound) if isinstance(condition, BoundEquality) else condition.words
         left, right = (partials.values(w.stream, windows[w.stream].column(w.name)) for w in pair)
         return holds(condition, left, right)
 
     def _check_sets(
-        self, likeness: SetSimilarity, partials: PartialMatches, windows: list[WindowStore]
+        self, likeness: SetSimilarity, partials: PartialMatches, windows: Sequence[WindowStore]
     ) -> Array:
         """On the sets that the windows hold: a list was encoded when its row came in."""
         x, y = (windows[w.stream].sets(w.name, partials.rows[w.stream]) for w in likeness.words)
         return alike(likeness, common(*x, *y), x[1], y[1])
 
-    def _evaluate(self, residual: Residual, partials: PartialMatches, windows: list[WindowStore]) -> Array:
+    def _evaluate(
+        self, residual: Residual, windows: Sequence[WindowStore], partials: PartialMatches
+    ) -> Array:
         if residual.likeness is not None:
             return self._check_sets(residual.likeness, partials, windows)
         columns: dict[tuple[str, str], pa.Array] = {}

@@ -10,12 +10,9 @@ Rows that are never stored (a filter fails, a key is null) push out others all t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from windrow.engine.key_numbers import NO_KEY, KeyNumbers
-from windrow.engine.partial_matches import PartialMatches
 from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
@@ -115,17 +112,3 @@ class RowWindow:
             window.keep(alive)
             return before + gone
         return before
-
-
-def in_windows(
-    partials: PartialMatches,
-    windows: Sequence[WindowStore],
-    counted: Sequence[RowWindow | None],
-) -> Array:
-    """Mask of the combinations whose rows were all in their windows when the newest came."""
-    newest = np.max([windows[s].column(SEQ)[rows] for s, rows in partials.rows.items()], axis=0)
-    mask = np.ones(len(newest), bool)
-    for stream, rows in partials.rows.items():
-        if counted[stream] is not None:
-            mask &= newest < windows[stream].column(OUT)[rows]
-    return mask

@@ -7,19 +7,21 @@ a single-stream condition, rows with a null or NaN where an atom needs a value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
+from windrow.engine.key_numbers import NO_KEY, KeyNumbers
+from windrow.engine.outer.row_flags import RowFlags
 from windrow.engine.probe import as_mask
 from windrow.errors import DataError, Option, unknown
 from windrow.expr.evaluate import evaluate
 from windrow.expr.join_columns import column_sets, column_values, encoded_column
 from windrow.expr.parse import Reference, references
-from windrow.model.predicate import JoinColumn, Predicate
-from windrow.model.query import Function
+from windrow.model.predicate import JoinColumn
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 _PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -155,24 +157,50 @@ def timed(
     return ts, batch, LeftOut(null_times, late, ahead)
 
 
+@dataclass(frozen=True)
+class ArrivingRows:
+    """Rows of one stream in a sub-batch."""
+
+    rows: Rows
+    joinable: Array | None
+    """Mask of the rows that can be in a result; None: all."""
+    keys: Array | None = None
+    """Number of each row's key. Only for windows counted per key."""
+    seq: Array | None = None
+    """Place of each row in the order of all streams. Only where windows are row windows."""
+
+    def slice(self, start: int, end: int) -> ArrivingRows:
+        parts = (None if a is None else a[start:end] for a in (self.joinable, self.keys, self.seq))
+        return ArrivingRows(self.rows.slice(start, end), *parts)
+
+    def admitted(self, mask: Array | None) -> ArrivingRows:
+        """Without the rows that a mask leaves out; they keep their place in the order of all streams."""
+        return replace(self, joinable=all_of(self.joinable, mask))
+
+    def compact(self) -> ArrivingRows:
+        """The rows that can be in a result alone; where the others displace none."""
+        return self if self.joinable is None else ArrivingRows(self.rows.where(self.joinable), None)
+
+
 class RowReader:
-    """Computes the words of a stream's rows and tells which rows can be in a result."""
+    """Computes the join columns of a stream's rows and says which rows can be in a result.
 
-    def __init__(
-        self,
-        predicate: Predicate,
-        words: tuple[JoinColumn, ...],
-        stream: int,
-        functions: Mapping[str, Function],
-    ) -> None:
-        self._functions = functions
-        filters = (f.node for f in predicate.filters if f.stream == stream)
+    Parameters
+    ----------
+    keys
+        Numbers the join keys, for windows counted per key.
+    """
+
+    def __init__(self, bound: BoundQuery, stream: int, keys: KeyNumbers | None = None) -> None:
+        self._flags = RowFlags(bound, stream) if bound.shapes else None
+        self._functions = bound.functions
+        filters = (f.node for f in bound.predicate.filters if f.stream == stream)
         self._filters = [(node, references(node)) for node in filters]
-        self._words = [(word, references(word.node)) for word in words]
+        self._words = [(word, references(word.node)) for word in bound.join_columns[stream]]
+        self._equal = [(x.name, y.name) for x, y in bound.equal_columns(stream)]
+        self._keys, self._key_columns = keys, bound.key_columns(stream)
 
-    def read(self, ts: Array, batch: pa.RecordBatch) -> tuple[Rows, Array | None, dict[str, Array | None]]:
-        """All rows with their join columns; a mask of those that pass the single-stream conditions; and for
-        each join column a mask of the rows where it has a value. A mask of None stands for all rows."""
+    def read(self, ts: Array, batch: pa.RecordBatch) -> ArrivingRows:
         passed: Array | None = None
         for node, needed in self._filters:
             mask = as_mask(evaluate(node, _columns(needed, batch), len(ts), self._functions))
@@ -182,15 +210,40 @@ class RowReader:
         for word, needed in self._words:
             encoded = encoded_column(word, _columns(needed, batch), len(ts), self._functions)
             values[word.name], valid[word.name] = encoded
-        return Rows(ts, values, batch), passed, valid
+        rows = Rows(ts, values, batch)
+        equal = [values[x] == values[y] for x, y in self._equal]
+        if self._flags is not None:
+            whole = all_of(passed, *valid.values(), *equal)
+            columns, stored = self._flags.read(values, len(ts), passed, valid, whole)
+            return ArrivingRows(Rows(ts, columns, batch), stored)
+        keys = None if self._keys is None else self._numbered(self._keys, rows, valid)
+        return ArrivingRows(rows, all_of(passed, *valid.values(), *equal), keys)
 
-    def values(self, word: JoinColumn, batch: pa.RecordBatch) -> pa.Array:
-        """What a word stands for, in full."""
+    def _numbered(self, known: KeyNumbers, rows: Rows, valid: Mapping[str, Array | None]) -> Array:
+        """The number of each row's key."""
+        whole = all_of(*(valid[w.name] for w in self._key_columns))
+        who = np.arange(len(rows)) if whole is None else np.flatnonzero(whole)
+        keys = np.full(len(rows), NO_KEY)
+        if known.exact:
+            keys[who] = known.number_words(rows.columns[self._key_columns[0].name][who].view(np.int64))
+        elif len(who):
+            batch = rows.payload.take(pa.array(who))
+            keys[who] = known.number_values([self._values(w, batch) for w in self._key_columns])
+        return keys
+
+    def _values(self, word: JoinColumn, batch: pa.RecordBatch) -> pa.Array:
+        """The values that a join column encodes."""
         return column_values(word, _columns(references(word.node), batch), batch.num_rows, self._functions)
 
     def sets(self, word: JoinColumn, batch: pa.RecordBatch) -> tuple[Array, Array]:
         """(sizes, elements) of the rows' sets."""
         return column_sets(word, _columns(references(word.node), batch), batch.num_rows, self._functions)
+
+
+def all_of(*masks: Array | None) -> Array | None:
+    """Rows that are in every mask; None stands for all rows."""
+    given = [mask for mask in masks if mask is not None]
+    return np.logical_and.reduce(given) if given else None
 
 
 def _columns(needed: Iterable[Reference], batch: pa.RecordBatch) -> dict[Reference, pa.Array]:

@@ -1,16 +1,20 @@
 """The state of an operator, taken apart: metadata of plain values, and parts that are Arrow batches.
 
 The parts are the very segments of the windows, immutable and in order, so that whoever stores states can tell
-by identity which parts it has stored already. Words and indexes are computed anew when a state is revived;
-so stored states do not depend on how the join is planned.
+by identity which parts it has stored already. Join columns and indexes are computed anew when a state is
+restored; so stored states do not depend on how the join is planned.
+
+A snapshot is a state as bytes: a magic word, a checksum, the length of a JSON head, the head, and an Arrow
+stream per part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +26,12 @@ from windrow.model.stateful import decode, encode
 
 if TYPE_CHECKING:
     from windrow.engine.join import Join
-    from windrow.engine.operator import Operator
+    from windrow.engine.runner import JoinRunner
 
+MAGIC = b"WINDROW4"
+_DIGEST = 16
 _CALL = "\x00call"
-_COMPONENTS = ("_watermarks", "_counters", "_expiry", "_planner", "_deadline_controller")
-Op = TypeVar("Op", bound="Operator")
+_COMPONENTS = ("watermarks", "counters", "expiry", "planner", "deadline_controller")
 
 
 @dataclass(frozen=True)
@@ -50,59 +55,58 @@ def fingerprint(query: Query) -> dict[str, Any]:
     }
 
 
-def capture(op: Operator) -> State:
+def capture(runner: JoinRunner) -> State:
     streams, parts = [], []
-    for stream in range(len(op._buffer)):
-        described, batches = _capture_stream(op, stream)
+    for stream in range(len(runner.buffer)):
+        described, batches = _capture_stream(runner, stream)
         streams.append(described)
         parts += batches
     arrays: list[np.ndarray] = []
     head = {
-        "query": fingerprint(op.query),
-        "calls": op._calls,
-        "seq": op._seq,
-        "comparisons": op.work[0],
+        "query": fingerprint(runner.query),
+        "calls": runner.calls,
+        "seq": runner.seq,
+        "comparisons": runner.work[0],
         "streams": streams,
-        "components": [encode(getattr(op, name), arrays) for name in _COMPONENTS],
-        "join": encode(op._join, arrays),
+        "components": [encode(getattr(runner, name), arrays) for name in _COMPONENTS],
+        "join": encode(runner.join, arrays),
         "arrays": len(arrays),
     }
     return State(head, (*parts, *([_packed(arrays)] if arrays else [])))
 
 
-def restore(cls: type[Op], query: Query, state: State, clock: Callable[[], float] = perf_counter) -> Op:
-    head = state.metadata
-    wanted = fingerprint(query)
+def restore(runner: JoinRunner, state: State) -> None:
+    """Puts a state of the same query into a join that has seen nothing yet."""
+    head, wanted = state.metadata, fingerprint(runner.query)
     if head["query"] != wanted:
         raise StateError(
             f"this state belongs to another query: {_difference(head['query'], wanted)}; "
             "go on with the query it was taken from, or start without it"
         )
-    return restore_into(cls(query, clock=clock), state)
+    restore_any(runner, state)
 
 
-def restore_into(op: Op, state: State) -> Op:
-    """Puts a state into an operator that has seen nothing yet."""
+def restore_any(runner: JoinRunner, state: State) -> None:
+    """As `restore`, where the windows may be of another size than those of the query."""
     head = state.metadata
-    op._calls, op._seq = head["calls"], head["seq"]
-    op._counters.compared_before = head["comparisons"]
+    runner.calls, runner.seq = head["calls"], head["seq"]
+    runner.counters.compared_before = head["comparisons"]
     arrays = _unpacked(state.parts[-1]) if head["arrays"] else []
     for name, component in zip(_COMPONENTS, head["components"], strict=True):
-        decode(component, arrays, getattr(op, name))
+        decode(component, arrays, getattr(runner, name))
     parts = iter(state.parts)
     held = [_take(parts, described) for described in head["streams"]]
     for stream, kept in enumerate(held):
-        op._schemas[stream] = kept.schema
+        runner.schemas[stream] = kept.schema
         for batch in kept.buffered:
-            _restore_buffered(op, stream, batch)
-    op._create_join()
-    if head["join"] is not None and op._join is not None:
+            _restore_buffered(runner, stream, batch)
+    runner.create_join()
+    if head["join"] is not None and runner.join is not None:
         for stream, kept in enumerate(held):
-            _restore_window(op._join, stream, head["streams"][stream], kept)
-        decode(head["join"], arrays, op._join)
-        if op._join.load_shedder is not None:
-            op._join.load_shedder.resume(op._join)
-    return op
+            _restore_window(runner.join, stream, head["streams"][stream], kept)
+        decode(head["join"], arrays, runner.join)
+        if runner.join.load_shedder is not None:
+            runner.join.load_shedder.resume(runner.join)
 
 
 def _packed(arrays: Sequence[np.ndarray]) -> pa.RecordBatch:
@@ -124,8 +128,8 @@ def _unpacked(part: pa.RecordBatch) -> list[np.ndarray]:
     ]
 
 
-def _capture_stream(op: Operator, stream: int) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
-    schema, buffered, join = op._schemas[stream], op._buffer[stream], op._join
+def _capture_stream(runner: JoinRunner, stream: int) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
+    schema, buffered, join = runner.schemas[stream], runner.buffer[stream], runner.join
     parts: list[pa.RecordBatch] = []
     described: dict[str, Any] = {
         "schema": schema is not None,
@@ -141,11 +145,11 @@ def _capture_stream(op: Operator, stream: int) -> tuple[dict[str, Any], list[pa.
         parts.append(rows.append_column(_CALL, pa.array(calls)))
         described["buffered"] = 1
     if join is not None:
-        window, counted = join.windows[stream], join.row_windows[stream]
+        window, counted = join.windows[stream], join.windows.row_windows[stream]
         parts += [s.payload for s in window.segments]
-        described["segments"] = len(window.segments)
+        described["segments"], described["disordered"] = len(window.segments), window.disordered
         described["skip"] = window.first - window.offset_of(window.segments[0]) if window.segments else 0
-        kept = join.kept_columns(stream)
+        kept = join.windows.stored_columns(stream)
         if kept and len(window):
             live = slice(window.first, window.end)
             parts.append(pa.record_batch({name: window.column(name)[live] for name in kept}))
@@ -181,35 +185,74 @@ def _take(parts: Iterator[pa.RecordBatch], described: dict[str, Any]) -> _Kept:
     )
 
 
-def _restore_buffered(op: Operator, stream: int, batch: pa.RecordBatch) -> None:
+def _restore_buffered(runner: JoinRunner, stream: int, batch: pa.RecordBatch) -> None:
     calls = batch.column(_CALL).to_numpy()
     rows = batch.drop_columns(_CALL)
-    time = list(op.query.streams.values())[stream].time
-    op._buffer[stream].add(event_times(rows.column(time)), rows, calls)
+    time = list(runner.query.streams.values())[stream].time
+    runner.buffer[stream].add(event_times(rows.column(time)), rows, calls)
 
 
 def _restore_window(join: Join, stream: int, described: dict[str, Any], kept: _Kept) -> None:
-    window, counted = join.windows[stream], join.row_windows[stream]
+    window, counted = join.windows[stream], join.windows.row_windows[stream]
     if counted is not None:
         counted.total, counted.displaced_early = described["total"], described["displaced_early"]
         if counted.keys is not None and kept.keys is not None:
             counted.keys.load(kept.keys)
-    time = list(join.query.streams.values())[stream].time
+    time = list(join.bound.query.streams.values())[stream].time
     skip = described["skip"]
     at = -skip
     for batch in kept.segments:
         ts = event_times(batch.column(time))
-        columns = dict(join.read(stream, ts, batch).rows.columns)
+        columns = dict(join.windows.readers[stream].read(ts, batch).rows.columns)
         if kept.row_state is not None:
             # Rows that are skipped have no place any more; any number will do for them.
             begin = max(at, 0)
             known = kept.row_state.slice(begin, at + len(ts) - begin)
             for name, column in zip(known.schema.names, known.columns, strict=True):
                 columns[name] = np.pad(column.to_numpy(), (len(ts) - len(column), 0))
-        window.append(ts, columns, batch, bool((ts[1:] >= ts[:-1]).all()))
+        window.append(ts, columns, batch)
         at += len(ts)
     window.drop_front(skip)
+    # Scans take less work in order; what a call does under a deadline must not depend on a restart.
+    window.disordered = described["disordered"]
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
     return "; ".join(f"{k} was {before.get(k)!r}, now {now[k]!r}" for k in now if before.get(k) != now[k])
+
+
+def pack(state: State) -> bytes:
+    parts = [_to_bytes(part) for part in state.parts]
+    text = json.dumps({"state": state.metadata, "parts": [len(p) for p in parts]}).encode()
+    body = b"".join((len(text).to_bytes(8, "little"), text, *parts))
+    return MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body
+
+
+def unpack(blob: bytes) -> State:
+    if not isinstance(blob, bytes | bytearray | memoryview):
+        raise StateError(f"expected the bytes of a snapshot, got {type(blob).__name__}")
+    blob = bytes(blob)
+    start = len(MAGIC) + _DIGEST
+    if blob[: len(MAGIC)] != MAGIC:
+        raise StateError("this is not a Windrow snapshot, or of another version; take a fresh one")
+    body = blob[start:]
+    if hashlib.blake2b(body, digest_size=_DIGEST).digest() != blob[len(MAGIC) : start]:
+        raise StateError("snapshot is damaged or cut off (checksum differs); use an earlier one")
+    size = int.from_bytes(body[:8], "little")
+    head = json.loads(body[8 : 8 + size])
+    parts, at = [], 8 + size
+    for length in head["parts"]:
+        parts.append(_from_bytes(body[at : at + length]))
+        at += length
+    return State(head["state"], tuple(parts))
+
+
+def _to_bytes(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def _from_bytes(part: bytes) -> pa.RecordBatch:
+    return pa.ipc.open_stream(part).read_next_batch()

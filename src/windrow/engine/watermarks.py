@@ -1,4 +1,4 @@
-"""Watermarks: the oldest event time each stream can still deliver.
+"""Watermarks: the oldest event time each stream can still deliver; and when old rows expire for it.
 
 A later row of stream i is never older than `earliest(i)`: the newest seen on it, less `late`. A silent
 stream is taken to have come as far as the newest of any stream less `idle`. Where windows are counted in
@@ -7,8 +7,10 @@ rows all streams share one order, so there the newest of any stream counts for a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from windrow.engine.windows import Windows
+from windrow.model.interval import Interval
 from windrow.model.stateful import Stateful
 
 END = 1 << 62
@@ -67,3 +69,42 @@ def horizons(earliest: Sequence[int | None], spans: Sequence[int | None]) -> lis
         else:
             found.append(min(t for t in others if t is not None) - span)
     return found
+
+
+class Expiry(Stateful):
+    """Runs before every sub-batch, or at an interval of event time or rows."""
+
+    saved = ("passes", "_last_time", "_last_rows")
+
+    def __init__(self, interval: Interval | None) -> None:
+        self._interval = interval
+        self._last_time: int | None = None
+        self._last_rows = 0
+        self.passes = 0
+
+    def due(self, earliest: Sequence[int | None], stored: Callable[[], int]) -> bool:
+        """`earliest` is the oldest time that can still come per stream, `stored` counts the rows
+        stored so far, and is called only if the interval is in rows."""
+        known = [t for t in earliest if t is not None]
+        if self._interval is None or not known:
+            return bool(known)
+        if self._interval.rows:
+            rows = stored()
+            if rows - self._last_rows < self._interval.rows and self.passes:
+                return False
+            self._last_rows = rows
+            return True
+        now = min(known)
+        if self._last_time is not None and now - self._last_time < (self._interval.time or 0):
+            return False
+        self._last_time = now
+        return True
+
+    def set_back(self) -> None:
+        """Event time has been set back: the next pass is due at once."""
+        self._last_time = None
+
+    def run(self, windows: Windows, earliest: Sequence[int | None], seq: int) -> list[int]:
+        """One pass over all windows; returns how many rows expired, per stream."""
+        self.passes += 1
+        return windows.expire(horizons(earliest, [w.span for w in windows]), seq)

@@ -1,14 +1,14 @@
-"""Results missed under a deadline: an estimate with its interval.
+"""Missed results: an estimate with its interval, and how it is made under a deadline.
 
-A share `omega` of the arriving rows, drawn independently, looks at an even sample `z` of the first window and
-at everything behind it (window shredding, GrubJoin s. 5.2.1). Each result such a row finds stands for 1/z
-results of the row, and for (1 - omega) / omega times as many of rows that were not drawn. Of the former
-1/z - 1 were missed; of the latter, as far as the harvest would not have found them, all. So with y results of
-a drawn row, x of them outside the harvest,
+A fraction `omega` of the arriving rows, drawn independently, probes an even sample `z` of the first window
+and everything behind it (window shredding, GrubJoin s. 5.2.1). Each result such a row finds represents 1/z
+results of the row, and (1 - omega) / omega times as many of rows that were not drawn. Of the former 1/z - 1
+were missed; of the latter all that the harvest would not have found. So with y results of a drawn row, x of
+them outside the harvest,
 
     missed  =  sum over drawn rows of  c = y (1/z - 1) + x (1 - omega) / (omega z)
 
-is without bias, and as rows are drawn independently its variance is at most the expected sum of c^2.
+is unbiased, and as rows are drawn independently its variance is at most the expected sum of c^2.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class ShreddingSample:
-    """Which rows tell what is missed: a share omega of them, each looking at a part z of the first window."""
+    """The rows that measure what is missed: a fraction omega, each probing a part z of the first window."""
 
     omega: float
     z: float
 
     @property
     def weight(self) -> float:
-        """How many results one that such a row finds stands for."""
+        """How many results one result of such a row represents."""
         return 1 / max(self.omega * self.z, 1e-12)
 
 
@@ -46,35 +46,34 @@ class MissedResults(Stateful):
         self.variance = 0.0
         self.weight_sum = 0.0
         self.squares = 0.0
-        """What a result of each row drawn while something was left out would have stood for, and its square;
-        summed."""
+        """What a result of each drawn row would have represented, and its square; summed."""
         self.rows_with_results = 0
         self.results_found = 0.0
-        """Drawn rows that found anything, and results they found."""
+        """Drawn rows that found anything, and the results they found."""
         self.unsampled_rows = 0
-        """Rows that looked at less than everything while none was drawn to tell what that misses."""
+        """Rows that probed less than everything while none was drawn to measure what that misses."""
         self.rows = 0
         self.drawn = 0
-        """Rows that came while something was left out, and those of them that were drawn."""
+        """Rows that arrived while probes were incomplete, and those of them that were drawn."""
 
     @property
     def max_weight(self) -> float:
-        """What one row that was not seen would have stood for; 0 if nothing was ever left out. The fewer rows
-        it stands for the sooner it is seen, so the average is weighted by what it stands for. And a row that
-        finds anything finds several results, as those did that were seen."""
+        """Results that one row not drawn would have represented; 0 if probes were always complete. A row that
+        represents fewer is drawn sooner, so the average is weighted by what rows represent. A row that finds
+        anything finds several results, as the drawn ones did."""
         if not self.weight_sum:
             return 0.0
         clump = max(1.0, self.results_found / self.rows_with_results) if self.rows_with_results else 1.0
         return self.squares / self.weight_sum * clump
 
     def draw(self, rows: int, draw: ShreddingSample) -> None:
-        """So many rows are drawn."""
+        """Counts drawn rows."""
         self.drawn += rows
         self.weight_sum += rows * draw.weight
         self.squares += rows * draw.weight**2
 
     def add(self, rows: Array, drawn: int, outside: Array, weights: Array, draw: ShreddingSample) -> None:
-        """Results of `drawn` rows.
+        """Adds the results of `drawn` rows.
 
         Parameters
         ----------
@@ -83,7 +82,7 @@ class MissedResults(Stateful):
         outside
             Whether the harvest would have missed it.
         weights
-            How many results it stands for on account of rows that are not in the windows.
+            How many results it represents on account of rows that were evicted.
         """
         each = weights * ((1 / draw.z - 1) + outside * (1 - draw.omega) * draw.weight)
         per_row = np.bincount(rows, each, drawn)
@@ -93,25 +92,38 @@ class MissedResults(Stateful):
         self.variance += float((per_row**2).sum())
 
 
-def missed_interval(count: float, variance: float, unit: float, level: float = 0.95) -> tuple[float, float]:
-    """Bounds of a number of missed results that was estimated with this variance from rows which stand for
-    up to `unit` results each.
+def missed_interval(missed: float, variance: float, unit: float, level: float = 0.95) -> tuple[float, float]:
+    """Bounds of a number of missed results that was estimated with this variance from rows that represent up
+    to `unit` results each.
 
-    The estimate is a sum of few weighted counts, so positive and skewed: its bounds are those of gamma
+    The estimate is a sum of few weighted counts, so it is positive and skewed: its bounds are those of gamma
     distributions with its mean and variance, for the upper one with one more than was seen (Fay and Feuer
-    1997, for weighted sums of Poisson counts). So even where nothing missed was seen, something may be.
-    Results come in clumps, many of one row; so one more is one more row with what it finds. Where the
-    estimate is too low it is so because such rows were not drawn, and then its variance is too low as well.
+    1997, for weighted sums of Poisson counts). So even where no missed result was seen, some may be missed.
+    Results come in clumps, many of one row, so one more is one more row with what it finds. Where the
+    estimate is too low, such rows were not drawn, and then its variance is too low as well.
     """
     from scipy.special import gammaincinv  # only who asks for the quality needs it
 
     if variance + unit == 0:
-        return count, count
+        return missed, missed
     tail = (1 - level) / 2
     low = 0.0
-    if count > 0 and variance > 0:
-        low = float(gammaincinv(count**2 / variance, tail)) * variance / count
-    more = max(unit, variance / count) if count > 0 else unit
-    mean, spread = count + more, variance + more**2
+    if missed > 0 and variance > 0:
+        low = float(gammaincinv(missed**2 / variance, tail)) * variance / missed
+    more = max(unit, variance / missed) if missed > 0 else unit
+    mean, spread = missed + more, variance + more**2
     high = float(gammaincinv(mean**2 / spread, 1 - tail)) * spread / mean if mean > 0 else 0.0
     return low, high
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Missed results of one kind, estimated."""
+
+    missed: float
+    variance: float
+    max_weight: float
+    """The most of them that one unsampled row can represent."""
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        return missed_interval(self.missed, self.variance, self.max_weight, level)

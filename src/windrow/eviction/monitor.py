@@ -89,16 +89,16 @@ class LossMonitor(Stateful):
         """Estimate, low and high, of the results or of their worth."""
         if self.blind:
             return float("nan"), 0.0, 1.0
-        account = self.importance if worth and self.importance else self.results
-        return account.recall(self._sampling_weight, self.results_per_row)
+        estimate = self.importance if worth and self.importance else self.results
+        return estimate.recall(self._sampling_weight, self.results_per_row)
 
     @property
     def max_weight(self) -> float:
         """The most results that may hang on one shadow row, for whoever adds up the sums of several joins."""
-        return (
-            UNKNOWN
-            if self.blind
-            else max(self.results.max_weights(self._sampling_weight, self.results_per_row))
+        if self.blind:
+            return UNKNOWN
+        return max(
+            loss.max_weight for loss in self.results.losses(self._sampling_weight, self.results_per_row)
         )
 
     @property

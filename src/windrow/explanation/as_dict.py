@@ -1,9 +1,12 @@
-"""An explanation as a dict for JSON."""
+"""An explanation as a document: what JSON holds, and what the page is drawn from."""
 
 from __future__ import annotations
 
 import math
 from typing import TYPE_CHECKING, Any
+
+from windrow.model.query import Window
+from windrow.model.units import SECOND
 
 if TYPE_CHECKING:
     from windrow.explanation.explanation import Explanation
@@ -20,6 +23,7 @@ def plain(e: Explanation) -> dict[str, Any]:
             alias: {
                 "time": query.streams[alias].time,
                 "window": str(query.streams[alias].window),
+                "window_seconds": _seconds(query.streams[alias].window, rows, rate),
                 "rows_per_second": rate,
                 "window_rows": rows,
                 "bytes_per_row": size,
@@ -80,7 +84,9 @@ def plain(e: Explanation) -> dict[str, Any]:
             },
         },
         "partitioning": None if e.partitioning is None else e.partitioning.splitlines(),
+        "source": e.source,
         "learned_from": None,
+        "text": str(e),
     }
     if e.learned_from is not None:
         s = e.learned_from
@@ -94,6 +100,11 @@ def plain(e: Explanation) -> dict[str, Any]:
             "windows_longer_than_sample": list(s.short),
         }
     return _finite(found)
+
+
+def _seconds(window: Window, rows: float, rate: float) -> float:
+    """How long a window is; of one counted in rows, as long as they take to arrive."""
+    return max(window.size / SECOND if window.is_time else rows / max(rate, 1e-9), 1e-6)
 
 
 def _finite(value: Any) -> Any:

@@ -6,17 +6,16 @@ draws a harvest (Figure 4).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 from windrow.draw import arrow, label, picture, rect, rule
-from windrow.model.harvest import HarvestHop
+from windrow.model.harvest import Harvest, HarvestHop
 from windrow.model.limits import MemoryLimit
-from windrow.model.plan import Direction, Step
 from windrow.model.units import short_number
 
-if TYPE_CHECKING:
-    from windrow.explanation.explanation import Explanation
-
+Document = Mapping[str, Any]
+"""What `Explanation.to_dict` gives."""
 WIDE = 980.0
 BOX = 200.0
 """Width of a stream's box."""
@@ -28,66 +27,66 @@ MOST_CELLS = 60
 LETTERS = 38
 
 
-def streams(e: Explanation) -> str:
+def streams(e: Document) -> str:
     """A row for each stream: its box, and its window as a bar on one scale of time."""
-    spans = [_span(e, k) for k in range(len(e.plan.aliases))]
-    longest = max(spans)
+    longest = max(stream["window_seconds"] for stream in e["streams"].values())
     left, wide = BOX + 34, WIDE - BOX - 34 - 8
     shapes = []
-    for k, (alias, span) in enumerate(zip(e.plan.aliases, spans, strict=True)):
-        y, stream = k * ROW, e.query.streams[alias]
+    for k, (alias, stream) in enumerate(e["streams"].items()):
+        y, rate = k * ROW, short_number(stream["rows_per_second"])
         shapes.append(rect(1, y + 4, BOX, ROW - 14, "box", round=7))
         shapes.append(label(13, y + 24, alias, "name", most=22))
-        shapes.append(label(13, y + 41, f"{short_number(e.plan.rates[k])} rows/s, by {stream.time}", most=30))
+        shapes.append(label(13, y + 41, f"{rate} rows/s, by {stream['time']}", most=30))
         shapes.append(arrow(BOX + 5, y + ROW / 2 - 3, left - 5))
-        length = max(wide * span / longest, 3.0)
-        kept = _kept(e, k)
-        size = MemoryLimit("bytes", round(e.plan.rows[k] * e.row_bytes[k]))
-        told = f"{stream.window}: {short_number(e.plan.rows[k])} rows, {size}"
+        length = max(wide * stream["window_seconds"] / longest, 3.0)
+        kept = _kept(e, alias)
+        size = MemoryLimit("bytes", round(stream["memory_bytes"]))
+        told = f"{stream['window']}: {short_number(stream['window_rows'])} rows, {size}"
         shapes.append(rect(left, y + 22, length, 22, "cell", told))
         shapes.append(rect(left, y + 22, length * kept, 22, "kept", f"{kept:.0%} of it is kept"))
         shapes.append(rect(left, y + 22, length, 22, "frame"))
         part = f", {kept:.0%} of it kept" if kept < 1 else ""
         shapes.append(label(left, y + 16, f"{told}{part}", "ink"))
-    return picture(WIDE, len(spans) * ROW, shapes, "streams and their windows")
+    return picture(WIDE, len(e["streams"]) * ROW, shapes, "streams and their windows")
 
 
-def directions(e: Explanation) -> str:
+def directions(e: Document) -> str:
     """A row for each arriving stream: its windows in the order they are probed, with what is looked at."""
-    hops = len(e.plan.aliases) - 1
-    wide = max(WIDE, ARRIVING + hops * (STEP + GAP) + GAP + 110)
+    harvest = None if e["harvest"] is None else Harvest.from_dict(e["harvest"])
+    wide = max(WIDE, ARRIVING + (len(e["streams"]) - 1) * (STEP + GAP) + GAP + 110)
     shapes = []
-    for k, direction in enumerate(e.plan.directions):
-        y = k * HIGH
+    for k, direction in enumerate(e["directions"]):
+        y, arriving, start = k * HIGH, direction["arriving"], direction["order"][0]
+        looked_at = None if harvest is None else harvest.directions[list(e["streams"]).index(arriving)]
         if k:
             shapes.append(rule(0, y - 4, wide, y - 4, "grid"))
-        starts = e.plan.aliases[direction.order[0]]
         shapes.append(rect(1, y + 30, ARRIVING, 50, "box", round=7))
-        shapes.append(label(13, y + 50, f"{e.plan.aliases[direction.arriving]} arrives", "name", most=18))
-        told = f"{short_number(e.plan.rates[direction.arriving])} rows/s"
-        if direction.order[0] != direction.arriving:
-            told = f"starts from all of {starts}"
+        shapes.append(label(13, y + 50, f"{arriving} arrives", "name", most=18))
+        told = f"{short_number(e['streams'][arriving]['rows_per_second'])} rows/s"
+        if start != arriving:
+            told = f"starts from all of {start}"
         shapes.append(label(13, y + 68, told, most=24))
         x = ARRIVING + 1
-        for number, step in enumerate(direction.steps):
+        for number, step in enumerate(direction["steps"]):
             shapes.append(arrow(x + 4, y + 55, x + GAP - 4))
             x += GAP
-            shapes += _step(e, direction, number, step, x, y)
+            hop = None if looked_at is None else looked_at.hops[number]
+            shapes += _step(step, number, step["stream"] == arriving, hop, x, y)
             x += STEP
+        results = direction["results_per_second"] if looked_at is None else looked_at.output
         shapes.append(arrow(x + 4, y + 55, x + GAP - 4))
-        shapes.append(label(x + GAP, y + 52, f"{short_number(_results(e, direction))}/s", "name"))
+        shapes.append(label(x + GAP, y + 52, f"{short_number(results)}/s", "name"))
         shapes.append(label(x + GAP, y + 68, "results"))
-    return picture(wide, len(e.plan.directions) * HIGH, shapes, "join orders and what is looked at")
+    return picture(wide, len(e["directions"]) * HIGH, shapes, "join orders and what is looked at")
 
 
-def _step(e: Explanation, direction: Direction, number: int, step: Step, x: float, y: float) -> list[str]:
+def _step(step: Document, number: int, new: bool, hop: HarvestHop | None, x: float, y: float) -> list[str]:
     """One window: whose, how it is searched, what of it is looked at, what that costs."""
-    hop = _hop(e, direction, number)
-    new = "new rows of " if step.stream == direction.arriving else ""
+    whose = f"{number + 1}. {'new rows of ' if new else ''}{step['stream']}"
     shapes = [
         rect(x, y + 4, STEP, HIGH - 18, "box", round=7),
-        label(x + 12, y + 23, f"{number + 1}. {new}{e.plan.aliases[step.stream]}", "name", most=22),
-        label(x + STEP - 12, y + 23, f"by {step.access}", anchor="end"),
+        label(x + 12, y + 23, whose, "name", most=22),
+        label(x + STEP - 12, y + 23, f"by {step['access']}", anchor="end"),
     ]
     bar, wide = x + 12, STEP - 24
     shapes.append(rect(bar, y + 32, wide, 20, "cell"))
@@ -104,40 +103,20 @@ def _step(e: Explanation, direction: Direction, number: int, step: Step, x: floa
             shapes += [rule(edge, y + 32, edge, y + 52, "part") for edge in edges]
         told = f"{hop.fraction:.0%} of it, {hop.found:.0%} of the matches" if hop.used else "nothing of it"
     shapes.append(rect(bar, y + 32, wide, 20, "frame"))
-    conditions = " and ".join(map(str, step.driver)) or "every row"
-    extra = [str(c) for c in (*step.checks, *step.residuals) if c not in step.driver]
-    shapes.append(label(bar, y + 66, conditions, "code", most=LETTERS))
+    extra = [check for check in step["checks"] if check not in step["by"]]
+    shapes.append(label(bar, y + 66, " and ".join(step["by"]) or "every row", "code", most=LETTERS))
     checked = f"then {' and '.join(extra)}" if extra else told
     shapes.append(label(bar, y + 81, checked, "code" if extra else "", most=LETTERS))
+    work, on = short_number(step["comparisons_per_second"]), short_number(step["rows_on_per_second"])
     whole = "" if hop is None else "in full "
-    work = f"{whole}{short_number(step.comparisons)} comparisons/s, {short_number(step.results)} rows/s on"
-    shapes.append(label(bar, y + 97, work, most=46))
+    shapes.append(label(bar, y + 97, f"{whole}{work} comparisons/s, {on} rows/s on", most=46))
     return shapes
 
 
-def _hop(e: Explanation, direction: Direction, number: int) -> HarvestHop | None:
-    if e.plan.harvest is None:
-        return None
-    return e.plan.harvest.directions[direction.arriving].hops[number]
-
-
-def _results(e: Explanation, direction: Direction) -> float:
-    if e.plan.harvest is None:
-        return direction.results
-    return e.plan.harvest.directions[direction.arriving].output
-
-
-def _span(e: Explanation, stream: int) -> float:
-    """Of a window, in seconds; of one counted in rows, as long as they take to come."""
-    window = e.query.streams[e.plan.aliases[stream]].window
-    if window.is_time:
-        return max(window.size / 1e6, 1e-6)
-    return max(e.plan.rows[stream] / max(e.plan.rates[stream], 1e-9), 1e-6)
-
-
-def _kept(e: Explanation, stream: int) -> float:
+def _kept(e: Document, alias: str) -> float:
     """The part of a window that there is memory for."""
-    if e.split is None or e.recall is None:
+    memory, stream = e["memory"], e["streams"][alias]
+    if memory["split"] is None or memory["curve"] is None:
         return 1.0
-    whole = e.plan.rows[stream] * (1.0 if e.recall.unit == "rows" else e.row_bytes[stream])
-    return min(1.0, e.split[stream] / max(whole, 1e-9))
+    whole = stream["window_rows" if memory["curve"]["unit"] == "rows" else "memory_bytes"]
+    return float(min(1.0, memory["split"][alias] / max(whole, 1e-9)))

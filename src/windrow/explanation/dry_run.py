@@ -145,7 +145,7 @@ def dry_run(
     """
     sample, began = Sample.of(query, data), perf_counter()
     operator, found = sample.run(under_limits(query), patience, tell)
-    assert operator._join is not None
+    assert operator.runner.join is not None
     edge = sample.edges[len(found) - 1]
     span = max(int(edge) - min(int(t[0]) for t in sample.times.values()), 1) / SECOND
     windows = {a: s.window for a, s in query.streams.items()}
@@ -159,7 +159,7 @@ def dry_run(
         short=tuple(a for a, w in windows.items() if w.is_time and w.size / SECOND > span),
         sample=sample,
         found=tuple(found),
-        windows=span * SECOND / max((w.covers for w in operator._join.windows), default=1),
+        windows=span * SECOND / max((w.covers for w in operator.runner.join.windows), default=1),
     )
 
 

@@ -206,27 +206,27 @@ def _of_operator(
     query: Query | None = None,
 ) -> Explanation:
     """What an operator knows: of the streams as they come, or, where rates are given, as they will come."""
-    if operator.plan is None or operator._join is None:
+    if operator.plan is None or operator.runner.join is None:
         raise QueryError(
             "this operator has not seen all its streams yet; process some rows first", Option("explain")
         )
-    join, query = operator._join, query or operator.query
+    join, query = operator.runner.join, query or operator.query
     plan = operator.plan
     if rehearsed is not None:
         measured = [rows / rehearsed.span for rows in rehearsed.rows.values()]
         wanted = [(rates or {}).get(a, each) for a, each in zip(query.aliases, measured, strict=True)]
-        plan = operator._planner.plan_for(join, wanted)
+        plan = operator.runner.planner.plan_for(join, wanted)
         join.install(plan)
     row_bytes = tuple(window.nbytes_shrunk / max(len(window), 1) for window in join.windows)
     exact = max(1.0, sum(rows * size for rows, size in zip(plan.rows, row_bytes, strict=True)))
     recall, split, binds = None, None, None
-    evictor = join.evictor if operator._counters.sub_batches else None
+    evictor = join.evictor if operator.runner.counters.sub_batches else None
     faster = 1.0
     if rehearsed is not None:
         faster = sum(plan.rates) / max(sum(measured), 1e-300)
     outlook = None
     if evictor is not None:
-        outlook = evictor.forecast(join, None if rehearsed is None else plan.rates, faster)
+        outlook = evictor.forecast(join.windows, None if rehearsed is None else plan.rates, faster)
     if evictor is not None and outlook is not None:
         recall = outlook.curve(evictor.limit.kind)
         if recall.unit == "bytes":
@@ -290,7 +290,7 @@ def _with_learned_costs(plan: Plan, model: HarvestModel) -> Plan:
 
 def _seconds(operator: Operator, learned: HarvestModel, wanted: HarvestModel) -> float | None:
     """What full work takes for a second of the streams, from what rows took and the model's cost of one."""
-    controller = operator._deadline_controller
+    controller = operator.runner.deadline_controller
     if controller is None or controller.cost <= 0 or learned.full[0] <= 0:
         return None
     each = learned.full[0] / float(learned.rates.sum())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from windrow.engine.shared.grouping import QueryGroup
@@ -120,11 +121,10 @@ class Explanation:
         """One HTML page that needs nothing else: the plan drawn, and the curves."""
         from windrow.explanation.html_page import page
 
-        return page(self.name or self.query.on, [self])
+        return page(self.name or self.query.on, [self.to_dict()])
 
-    def to_html(self) -> str:
-        """The same as `page`."""
-        return self.page()
+    def _repr_html_(self) -> str:
+        return _framed(self.page())
 
 
 @dataclass(frozen=True)
@@ -160,11 +160,17 @@ class SharedExplanation:
         """One HTML page that needs nothing else."""
         from windrow.explanation.html_page import page
 
-        return page("Shared joins", self.joins, [str(group) for group in self.groups])
+        told = self.to_dict()
+        return page("Shared joins", told["joins"], ["\n".join(group["told"]) for group in told["groups"]])
 
-    def to_html(self) -> str:
-        """The same as `page`."""
-        return self.page()
+    def _repr_html_(self) -> str:
+        return _framed(self.page())
+
+
+def _framed(page: str) -> str:
+    """A whole page inside a notebook's, each with its own style."""
+    style = "width: 100%; height: 40em; border: 0"
+    return f'<iframe srcdoc="{escape(page)}" style="{style}"></iframe>'
 
 
 def _indented(text: str) -> list[str]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from windrow.engine.join import Join
 from windrow.engine.limits.probe_statistics import CHARGES
+from windrow.engine.result_builder import ResultBuilder
 from windrow.engine.rows import check_time_column, plain_schema
 from windrow.engine.sampled_statistics import statistics
 from windrow.errors import Option, QueryError, unknown
@@ -20,6 +21,7 @@ from windrow.model.harvest import BasicWindows
 from windrow.model.plan import Plan
 from windrow.model.policies.time_policies import Harvesting
 from windrow.model.query import Query
+from windrow.planning.bound_query import BoundQuery
 from windrow.planning.plan_builder import make_plan
 from windrow.planning.statistics import JoinStatistics
 
@@ -68,21 +70,22 @@ class StatedJoin:
     def plan(self) -> tuple[Plan, JoinStatistics, list[float]]:
         """The plan, what it was made from, and what a row of each stream takes in bytes."""
         query = self.query
-        join = Join(query, [plain_schema(self.schemas[alias]) for alias in query.aliases])
+        bound = BoundQuery.of(query, [plain_schema(self.schemas[alias]) for alias in query.aliases])
         rates = [float(self.rates.get(alias, 1.0)) for alias in query.aliases]
-        samples = [{w: np.empty(0) for w in words} for words in join.join_columns]
-        stats = statistics(query, join.predicate, join.classes, rates, samples, {})
-        known = {w.sql for members in join.classes for w in members}
+        samples = [{w: np.empty(0) for w in words} for words in bound.join_columns]
+        stats = statistics(query, bound.predicate, bound.classes, rates, samples, {})
+        known = {w.sql for members in bound.classes for w in members}
         for column in self.distinct:
             if column not in known:
                 raise QueryError(unknown("column of an equality", column, known), Option("distinct"))
         classes = tuple(
             {w.stream: self.distinct.get(w.sql, max(1.0, stats.streams[w.stream].rows)) for w in members}
-            for members in join.classes
+            for members in bound.classes
         )
         stats = replace(stats, classes=classes)
-        plan = make_plan(query, join.predicate, join.classes, stats)
-        return plan, stats, [_row_bytes(join, s) for s in range(len(rates))]
+        plan = make_plan(query, bound.predicate, bound.classes, stats)
+        notes = sum(np.dtype(kind).itemsize for _, kind in Join(bound, ResultBuilder).row_state)
+        return plan, stats, [_row_bytes(bound, s) + notes for s in range(len(rates))]
 
     def stream_models(self, plan: Plan, costs: Sequence[float]) -> list[StreamModel]:
         """Of each stream, for forecasts. Where some curves are given, streams without one find nothing."""
@@ -146,12 +149,11 @@ def check_rates(query: Query, rates: Mapping[str, float]) -> None:
             raise QueryError(f"'{alias}': expected rows per second above 0, got {rate}", Option("rates"))
 
 
-def _row_bytes(join: Join, stream: int) -> float:
-    """A row in its window: payload, time, words and index."""
-    payload = sum(_width(field.type) for field in join.schemas[stream])
-    sets = SET_BYTES * len(join.sets[stream])
-    notes = sum(np.dtype(kind).itemsize for _, kind in join.row_state)
-    return payload + 8 * (1 + len(join.join_columns[stream])) + notes + INDEX_BYTES + sets
+def _row_bytes(bound: BoundQuery, stream: int) -> float:
+    """A row in its window: payload, time, join columns and index."""
+    payload = sum(_width(field.type) for field in bound.schemas[stream])
+    sets = SET_BYTES * len(bound.sets[stream])
+    return payload + 8 * (1 + len(bound.join_columns[stream])) + INDEX_BYTES + sets
 
 
 def _width(kind: pa.DataType) -> float:

@@ -1,4 +1,4 @@
-"""Exhaustive search for harvest fractions (GrubJoin s. 4.4); a yardstick, too slow for more."""
+"""Exhaustive search for harvest fractions (GrubJoin s. 4.4): a reference, too slow for regular use."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from windrow.kernels.harvest.exhaustive import exhaust, list_settings
 Array = np.ndarray
 
 LIMIT = 10**10
-"""Combinations that are tried at most: some ten seconds of work."""
+"""Most combinations to try: about ten seconds of work."""
 
 
 def exhaustive(model: HarvestModel, z: float) -> Array:
-    """Basic windows looked at, by direction and hop: the best of all whole numbers."""
+    """Basic windows to probe, by direction and hop: the best of all integer settings."""
     sizes = np.array([1 + prod(map(int, counts)) for counts in model.counts], dtype=np.int64)
     combinations = prod(map(int, sizes))
     if combinations > LIMIT:
@@ -34,7 +34,7 @@ def exhaustive(model: HarvestModel, z: float) -> Array:
 
 
 def _digits(setting: int, counts: Array) -> list[int]:
-    """The setting's number of basic windows at each hop, as `list_settings` numbers them."""
+    """The basic windows at each hop of a setting, as `list_settings` numbers them."""
     if setting == 0:
         return [0] * len(counts)
     return [int(digit) + 1 for digit in np.unravel_index(setting - 1, tuple(counts))]

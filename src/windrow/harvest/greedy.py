@@ -1,7 +1,7 @@
 """GrubJoin's greedy searches for harvest fractions, with its three metrics.
 
-Upward from nothing (s. 5.1, Fig. 5), downward from everything ("greedy reverse", s. 6.1), or from the nearer
-side ("greedy double-sided", s. 6.1).
+They go upward from nothing (s. 5.1, Fig. 5), downward from everything ("greedy reverse", s. 6.1), or from the
+nearer side ("greedy double-sided", s. 6.1).
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ BEST = "BestDeltaOutputPerDeltaCost"
 
 
 def greedy(model: HarvestModel, z: float, metric: str = BEST) -> Array:
-    """Basic windows looked at, by direction and hop: from nothing, the best further one each time.
+    """Basic windows to probe, by direction and hop: starts with none and always adds the best one.
 
     Parameters
     ----------
     metric
-        What is best: the output reached, the output per cost reached, or what is gained per further cost.
+        The measure of a step: its total output, its output per cost, or its additional output per additional
+        cost.
     """
     _, work, fan = model.tables
     chosen = np.zeros(model.counts.shape, dtype=np.int64)
@@ -38,14 +39,15 @@ def greedy(model: HarvestModel, z: float, metric: str = BEST) -> Array:
 
 
 def metric_number(metric: str) -> int:
-    """The number by which kernels know a metric."""
+    """The number of a metric in the kernels."""
     if metric not in METRICS:
         raise QueryError(f"harvest: {unknown('metric', metric, METRICS)}")
     return METRICS[metric]
 
 
 def reverse(model: HarvestModel, z: float, metric: str = BEST) -> Array:
-    """Basic windows looked at, by direction and hop: of everything, the least missed one less each time."""
+    """Basic windows to probe, by direction and hop: starts with all and always removes the least useful
+    one."""
     _, work, fan = model.tables
     chosen = model.counts.copy()
     tables.reverse(model.budget(z), metric_number(metric), model.rates, work, fan, chosen)
@@ -53,14 +55,14 @@ def reverse(model: HarvestModel, z: float, metric: str = BEST) -> Array:
 
 
 def switch(streams: int) -> float:
-    """The throttle fraction up to which the way up is shorter.
+    """The throttle fraction up to which the search upward is shorter.
 
-    The cost is about a product of m - 1 harvest fractions of which the last weighs most; with half of each
-    window the cost is between 1/2 and 1/2^(m-1), and the paper takes the middle of the exponents.
+    The cost is roughly a product of m - 1 harvest fractions, dominated by the last. With half of each window
+    it is between 1/2 and 1/2^(m-1); the paper takes the middle of the exponents.
     """
     return 0.5 ** ((streams - 1) / 2)
 
 
 def double_sided(model: HarvestModel, z: float, metric: str = BEST) -> Array:
-    """Basic windows looked at, by direction and hop."""
+    """Basic windows to probe, by direction and hop: searched from the nearer side."""
     return (greedy if z <= switch(len(model)) else reverse)(model, z, metric)

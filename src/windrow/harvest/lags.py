@@ -1,15 +1,15 @@
 """Lags between matching rows, learned from results and turned into scores of basic windows.
 
-A_il is the time of S_i's row in a result minus that of S_l's (GrubJoin s. 4.2.1). Arriving rows of S_i find
-S_l's rows at age A_il, so the score of a basic window is the chance that A_il falls into it.
+A_il is the time of S_i's row in a result minus that of S_l's (GrubJoin s. 4.2.1). Rows arriving on S_i find
+rows of S_l at age A_il, so the score of a basic window is the probability that A_il falls into it.
 
-`StreamLags` keeps one histogram for each stream, of A_i1, and takes the others for differences of independent
-lags (s. 5.2.2, eq. 1 and 2). `PairLags` keeps one for each pair and assumes nothing. Independence hurts where
-the first stream itself is spread: if S_2 and S_3 are exact copies and S_1 comes at any time, A_21 and A_31
-are wide but always equal; their difference is 0, yet eq. 2 spreads it over twice their width.
+`StreamLags` keeps one histogram per stream, of A_i1, and treats the other lags as differences of independent
+ones (s. 5.2.2, eq. 1 and 2). `PairLags` keeps one per pair and assumes nothing. The assumption of
+independence fails if the first stream is spread: if S_2 and S_3 are exact copies and S_1 arrives at random
+times, A_21 and A_31 are wide but always equal. Their difference is 0, but eq. 2 spreads it over twice their
+width.
 
-Both must learn from results that are not biased by the harvest itself: those of window shredding. They are
-values: adding or fading gives another.
+Both learn from results of window shredding, which the harvest does not bias. Both are immutable.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Lags(Stateful, ABC):
-    """What both kinds have in common. Lags are in seconds; of row windows, in rows.
+    """Histograms of lags. Lags are in seconds, or in rows for row windows.
 
     Parameters
     ----------
     sizes
-        Of the windows.
+        Sizes of the windows.
     counts
         Weight of the results by histogram and bucket.
     prior
-        Weight of results spread evenly over all lags that are assumed beforehand, for each histogram.
+        Weight of an even distribution over all lags that each histogram starts with.
     """
 
     sizes: tuple[float, ...]
@@ -59,14 +59,14 @@ class Lags(Stateful, ABC):
 
     @classmethod
     def empty(cls, sizes: Sequence[float], buckets: int = 64, prior: float = 1.0) -> Lags:
-        """Nothing learned: all lags alike."""
+        """Histograms without results: all lags are equally likely."""
         if buckets < 1:
             raise QueryError(f"lags: buckets must be a number from 1, got {buckets}")
         histograms = len(cls._all_ranges(tuple(sizes)))
         return cls(tuple(float(s) for s in sizes), np.zeros((histograms, buckets)), prior)
 
     def histograms(self) -> list[tuple[int, int, float, float, Array]]:
-        """(i, j, low, high, counts) of each pair of streams that has one: of A_ij, between low and high."""
+        """(i, j, low, high, counts) of each histogram of two streams: A_ij lies between low and high."""
         return [
             (i, j, low, high, counts)
             for (i, j, low, high), counts in zip(self._ranges, self.counts, strict=True)
@@ -75,37 +75,37 @@ class Lags(Stateful, ABC):
 
     @property
     def weight(self) -> float:
-        """Of the results learned from, as faded as they are."""
+        """Weight of the results, after decay."""
         return float(self.counts[0].sum()) if len(self.counts) else 0.0
 
     def add(self, lags: Array, weights: Array | None = None) -> Lags:
-        """With further results.
+        """The histograms with further results.
 
         Parameters
         ----------
         lags
-            By result and stream (r, m): the time of the stream's row, from any origin of the result's own,
-            such as the time of its first row.
+            By result and stream (r, m): the time of the stream's row, relative to any origin that may differ
+            between results, such as the time of the first row.
         weights
-            How many results each stands for, when not all were looked for; None for 1 each.
+            The number of results that each represents; None for 1 each.
         """
         times = np.asarray(lags, dtype=float)
         if times.ndim != 2 or times.shape[1] != len(self.sizes):
             raise QueryError(f"lags: a column for each of {len(self.sizes)} streams, got {times.shape}")
-        each = np.ones(len(times)) if weights is None else np.asarray(weights, dtype=float)
+        weight = np.ones(len(times)) if weights is None else np.asarray(weights, dtype=float)
         counts = self.counts.copy()
         for h, (i, j, low, high) in enumerate(self._ranges):
-            lag_histogram.add_lags(times[:, i] - times[:, j], each, low, high, counts[h])
+            lag_histogram.add_lags(times[:, i] - times[:, j], weight, low, high, counts[h])
         return replace(self, counts=counts)
 
     def decayed(self, factor: float) -> Lags:
-        """With what was learned so far counting less, so that changes are followed."""
+        """The histograms with all counts multiplied by `factor`, to follow changes of the streams."""
         if not 0 <= factor <= 1:
-            raise QueryError(f"lags: fading keeps a part of 0..1, got {factor}")
+            raise QueryError(f"lags: the decay factor lies in 0..1, got {factor}")
         return replace(self, counts=self.counts * factor)
 
     def scores(self, windows: BasicWindows, orders: Sequence[Sequence[int]]) -> Array:
-        """By direction, hop and basic window (m, m-1, n): p_ij^k, zeros beyond a window's last."""
+        """Scores p_ij^k by direction, hop and basic window (m, m-1, n); zeros beyond a window's last."""
         m, n = len(self.sizes), max(windows.counts)
         out = np.zeros((m, m - 1, n))
         for i, order in enumerate(orders):
@@ -115,7 +115,7 @@ class Lags(Stateful, ABC):
 
     @cached_property
     def _cumulative(self) -> Array:
-        """Of each histogram the part of its weight below each edge, the prior included."""
+        """The fraction of each histogram's weight below each edge, the prior included."""
         histograms, buckets = self.counts.shape
         out = np.empty((histograms, buckets + 1))
         for h in range(histograms):
@@ -129,11 +129,11 @@ class Lags(Stateful, ABC):
     @classmethod
     @abstractmethod
     def _all_ranges(cls, sizes: tuple[float, ...]) -> Sequence[tuple[int, int, float, float]]:
-        """Of each histogram (i, j, low, high): it is of A_ij, which lies between low and high."""
+        """(i, j, low, high) of each histogram: A_ij lies between low and high."""
 
     @abstractmethod
     def _score(self, i: int, stream: int, windows: BasicWindows, out: Array) -> None:
-        """Fills the scores of `stream`'s basic windows for arriving rows of stream i."""
+        """Fills `out` with the scores of `stream`'s basic windows for rows arriving on stream i."""
 
     def _bounds(self, histogram: int) -> tuple[Array, float, float]:
         _, _, low, high = self._ranges[histogram]
@@ -142,7 +142,7 @@ class Lags(Stateful, ABC):
 
 @dataclass(frozen=True, eq=False)
 class StreamLags(Lags):
-    """A histogram for each stream, of its lag behind the first stream (s. 5.2.2)."""
+    """One histogram per stream, of its lag behind the first stream (s. 5.2.2)."""
 
     kind = "stream"
 
@@ -162,7 +162,7 @@ class StreamLags(Lags):
 
 @dataclass(frozen=True, eq=False)
 class PairLags(Lags):
-    """A histogram for each pair of streams: no assumption, m (m - 1) / 2 of them to keep."""
+    """One histogram per pair of streams: m (m - 1) / 2 of them, without an assumption."""
 
     kind = "pair"
 

@@ -1,26 +1,27 @@
-"""What a harvest costs and finds: C and O of GrubJoin (s. 4.3), for every access path.
+"""Cost and output of a harvest: C and O of GrubJoin (s. 4.3), for every access path.
 
-For each partial match that enters it, hop j of direction i looks at the c best basic windows of its window,
-which hold the part P of the window's matches (the yield factor) and of S rows the part z. It lets out
-P * sigma * S partial matches, and costs
+For each partial match that enters it, hop j of direction i probes the c best basic windows of its window.
+They hold a fraction P of the window's matches (the yield factor) and a fraction z of its S rows. P * sigma *
+S partial matches leave the hop. It costs
 
-    scan      z * S: each row looked at is compared
-    sorted    for each basic window log2(1 + its rows), then P * delta * S: rows in the range searched
+    scan      z * S: every probed row is compared
+    sorted    for each basic window log2(1 + its rows), then P * delta * S: rows in the range
     inverted  the same: tokens are looked up, then rows that share one are counted
-    hash      for each basic window one lookup, then P * delta * S: rows of the key searched
+    hash      for each basic window one lookup, then P * delta * S: rows of the key
 
-but never more than a scan. Here delta is the part of the rows that the index finds; checks that follow make
-sigma smaller. Indexes belong to basic windows (s. 7), so each one looked at is entered anew; and rows of the
-value searched lie where the matches lie, which is why the rows met are in proportion to the yield.
+but never more than a scan. Delta is the fraction of the rows that the index finds; further checks make sigma
+smaller. Each basic window has its own index (s. 7), so each one costs a lookup. Rows of the probed value lie
+where the matches lie, so the rows found are proportional to the yield.
 
-Three choices where the paper leaves it open:
+Three choices that the paper leaves open:
 
-- P is a part of the matches inside the window, as in the paper (scores divided by their sum). So sigma has to
-  be that of a direction: matches in W_l of an arriving row of S_i, over rows of W_l. Where streams lag this
-  differs from the selectivity of S_l's rows in W_i: the row that comes first finds nothing. Selectivities
-  learned from probes are of this kind; `directional` in `selectivity.py` turns symmetric ones into it.
+- P is a fraction of the matches inside the window, as in the paper (scores divided by their sum). So sigma
+must
+  be that of a direction: matches in W_l of a row arriving on S_i, over rows of W_l. If streams lag, this
+  differs from the selectivity of S_l's rows in W_i, because the row that arrives first finds nothing.
+  Selectivities learned from probes have this form; `directional` in `selectivity.py` converts symmetric ones.
 - Selectivities are given by hop, not by pair, so that those of later hops can be conditional on earlier ones.
-- Work that no harvest avoids, for each arriving row, can be added; the throttle fraction is one of all work.
+- Work per arriving row that no harvest avoids can be included; the throttle fraction is then one of all work.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ import numpy as np
 
 from windrow.errors import QueryError, unknown
 from windrow.kernels.harvest import tables
+from windrow.model.access import PATHS
 from windrow.model.harvest import BasicWindows, Harvest, HarvestDirection, HarvestHop
-from windrow.planning.statistics import ACCESS_PATHS
 
 Array = np.ndarray
 
@@ -48,16 +49,16 @@ _PATHS = {
 
 @dataclass(frozen=True)
 class CostFactors:
-    """What work costs, in comparisons.
+    """Costs of work, in comparisons.
 
     Parameters
     ----------
     lookup
-        Entering a hash table once, or one step of a search in a sorted index.
+        One lookup in a hash table, or one step of a search in a sorted index.
     match
-        Building a partial match or result from a match; the paper leaves it out.
+        Building a partial match or result; the paper ignores it.
     arrival
-        Taking in an arriving row and letting it go, whatever is looked at; the paper leaves it out.
+        Storing and expiring an arriving row; the paper ignores it.
     """
 
     lookup: float = 1.0
@@ -71,29 +72,30 @@ class CostFactors:
 
 @dataclass(frozen=True, eq=False)
 class HarvestModel:
-    """Everything the choice of a harvest depends on, for m streams and n basic windows at most.
+    """The input of the search for a harvest, for m streams with at most n basic windows.
 
     Parameters
     ----------
     windows
-        How the windows are cut.
+        The basic windows.
     rates
         Rows that arrive per second, by stream.
     rows
         Rows in each window.
     orders
-        For each arriving stream the windows in the order they are probed, itself left out.
+        For each arriving stream the other streams, in the order in which their windows are probed.
     selectivities
-        By direction and hop (m, m-1): the part of the window's rows that match what enters the hop.
+        By direction and hop (m, m-1): the fraction of the window's rows that match a partial match.
     scores
-        By direction, hop and basic window (m, m-1, n), youngest first: how likely a match lies there, to any
-        scale. What stands beyond a window's number of basic windows is not read.
+        By direction, hop and basic window (m, m-1, n), youngest first: proportional to the probability that a
+        match lies there. Entries beyond a window's last basic window are not read.
     access
-        By direction and hop the access path; None for scans.
+        Access path by direction and hop; None for scans.
     drivers
-        By direction and hop the part of the window's rows that the index finds; None for the selectivity.
+        By direction and hop, the fraction of the window's rows that the index finds; None for the
+        selectivity.
     charges
-        What work costs.
+        Costs of work.
     """
 
     windows: BasicWindows
@@ -124,7 +126,7 @@ class HarvestModel:
             raise QueryError(f"harvest: an order for each of {m} streams, got {len(self.orders)}")
         for path in (path for paths in self.access or () for path in paths):
             if path not in _PATHS:
-                raise QueryError(f"harvest: {unknown('access path', path, ACCESS_PATHS)}")
+                raise QueryError(f"harvest: {unknown('access path', path, PATHS)}")
 
     def __len__(self) -> int:
         return len(self.rates)
@@ -143,8 +145,9 @@ class HarvestModel:
 
     @cached_property
     def tables(self) -> tuple[Array, Array, Array]:
-        """By direction, hop and number of basic windows looked at (m, m-1, n+1), for each partial match that
-        enters: the part of its matches found, the work, and the partial matches that leave."""
+        """(found, work, fan) by direction, hop and number of probed basic windows (m, m-1, n+1): for each
+        partial match that enters, the fraction of its matches found, the cost, and the partial matches that
+        leave."""
         m, hops, n = self.scores.shape
         streams = np.array(self.orders, dtype=np.int64).reshape(m, hops)
         found, work, fan = (np.zeros((m, hops, n + 1)) for _ in range(3))
@@ -172,28 +175,28 @@ class HarvestModel:
 
     @cached_property
     def full(self) -> tuple[float, float]:
-        """Cost and output per second when everything is looked at: C(1) and O(1)."""
+        """Cost and output per second if everything is probed: C(1) and O(1)."""
         return self.at(self.counts)
 
     def at(self, chosen: Array) -> tuple[float, float]:
-        """Cost (`base` included) and output per second when so many basic windows are looked at (m, m-1)."""
+        """Cost (`base` included) and output per second if `chosen` basic windows are probed (m, m-1)."""
         _, work, fan = self.tables
         cost, output = tables.total(self.rates, work, fan, np.asarray(chosen, dtype=np.int64))
         return self.base + cost, output
 
     def budget(self, z: float) -> float:
-        """Cost per second that a throttle fraction leaves for looking at windows: 0 if `base` takes all."""
+        """Cost per second that a throttle fraction leaves for probes; 0 if `base` takes all."""
         if not 0 <= z <= 1:
             raise QueryError(f"harvest: a throttle fraction lies in 0..1, got {z}")
         return max(0.0, z * self.full[0] - self.base)
 
     def with_drop_rates(self, keep: Sequence[float]) -> HarvestModel:
-        """The same join when only such parts of the streams' rows are let in."""
-        parts = _numbers("keep", np.asarray(keep), (len(self),))
-        return replace(self, rates=self.rates * parts, rows=self.rows * parts)
+        """The model of the same join if only these fractions of the streams' rows are admitted."""
+        fractions = _numbers("keep", np.asarray(keep), (len(self),))
+        return replace(self, rates=self.rates * fractions, rows=self.rows * fractions)
 
     def harvest(self, used: Array, z: float, method: str) -> Harvest:
-        """The harvest that looks at so many basic windows (m, m-1), which need not be whole numbers."""
+        """The harvest that probes `used` basic windows (m, m-1), which need not be integers."""
         found, work, fan = self.tables
         directions = []
         for i, order in enumerate(self.orders):
@@ -209,14 +212,14 @@ class HarvestModel:
 
 
 def between(table: Array, used: float) -> float:
-    """A table's value at a number of basic windows that need not be whole: rows lie evenly inside one."""
+    """A table's value at a number of basic windows, interpolated: rows lie evenly inside a basic window."""
     low = int(used)
-    part = used - low
-    return float(table[low] if not part else (1 - part) * table[low] + part * table[low + 1])
+    fraction = used - low
+    return float(table[low] if not fraction else (1 - fraction) * table[low] + fraction * table[low + 1])
 
 
 def _shares(windows: BasicWindows, n: int) -> Array:
-    """The part of each stream's window that each of its basic windows holds (m, n)."""
+    """The fraction of each stream's window in each of its basic windows (m, n)."""
     sizes, lengths = np.array(windows.sizes), np.array(windows.lengths)
     upper = np.minimum(np.arange(n + 1) * lengths[:, None], sizes[:, None])
     return np.diff(upper, axis=1) / sizes[:, None]

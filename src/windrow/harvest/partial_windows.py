@@ -1,4 +1,4 @@
-"""Harvests that use their budget to the last, by looking at one basic window in part."""
+"""Harvests that use their whole budget by probing a fraction of one basic window."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Array = np.ndarray
 
 
 def with_parts(model: HarvestModel, z: float, chosen: Array) -> Array:
-    """Basic windows looked at, by direction and hop, of which one need not be whole.
+    """Basic windows to probe, by direction and hop, one of them in part.
 
-    Either `chosen`, whole basic windows that fit, with what is left of the budget spent on a part of one
-    more; or the way up from nothing, which ends with a part of the first step that does not fit. The second
-    is better where the best step is too dear as a whole, so that complete windows leave it out.
+    The better of two candidates: `chosen`, which fits, with the rest of the budget spent on a fraction of one
+    more basic window; or a greedy search from nothing, which ends with a fraction of the first step that does
+    not fit. The second is better if the best step is too expensive as a whole, so that `chosen` omits it.
     """
     _, work, fan = model.tables
     budget = model.budget(z)

@@ -1,8 +1,8 @@
 """RandomDrop: drop rates of arriving rows by static optimisation (GrubJoin's baseline, s. 6.2).
 
-A part of each stream's rows, chosen at random, is let in. A result needs all its rows let in, so the output
-is the product of the parts times the full output, while the cost is a sum of products of parts. In logarithms
-the cost is convex and the output linear, so the best parts are found by descent, with certainty for scans.
+A random fraction of each stream's rows is admitted. A result needs all its rows, so the output is the full
+output times the product of the fractions, while the cost is a sum of products of fractions. In logarithms the
+cost is convex for scans and the output is linear, so descent finds the best fractions.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from windrow.harvest.model import HarvestModel
 Array = np.ndarray
 
 _LEAST = 1e-6
-"""No stream is let in less than this."""
+"""The smallest fraction of a stream that is admitted."""
 
 
 @dataclass(frozen=True)
 class DropRates:
-    """What is dropped of each stream, and what that is expected to leave.
+    """The fraction of each stream that is admitted, and the expected effect.
 
     Parameters
     ----------
     keep
-        The part of each stream's rows that is let in.
+        The fraction of each stream's rows that is admitted.
     cost, output
-        Expected per second.
+        Expected cost and output per second.
     """
 
     keep: tuple[float, ...]
@@ -38,17 +38,17 @@ class DropRates:
 
     @property
     def drop(self) -> tuple[float, ...]:
-        """The part of each stream's rows that is dropped."""
-        return tuple(1 - part for part in self.keep)
+        """The fraction of each stream's rows that is dropped."""
+        return tuple(1 - fraction for fraction in self.keep)
 
     def __str__(self) -> str:
-        parts = ", ".join(f"{part:.1%}" for part in self.keep)
-        return f"lets in {parts} of the rows: cost {self.cost:.3g}/s, {self.output:.3g} results/s"
+        fractions = ", ".join(f"{fraction:.1%}" for fraction in self.keep)
+        return f"admits {fractions} of the rows: cost {self.cost:.3g}/s, {self.output:.3g} results/s"
 
 
 def drop_rates(model: HarvestModel, z: float) -> DropRates:
-    """The parts that give the most output for a throttle fraction of the full cost."""
-    from scipy.optimize import minimize  # only who drops needs it
+    """The drop rates with the most output for a throttle fraction of the full cost."""
+    from scipy.optimize import minimize  # imported here because only RandomDrop needs scipy's optimiser
 
     if not 0 < z <= 1:
         raise QueryError(f"random drop: a throttle fraction above 0 and up to 1, got {z}")
@@ -59,7 +59,8 @@ def drop_rates(model: HarvestModel, z: float) -> DropRates:
     def excess(logs: Array) -> float:
         return float(np.log(model.with_drop_rates(np.exp(logs)).full[0] / budget))
 
-    # The same part of each stream that fits is where the descent starts, and what it falls back to.
+    # Bisection for the equal fraction of all streams that just fits: the start of the descent, and the
+    # fallback.
     low, high = np.log(_LEAST), 0.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -76,7 +77,7 @@ def drop_rates(model: HarvestModel, z: float) -> DropRates:
     )
     best = np.clip(found.x, np.log(_LEAST), 0.0)
     over = excess(best)
-    if over > 0:  # by rounding: every term of the cost has at least one part in it, so this is enough
+    if over > 0:  # by rounding. Every term of the cost contains at least one fraction, so this is enough.
         best = best - over
     if best.sum() < start.sum() or not np.isfinite(best).all():
         best = start

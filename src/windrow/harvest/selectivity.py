@@ -1,7 +1,7 @@
 """Selectivities by arriving and probed stream, learned from probes.
 
-A selectivity is that of a direction: of the rows of W_l that are tried with something that came from S_i, the
-part that match. Where streams lag, those of the two directions of a pair differ.
+A selectivity belongs to a direction: the fraction of the rows of W_l that match a row arriving on S_i. If
+streams lag, the two directions of a pair differ.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Selectivities(Stateful):
-    """Matches found and pairs tried, by arriving and probed stream (m, m). A value: adding gives another.
+    """Matches found and pairs tried, by arriving and probed stream (m, m). Immutable.
 
     Parameters
     ----------
     found, tried
-        Of probes that are not biased by the harvest: those of window shredding.
+        From probes of window shredding, which the harvest does not bias.
     guess
-        The selectivity assumed where nothing was tried.
+        The selectivity assumed before any pair is tried.
     prior
-        How many pairs tried that assumption is worth.
+        Number of pairs that the assumption counts for.
     """
 
     found: Array
@@ -61,13 +61,13 @@ class Selectivities(Stateful):
         return (self.found + self.guess * self.prior) / (self.tried + self.prior)
 
     def add(self, found: Array, tried: Array) -> Selectivities:
-        """With further probes, by arriving and probed stream."""
+        """The selectivities with further probes, by arriving and probed stream."""
         return replace(self, found=self.found + found, tried=self.tried + tried)
 
     def decayed(self, factor: float) -> Selectivities:
-        """With what was learned so far counting less, so that changes are followed."""
+        """The selectivities with all counts multiplied by `factor`, to follow changes of the streams."""
         if not 0 <= factor <= 1:
-            raise QueryError(f"selectivities: fading keeps a part of 0..1, got {factor}")
+            raise QueryError(f"selectivities: the decay factor lies in 0..1, got {factor}")
         return replace(self, found=self.found * factor, tried=self.tried * factor)
 
     def by_hop(self, orders: Sequence[Sequence[int]]) -> Array:
@@ -83,20 +83,20 @@ def by_hop(matrix: Array, orders: Sequence[Sequence[int]]) -> Array:
 def directional(
     matrix: Array, sizes: Sequence[float], scores: Array, orders: Sequence[Sequence[int]]
 ) -> Array:
-    """Selectivities by direction and hop from symmetric ones, where lags are known.
+    """Selectivities by direction and hop, computed from symmetric ones and lags.
 
-    Rows of S_i and S_l that are in range of each other differ in time by -w_i to w_l. If a part sigma of all
-    such pairs match, and a part p of these matches has S_i's row last, then an arriving row of S_i finds
+    Rows of S_i and S_l in range of each other differ in time by -w_i to w_l. If a fraction sigma of all such
+    pairs match, and S_i's row is last in a fraction p of these matches, then a row arriving on S_i finds
     sigma * p * lambda_l (w_i + w_l) matches among the lambda_l w_l rows of W_l.
 
     Parameters
     ----------
     matrix
-        Symmetric (m, m): matches over pairs in range of each other, whichever came first.
+        Symmetric (m, m): matches over pairs in range of each other, regardless of which row arrives first.
     sizes
-        Of the windows, in the unit of time of the lags.
+        Sizes of the windows, in the time unit of the lags.
     scores
-        By direction, hop and basic window, as chances, so that those of a hop add up to p.
+        Probabilities by direction, hop and basic window; those of a hop add up to p.
     """
     w = np.asarray(sizes, dtype=float)
     wider = (w[:, None] + w[None, :]) / w[None, :]

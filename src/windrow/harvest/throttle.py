@@ -1,10 +1,10 @@
-"""The throttle: what part of the full work the join may do (GrubJoin s. 3).
+"""The throttle: the fraction of the full work that the join may do (GrubJoin s. 3).
 
-The fraction is multiplied by the performance, which is what the join can do over what is asked of it, but
-never by more than the boost factor; and it stays at most 1. Performance is rows consumed over rows that
-arrived (s. 3.1). Consumption cannot exceed arrival for long, so from 1 on this says just "enough", and
-the fraction is boosted in full, as in the paper. Between the sub-batches of a call
-`engine/limits/deadline_controller.py` sets the fraction from the time left and the rows left.
+Each step multiplies the fraction by the performance, but by no more than the boost factor, and keeps it at
+most 1. Performance is rows consumed over rows arrived (s. 3.1). Consumption cannot exceed arrival for long,
+so a performance of 1 only shows that the join keeps up; the fraction is then multiplied by the full boost
+factor, as in the paper. Between the sub-batches of a call `engine/limits/deadline_controller.py` sets the
+fraction from the time left and the rows left.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Throttle(Stateful):
     Parameters
     ----------
     fraction
-        Of the full work (z): above 0 and up to 1. A join starts with 1 and learns.
+        The throttle fraction (z), above 0 and up to 1. A join starts with 1.
     boost
-        The most by which it is multiplied in one step (gamma).
+        The boost factor (gamma).
     interval
-        Seconds between two steps (Delta).
+        The adaptation interval (Delta), in seconds.
     floor
-        The least it falls to. From 0 it could not be raised again.
+        The smallest fraction. From 0 no factor could raise it again.
     """
 
     fraction: float = 1.0
@@ -57,7 +57,7 @@ def adapted(throttle: Throttle, performance: float) -> Throttle:
     Parameters
     ----------
     performance
-        What the join can do over what is asked of it (beta), as `consumption` tells it.
+        The performance (beta), from `consumption`.
     """
     if not performance >= 0:
         raise QueryError(f"throttle: performance must be a number from 0 up, got {performance}")
@@ -66,9 +66,9 @@ def adapted(throttle: Throttle, performance: float) -> Throttle:
 
 
 def consumption(consumed: float, arrived: float) -> float:
-    """Performance from rows taken out of the input buffers and rows put in, of all streams.
+    """Performance from rows taken out of the input buffers and rows put in, over all streams.
 
-    Infinite from 1 on: how much faster the join could go cannot be seen from rows it did not get.
+    Infinite from 1 on: rows that did not arrive cannot show how much faster the join could be.
     """
     if not (consumed >= 0 and arrived >= 0):
         raise QueryError(f"throttle: rows must not be negative, got {consumed} consumed, {arrived} arrived")

@@ -1,7 +1,7 @@
-"""Recall against time: what part of the results is found with what part of the full work.
+"""Expected recall as a function of the fraction of the full work.
 
-The full work is that of a join that looks at everything. How long it takes is known where rows were timed;
-without, only how many rows it compares. Shed work is chosen as the query's time policy would choose it.
+The full work is that of the exact join. Its duration is known if rows were timed; otherwise only its number
+of comparisons. The curve omits work in the way of the query's time policy.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from windrow.harvest.solve import DEFAULT, solve
 Array = np.ndarray
 POINTS = 41
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
-"""The recalls that a curve prints."""
+"""Recalls in the text of a curve."""
 
 
 @dataclass(frozen=True, eq=False)
 class TimeCurve:
-    """The recall to expect of each part of the full work; straight between the points given.
+    """Expected recall at fractions of the full work, linear between the points.
 
     Parameters
     ----------
     work
-        Rising parts of the full work, from 0 to 1.
+        Ascending fractions of the full work, from 0 to 1.
     recall
-        The recall with each, from 0 to 1 and never falling.
+        The recall at each, from 0 to 1 and never falling.
     comparisons
-        Of the full work, per second of the streams.
+        Comparisons of the full work, per second of the streams.
     seconds
-        What the full work takes for a second of the streams, on one core; None where nothing was timed.
+        Time of one core for the full work, per second of the streams; None if nothing was timed.
     """
 
     work: Array
@@ -60,31 +60,31 @@ class TimeCurve:
     def of_harvest(
         cls, model: HarvestModel, seconds: float | None = None, method: str = DEFAULT
     ) -> TimeCurve:
-        """Of a join that looks at the parts of windows which yield most."""
-        return cls._asked(lambda z: solve(model, z, method, parts=True).output, model, seconds)
+        """The curve of a join that probes the parts of windows with the highest yield."""
+        return cls._of_output(lambda z: solve(model, z, method, parts=True).output, model, seconds)
 
     @classmethod
     def of_drop(cls, model: HarvestModel, seconds: float | None = None) -> TimeCurve:
-        """Of a join that drops rows before they come in."""
-        return cls._asked(lambda z: drop_rates(model, z).output, model, seconds)
+        """The curve of a join that drops arriving rows."""
+        return cls._of_output(lambda z: drop_rates(model, z).output, model, seconds)
 
     @classmethod
-    def _asked(
+    def _of_output(
         cls, output: Callable[[float], float], model: HarvestModel, seconds: float | None
     ) -> TimeCurve:
         cost, full = model.full
-        # More points where the curve bends most: where there is little time.
+        # More points at low fractions, where the curve bends most.
         work = np.linspace(0.0, 1.0, POINTS) ** 1.5
         found = [0.0, *(output(float(z)) for z in work[1:-1]), full]
         recall = np.array(found) / full if full > 0 else np.ones(POINTS)
         return cls(work, np.clip(np.maximum.accumulate(recall), 0.0, 1.0), cost, seconds)
 
     def at(self, work: float) -> float:
-        """The recall with this part of the full work."""
+        """The recall at this fraction of the full work."""
         return float(np.interp(work, self.work, self.recall))
 
     def work_for(self, recall: float) -> float:
-        """The least part of the work that reaches a recall; infinite where none does."""
+        """The smallest fraction of the work that reaches a recall; infinite if none does."""
         after = int(np.searchsorted(self.recall, recall - 1e-12, side="left"))
         if after == len(self.recall):
             return float("inf")
@@ -95,7 +95,7 @@ class TimeCurve:
         return float(self.work[after - 1] + part * (self.work[after] - self.work[after - 1]))
 
     def amount(self, work: float) -> str:
-        """A part of the work as people read it: in time where that is known, else in comparisons."""
+        """A fraction of the work as text: in time if that is known, else in percent."""
         if not np.isfinite(work):
             return "more than is known"
         if self.seconds is None:
@@ -107,8 +107,9 @@ class TimeCurve:
 
 
 def format_seconds(seconds: float) -> str:
-    """
-    >>> spoken(5400), spoken(1.5), spoken(0.0021), spoken(4e-5)
+    """A duration as text.
+
+    >>> format_seconds(5400), format_seconds(1.5), format_seconds(0.0021), format_seconds(4e-5)
     ('1.5 hours', '1.5 s', '2.1 ms', '40 µs')
     """
     for scale, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):

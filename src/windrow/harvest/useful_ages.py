@@ -1,7 +1,7 @@
 """Memory that a harvest does not need (GrubJoin s. 7).
 
-Every row is taken in, since the young may be looked at when they are older. A row goes when no direction
-looks at its age or at any greater one: it would never be looked at again.
+Every row is stored, because a harvest may probe it only when it is older. A row is useless once no direction
+probes its age or any greater age.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from windrow.model.harvest import Harvest
 
 
 def max_useful_ages(harvest: Harvest) -> tuple[float, ...]:
-    """For each stream the greatest age at which some direction looks at its rows, in its window's unit.
+    """For each stream the greatest age at which some direction probes its rows, in its window's unit; 0 if
+    none.
 
-    Rows older than that can go without any result being lost that this harvest would have found; 0 where no
-    direction looks at the stream at all. What a later harvest, or window shredding, would look for in the
-    rows let go is lost to it.
+    To evict older rows loses no result of this harvest. It does lose results of a later harvest, or of window
+    shredding, that would have probed them.
     """
     oldest = [0.0] * len(harvest.directions)
     for direction in harvest.directions:
-        # With a window it does not look at a direction finds nothing, whatever its other hops look at.
+        # A direction that skips a window completely finds nothing, so its other hops do not count.
         if direction.idle:
             continue
         for hop in direction.hops:

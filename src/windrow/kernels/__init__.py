@@ -1,11 +1,11 @@
-"""Numba functions: arrays in, arrays out. They know nothing of queries or policies.
+"""Numba functions over arrays. They know nothing of queries or policies.
 
 Compiled code is cached on disk beside this package (or in NUMBA_CACHE_DIR), once per machine.
 
-Numba tells functions of one name and one signature apart by a number that it counts up from 1 in each
-process, and the linker takes the first of two symbols of one name. So kernels compiled by different processes
-could be given each other's parts: one that sorts, the comparisons of one that finds the order of sorting.
-Each process therefore begins to count at a place of its own (decision 22).
+Numba distinguishes functions of one name and signature by a number that it counts from 1 in each process, and
+the linker takes the first of two symbols of one name. So kernels that different processes compiled could call
+each other's helpers: a sort could call the comparison of an argsort. Each process therefore starts counting
+at a random number (decision 22).
 """
 
 import itertools

@@ -1,8 +1,8 @@
-"""Copying rows out of Arrow buffers that lie in several segments.
+"""Copies rows out of the Arrow buffers of several segments.
 
-Arrow's own `take` on a chunked column first joins the chunks, at a cost of the complete window; these
-kernels read each row where it lies. A buffer is passed as its address; `seg[r]`, `row[r]` say where
-result row r is found.
+Arrow's `take` on a chunked column first concatenates the chunks, which costs as much as the whole window.
+These kernels read each row in place. A buffer is passed as its address; result row r is row `row[r]` of
+segment `seg[r]`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def _pointer(typing_context: Any, address: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def locate(positions: Any, starts: Any, seg: Any, row: Any) -> None:
-    """Segment and row in it for each position; `starts` ascending, with the end of the last appended.
+    """Segment and row of each position. `starts` ascends and ends with the end of the last segment.
 
-    A table with an entry per 256 positions says where to begin looking.
+    A table holds the segment of every 256th position, from which the search goes on.
     """
     base = starts[0]
     blocks = np.empty(((starts[len(starts) - 1] - base) >> 8) + 1, np.int32)
@@ -51,7 +51,7 @@ def locate(positions: Any, starts: Any, seg: Any, row: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def gather_fixed(addresses: Any, seg: Any, row: Any, out: Any) -> None:
-    """Values of 1, 2, 4 or 8 bytes; `out` says how wide."""
+    """Values of 1, 2, 4 or 8 bytes, the width of `out`."""
     for r in range(len(out)):
         out[r] = carray(_pointer(addresses[seg[r]]), (_HUGE,), out.dtype)[row[r]]
 
@@ -82,9 +82,9 @@ def gather_bits(addresses: Any, offsets: Any, seg: Any, row: Any, out: Any) -> N
 def find_strings(
     offset_addresses: Any, data_addresses: Any, seg: Any, row: Any, narrow: Any, found: Any, ends: Any
 ) -> Any:
-    """Where each string's bytes lie (`found`) and where they end in the result; returns the total length.
+    """The address of each string (`found`) and its end in the result (`ends`); returns the total length.
 
-    `narrow` has the type of the source's offsets.
+    `narrow` is an array of the type of the source's offsets.
     """
     total = np.int64(0)
     ends[0] = 0
@@ -106,7 +106,7 @@ def _copy(source: Any, target: Any, width: Any) -> None:
 
 @njit(cache=True, inline="always")
 def _copy_bytes(source: Any, target: Any, length: Any) -> None:
-    """Eight at a time; the last eight may overlap the ones before."""
+    """Copies eight bytes at a time. The last eight may overlap those before."""
     if length >= 8:
         for k in range(0, length - 8, 8):
             _copy(source + k, target + k, np.uint64)
@@ -121,7 +121,7 @@ def _copy_bytes(source: Any, target: Any, length: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def gather_bytes(found: Any, ends: Any, out: Any) -> None:
-    """The strings' bytes."""
+    """Copies the bytes of the strings that `find_strings` found."""
     base = out.ctypes.data
     for r in range(len(found)):
         length = np.int64(ends[r + 1]) - np.int64(ends[r])
@@ -138,7 +138,7 @@ def pick_fixed(address: int, rows: Any, first: int, out: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def pick_lengths(address: int, rows: Any, first: int, total: int, ends: Any) -> int:
-    """Where the strings of these rows end when they follow `total` bytes; returns where the last does."""
+    """The ends of the strings of these rows after `total` bytes; returns the end of the last."""
     offsets = carray(_pointer(address), (_HUGE,), ends.dtype)
     upto = np.int64(total)
     for r in range(len(rows)):
@@ -152,8 +152,8 @@ def pick_lengths(address: int, rows: Any, first: int, total: int, ends: Any) -> 
 def pick_bytes(
     offset_address: int, data_address: int, rows: Any, first: int, begin: int, ends: Any, out: Any
 ) -> None:
-    """The bytes of these rows' strings, from `begin` on. One by one: to look for neighbours that could be
-    copied at once takes longer, for the processor cannot foresee how many there are."""
+    """Copies the strings of these rows to `out`, from `begin` on, one by one. To find neighbours and copy
+    them at once takes longer, because the processor mispredicts how many there are."""
     offsets = carray(_pointer(offset_address), (_HUGE,), ends.dtype)
     base, before = out.ctypes.data, np.int64(begin)
     for r in range(len(rows)):

@@ -1,8 +1,8 @@
-"""64-bit hashes of bytes, equal for equal bytes on every machine and in every run.
+"""64-bit hashes of bytes, the same on every machine and in every run.
 
-Eight bytes at a time are multiplied and rotated into the state, as in the xxHash family; what is
-left of a string is one more word, its length is mixed in, and a final avalanche spreads every input bit
-over all output bits. Not for use against an adversary: matches are verified on the values.
+The hash multiplies and rotates eight bytes at a time into its state, as in the xxHash family. The tail of a
+string is one more word, the length is mixed in, and a final avalanche spreads every input bit over all output
+bits. It does not resist an adversary, but the join verifies matches on the values.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _R32 = np.uint64(32)
 
 @njit(cache=True, inline="always")
 def avalanche(h: np.uint64) -> np.uint64:
-    """The final mixing: every bit of the input moves every bit of the output."""
+    """The final mixing, in which every bit of the input affects every bit of the output."""
     h ^= h >> _R33
     h *= _MIX1
     h ^= h >> _R33
@@ -45,7 +45,8 @@ def _absorb(h: np.uint64, word: np.uint64) -> np.uint64:
 
 
 def _load(bits: int) -> Any:
-    """Reads so many bits of a uint8 array by one unaligned load, which plain numba cannot say."""
+    """An intrinsic that reads 32 or 64 bits of a uint8 array in one unaligned load, which numba cannot
+    express."""
 
     @intrinsic
     def load(typing_context: Any, data: Any, position: Any) -> Any:
@@ -69,11 +70,12 @@ def _hash_range(data: np.ndarray, start: int, stop: int) -> np.uint64:
     length = stop - start
     h = _P3 ^ (np.uint64(length) * _P1)
     position = start
-    # Invariant: everything before `position` is absorbed.
+    # Invariant: all bytes before `position` are absorbed.
     while position + 8 <= stop:
         h = _absorb(h, _word_at(data, position))
         position += 8
-    # What is left is read in words that overlap bytes already absorbed, which does no harm.
+    # The tail is read in words that may overlap bytes already absorbed: harmless, and one load instead of a
+    # loop.
     if position < stop:
         if length >= 8:
             tail = _word_at(data, stop - 8)
@@ -98,7 +100,7 @@ def hash_bytes(offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def hash_fixed(data: np.ndarray, width: int) -> np.ndarray:
-    """One hash per value of `width` bytes; the same as hash_bytes gives for those bytes."""
+    """One hash per value of `width` bytes, equal to that of `hash_bytes` for the same bytes."""
     count = len(data) // width
     out = np.empty(count, np.int64)
     for i in range(count):
@@ -108,7 +110,7 @@ def hash_fixed(data: np.ndarray, width: int) -> np.ndarray:
 
 @njit(cache=True, nogil=True)
 def combine(h: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Mixes another word per row into a composite word: order matters, all bits of both count."""
+    """Combines two numbers per row into one. The order of the arguments matters."""
     out = np.empty(len(h), np.int64)
     for i in range(len(h)):
         state = _absorb(_absorb(_P3, np.uint64(h[i])), np.uint64(other[i]))

@@ -1,8 +1,8 @@
-"""Sets of tokens by row, rows by token: building both, and finding rows that share enough tokens.
+"""Builds an inverted index of token sets, and finds rows that share enough tokens.
 
-Rows are numbered from 0, and so are the distinct tokens, which ascend. Row r has the tokens
-tokens[numbers[bounds[r] : bounds[r + 1]]]; token t is in the rows postings[starts[t] : starts[t + 1]], which
-ascend. As rows come in the order of time, a part of the time is a part of every list of postings.
+Rows and distinct tokens are numbered from 0, and tokens ascend. Row r has the tokens
+tokens[numbers[bounds[r] : bounds[r + 1]]]. Token t is in the rows postings[starts[t] : starts[t + 1]], which
+ascend. If rows are in order of time, a time interval is a contiguous range of every posting list.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SHORT = 32
 
 @njit(cache=True, nogil=True)
 def invert(bounds: Any, numbers: Any, distinct: int) -> Any:
-    """(starts, postings): the rows of each token."""
+    """(starts, postings): the posting list of each token."""
     starts = np.zeros(distinct + 1, np.int32)
     for number in numbers:
         starts[number + 1] += 1
@@ -27,7 +27,7 @@ def invert(bounds: Any, numbers: Any, distinct: int) -> Any:
         starts[t + 1] += starts[t]
     after = starts[:-1].copy()
     postings = np.empty(len(numbers), np.int32)
-    # Invariant: after[t] is where the next row of token t goes; rows come ascending.
+    # Invariant: after[t] is the place of the next row of token t. Rows ascend, so posting lists do.
     for r in range(len(bounds) - 1):
         for k in range(bounds[r], bounds[r + 1]):
             t = numbers[k]
@@ -38,7 +38,7 @@ def invert(bounds: Any, numbers: Any, distinct: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def merge_tokens(left: Any, right: Any) -> Any:
-    """(tokens, number of each left token among them, of each right one), all ascending."""
+    """(merged tokens, number of each left token among them, number of each right token), all ascending."""
     merged = np.empty(len(left) + len(right), np.int64)
     of_left = np.empty(len(left), np.int32)
     of_right = np.empty(len(right), np.int32)
@@ -65,7 +65,7 @@ def merge_tokens(left: Any, right: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def copy_sets(which: Any, rows: Any, tokens: Any, bounds: Any, numbers: Any, starts: Any, out: Any) -> None:
-    """The tokens of rows[k] to out[starts[which[k]]:], for each k."""
+    """Copies the tokens of rows[k] to out[starts[which[k]]:], for each k."""
     for k in range(len(rows)):
         at = starts[which[k]]
         for n in range(bounds[rows[k]], bounds[rows[k] + 1]):
@@ -75,7 +75,8 @@ def copy_sets(which: Any, rows: Any, tokens: Any, bounds: Any, numbers: Any, sta
 
 @njit(cache=True, inline="always")
 def _enough(shared: Any, left: Any, right: Any, at_least: Any, share: Any, strict: Any) -> Any:
-    """Whether sets of these sizes that share so many tokens are alike; `share` is negative for an overlap."""
+    """Whether two sets of these sizes with `shared` common tokens match; `share` is negative for an
+    overlap."""
     if share < 0:
         return shared >= at_least
     part = shared / (left + right - shared)
@@ -84,7 +85,7 @@ def _enough(shared: Any, left: Any, right: Any, at_least: Any, share: Any, stric
 
 @njit(cache=True)
 def _sort_by_length(low: Any, high: Any, count: int) -> None:
-    """The lists low[k]..high[k], shortest first."""
+    """Sorts the lists low[k]..high[k], shortest first."""
     if count > _SHORT:
         order = np.argsort(high[:count] - low[:count])
         low[:count] = low[:count][order]
@@ -101,7 +102,8 @@ def _sort_by_length(low: Any, high: Any, count: int) -> None:
 
 @njit(cache=True)
 def _lists(wanted: Any, tokens: Any, starts: Any, postings: Any, a: int, b: int, low: Any, high: Any) -> int:
-    """Where the rows a..b stand among the postings of each wanted token; how many tokens have any."""
+    """Finds the range of rows a..b in the posting list of each wanted token; returns how many are not
+    empty."""
     count = 0
     at = 0
     for token in wanted:
@@ -120,9 +122,8 @@ def _lists(wanted: Any, tokens: Any, starts: Any, postings: Any, a: int, b: int,
 
 @njit(cache=True)
 def _count_rest(postings: Any, low: int, high: int, counts: Any, touched: Any, candidates: int) -> int:
-    """One more token, for candidates only: through its rows or, if it has many, looking up each candidate.
-
-    Returns how many rows were looked at.
+    """Counts one more token for the candidates: goes through its posting list or, if that is long, looks up
+    each candidate in it. Returns the number of rows compared.
     """
     steps, length = 1, high - low
     while length > 1:
@@ -168,9 +169,11 @@ def probe_inverted(
 ) -> Any:
     """Rows of one segment, at `offset` in the window, that share enough tokens with each probe.
 
-    If n tokens must be shared, a match has one at least of all but n - 1 tokens of the probe: candidates come
-    from the postings of its rarest tokens, and the frequent ones are only counted for them. `counts`, a zero
-    for each row, and `touched` are room to work in; `counts` is zero again when all is done.
+    If n tokens must be shared, a match has at least one of any choice of all but n - 1 tokens of the probe.
+    So candidates come from the posting lists of the rarest tokens, and the n - 1 most frequent tokens are
+    counted only for them. `counts` (zeros, one per row) and `touched` are working space.
+
+    Invariant: counts[r] > 0 exactly for candidates that are not yet checked, so `counts` ends as zeros.
     """
     room = len(out_row)
     found = 0
@@ -190,7 +193,7 @@ def probe_inverted(
             candidates = 0
             needed = at_least
             if share > 0:
-                # Of a union no smaller than the probe; a little less, for the rounding of the product.
+                # The union is at least as large as the probe. Slightly less, because the product is rounded.
                 needed = int(max(1.0, np.ceil(share * size * (1.0 - 1e-12))))
             since, until = oldest[i], latest[i]
             a, b = max(first - offset, 0), rows

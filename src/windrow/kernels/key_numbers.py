@@ -1,4 +1,4 @@
-"""Numbering keys: an open-addressing table from key to a small number, given in order of appearance."""
+"""Numbers keys in order of appearance, with an open-addressing hash table."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from windrow.kernels.probe_index import bucket_of
 
 @njit(cache=True)
 def number_keys(table_keys: Any, table_numbers: Any, keys: Any, known: int, out: Any) -> int:
-    """Number of each key, new ones from `known` on; returns how many are known now.
+    """Writes the number of each key to `out` and numbers new keys from `known` on; returns the new `known`.
 
-    Invariant: the table is at most half full, so a free slot (-1) is always met.
+    Invariant: the table is at most half full, so the search for a free slot (-1) ends.
     """
     size = len(table_keys)
     for r in range(len(keys)):
@@ -34,7 +34,7 @@ def number_keys(table_keys: Any, table_numbers: Any, keys: Any, known: int, out:
 
 @njit(cache=True)
 def rank_within(numbers: Any, counts: Any, out: Any) -> None:
-    """How many rows of the same number came before each row; `counts` is brought up to date."""
+    """Writes how many rows of the same number precede each row to `out`, and updates `counts`."""
     for r in range(len(numbers)):
         out[r] = counts[numbers[r]]
         counts[numbers[r]] += np.int64(1)

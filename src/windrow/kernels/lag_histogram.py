@@ -1,4 +1,4 @@
-"""Histograms of lags between streams, and how likely a lag falls between two bounds."""
+"""Histograms of lags between streams, and the probability that a lag lies in a basic window."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numba import njit
 
 @njit(cache=True)
 def add_lags(lags: Any, weights: Any, low: float, high: float, counts: Any) -> None:
-    """Adds each lag's weight to its bucket of equal width; what lies outside goes to the nearest bucket."""
+    """Adds each lag's weight to its bucket. Buckets have equal width; lags outside go to the nearest one."""
     scale = len(counts) / (high - low)
     for r in range(len(lags)):
         at = int((lags[r] - low) * scale)
@@ -18,7 +18,7 @@ def add_lags(lags: Any, weights: Any, low: float, high: float, counts: Any) -> N
 
 @njit(cache=True, inline="always")
 def _below(cumulative: Any, low: float, width: float, x: float) -> float:
-    """Weight below x, spread evenly inside buckets."""
+    """The weight below x. Weight lies evenly inside a bucket."""
     place = (x - low) / width
     if place <= 0.0:
         return 0.0
@@ -31,7 +31,7 @@ def _below(cumulative: Any, low: float, width: float, x: float) -> float:
 
 @njit(cache=True)
 def accumulate(counts: Any, cumulative: Any) -> None:
-    """Weight below each bucket's edge, as parts of all."""
+    """Fills `cumulative` with the fraction of the weight below each edge; even if there is no weight."""
     total = 0.0
     for v in range(len(counts)):
         total += counts[v]
@@ -44,8 +44,8 @@ def accumulate(counts: Any, cumulative: Any) -> None:
 def score_one_lag(
     cumulative: Any, low: float, width: float, sign: float, length: float, size: float, out: Any
 ) -> None:
-    """Chance that sign * A lies in each basic window (length * k, length * (k + 1)], for one histogram of A
-    (GrubJoin eq. 1 with sign -1)."""
+    """Probability that sign * A lies in each basic window (length * k, length * (k + 1)], for one histogram
+    of A (GrubJoin eq. 1 with sign -1)."""
     before = _below(cumulative, low, width, 0.0)
     for k in range(len(out)):
         upto = _below(cumulative, low, width, sign * min(length * (k + 1), size))
@@ -65,18 +65,19 @@ def score_lag_difference(
     size: float,
     out: Any,
 ) -> None:
-    """Chance that A - B lies in each basic window, A and B independent with a histogram each (eq. 2).
+    """Probability that A - B lies in each basic window, for independent A and B with a histogram each (eq.
+    2).
 
-    B stands at the middle of its bucket, as in the paper.
+    All weight of a bucket of B is at its middle, as in the paper.
     """
     out[:] = 0.0
     for v in range(len(other) - 1):
-        chance = other[v + 1] - other[v]
-        if chance <= 0.0:
+        probability = other[v + 1] - other[v]
+        if probability <= 0.0:
             continue
         middle = other_low + (v + 0.5) * other_width
         before = _below(cumulative, low, width, middle)
         for k in range(len(out)):
             upto = _below(cumulative, low, width, middle + min(length * (k + 1), size))
-            out[k] += chance * (upto - before)
+            out[k] += probability * (upto - before)
             before = upto

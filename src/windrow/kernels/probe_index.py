@@ -1,10 +1,10 @@
-"""Finding matches of probing rows in a window: by hash chain, or in a sorted run.
+"""Finds matches of probing rows in a window, by hash chains or in a sorted run.
 
-All probes, those of `probe_scan` too, share one contract. Probe `i` looks for stored positions `p` with
+All probes, also those of `probe_scan`, share one contract. Probe `i` finds the stored positions `p` with
     first <= p,  oldest[i] <= ts[p] <= latest[i],
-and a match on the key or on the range [low[i], high[i]]. Found pairs go to `out_probe`, `out_row`. When these
-are full the kernel stops and notes in `state` exactly where, so that the next call goes on from there. It
-returns (whether there is more, pairs written, rows compared). A fresh `state` comes from `fresh_state`.
+and a match on the key or on the range [low[i], high[i]]. It writes pairs to `out_probe` and `out_row`. When
+these are full the kernel records its place in `state` and stops, and the next call continues there. It
+returns (whether there is more, pairs written, rows compared). `fresh_state` makes the first `state`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numba import njit
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 LANES = 16
-"""Chains followed at the same time. Following a chain means waiting for memory at every link; with many
-chains under way the waits overlap."""
+"""Chains followed at the same time. Every link of a chain waits for memory; with several chains the waits
+overlap."""
 
 
 def fresh_state() -> np.ndarray:
@@ -29,7 +29,8 @@ def fresh_state() -> np.ndarray:
 
 @njit(cache=True, inline="always")
 def bucket_of(key: Any, buckets: Any) -> Any:
-    """Any number of buckets, without a division: the high half of a mixed key, scaled."""
+    """The bucket of a key, for any number of buckets, without a division: the scaled high half of a mixed
+    key."""
     mixed = np.uint64(key)
     mixed = (mixed ^ (mixed >> np.uint64(32))) * _MULTIPLIER
     return np.int64(((mixed >> np.uint64(32)) * np.uint64(buckets)) >> np.uint64(32))
@@ -37,7 +38,7 @@ def bucket_of(key: Any, buckets: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def link(head: Any, back: Any, keys: Any, start: int, end: int) -> None:
-    """Puts rows start..end into their chains. Invariant: a chain runs from newer to older positions."""
+    """Adds rows start..end to their chains. Invariant: a chain runs from newer to older positions."""
     buckets = len(head)
     for p in range(start, end):
         b = bucket_of(keys[p], buckets)
@@ -47,7 +48,7 @@ def link(head: Any, back: Any, keys: Any, start: int, end: int) -> None:
 
 @njit(cache=True, nogil=True)
 def shift_chains(head: Any, back: Any, shift: int, rows: int) -> None:
-    """After rows moved `shift` positions to the front; links to rows that are gone become -1."""
+    """Adapts the chains after rows moved `shift` positions to the front. Links to removed rows become -1."""
     for b in range(len(head)):
         head[b] = max(head[b] - shift, -1)
     for p in range(rows):
@@ -68,10 +69,14 @@ def probe_hash(
     out_probe: Any,
     out_row: Any,
 ) -> Any:
-    """Several chains in turn, one link each. Pairs of one probe come in the order of its chain."""
+    """Follows LANES chains in turn, one link at a time. Pairs of one probe come in the order of its chain.
+
+    Invariant: lane_at[lane] is the next unread position of the chain of probe lane_probe[lane], and probes
+    from `following` on have not begun.
+    """
     buckets = len(head)
     count = len(probe_keys)
-    room = len(out_row) - LANES
+    room = len(out_row) - LANES  # a turn finds at most one pair per lane
     found = 0
     compared = 0
     following = state[0]
@@ -136,7 +141,7 @@ def upper(values: Any, lo: int, hi: int, value: Any) -> int:
 
 @njit(cache=True, inline="always")
 def lower_near(values: Any, lo: int, hi: int, value: Any, guess: int) -> int:
-    """First position in lo..hi whose entry is >= value, in steps that double from a guess: cheap if near."""
+    """First position in lo..hi whose entry is >= value. Steps double from the guess: cheap if it is near."""
     at = min(max(guess, lo), hi)
     step = 1
     if at < hi and values[at] < value:
@@ -166,9 +171,10 @@ def probe_sorted(
     out_probe: Any,
     out_row: Any,
 ) -> Any:
-    """One sorted run: `run_keys` ascending, `run_rows` their positions less `offset`.
+    """Probes one sorted run: `run_keys` ascend, `run_rows` are their positions less `offset`.
 
-    `order` names the probes by ascending `low`, so that each begins in the run where the last one began.
+    `order` lists the probes by ascending `low`. Invariant: no run key before `begin` is in the range of this
+    or any later probe.
     """
     room = len(out_row)
     found = 0

@@ -1,11 +1,11 @@
-"""Finding matches of probing rows by looking at every stored row within the time bounds.
+"""Finds matches of probing rows by a scan of the stored rows within the time bounds.
 
-The contract is that of `probe_index`. In a window ordered by time the bounds are places; they are looked for
-from those of the probe before, since probes mostly come in order of time.
+The contract is that of `probe_index`. In a window ordered by time the bounds are positions. The search for
+them starts at those of the previous probe, because probes mostly come in order of time.
 
-Rows are compared in blocks. Comparing and counting a block runs many times as fast as picking rows out of it,
-so a block is first counted, then its parts, and only a part that has matches is walked through: without
-branches, writing every row down where the next match belongs.
+The scan works in blocks. Counting the matches of a block vectorises and is many times as fast as extracting
+them. So the scan first counts a block, then its parts, and extracts rows only from parts with matches. The
+extraction has no branches: it writes every row to the place of the next match and advances only on a match.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _PART = 32
 
 @njit(cache=True, inline="always")
 def _in_time(ts: Any, first: int, end: int, since: Any, until: Any, ordered: bool, a: int, b: int) -> Any:
-    """The positions that may lie within the time bounds: just those, in a window ordered by time; a and b are
-    those of the probe before."""
+    """The positions that may lie within the time bounds: exactly those in a window ordered by time, else all.
+    `a` and `b` are the positions of the previous probe."""
     if not ordered:
         return first, end
     start = lower_near(ts, first, end, since, a)
@@ -33,7 +33,8 @@ def _in_time(ts: Any, first: int, end: int, since: Any, until: Any, ordered: boo
 
 @njit(cache=True, nogil=True)
 def _any_in_range(values: Any, low: Any, high: Any) -> Any:
-    """Counted in an accumulator of the data's own width, over a slice of its own, so that it vectorises."""
+    """Whether any value is in the range. Counts in 64 bits, the width of the values, so that the loop
+    vectorises."""
     count = np.int64(0)
     for k in range(len(values)):
         count += np.int64((values[k] >= low) & (values[k] <= high))
@@ -55,8 +56,8 @@ def probe_scan(
     out_probe: Any,
     out_row: Any,
 ) -> Any:
-    """Nested loops: rows whose value lies in a range."""
-    room = len(out_row) - _PART
+    """Rows whose value lies in a range."""
+    room = len(out_row) - _PART  # a part is extracted as a whole, with room for all its rows
     found: Any = 0
     compared = 0
     resume = state[1]
@@ -105,7 +106,7 @@ def probe_all(
     out_probe: Any,
     out_row: Any,
 ) -> Any:
-    """Every row within the time bounds: for predicates that no index understands."""
+    """Every row within the time bounds, for predicates that no index supports."""
     room = len(out_row)
     found = 0
     compared = 0

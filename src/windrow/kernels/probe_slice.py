@@ -1,4 +1,4 @@
-"""Follows hash chains inside a slice of time: the part of a window between two tiers."""
+"""Probes a hash index inside a slice: the part of a window between two tiers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def probe_hash_slice(
     out_probe: Any,
     out_row: Any,
 ) -> Any:
-    """As `probing.probe_hash`, for stored positions in first..end with low[i] <= ts[p] <= high[i].
+    """As `probe_index.probe_hash`, for positions p in first..end with low[i] <= ts[p] <= high[i].
 
-    Chains run from newer to older rows; where the window is ordered by time, a chain is left as soon as it
-    comes to rows before the slice.
+    Chains run from newer to older rows. In a window ordered by time the probe leaves a chain at the first row
+    that is older than the slice.
     """
     buckets = len(head)
     room = len(out_row)

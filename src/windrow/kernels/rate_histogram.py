@@ -62,7 +62,6 @@ def count_arrivals(scores: Any, middle: int, reach: int, each: float, out: Any) 
 
 @njit(cache=True, nogil=True)
 def count_results(
-    rows: Any,
     times: Any,
     stored: Any,
     ts: Any,
@@ -73,15 +72,14 @@ def count_results(
     each: float,
     out: Any,
 ) -> float:
-    """Results of `rows` that came at `times`, where the row was `stored`, by step and by the part of the
-    window in which they came; returns how many there are."""
+    """Results of rows with these scores and event times that were found at `times`, where the row was
+    `stored`, by score bin and age bin; returns how many there are."""
     parts, total = out.shape[1], 0
     scale = parts / (1e6 * span)
-    for k in range(len(rows)):
+    for k in range(len(ts)):
         if stored[k]:
-            row = rows[k]
-            part = int((times[k] - ts[row]) * scale)
-            out[_step(scores, row, middle, reach), min(max(part, 0), parts - 1)] += each
+            part = int((times[k] - ts[k]) * scale)
+            out[_step(scores, k, middle, reach), min(max(part, 0), parts - 1)] += each
             total += 1
     return total * each
 
@@ -90,12 +88,12 @@ def count_results(
 def add_exposure(
     ts: Any,
     scores: Any,
-    weights: Any,
     now: int,
     seconds: float,
     middle: int,
     reach: int,
     span: float,
+    each: float,
     out: Any,
 ) -> None:
     """Row-seconds by step and part: each row has come to its age while `seconds` passed, and stands for as
@@ -110,7 +108,7 @@ def add_exposure(
         part = int(at * per_part)
         while part < parts and at < upto:
             end = min((part + 1) * width, upto)
-            out[step, part] += weights[row] * (end - at)
+            out[step, part] += each * (end - at)
             at = end
             part += 1
 

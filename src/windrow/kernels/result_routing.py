@@ -1,4 +1,4 @@
-"""Routes results to queries: which windows hold a result, and the order results are delivered in."""
+"""Routes results to queries: which windows hold a result, and the order of delivery."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _MOST_MOVES = 4096
 
 @njit(cache=True, nogil=True)
 def count_before(keys: Any, until: Any, before: Any, seqs: Any, starts: Any, out: Any) -> None:
-    """Rows of each result's key that came before `until`: those known `before`, and those of this sub-batch,
-    whose `seqs` ascend within the key's part `starts[key] .. starts[key + 1]`."""
+    """Number of rows of each result's key that arrived before `until`: those `before` this sub-batch, and
+    those in it, whose `seqs` ascend within the key's range starts[key] .. starts[key + 1]."""
     for r in range(len(out)):
         begin, end = starts[keys[r]], starts[keys[r] + 1]
         out[r] = before[keys[r]] + lower(seqs, begin, end, until[r]) - begin
@@ -25,7 +25,7 @@ def count_before(keys: Any, until: Any, before: Any, seqs: Any, starts: Any, out
 
 @njit(cache=True, nogil=True)
 def rank_among(distances: Any, sizes: Any, out: Any) -> None:
-    """For each distance the first of the ascending `sizes` that is no less; len(sizes) if there is none."""
+    """The index of the first of the ascending `sizes` that is not less than each distance, or len(sizes)."""
     for r in range(len(distances)):
         out[r] = lower(sizes, 0, len(sizes), distances[r])
 
@@ -41,7 +41,7 @@ def _takes(ranks: Any, wanted: Any, r: int, o: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def count_taken(ranks: Any, wanted: Any, counts: Any) -> None:
-    """How many results each output takes. `ranks[s, r]` of results, `wanted[o, s]` of outputs."""
+    """Counts the results of each output. `ranks[s, r]` are those of results, `wanted[o, s]` of outputs."""
     for r in range(ranks.shape[1]):
         for o in range(len(wanted)):
             if _takes(ranks, wanted, r, o):
@@ -50,8 +50,8 @@ def count_taken(ranks: Any, wanted: Any, counts: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def take(ranks: Any, wanted: Any, starts: Any, out: Any) -> None:
-    """The results of each output, in order, output after output; `starts[o]` is where output o begins and is
-    moved on to where it ends."""
+    """Writes the results of each output, in order, one output after the other. `starts[o]` is the start of
+    output o and becomes its end."""
     for r in range(ranks.shape[1]):
         for o in range(len(wanted)):
             if _takes(ranks, wanted, r, o):
@@ -61,7 +61,7 @@ def take(ranks: Any, wanted: Any, starts: Any, out: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def first_of_nested(ranks: Any, wanted: Any, out: Any) -> None:
-    """Where outputs form a chain: the first that takes each result."""
+    """The first output that takes each result, for outputs that are nested."""
     outputs, streams = wanted.shape
     for r in range(ranks.shape[1]):
         level = 0
@@ -73,7 +73,7 @@ def first_of_nested(ranks: Any, wanted: Any, out: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def take_nested(first: Any, starts: Any, out: Any) -> None:
-    """As `take`, where outputs form a chain: a result goes to its first output and to all after it."""
+    """As `take`, for nested outputs: a result goes to its first output and to all after it."""
     outputs = len(starts)
     for r in range(len(first)):
         for o in range(first[r], outputs):
@@ -83,7 +83,7 @@ def take_nested(first: Any, starts: Any, out: Any) -> None:
 
 @njit(cache=True, nogil=True)
 def in_order(newest: Any, places: Any) -> bool:
-    """Whether results already stand in the order of `order_of`."""
+    """Whether results are already in the order of `order_of`."""
     streams = places.shape[0]
     for r in range(1, len(newest)):
         if newest[r] > newest[r - 1]:
@@ -100,7 +100,8 @@ def in_order(newest: Any, places: Any) -> bool:
 
 @njit(cache=True, nogil=True)
 def _pass(keys: Any, least: Any, shift: Any, order: Any, spare: Any) -> bool:
-    """One stable pass over a digit of keys - least; false, and nothing done, if all digits are alike."""
+    """One stable pass of a radix sort over a digit of keys - least; False, with nothing done, if all digits
+    are equal."""
     counts = np.zeros(_BUCKETS + 1, np.int64)
     for r in range(len(order)):
         counts[((keys[order[r]] - least) >> shift) & (_BUCKETS - 1)] += 1
@@ -140,7 +141,8 @@ def _later(places: Any, left: int, right: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def _settle_ties(newest: Any, places: Any, order: Any) -> bool:
-    """Brings results of one time into order by insertion; false, and nothing spoilt, if that takes long."""
+    """Sorts results of equal time by insertion; False if that takes too long. `order` is then still a
+    permutation sorted by time, so the caller can sort it in another way."""
     count = len(order)
     start = 0
     while start < count:
@@ -164,10 +166,13 @@ def _settle_ties(newest: Any, places: Any, order: Any) -> bool:
 
 @njit(cache=True, nogil=True)
 def order_of(newest: Any, places: Any) -> Any:
-    """The order results are handed on in: by newest time, and at one time from the most recent row of the
-    first stream, then of the second, and so on. `places[s, r]` is where the row of stream s stands among all
-    rows of its stream. Radix sort by time; if many results are of one time, by all keys, from the least
-    significant up."""
+    """The order of delivery: by newest time, and at equal times by descending place of the row of the first
+    stream, then of the second, and so on. `places[s, r]` is the place of the row of stream s among all rows
+    of its stream.
+
+    Sorts by time with a radix sort and settles ties by insertion. If many results have equal times, sorts by
+    all keys from the least significant up; the radix sort is stable.
+    """
     order = np.arange(len(newest))
     spare = np.empty(len(newest), np.int64)
     if len(newest) == 0:

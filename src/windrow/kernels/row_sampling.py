@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from windrow.kernels.hashing import avalanche
+from windrow.kernels.result_sums import CONTRIBUTING, ESTIMATED, FOUND, LARGEST, VARIANCE, add_row_results
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _ONE, _R11 = np.uint64(1), np.uint64(11)
@@ -174,11 +175,8 @@ def sample_results(
         if beyond and extra[r] > 0.0:
             stands = extra[r] / thin[r]
             after = (num[r] - bound[r]) * stands
-            before, whole = after - stands, 1.0 - 1.0 / stands
-            sums[1, 0] += stands
-            sums[1, 1] += whole * (after * after - before * before)
-            sums[1, 2] = max(sums[1, 2], whole * after)
-            sums[1, 3] += before == 0.0 and whole > 0.0
+            sums[1, ESTIMATED] += stands
+            add_row_results(sums, 1, stands, after - stands, after)
         if num[r] != nexts[r]:
             continue
         weight = 1.0 / (chance[r] * thin[r])
@@ -189,12 +187,12 @@ def sample_results(
             before, seen[r] = seen[r], seen[r] + weight
             whole = 1.0 - 1.0 / stands
             squares = seen[r] * seen[r] - before * before
-            sums[0, 0] += weight
-            sums[0, 1] += whole * squares + (1.0 - whole) * weight * (weight - 1.0)
-            sums[0, 2] = max(sums[0, 2], whole * seen[r], weight - 1.0)
-            sums[0, 3] += before == 0.0 and weight > 1.0
+            sums[0, ESTIMATED] += weight
+            sums[0, VARIANCE] += whole * squares + (1.0 - whole) * weight * (weight - 1.0)
+            sums[0, LARGEST] = max(sums[0, LARGEST], whole * seen[r], weight - 1.0)
+            sums[0, CONTRIBUTING] += before == 0.0 and weight > 1.0
         weights[k] = weight
-        sums[int(beyond), 4] += 1.0
+        sums[int(beyond), FOUND] += 1.0
         chance[r] = p
         nexts[r] = num[r] + 1.0
         if p < 1.0 or weight > 1.0:
@@ -257,14 +255,11 @@ def add_sampling_variance(
 ) -> None:
     """What results of these weights add to the variance of their sum, on account of their rows of `stream`,
     where stored: a row that `stands` for w rows and has `seen` y adds (1 - 1/w) y^2 in all. It may occur
-    often; results of weight 1 or less are certain, or not there. `sums` as in `follow`, of one kind."""
+    often; results of weight 1 or less are certain, or not there. `sums` as in `sample_results`."""
     for k in range(len(rows)):
         if last[k] == stream or weights[k] <= 1.0:
             continue
         row = rows[k]
         before = seen[row]
         seen[row] = before + weights[k]
-        chance = 1.0 - 1.0 / stands[row]
-        sums[1] += chance * (seen[row] * seen[row] - before * before)
-        sums[2] = max(sums[2], chance * seen[row])
-        sums[3] += before == 0.0 and chance > 0.0
+        add_row_results(sums, 0, stands[row], before, seen[row])

@@ -7,74 +7,56 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from windrow.kernels.result_sums import ESTIMATED, FOUND, add_row_results
+
 
 @njit(cache=True, nogil=True)
 def shadow_matches(
-    noted: Any, rows: Any, fresh: int, ghost: Any, weight: Any, weights: Any, depth: Any, met: Any, sums: Any
-) -> Any:
-    """Which results have a shadow row among these `rows`, and its slot; `noted` has a row's slot plus one, 0
-    for none. Their `weights` are multiplied by the shadow row's, and they are deeper by one.
+    slots: Any, rows: Any, first_new: int, shadow: Any, weight: Any, weights: Any, depth: Any, counts: Any,
+    moments: Any,
+) -> Any:  # fmt: skip
+    """Which results have a shadow row among these `rows`, and its slot. `slots` has each row's slot plus one,
+    0 for none. Multiplies the `weights` of these results by the shadow row's, and adds one to their `depth`.
 
-    All results of monitored rows are counted in `met`, by slot, but for those of rows from `fresh` on, which
-    nobody could have given up yet; their number, and that of all squares of such counts, are kept in `sums`.
+    Results of monitored rows are counted in `counts`, by slot, except those of rows from `first_new` on,
+    which nobody could have evicted yet; `moments` has the sum of these counts and of their squares.
     """
-    which, slots, found = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64), 0
+    which, at, found = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64), 0
     results = squares = 0.0
     for k in range(len(rows)):
-        slot = np.int64(noted[rows[k]]) - 1
+        slot = np.int64(slots[rows[k]]) - 1
         if slot < 0:
             continue
-        if rows[k] < fresh:
+        if rows[k] < first_new:
             results += 1.0
-            squares += 2.0 * met[slot] + 1.0
-            met[slot] += 1.0
-        if ghost[slot]:
-            which[found], slots[found] = k, slot
+            squares += 2.0 * counts[slot] + 1.0
+            counts[slot] += 1.0
+        if shadow[slot]:
+            which[found], at[found] = k, slot
             weights[k] *= weight[slot]
             depth[k] += 1
             found += 1
-    sums[0] += results
-    sums[1] += squares
-    return which[:found].copy(), slots[:found].copy()
+    moments[0] += results
+    moments[1] += squares
+    return which[:found].copy(), at[:found].copy()
 
 
 @njit(cache=True, nogil=True)
-def weighted_sums(values: Any, counted: Any, depth: Any, missed: Any) -> Any:
-    """The sum of the values and of what they are `counted` as; adds the difference to what was `missed`, by
-    the number of a result's shadow rows."""
-    found = true = 0.0
+def add_results(values: Any, counted: Any, depth: Any, sums: Any) -> None:
+    """Adds results of these values, `counted` as so much, to the sums of their depth."""
     for k in range(len(values)):
-        found += values[k]
-        true += counted[k]
-        if depth[k] > 0:
-            missed[depth[k] - 1] += counted[k] - values[k]
-    return found, true
+        sums[depth[k], FOUND] += values[k]
+        sums[depth[k], ESTIMATED] += counted[k]
 
 
 @njit(cache=True, nogil=True)
-def add_shadow_variance(
-    which: Any,
-    slots: Any,
-    depth: Any,
-    counted: Any,
-    weight: Any,
-    seen: Any,
-    variance: Any,
-    largest: Any,
-    bringing: Any,
+def add_shadow_results(
+    which: Any, slots: Any, depth: Any, counted: Any, weight: Any, seen: Any, sums: Any
 ) -> None:
-    """Results `which` have a shadow row in these slots. By the number of a result's shadow rows, and by slot,
-    adds what it is `counted` as to what was `seen`, and tells how many shadow rows are `bringing` any.
-
-    With y what a shadow row of weight w takes part in, (1 - 1/w) y^2 adds to the variance; it grows by the
-    difference with every result.
-    """
+    """Results `which` have a shadow row in these slots: adds what they are `counted` as to what the slot has
+    `seen` at this depth, and to the variance."""
     for k in range(len(which)):
-        level, slot = depth[which[k]] - 1, slots[k]
-        chance = 1.0 - 1.0 / weight[slot]
+        level, slot = depth[which[k]], slots[k]
         before = seen[level, slot]
-        after = before + counted[which[k]]
-        seen[level, slot] = after
-        variance[level] += chance * (after * after - before * before)
-        largest[level] = max(largest[level], chance * after)
-        bringing[level] += before == 0.0
+        seen[level, slot] = before + counted[which[k]]
+        add_row_results(sums, level, weight[slot], before, seen[level, slot])

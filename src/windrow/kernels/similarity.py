@@ -1,4 +1,4 @@
-"""Similarity of lists, pair by pair: sets as sorted distinct words, vectors as doubles.
+"""Similarity of pairs of lists: sets as sorted distinct numbers, vectors as doubles.
 
 A list column is (starts, lengths, values): list i is values[starts[i] : starts[i] + lengths[i]].
 """
@@ -43,7 +43,7 @@ def distinct(
 
 @njit(cache=True)
 def _sort(part: np.ndarray) -> None:
-    """Insertion sort for the short lists that are usual, numpy's for long ones."""
+    """Insertion sort for short lists, which are the usual case, and numpy's sort for long ones."""
     if len(part) > 32:
         part.sort()
         return
@@ -65,14 +65,14 @@ def common(
     sizes_b: np.ndarray,
     b: np.ndarray,
 ) -> np.ndarray:
-    """How many elements the sets of each pair share; the lists must come from `distinct`."""
+    """The number of elements that the sets of each pair share. The sets must come from `distinct`."""
     out = np.empty(len(starts_a), np.int64)
     for i in range(len(starts_a)):
         x, y = starts_a[i], starts_b[i]
         end_x, end_y = x + sizes_a[i], y + sizes_b[i]
         shared = 0
-        # Invariant: `shared` counts the common elements below both a[x] and b[y]. Which of them is smaller
-        # cannot be predicted, so nothing branches on it.
+        # Invariant: `shared` counts the common elements below both a[x] and b[y]. The processor cannot
+        # predict which of the two is smaller, so the loop has no branch on it.
         while x < end_x and y < end_y:
             p, q = a[x], b[y]
             shared += int(p == q)

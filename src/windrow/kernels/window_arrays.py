@@ -1,4 +1,4 @@
-"""Small loops over the front of a window."""
+"""Small loops over the arrays of a window."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def skip_below(ts: Any, first: int, end: int, horizon: int) -> int:
 
 @njit(cache=True, nogil=True)
 def move_down(column: Any, positions: Any) -> None:
-    """Brings the rows at `positions`, which ascend, to the front: none is written over before it is read."""
+    """Moves the rows at ascending `positions` to the front. Row k is read before it is overwritten, because
+    positions[k] >= k."""
     for k in range(len(positions)):
         column[k] = column[positions[k]]
 
@@ -34,7 +35,7 @@ def bounds_of(ts: Any, begin: int, end: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def span_of(ts: Any, positions: Any) -> Any:
-    """The least and the greatest of the times at `positions`, of which there is one at least."""
+    """The least and the greatest time at `positions`, which must not be empty."""
     least = most = ts[positions[0]]
     for k in range(len(positions)):
         time = ts[positions[k]]
@@ -44,7 +45,8 @@ def span_of(ts: Any, positions: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def alive_positions(alive: Any, first: int) -> Any:
-    """The positions, from `first` on, of rows that are `alive`."""
+    """The positions of rows that are `alive`; row 0 is at position `first`."""
+    # Without a branch: each position is written, and kept only if the row is alive. So `out` needs one more.
     out, kept = np.empty(len(alive) + 1, np.int32), 0
     for row in range(len(alive)):
         out[kept] = np.int32(first + row)
@@ -54,7 +56,7 @@ def alive_positions(alive: Any, first: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def alive_values(column: Any, positions: Any) -> Any:
-    """The rows at `positions`; in less time than numpy takes."""
+    """The values at `positions`, faster than numpy's indexing."""
     out = np.empty(len(positions), column.dtype)
     for k in range(len(positions)):
         out[k] = column[positions[k]]

@@ -95,6 +95,6 @@ class WorkClock:
     def work(self) -> WorkTotals:
         """Of the operator so far; results are counted where they cost something."""
         assert self.operator is not None
-        comparisons, rows = self.operator.work
+        comparisons, rows = self.operator.runner.work
         results = self.operator.metrics().results if self.machine.result else 0
         return WorkTotals(comparisons, rows, results=results)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import windrow as wr
 from windrow.lab.generators import START
 from windrow.memory_models.age_curve import AgeCurve
+from windrow.model.interval import Interval
 from windrow.model.metrics import OperatorMetrics
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.baselines import POLICIES
@@ -69,13 +70,21 @@ class JoinWorkload:
         return self._run(wr.Query(self.streams, on=self.on))
 
     def under(
-        self, rows: float, shed: str | MemoryPolicy, seed: int = 0, evaluate: str | wr.Interval | None = None
+        self,
+        rows: float,
+        shed: str | MemoryPolicy,
+        seed: int = 0,
+        evaluate: str | Interval | None = None,
     ) -> RunResults:
         """What is found with so many rows of memory for the stored streams."""
         return self._run(self.query(rows, shed, seed, evaluate))
 
     def query(
-        self, rows: float, shed: str | MemoryPolicy, seed: int = 0, evaluate: str | wr.Interval | None = None
+        self,
+        rows: float,
+        shed: str | MemoryPolicy,
+        seed: int = 0,
+        evaluate: str | Interval | None = None,
     ) -> wr.Query:
         """The join with so many rows of memory for the stored streams."""
         policy = POLICIES[shed]() if isinstance(shed, str) else shed

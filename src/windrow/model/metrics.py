@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from windrow.model.metric_fields import counter, gauge, largest, losses, mean_over_rows
+from windrow.model.notebook import html_table, html_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +111,9 @@ class Quality(ResultCounts):
     sampling_fraction: float | None = None
     """Fraction of the results that is sampled at present."""
 
+    def _repr_html_(self) -> str:
+        return html_table("Quality", {k: v for k, v in vars(self).items() if v is not None})
+
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorMetrics(JoinCounts):
@@ -129,6 +133,8 @@ class OperatorMetrics(JoinCounts):
     @property
     def recall_high(self) -> float:
         return self.quality.recall_high
+
+    _repr_html_ = html_text
 
     def __str__(self) -> str:
         lines = [

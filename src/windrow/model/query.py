@@ -7,7 +7,7 @@ setting is one field with its reader and its help text: see `settings.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from functools import cached_property
 from types import MappingProxyType
@@ -21,6 +21,7 @@ from windrow.model.consistency import check_deadline, check_kind, check_limits, 
 from windrow.model.interval import Interval
 from windrow.model.join_kind import INNER, JoinKind, read_how, read_match
 from windrow.model.limits import Deadline, MemoryLimit
+from windrow.model.notebook import html_table
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.parse import parse_policies, parse_shed
 from windrow.model.policies.time_policies import TimePolicy
@@ -32,6 +33,8 @@ MAX_STREAMS = 8
 ORDERS = ("heuristic", "low-selectivity", "exhaustive")
 ALGORITHMS = ("eager", "naive", "general")
 UNLIMITED = "unlimited"
+_DEFAULTS = {"late": 0, "ahead": 86_400_000_000, "shed": parse_shed("auto", None, None)}
+"""As they are once they are read."""
 DURATION = "a duration such as '5 seconds'"
 
 
@@ -318,6 +321,29 @@ class Query:
                 raise QueryError(
                     f"expected wr.Stream(time=..., within=...), got {stream!r}", Option(stream=alias)
                 )
+
+    def _settings(self) -> dict[str, str]:
+        """What differs from the defaults, as a person would write it."""
+        found = {}
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name in ("streams", "on", "functions") or value in (f.default, _DEFAULTS.get(f.name)):
+                continue
+            durations = ("late", "idle", "ahead")
+            shown = format_duration(value) if f.name in durations and isinstance(value, int) else value
+            found[f.name] = " and ".join(map(str, shown)) if isinstance(shown, tuple) else str(shown)
+        if self.functions:
+            found["functions"] = ", ".join(self.functions)
+        return found
+
+    def __repr__(self) -> str:
+        streams = ", ".join(f"{alias} [{s.window}]" for alias, s in self.streams.items())
+        told = "".join(f", {name}={value}" for name, value in self._settings().items())
+        return f"Query({streams} on {self.on!r}{told})"
+
+    def _repr_html_(self) -> str:
+        streams = {f"stream {a}": f"{s.window}, by {s.time}" for a, s in self.streams.items()}
+        return html_table("Query", {**streams, "on": self.on, **self._settings()})
 
     @property
     def watermark_delay_us(self) -> int:

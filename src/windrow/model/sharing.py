@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from windrow.errors import Option, QueryError, placed
 from windrow.model.metrics import OperatorMetrics
+from windrow.model.notebook import html_text
 from windrow.model.query import Query, Window
 
 _AS = re.compile(r"^(?P<expression>.+?)\s+as\s+(?P<name>\w+)$", re.IGNORECASE | re.DOTALL)
@@ -114,6 +115,8 @@ class SharedMetrics:
     queries: Mapping[str, QueryMetrics]
     control_errors: tuple[str, ...] = ()
     """Why queries that were added before the columns were known had to go."""
+
+    _repr_html_ = html_text
 
     def __str__(self) -> str:
         lines = [f"join {k}: {m}" for k, m in enumerate(self.joins, 1)]

@@ -14,8 +14,7 @@ from math import log2, prod
 from types import MappingProxyType
 
 from windrow.errors import WindrowError, unknown
-
-ACCESS_PATHS = ("hash", "inverted", "scan", "sorted")
+from windrow.model.access import PATHS
 
 
 @dataclass(frozen=True)
@@ -44,8 +43,8 @@ class StreamStatistics:
             raise WindrowError(f"statistics: a rate must not be negative, got {self.rate}")
         if not self.span >= 0:
             raise WindrowError(f"statistics: a span must not be negative, got {self.span}")
-        if self.access not in ACCESS_PATHS:
-            raise WindrowError(f"statistics: {unknown('access path', self.access, ACCESS_PATHS)}")
+        if self.access not in PATHS:
+            raise WindrowError(f"statistics: {unknown('access path', self.access, PATHS)}")
         if self.buckets is not None and self.buckets < 1:
             raise WindrowError(f"statistics: buckets must be a positive number, got {self.buckets}")
 

@@ -1,1 +1,1 @@
-"""On Spark: the only package that imports pyspark."""
+"""Joins on Spark. Only this package imports pyspark."""

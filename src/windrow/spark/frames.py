@@ -1,7 +1,7 @@
-"""The streams as Spark has them: frames checked, their columns laid side by side for one union.
+"""Checks the streams' DataFrames and combines them into one union.
 
-All streams travel in one union of rows. Its columns are *slots*: streams share a slot where their types are
-the same, so that a row carries little more than its own values.
+The columns of the union are *slots*. Columns of different streams share a slot if they have the same type, so
+that a row carries few nulls besides its own values.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from windrow.engine.join import Join
-from windrow.engine.result_builder import CLUSTER, WEIGHT
+from windrow.engine.result_builder import CLUSTER, WEIGHT, ResultBuilder
 from windrow.engine.rows import check_time_column, plain_schema
 from windrow.errors import DataError, Option, QueryError
 from windrow.model.join_kind import CERTAIN
 from windrow.model.query import Query
+from windrow.planning.bound_query import BoundQuery
 
 DOCUMENT = "document"
 """The column of control messages."""
@@ -35,7 +36,7 @@ class Frame:
     data: DataFrame
     fields: tuple[st.StructField, ...]
     arrow: pa.Schema
-    """As Spark hands rows to Python, and as results come out."""
+    """The schema in which Spark passes rows to Python, and of the rows in results."""
 
     @classmethod
     def of(cls, alias: str, data: DataFrame, zone: str) -> Frame:
@@ -56,7 +57,7 @@ class Frame:
 
 
 def read_frames(frames: Mapping[str, DataFrame]) -> tuple[tuple[Frame, ...], bool]:
-    """The frames, and whether they are streams."""
+    """(the frames, whether they are streaming)."""
     for alias, data in frames.items():
         if not hasattr(data, "mapInArrow"):
             kind = f"{type(data).__module__.partition('.')[0]}.{type(data).__name__}"
@@ -82,21 +83,25 @@ def control_documents(control: DataFrame, streaming: bool) -> DataFrame:
     if not hasattr(control, "mapInArrow"):
         raise QueryError(f"expected a Spark DataFrame, got {type(control).__name__}", Option("control"))
     if control.isStreaming != streaming:
-        raise QueryError("must be a stream if the frames are, and none if they are not", Option("control"))
+        raise QueryError(
+            "must be a stream if the frames are streams, and batch if they are batch", Option("control")
+        )
     kinds = {field.name: field.dataType for field in control.schema.fields}
     if not isinstance(kinds.get(DOCUMENT), st.StringType):
         raise QueryError(f"expected a text column '{DOCUMENT}', got {list(kinds)}", Option("control"))
     return control.select(sf.col(DOCUMENT))
 
 
-def check(query: Query, frames: Sequence[Frame]) -> Join:
-    """The query's join over these frames; whatever is wrong with the query is found here."""
+def check(query: Query, frames: Sequence[Frame]) -> BoundQuery:
+    """The query bound to these frames. Raises an error for anything that is wrong with it."""
     for frame in frames:
         try:
             check_time_column(frame.alias, frame.arrow, query.streams[frame.alias].time)
         except DataError as error:
             raise QueryError(error.message, error.place) from None
-    return Join(query, [frame.arrow for frame in frames])
+    bound = BoundQuery.of(query, [frame.arrow for frame in frames])
+    Join(bound, ResultBuilder)  # Policies refuse what does not fit them.
+    return bound
 
 
 @dataclass(frozen=True)
@@ -105,9 +110,9 @@ class UnionColumns:
 
     types: tuple[st.DataType, ...]
     taken: tuple[tuple[int, ...], ...]
-    """Per stream and column: the slot."""
+    """The slot of each column, by stream."""
     text: int = -1
-    """A slot for texts, where one was asked for."""
+    """The slot of control messages; -1 if there is none."""
 
     @classmethod
     def of(cls, frames: Sequence[Frame], with_text: bool = False) -> UnionColumns:
@@ -133,7 +138,7 @@ class UnionColumns:
         return cls(tuple(types), tuple(taken), text)
 
     def columns(self, frame: Frame, stream: int) -> list[sf.Column]:
-        """A stream's row in the slots, the others null."""
+        """The columns of a stream in their slots, and nulls in the other slots."""
         held = {slot: field.name for slot, field in zip(self.taken[stream], frame.fields, strict=True)}
         return [
             (sf.col(quoted(held[slot])) if slot in held else sf.lit(None).cast(kind)).alias(f"slot{slot}")
@@ -142,27 +147,26 @@ class UnionColumns:
 
 
 def result_type(query: Query, frames: Sequence[Frame], extra: str) -> st.StructType:
-    """A struct per stream of the result, whether a result is certain where one may be false, and of a sample
-    each result's weight; null in the rows that carry `extra`."""
+    """A struct per stream of the result, `certain` where a result may be false, then weight and cluster for
+    samples. All are null in rows that carry `extra`."""
     shown = [f for f in frames if f.alias in query.result_aliases]
     fields = [st.StructField(f.alias, st.StructType(list(f.fields)), True) for f in shown]
     if query.tells_certainty:
         fields.append(st.StructField(CERTAIN, st.BooleanType(), True))
     if query.memory_policy.samples:
-        fields += [
-            st.StructField(WEIGHT, st.DoubleType(), True),
-            st.StructField(CLUSTER, st.LongType(), True),
-        ]
+        fields.append(st.StructField(WEIGHT, st.DoubleType(), True))
+        fields.append(st.StructField(CLUSTER, st.LongType(), True))
     return st.StructType([*fields, st.StructField(extra, st.StringType(), True)])
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark takes it, whatever is in it."""
+    """A column's name, quoted for Spark."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def _without_watermark(field: st.StructField) -> st.StructField:
-    """A watermark belongs to the column of the input; on the result the user sets another."""
+    """The field without Spark's watermark: it belongs to the input, and the user sets another on the
+    result."""
     if WATERMARK not in (field.metadata or {}):
         return field
     kept = {k: v for k, v in field.metadata.items() if k != WATERMARK}

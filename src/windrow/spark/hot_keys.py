@@ -1,4 +1,4 @@
-"""Keys that arrive much more often than others and make one partition slower than the rest."""
+"""Finds hot keys: keys with so many rows that their partition is slower than the others."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ SAMPLE = 1024
 def hottest(
     query: Query, keys: Sequence[JoinColumn | None], arrived: Mapping[int, pa.RecordBatch]
 ) -> tuple[str | None, float]:
-    """The most frequent key in a sample of any stream's rows, and its share there; `keys` are the words that
-    rows are partitioned by."""
+    """The most frequent key in a sample of any stream's rows, and its share of the sample. `keys` are the
+    join columns that partition the rows."""
     functions = {name: f for name, f in query.functions.items() if isinstance(f, Function)}
     best: tuple[str | None, float] = (None, 0.0)
     for stream, rows in arrived.items():
-        word = keys[stream]
-        if word is None or rows.num_rows == 0:
+        key = keys[stream]
+        if key is None or rows.num_rows == 0:
             continue
         chosen = np.linspace(0, rows.num_rows - 1, min(SAMPLE, rows.num_rows)).astype(np.int64)
-        columns = {key: rows.column(key[1]).take(pa.array(chosen)) for key in references(word.node)}
-        values = column_values(word, columns, len(chosen), functions).drop_null()
+        columns = {name: rows.column(name[1]).take(pa.array(chosen)) for name in references(key.node)}
+        values = column_values(key, columns, len(chosen), functions).drop_null()
         if len(values) == 0:
             continue
         counts = values.value_counts()

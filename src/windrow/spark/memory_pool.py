@@ -1,13 +1,13 @@
-"""A memory pool for several joins: each shares its forecast and takes its memory share.
+"""A memory pool for several joins: each join publishes its forecast and takes its memory share.
 
-A join writes its forecast to the pool's directory with every batch; at the start of a batch it reads those of
-all joins and divides the pool so that the worst recall, each over its weight, is as high as it can be. So
-parts follow the streams. A join of which nothing is known, new or of a policy without a model, has an even
-part, and what is left is divided among the others. One that has said nothing for a while has ended and gives
-its part back.
+A join writes its forecast to the pool's directory in every micro-batch. At the start of a micro-batch it
+reads the forecasts of all joins and divides the pool so that the lowest recall, divided by the join's weight,
+is as high as possible. So shares follow the streams. A join without a forecast (a new one, or one whose
+policy has no model) gets an even share, and the others divide the rest. A join that has not written for
+`stale_after` no longer counts.
 
-Parts may differ when a batch is run again, since other joins have gone on: what is shed then differs too, and
-every answer given is still a part of the exact one, each result once.
+Shares may differ when a micro-batch is repeated, because other joins have continued. Then other rows are
+evicted; the answer is still a subset of the exact one, with each result once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ POINTS = 33
 
 @dataclass(frozen=True)
 class _SharedForecast:
-    """By a join, and when; no curve while nothing is known of it, or if its policy has no model."""
+    """The forecast of a join. `curve` is None for a new join, or if its policy has no model."""
 
     curve: RecallCurve | None
     weight: float
@@ -47,13 +47,13 @@ class MemoryPool:
     Parameters
     ----------
     memory
-        For all of them, such as "512 MiB".
+        The memory of all joins together, such as "512 MiB".
     path
-        A directory or URL that every executor reaches; the joins find each other there.
+        A directory or URL that every executor can reach, where the joins exchange forecasts.
     weight
-        Of the join it is given to: twice the weight is worth twice the recall.
+        The weight of the join that receives this pool: twice the weight is worth twice the recall.
     stale_after
-        A join that has said nothing for so long no longer counts.
+        A join that has not written a forecast for this long no longer counts.
     """
 
     memory: str | int | MemoryLimit
@@ -78,59 +78,60 @@ class MemoryPool:
         return self.memory
 
     def share(self, scope: JoinId) -> MemoryLimit:
-        """What the join may take now."""
-        mine, said = _name(scope), self._read()
-        if mine not in said or (said[mine].curve is None and self.clock() - said[mine].at > self._memory / 2):
-            # That it is here, so that the others leave it its part.
+        """The current memory share of the join."""
+        own, joins = _name(scope), self._read()
+        if own not in joins or (
+            joins[own].curve is None and self.clock() - joins[own].at > self._stale_seconds / 2
+        ):
+            # Without a forecast yet, the join registers, so that the others leave it a share.
             self._write(scope, {})
-            said = self._read()
-        even = self.limit.size / len(said)
-        speaking = {name: each for name, each in said.items() if each.curve is not None}
-        if mine not in speaking:
+            joins = self._read()
+        even = self.limit.size / len(joins)
+        forecasts = {name: (f.curve, f.weight) for name, f in joins.items() if f.curve is not None}
+        if own not in forecasts:
             return MemoryLimit(self.limit.kind, max(1, int(even)))
-        size = self.limit.size - even * (len(said) - len(speaking))
-        curves = [each.curve for each in speaking.values() if each.curve is not None]
-        found = allocate_max_min(curves, size, [each.weight for each in speaking.values()])
-        part = dict(zip(speaking, found.memory, strict=True))[mine]
-        # What nobody can use is shared by all.
-        spare = max(0.0, size - sum(found.memory)) / len(speaking)
-        return MemoryLimit(self.limit.kind, max(1, int(part + spare)))
+        size = self.limit.size - even * (len(joins) - len(forecasts))
+        curves, weights = zip(*forecasts.values(), strict=True)
+        found = allocate_max_min(curves, size, weights)
+        share = dict(zip(forecasts, found.memory, strict=True))[own]
+        # Memory that no join can use is divided evenly.
+        spare = max(0.0, size - sum(found.memory)) / len(forecasts)
+        return MemoryLimit(self.limit.kind, max(1, int(share + spare)))
 
     def share_forecast(self, scope: JoinId, forecast: RecallCurve, scale: float) -> None:
-        """Writes down what a join expects of how much memory; `scale` is how many times more than the
-        forecast speaks of the whole join takes."""
+        """Publishes a join's forecast. `scale` is the memory of the whole join over that of the forecast,
+        which is of one partition."""
         memory = np.linspace(0.0, forecast.memory[-1], POINTS)
         recall = [forecast.at(float(m)) for m in memory]
         self._write(scope, {"memory": (memory * scale).tolist(), "recall": recall})
 
     @property
-    def _memory(self) -> float:
-        """Seconds after which a join that says nothing is forgotten."""
+    def _stale_seconds(self) -> float:
         return parse_duration(self.stale_after) / SECOND
 
     def _write(self, scope: JoinId, forecast: dict[str, Any]) -> None:
-        said = forecast | {"weight": self.weight, "at": self.clock()}
+        document = forecast | {"weight": self.weight, "at": self.clock()}
         root = open_storage(self.path)
         with root.commit("a join's forecast", _name(scope)) as commit:
-            commit.open(_name(scope)).write(json.dumps(said).encode())
+            commit.open(_name(scope)).write(json.dumps(document).encode())
 
     def _read(self) -> dict[str, _SharedForecast]:
-        """Of the joins that are running."""
+        """The forecasts of the running joins, by file name."""
         root = open_storage(self.path)
         found = {}
         for name in sorted(root.names("")):
             if not name.endswith(".forecast"):
                 continue
             try:
-                said = json.loads(root.read(name).to_pybytes())
+                saved = json.loads(root.read(name).to_pybytes())
             except (FileNotFoundError, json.JSONDecodeError):
-                continue
-            if said["at"] < self.clock() - self._memory:
+                continue  # removed, or on a filesystem without atomic writes, half written
+            if saved["at"] < self.clock() - self._stale_seconds:
                 continue
             curve = None
-            if said.get("memory", [0])[-1] > 0:
-                curve = RecallCurve(np.array(said["memory"]), np.array(said["recall"]), self.limit.kind)
-            found[name] = _SharedForecast(curve, float(said["weight"]), said["at"])
+            if saved.get("memory", [0])[-1] > 0:
+                curve = RecallCurve(np.array(saved["memory"]), np.array(saved["recall"]), self.limit.kind)
+            found[name] = _SharedForecast(curve, float(saved["weight"]), saved["at"])
         return found
 
 

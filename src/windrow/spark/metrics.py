@@ -1,7 +1,7 @@
-"""What a join did in each batch: a row per partition on Spark's side channel, and reading them back.
+"""Metrics of a join in each micro-batch: one JSON document per partition, carried by Spark's progress events.
 
-A task sends one JSON document beside its results; `observe` collects the documents of a batch into Spark's
-own progress event, and they are dropped from the results.
+A task emits its document in an extra row among its results. `observe` collects the documents of a micro-batch
+into Spark's progress event, and a filter removes these rows from the results.
 """
 
 from __future__ import annotations
@@ -13,61 +13,63 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQuery
 
+from windrow.errors import Option, QueryError
 from windrow.estimation.recall import batch_recall
 from windrow.model.metric_fields import losses, merged
 from windrow.model.metrics import BatchCounts, StreamCounts
+from windrow.model.notebook import html_text
 
 COLUMN = "_windrow"
-"""The helper column that carries the documents."""
+"""The column of the result that carries the documents."""
 PREFIX = "windrow."
 DOCUMENTS = "partitions"
 PARTS = ("streams", "queries")
-"""What a partition tells of each by its name."""
+"""Fields of `PartitionMetrics` with metrics by name."""
 
 
 def observation_name(join: str) -> str:
-    """Under this name the documents of a join stand in `observedMetrics`."""
+    """The name of a join's documents in `observedMetrics`."""
     return PREFIX + join
 
 
 def beats_name(join: str) -> str:
-    """Under this name stands nothing of interest: see `PreparedJoin._beats`."""
+    """The name of an observation that is never read: see `PreparedJoin._beats`."""
     return f"beats of {PREFIX}{join}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionStreamMetrics(StreamCounts):
-    """Of one stream, in one partition and batch. A row that went to several partitions counts once, in the
-    first; except in `rows_filtered`, `rows_expired`, `rows_evicted`, `rows_dropped` and `window_rows`, where
-    each of its copies counts: each partition keeps or loses its own."""
+    """Metrics of one stream in one partition and micro-batch. A row that is copied to several partitions
+    counts once, in the first. In `rows_filtered`, `rows_expired`, `rows_evicted`, `rows_dropped` and
+    `window_rows` every copy counts, because each partition stores or loses its own."""
 
     max_event_time: int | None
-    """Newest event time seen so far, in microseconds since 1970."""
+    """Max event time so far, in microseconds since 1970."""
 
 
 @dataclass(frozen=True)
 class PartitionQueryMetrics:
-    """Of one of the queries that share a join, in one partition and batch, or over all partitions.
+    """Metrics of one query of a shared join, in one partition and micro-batch, or over all partitions.
 
-    Response times are from the start of the batch that brought a result's newest row to the end of the one
-    that handed the result on, in seconds; None without results.
+    A response time runs from the start of the micro-batch in which the newest row of a result arrives to the
+    end of the one that delivers the result, in seconds. None without results.
     """
 
     results: int
     response_mean: float | None
     response_p99: float | None
-    """To within a fifth; of several partitions, of the slowest."""
+    """To within a fifth. Over several partitions, that of the slowest."""
     response_max: float | None
     backlog_rows: int
-    """Rows carried over, whose results are not finished."""
+    """Rows whose results are deferred."""
     complete_from: int | None
-    """Event time from which answers are complete, in microseconds; None: from the query's start."""
+    """Event time from which answers are complete, in microseconds; None for the query's start."""
 
     @classmethod
-    def together(cls, told: Sequence[PartitionQueryMetrics]) -> PartitionQueryMetrics:
-        """Over several partitions."""
-        results = sum(t.results for t in told)
-        means = [(t.response_mean, t.results) for t in told if t.response_mean is not None]
+    def together(cls, parts: Sequence[PartitionQueryMetrics]) -> PartitionQueryMetrics:
+        """The metrics over several partitions."""
+        results = sum(p.results for p in parts)
+        means = [(p.response_mean, p.results) for p in parts if p.response_mean is not None]
 
         def largest(values: Iterable[Any]) -> Any:
             return max((v for v in values if v is not None), default=None)
@@ -75,51 +77,53 @@ class PartitionQueryMetrics:
         return cls(
             results,
             sum(mean * n for mean, n in means) / results if results else None,
-            largest(t.response_p99 for t in told),
-            largest(t.response_max for t in told),
-            sum(t.backlog_rows for t in told),
-            largest(t.complete_from for t in told),
+            largest(p.response_p99 for p in parts),
+            largest(p.response_max for p in parts),
+            sum(p.backlog_rows for p in parts),
+            largest(p.complete_from for p in parts),
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionMetrics(BatchCounts):
-    """Of one partition in one batch."""
+    """Metrics of one partition in one micro-batch."""
 
     batch: int | None
-    """None where the frames were no streams."""
+    """None in a batch query."""
     partition: int
     memory_limit: str | None
-    """The partition's share of the join's limit, and the same as a number of bytes or rows."""
+    """The partition's memory share."""
     memory_limit_size: int | None
+    """The same as a number of bytes or rows."""
     deadline: str | None
     deadline_seconds: float | None
     """The partition's share of the deadline."""
     monitored_rows: int
-    """Rows kept to know the recall: what the estimate costs."""
+    """Rows kept to estimate the recall."""
     importance: float | None
     fairness: float | None
     sampling_fraction: float | None
     control_errors: tuple[str, ...]
-    """Why control documents of this batch were not followed."""
+    """Reasons why control messages of this micro-batch were refused."""
     state_cache_hit: bool
-    """Whether the worker still had the windows from the batch before."""
+    """Whether the worker had the windows in memory."""
     hot_key: str | None
-    """The most frequent key among a sample of the rows that came in, and its share of its stream."""
+    """The most frequent key in a sample of the arriving rows."""
     hot_key_share: float
+    """Its share of its stream."""
     seconds_read_input: float
     seconds_load_state: float
     seconds_process: float
     seconds_commit_state: float
     streams: Mapping[str, PartitionStreamMetrics]
     queries: Mapping[str, PartitionQueryMetrics] = field(default_factory=dict)
-    """Of queries that share the join."""
+    """Metrics of the queries of a shared join."""
     learned_models: Mapping[str, Any] | None = None
-    """What it knows of the streams (`LearnedModels` as JSON); some partitions tell it in each batch."""
+    """`LearnedModels` as JSON, from some partitions in each micro-batch."""
 
     @property
     def seconds(self) -> float:
-        """What the partition took."""
+        """Total time of the partition."""
         return (
             self.seconds_read_input
             + self.seconds_load_state
@@ -128,26 +132,26 @@ class PartitionMetrics(BatchCounts):
         )
 
     def to_json(self) -> str:
-        within = {name: {key: vars(told) for key, told in getattr(self, name).items()} for name in PARTS}
-        return json.dumps(vars(self) | within, separators=(",", ":"))
+        nested = {name: {key: vars(value) for key, value in getattr(self, name).items()} for name in PARTS}
+        return json.dumps(vars(self) | nested, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> PartitionMetrics:
         saved = json.loads(text)
         streams = {alias: PartitionStreamMetrics(**counts) for alias, counts in saved.pop("streams").items()}
-        queries = {name: PartitionQueryMetrics(**told) for name, told in saved.pop("queries").items()}
+        queries = {name: PartitionQueryMetrics(**counts) for name, counts in saved.pop("queries").items()}
         errors = {"control_errors": tuple(saved["control_errors"])}
         return cls(**saved | errors, streams=streams, queries=queries)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BatchMetrics(BatchCounts):
-    """Of one join in one batch: over all partitions, and of each."""
+    """Metrics of one join in one micro-batch: over all partitions, and of each."""
 
     join: str
     batch: int
     seconds: float
-    """The whole batch, as Spark tells it."""
+    """Duration of the micro-batch, as Spark reports it."""
     partitions: tuple[PartitionMetrics, ...]
 
     @classmethod
@@ -160,17 +164,18 @@ class BatchMetrics(BatchCounts):
 
     @property
     def recall(self) -> tuple[float, float, float]:
-        """Of this batch: estimate and 95 % interval; 1 where nothing was lost, NaN where nothing tells."""
+        """(estimate, low, high) of this micro-batch, with a 95 % interval. 1 without losses, NaN if
+        unknown."""
         return batch_recall(self, self.results, self.has_limits)
 
     @property
     def has_limits(self) -> bool:
-        """Whether memory or time have a limit."""
+        """Whether the join has a memory limit or a deadline."""
         return any(p.memory_limit or p.deadline for p in self.partitions)
 
     @property
     def queries(self) -> dict[str, PartitionQueryMetrics]:
-        """Of queries that share the join, by name."""
+        """Metrics of the queries of a shared join, by name."""
         names = dict.fromkeys(name for p in self.partitions for name in p.queries)
         return {
             n: PartitionQueryMetrics.together([p.queries[n] for p in self.partitions if n in p.queries])
@@ -179,12 +184,12 @@ class BatchMetrics(BatchCounts):
 
     @property
     def control_errors(self) -> tuple[str, ...]:
-        """Why control documents were not followed, each reason once."""
+        """Reasons why control messages were refused, each once."""
         return tuple(dict.fromkeys(reason for p in self.partitions for reason in p.control_errors))
 
     @property
     def skew(self) -> float:
-        """Rows of the fullest partition over the mean; 1 is even. Partitions without rows do not report."""
+        """Rows of the largest partition over the mean; 1 is even. Partitions without rows send no metrics."""
         rows = [p.rows_in + p.rows_copied for p in self.partitions]
         return max(rows) * len(rows) / sum(rows) if sum(rows) else 1.0
 
@@ -192,6 +197,8 @@ class BatchMetrics(BatchCounts):
     def hottest_partition(self) -> PartitionMetrics | None:
         """The partition with the most frequent key."""
         return max(self.partitions, key=lambda p: p.hot_key_share * p.rows_in, default=None)
+
+    _repr_html_ = html_text
 
     def __str__(self) -> str:
         lost = losses(BatchCounts, self)
@@ -206,15 +213,19 @@ class BatchMetrics(BatchCounts):
 
 
 def metrics(query: StreamingQuery, join: str | None = None) -> list[BatchMetrics]:
-    """What the joins of a running or ended query did in its recent batches, oldest first.
+    """Metrics of the joins of a running or ended query in its recent micro-batches, oldest first.
 
     Parameters
     ----------
     query
-        As `writeStream.start()` returned it.
+        What `writeStream.start()` returned.
     join
-        The `name` of one join; None for all.
+        The `name` of one join; None for all joins.
     """
+    if not hasattr(query, "recentProgress"):
+        raise QueryError(
+            f"expected a query as writeStream.start() returns it, got {type(query).__name__}", Option("query")
+        )
     return [found for progress in query.recentProgress for found in read_progress(progress, join)]
 
 
@@ -224,10 +235,10 @@ def read_progress(progress: Any, join: str | None = None) -> list[BatchMetrics]:
     for name, row in progress.observedMetrics.items():
         if not name.startswith(PREFIX) or join not in (None, name.removeprefix(PREFIX)):
             continue
-        # A task that ran twice reports twice; both report the same counts.
-        told = {p.partition: p for p in map(PartitionMetrics.from_json, row[DOCUMENTS] or ())}
-        if told:
-            partitions = [told[p] for p in sorted(told)]
+        # A task that ran twice reports twice, with the same counts.
+        reports = {p.partition: p for p in map(PartitionMetrics.from_json, row[DOCUMENTS] or ())}
+        if reports:
+            partitions = [reports[p] for p in sorted(reports)]
             seconds = progress.batchDuration / 1000
             found.append(BatchMetrics.of(name.removeprefix(PREFIX), progress.batchId, seconds, partitions))
     return found

@@ -1,6 +1,6 @@
 """The micro-batch, query and run that a task belongs to.
 
-Spark hands this to tasks in local properties that are not documented; only this file reads them.
+Spark passes them to tasks in undocumented local properties, which only this file reads.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from windrow.errors import StateError
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Where in a streaming query a task runs."""
+    """The place of a task in a streaming query."""
 
     query: str
-    """Spark's id of the query, the same after a restart from its checkpoint."""
+    """Spark's id of the query, which survives a restart from its checkpoint."""
     run: str
-    """Of this start of the query, as 32 hexadecimal digits."""
+    """Spark's id of this start of the query, as 32 hexadecimal digits."""
     batch: int
 
 
@@ -40,7 +40,7 @@ def micro_batch() -> MicroBatch:
 
 
 def _run(group: str | None) -> str:
-    """Spark runs the jobs of a streaming query in a group that is named after the run."""
+    """The run id. Spark runs the jobs of a streaming query in a job group that is named by it."""
     try:
         return UUID(group or "").hex
     except ValueError:

@@ -1,7 +1,7 @@
-"""Operators a Python worker keeps between tasks, with what it knows of their state.
+"""Joins that a Python worker keeps between tasks, each with the store of its partition.
 
-An operator is used again only if it is exactly the version that a task starts from. Spark hands workers out
-in turn, so many tasks find their windows in another worker and load them.
+A task reuses a join only if it holds exactly the version that the task starts from. Spark assigns
+workers to tasks in turn, so many tasks run in a worker without their windows and must load them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from windrow.engine.operator import Operator
+from windrow.spark.partition_join import PartitionJoin
 from windrow.state.commit_log import CommitLog
 from windrow.state.part_cache import cache_of_machine
 from windrow.state.paths import JoinId
@@ -23,23 +23,23 @@ LOGS = 16
 
 
 @dataclass
-class CachedOperator:
-    """A partition's store, with the operator that holds the windows of the version `content`."""
+class CachedJoin:
+    """A partition's store, with the join that holds the windows of the version `content`."""
 
     store: StateStore
     content: str | None = None
-    operator: Operator | None = None
+    join: PartitionJoin | None = None
     committing: float = 0.0
     """Seconds that the last commit took."""
 
 
 class OperatorCache:
-    """Keys begin with a token of the call of `join`: what was kept for another call may be of another
-    query."""
+    """A cache of operators and commit logs. Keys begin with the token of a call of `join`, because another
+    call may define another query under the same id."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._operators: OrderedDict[tuple[str, JoinId, int], CachedOperator] = OrderedDict()
+        self._operators: OrderedDict[tuple[str, JoinId, int], CachedJoin] = OrderedDict()
         self._logs: OrderedDict[tuple[str, JoinId], CommitLog] = OrderedDict()
 
     def log(self, token: str, root: str | Storage, scope: JoinId, partitions: int) -> CommitLog:
@@ -50,12 +50,12 @@ class OperatorCache:
                 self._logs.popitem(last=False)
         return self._logs[key]
 
-    def checkout(self, token: str, log: CommitLog, partition: int) -> CachedOperator:
-        """Taken out while in use: if the task fails halfway, the operator is not used again."""
+    def checkout(self, token: str, log: CommitLog, partition: int) -> CachedJoin:
+        """Takes a join out of the cache, so that nobody uses it again if the task fails halfway."""
         kept = self._operators.pop((token, log.join_id, partition), None)
-        return kept or CachedOperator(StateStore(log, partition, cache_of_machine()))
+        return kept or CachedJoin(StateStore(log, partition, cache_of_machine()))
 
-    def checkin(self, token: str, partition: int, kept: CachedOperator) -> None:
+    def checkin(self, token: str, partition: int, kept: CachedJoin) -> None:
         self._operators[(token, kept.store.log.join_id, partition)] = kept
         while len(self._operators) > OPERATORS:
             self._operators.popitem(last=False)

@@ -1,7 +1,7 @@
-"""Independent tasks of a sweep, run side by side as Spark tasks.
+"""Runs independent Python tasks in parallel as Spark tasks.
 
-Tasks are dealt out to a few dozen jobs of one Spark task each, handed in from as many threads as there are
-cores: jobs then run at the same time, and each reports as it ends, which one job of many tasks does not.
+Tasks are dealt to a few dozen Spark jobs of one Spark task each, which as many threads as cores submit.
+Unlike the tasks of one large job, each of these jobs returns its results as soon as it ends.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def run_tasks(
     cores: int,
     on_done: Callable[[Task], None] = lambda _: None,
 ) -> list[Result]:
-    """`[function(task) for task in tasks]`, on a local Spark with so many cores.
+    """`[function(task) for task in tasks]`, on a local Spark with this many cores.
 
     Parameters
     ----------
     function
-        A function of a module; it, the tasks and the results must pickle.
+        A module-level function. It, the tasks and the results must be picklable.
     on_done
         Called in this thread with each task that has ended.
     """

@@ -1,4 +1,4 @@
-"""How one partition fared in one batch, put together from what was measured before and after."""
+"""Metrics of one partition in one micro-batch, computed from measurements before and after it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class PartitionReport:
     Parameters
     ----------
     before, after
-        Measured as the batch began and ended.
+        Metrics at the start and at the end of the micro-batch.
     counted
-        For streams whose rows are copied: counts of the first copies alone, by name.
+        For streams whose rows are copied: counts of first copies only, by name.
     seconds
-        Reading the rows, finding the windows, processing, keeping the windows.
+        Time to read input, load state, process, and commit state.
     allowed
-        The partition's part of the deadline, in seconds.
+        The partition's share of the deadline, in seconds.
     limit
-        Its part of the memory limit.
+        Its memory share.
     hot
-        The most frequent key of a sample, and its share.
+        The most frequent key of a sample, and its share of the sample.
     """
 
     batch: int | None
@@ -48,7 +48,6 @@ class PartitionReport:
     state_cache_hit: bool = False
 
     def metrics(self, query: Query) -> PartitionMetrics:
-        """As it is told."""
         before, after = self.before, self.after
         streams = stream_metrics(before, after, self.counted)
         then, now = before.quality, after.quality
@@ -85,7 +84,7 @@ class PartitionReport:
 
     @property
     def _may_miss(self) -> bool:
-        """Whether anything can have been lost in this batch that was not seen to be."""
+        """Whether this micro-batch may have missed results beyond those that were counted."""
         then, now = self.before, self.after
         weight = now.quality.results_max_weight
         changed = weight >= UNKNOWN or weight != then.quality.results_max_weight
@@ -95,13 +94,7 @@ class PartitionReport:
 def stream_metrics(
     before: OperatorMetrics, after: OperatorMetrics, counted: Mapping[str, Mapping[str, int]]
 ) -> dict[str, PartitionStreamMetrics]:
-    """What happened to each stream between two measurements.
-
-    Parameters
-    ----------
-    counted
-        For streams whose rows are copied: counts of the first copies alone, by name.
-    """
+    """Metrics of each stream between two measurements; `counted` as in `PartitionReport`."""
     found = {}
     for alias, now in after.streams.items():
         counts = between(StreamCounts, before.streams[alias], now)

@@ -16,26 +16,26 @@ from windrow.spark.metrics import BatchMetrics, read_progress
 from windrow.spark.spark_errors import short_message
 
 BEHIND = "maxOffsetsBehindLatest"
-"""What Spark's sources call it, those that know."""
+"""The metric in which some of Spark's sources report their lag."""
 
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """One batch of a running query."""
+    """One micro-batch of a running query."""
 
     batch: int
     began: str
-    """When, in UTC, as Spark writes it."""
+    """Start time in UTC, in Spark's format."""
     seconds: float
     rows_read: int
     results_late: int
-    """Results that came too late for the aggregation's watermark."""
+    """Results too late for the watermark of the aggregation."""
     behind: float | None
-    """Rows the sources still hold, where they say so: of Kafka, in the partition that is furthest back."""
+    """Rows not yet read, if a source reports them. For Kafka, those of the partition furthest behind."""
     joins: tuple[BatchMetrics, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: totals of each join, and all of each partition."""
+        """For JSON: the totals of each join, and all metrics of each partition."""
         return {
             "batch": self.batch,
             "began": self.began,
@@ -53,7 +53,7 @@ class BatchProgress:
 
 
 class QueryWatcher:
-    """A started query, looked at from time to time."""
+    """Polls the progress of a started query."""
 
     def __init__(self, query: StreamingQuery) -> None:
         self._query = query
@@ -64,14 +64,14 @@ class QueryWatcher:
         return bool(self._query.isActive)
 
     def progress(self) -> list[BatchProgress]:
-        """The batches that ended since the last look, oldest first."""
+        """The micro-batches that ended since the last call, oldest first."""
         last = self._query.lastProgress
         if last is None or (last.batchId <= self._seen and self.active):
             return []
-        # Fetching one event is cheap, fetching all that Spark remembers is not.
-        alone = last.batchId == self._seen + 1 and self.active
-        events = [last] if alone else self._query.recentProgress
-        # Spark also reports waiting, under the number of the batch to come.
+        # Fetching the last event is cheap, fetching all recent ones is not.
+        only_one = last.batchId == self._seen + 1 and self.active
+        events = [last] if only_one else self._query.recentProgress
+        # While Spark waits for data it also reports, under the number of the next micro-batch.
         ran = [e for e in events if e.batchId > self._seen and "addBatch" in e.durationMs]
         if ran:
             self._seen = ran[-1].batchId
@@ -81,7 +81,7 @@ class QueryWatcher:
         self._query.stop()
 
     def failure(self) -> tuple[str, str] | None:
-        """Of an ended query: the cause in a sentence, and all that Spark says."""
+        """(cause in a sentence, Spark's complete message) of a failed query."""
         error = self._query.exception()
         return None if error is None else (short_message(error), redacted(str(error)))
 
@@ -99,5 +99,4 @@ def _progress(event: Any) -> BatchProgress:
 
 
 def _behind(sources: Sequence[Any]) -> float | None:
-    told = [source.metrics[BEHIND] for source in sources if BEHIND in (source.metrics or {})]
-    return max(map(float, told), default=None)
+    return max((float(s.metrics[BEHIND]) for s in sources if BEHIND in (s.metrics or {})), default=None)

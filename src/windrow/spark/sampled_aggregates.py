@@ -1,7 +1,7 @@
-"""Aggregates of a sampled join on Spark: groups gather what was sampled, and `estimate` makes figures of it.
+"""Aggregates of a sampled join on Spark: groups collect the sampled rows, and `estimate` aggregates them.
 
-A group's rows travel as one list, so that all of its clusters are seen together whatever batch or partition
-they came from: the spread between clusters is what the interval rests on.
+The rows of a group form one list. The interval depends on the variance between clusters, so all clusters of a
+group must be in one place, regardless of their micro-batch and partition.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EDGES = ("_low", "_high")
 
 
 def gathered(aggregates: Sequence[Aggregate]) -> list[Column]:
-    """What a group gathers: the sampled rows as a list, and the least and greatest values as they are."""
+    """The columns of a group: the list of sampled rows, and minima and maxima, which need no estimate."""
     values = [
         _value(a).alias(aggregate_column(n)) for n, a in enumerate(aggregates) if a.function in ESTIMATED
     ]
@@ -50,10 +50,9 @@ def _value(aggregate: Aggregate) -> Column:
 
 @dataclass(frozen=True)
 class EstimateColumns:
-    """Replaces the list of sampled rows by an estimate, its low and its high, for each aggregate.
+    """Replaces the list of sampled rows by estimate, low and high of each aggregate.
 
-    Of a least value only the high is known, since the sample may have missed a lesser one; of a greatest
-    value only the low.
+    A minimum has no low, because the sample may miss a smaller value. A maximum has no high.
     """
 
     aggregates: tuple[Aggregate, ...]
@@ -69,7 +68,7 @@ class EstimateColumns:
         return st.StructType([*kept, *figures])
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """In the Python worker: each row is a group."""
+        """Runs in the Python worker. Each row is a group."""
         for batch in batches:
             kept = [name for name in batch.schema.names if name != SAMPLE and not self._is_figure(name)]
             columns = [batch.column(name) for name in kept]
@@ -98,7 +97,7 @@ class EstimateColumns:
         table = pa.table(
             {"s": streams, WEIGHT: pc.struct_field(rows, WEIGHT), CLUSTER: pc.struct_field(rows, CLUSTER)}
         )
-        # Groups hold a row at least and come back in the order of their numbers.
+        # Every group has at least one row, so `estimate` returns all groups, ordered by number.
         figures = estimate(
             table,
             "s.value",

@@ -1,5 +1,4 @@
-"""Spark sessions: one for a pipeline, and a small, quiet one on this machine for the demo, the lab and
-tests."""
+"""Spark sessions: one for pipelines, and a small local one for the demo, the lab and tests."""
 
 from __future__ import annotations
 
@@ -23,18 +22,18 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
-    # Workers are forked from a process that has the engine loaded and its kernels compiled.
+    # Forks workers from a process in which the engine is loaded and its kernels are compiled.
     "spark.python.daemon.module": "windrow.spark.worker",
 }
 
 LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""Set where spark-submit started this process and has a master for it."""
+"""Set if spark-submit started this process, which then decides the master."""
 SPARK_PARTITIONS = "200"
-"""Of a shuffle, where nobody says how many."""
+"""Spark's default number of shuffle partitions."""
 
-# Without a configuration of ours Spark announces at startup which one it falls back to, and sets the
-# root logger to the level of the gateway it starts from, which is why that one is named too.
+# Without a configuration Spark prints at startup which default it uses. It sets the root logger to the level
+# of its gateway's logger, so that logger needs a level too.
 LOGGING = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -54,16 +53,13 @@ def local_session(cores: int, name: str, heap: str | None = None) -> SparkSessio
     Parameters
     ----------
     cores
-        Tasks that run at the same time; shuffles get as many partitions.
+        Number of parallel tasks, and of shuffle partitions.
     name
         The application's name.
     heap
-        How much memory Spark's Java may take, such as "4g"; None: Spark's default.
+        Heap of Spark's Java process, such as "4g"; None for Spark's default.
     """
-    # Spark reads these when its Java starts: which Java, which Python, and which address to listen on.
-    os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    _set_environment()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     log = _logging(cache_directory(os.environ))
     builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
@@ -79,16 +75,16 @@ def local_session(cores: int, name: str, heap: str | None = None) -> SparkSessio
 def open_session(
     master: str | None, name: str, settings: Mapping[str, str], check: bool = False
 ) -> Iterator[SparkSession]:
-    """The session of this process, or a new and quiet one that ends with the block.
+    """The session of this process, or a new one that ends with the block.
 
     Parameters
     ----------
     master
-        Spark's URL of a cluster, or "local[n]"; None for what spark-submit says, or else all cores here.
+        Spark's URL of a cluster, or "local[n]". None for the master of spark-submit, or all local cores.
     check
-        Only schemas are wanted: a local session will do, whatever the master.
+        Start a local session regardless of the master, because only schemas are needed.
     """
-    # PySpark logs every refused expression with its Java stack; `telling` tells it in a sentence.
+    # PySpark logs every refused expression with its Java stack; `spark_errors` reports it in a sentence.
     logging.getLogger("SQLQueryContextLogger").disabled = True
     running = _running_session()
     if running is not None:
@@ -96,15 +92,13 @@ def open_session(
         return
     if master is None and SUBMITTED not in os.environ:
         master = "local[*]"
-    os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    told = {**_defaults(master, check), **settings}
+    _set_environment()
+    options = {**_defaults(master, check), **settings}
     log = _logging(cache_directory(os.environ)).as_uri()
     java = "spark.driver.extraJavaOptions"
-    told[java] = f"{told.get(java, '')} -Dlog4j2.configurationFile={log}".strip()
+    options[java] = f"{options.get(java, '')} -Dlog4j2.configurationFile={log}".strip()
     builder = SparkSession.builder.appName(name)
-    for key, value in told.items():
+    for key, value in options.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
@@ -114,8 +108,15 @@ def open_session(
         session.stop()
 
 
+def _set_environment() -> None:
+    """Sets the Java and the Python that Spark uses; it reads both when its Java process starts."""
+    os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+
+
 def _running_session() -> SparkSession | None:
-    """The session of this process: this thread's own, or else what another thread began."""
+    """The session of this process: that of this thread, or else one that another thread started."""
     try:
         return SparkSession.active()
     except PySparkRuntimeError:
@@ -137,7 +138,7 @@ def _defaults(master: str | None, check: bool) -> dict[str, str]:
 
 
 def _logging(cache: Path) -> Path:
-    """The file that makes Spark log errors only."""
+    """The configuration file that makes Spark log only errors."""
     path = cache / "log4j2.properties"
     if not path.exists() or path.read_text() != LOGGING:
         aside = path.with_suffix(f".{os.getpid()}")

@@ -25,8 +25,7 @@ from windrow.model.units import parse_duration
 from windrow.spark.frames import DOCUMENT, UnionColumns, control_documents, quoted
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.metrics import COLUMN
-from windrow.spark.routing import described
-from windrow.spark.shared_task import QUERY, JoinOnSpark, SharedJoinTask
+from windrow.spark.shared_partition import QUERY, JoinOnSpark, SharedQueries
 from windrow.spark.task import JoinTask
 
 
@@ -63,20 +62,8 @@ class PreparedSharedJoin(PreparedJoin):
 
     def task(self, slots: UnionColumns) -> tuple[JoinTask, StructType]:
         assert self.group is not None
-        task = SharedJoinTask(
-            query=self.query,
-            schemas=tuple(frame.arrow for frame in self.frames),
-            union_columns=slots.taken,
-            text=slots.text,
-            keys=self._keys(),
-            partitions=self.layout.partitions,
-            name=self.name,
-            state=self.state,
-            layout=described(self.layout, self.frames),
-            subscriptions=dict(self.group.subscriptions),
-            columns=self.arrow,
-            **self.settings,
-        )
+        kind = SharedQueries(dict(self.group.subscriptions), self.arrow, **self.settings)
+        task = replace(super().task(slots)[0], kind=kind)
         carried = StructField(COLUMN, StringType(), True)
         fields = [StructField(QUERY, ArrayType(StringType()), True), *(f for f, _ in self.columns), carried]
         return task, StructType(fields)

@@ -1,7 +1,6 @@
-"""A bounded sample of a source: its first rows in time, from no more files than it takes.
+"""A bounded sample of a source: its earliest rows, from as few files as necessary.
 
-Files are taken in the order in which they came, as a stream would take them; where a file system does not
-tell that, by name.
+Files are read by modification time, as a stream reads them, or by name where the time is unknown.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from windrow.spark.frames import quoted
 from windrow.spark.spark_errors import as_query_error
 
 FIRST_FILES = 4
-"""Files that are looked into at once, to begin with; then twice as many."""
+"""Files of the first attempt. Each further attempt reads twice as many."""
 
 
 @dataclass(frozen=True)
 class SourceSample:
-    """Rows of one source, in the order of time."""
+    """Rows of one source, ordered by time."""
 
     rows: pa.Table
     files: int
-    """Looked into."""
+    """Files read."""
     of: int
-    """Files there are; 0 for a source without files."""
+    """Files of the source; 0 for a source without files."""
 
     def __str__(self) -> str:
-        said = f"{self.rows.num_rows:,} rows"
-        return f"{said} from {self.files:,} of {self.of:,} files" if self.of else said
+        rows = f"{self.rows.num_rows:,} rows"
+        return f"{rows} from {self.files:,} of {self.of:,} files" if self.of else rows
 
 
 def first_rows(
@@ -45,17 +44,18 @@ def first_rows(
     most: int,
     shape: Callable[[DataFrame], DataFrame] = lambda frame: frame,
 ) -> SourceSample:
-    """At most so many rows of a batch DataFrame, the earliest of the files looked into.
+    """At most `most` rows of a batch DataFrame, the earliest in the files read.
 
     Parameters
     ----------
     frame
-        The source as it is read.
+        The source.
     shape
-        What is taken of it: its filter and its columns.
+        Applies the stream's filter and selects its columns.
     """
     with as_query_error(place):
-        names = [_name(path) for path in _in_order(frame.inputFiles())]
+        paths = sorted(frame.inputFiles(), key=lambda path: (_modified(path), path))
+        names = [unquote(path.rsplit("/", 1)[-1]) for path in paths]
         files = min(FIRST_FILES, len(names))
         while files < len(names):
             some = frame.where(sf.col("_metadata.file_name").isin(names[:files]))
@@ -71,11 +71,7 @@ def _earliest(frame: DataFrame, time: str, most: int) -> pa.Table:
     return frame.where(column.isNotNull()).orderBy(column).limit(most).toArrow()
 
 
-def _in_order(paths: list[str]) -> list[str]:
-    return sorted(paths, key=lambda path: (_came(path), path))
-
-
-def _came(path: str) -> float:
+def _modified(path: str) -> float:
     url = urlparse(path)
     if url.scheme not in ("", "file"):
         return 0.0
@@ -83,7 +79,3 @@ def _came(path: str) -> float:
         return Path(unquote(url.path)).stat().st_mtime
     except OSError:
         return 0.0
-
-
-def _name(path: str) -> str:
-    return unquote(path.rsplit("/", 1)[-1])

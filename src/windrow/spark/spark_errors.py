@@ -1,4 +1,4 @@
-"""Spark's long errors, shortened to the one sentence a user needs."""
+"""Shortens Spark's long errors to one sentence."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _STATE = re.compile(r"\.?\s*SQLSTATE: \w+.*$")
 
 
 def short_message(error: BaseException) -> str:
-    """What went wrong, without stack, plan and credentials.
+    """The cause of an error, without stack trace, plan and credentials.
 
-    A failed batch quotes the traceback of its Python worker, whose last line is the cause: an error of ours
-    if there is one. Everything else opens with a condition in brackets and its text.
+    The error of a failed micro-batch quotes the traceback of its Python worker. The cause is Windrow's own
+    error if there is one, else the traceback's last line. Other errors begin with a condition in brackets.
     """
     text = redacted(str(error))
     if ours := _OURS.findall(text):
@@ -37,7 +37,7 @@ def short_message(error: BaseException) -> str:
 
 
 class RunError(WindrowError):
-    """The query was right, but it failed while running; `report` is all that Spark says."""
+    """A correct query failed while running. `report` is Spark's complete message."""
 
     def __init__(self, message: str, report: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class RunError(WindrowError):
 def as_query_error(
     place: Option, kinds: tuple[type[Exception], ...] = (PySparkException, Py4JError)
 ) -> Iterator[None]:
-    """What Spark refuses in here, with an error of these kinds, is a mistake in the query at this place."""
+    """Turns Spark's errors of these kinds into a QueryError at `place`."""
     try:
         yield
     except kinds as error:
@@ -57,7 +57,7 @@ def as_query_error(
 
 @contextmanager
 def as_run_error() -> Iterator[None]:
-    """What fails in here is no mistake in the query: a task, a machine, the way to the cluster."""
+    """Turns Spark's errors into a RunError: a task, a machine or the connection to the cluster failed."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:

@@ -25,7 +25,7 @@ from windrow.spark.frames import quoted
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.sampled_aggregates import EDGES, EstimateColumns, gathered
 from windrow.spark.shared_join import prepare_shared, union_of
-from windrow.spark.shared_task import QUERY
+from windrow.spark.shared_partition import QUERY
 from windrow.spark.sources_sinks import TIME
 from windrow.spark.spark_errors import as_query_error
 from windrow.sql_frontend.statement import Grouping, SelectItem, Statement, aggregate_column, key_column

@@ -23,20 +23,18 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from windrow.engine.operator import Operator
-from windrow.engine.result_builder import CLUSTER, WEIGHT
 from windrow.engine.rows import event_times
-from windrow.engine.state import State, capture, fingerprint, restore
+from windrow.engine.runner import JoinRunner
 from windrow.errors import StateError
-from windrow.model.join_kind import CERTAIN
 from windrow.model.limits import MemoryLimit
 from windrow.model.predicate import JoinColumn
 from windrow.model.query import Query
 from windrow.spark.hot_keys import hottest
 from windrow.spark.memory_pool import MemoryPool
-from windrow.spark.metrics import COLUMN, PartitionQueryMetrics
+from windrow.spark.metrics import COLUMN
 from windrow.spark.microbatch import MicroBatch, micro_batch
-from windrow.spark.operator_cache import CachedOperator, OperatorCache
+from windrow.spark.operator_cache import CachedJoin, OperatorCache
+from windrow.spark.partition_join import JoinKind, PartitionJoin, SingleQuery
 from windrow.spark.partition_report import PartitionReport
 from windrow.spark.task_control import apply_controls
 from windrow.spark.task_input import TaskInput, gather
@@ -44,8 +42,6 @@ from windrow.state.commit_log import CommitLog, Start
 from windrow.state.paths import JoinId
 from windrow.state.storage import Storage
 
-ROWS_PER_BATCH = 32_768
-BYTES_PER_BATCH = 16 << 20
 REPORTING_PARTITIONS = 2
 """Partitions that tell in a batch what they have learned."""
 
@@ -90,6 +86,8 @@ class JoinTask:
     """Tasks that run at the same time."""
     text: int = -1
     """The slot of control messages, if there are any."""
+    kind: JoinKind = field(default_factory=SingleQuery)
+    """Of one query, or of several that share it."""
     token: str = field(default_factory=lambda: uuid4().hex)
     """Of this call of `join`: what a worker holds of another call may be of another query."""
 
@@ -112,33 +110,33 @@ class JoinTask:
         """All there is, at once."""
         if arrived.partition is None:
             return
-        operator = self._fresh()
-        limit = self._set_memory_share(operator, arrived.partition, {}, self.query.memory_limit)
-        errors = apply_controls(operator, arrived.control_messages)
-        before, counted = operator.metrics(), self._counted(operator, arrived)
-        watched = self._watch(operator)
+        join = self._fresh()
+        runner = join.runner
+        limit = self._set_memory_share(runner, arrived.partition, {}, self.query.memory_limit)
+        errors = apply_controls(join, arrived.control_messages)
+        before, counted = runner.metrics(), self._counted(runner, arrived)
         began = time.perf_counter()
         allowed = self._deadline_share(arrived)
         rows = self._named(arrived)
-        results = [self._process(operator, rows, _less(allowed, reading)), self._finish(operator)]
+        results = [join.process(rows, _less(allowed, reading)), join.finish()]
         yield self._report(
             PartitionReport(
                 batch=None,
                 partition=arrived.partition,
                 before=before,
-                after=operator.metrics(),
+                after=runner.metrics(),
                 counted=counted,
                 seconds=(reading, 0.0, time.perf_counter() - began, 0.0),
                 allowed=allowed,
                 limit=limit,
-                control_errors=errors + self._control_errors(operator),
-                queries=self._query_metrics(operator, watched),
+                control_errors=errors + join.control_errors(),
+                queries=join.query_metrics(),
                 hot=hottest(self.query, self.keys, arrived.rows),
-                learned_models=self._learned(operator, arrived.partition, 0),
+                learned_models=self._learned(runner, arrived.partition, 0),
             )
         )
         for found in results:
-            yield from self._emit(found)
+            yield from found
 
     def run_micro_batch(
         self, root: str | Storage, now: MicroBatch, arrived: TaskInput, reading: float, cache: OperatorCache
@@ -152,29 +150,30 @@ class JoinTask:
             raise StateError("Spark gave this task no row at all, not even the one that names its partition")
         kept = cache.checkout(self.token, log, arrived.partition)
         known = kept.content
-        operator = self._load(kept, start)
-        before, watched = operator.metrics(), self._watch(operator)
-        operator.advance_event_time(dict(zip(self.query.aliases, start.times, strict=False)))
+        join = self._load(kept, start)
+        runner = join.runner
+        before = runner.metrics()
+        runner.advance_event_time(dict(zip(self.query.aliases, start.times, strict=False)))
         demands = start.demands
-        limit = self._set_memory_share(operator, arrived.partition, demands, self._pooled(scope))
-        errors = apply_controls(operator, arrived.control_messages)
-        counted = self._counted(operator, arrived)
-        operator.set_aside({self.query.aliases[s]: count for s, (count, _) in arrived.ahead.items()})
+        limit = self._set_memory_share(runner, arrived.partition, demands, self._pooled(scope))
+        errors = apply_controls(join, arrived.control_messages)
+        counted = self._counted(runner, arrived)
+        runner.count_ahead({self.query.aliases[s]: count for s, (count, _) in arrived.ahead.items()})
         found = time.perf_counter()
         allowed = self._deadline_share(arrived)
         left = _less(allowed, reading + found - began + kept.committing)
-        results = self._process(operator, self._named(arrived), left)
+        results = join.process(self._named(arrived), left)
         processed = time.perf_counter()
-        after = operator.metrics()
+        after = runner.metrics()
         times = [after.streams[alias].max_event_time for alias in self.query.aliases]
         hit = kept.content is not None and kept.content == known
-        need = operator.memory_demand()
+        need = runner.memory_demand()
         demand = None if need is None else math.ceil(need)
-        kept.content = kept.store.commit(start.version, self._captured(operator), times, demand).content
+        kept.content = kept.store.commit(start.version, join.capture(), times, demand).content
         kept.store.collect(start)
         kept.committing = time.perf_counter() - processed
         if demand is not None:
-            self._share_forecast(scope, operator, demands, arrived.partition, demand)
+            self._share_forecast(scope, runner, demands, arrived.partition, demand)
         cache.checkin(self.token, arrived.partition, kept)
         yield self._report(
             PartitionReport(
@@ -186,96 +185,53 @@ class JoinTask:
                 seconds=(reading, found - began, processed - found, time.perf_counter() - processed),
                 allowed=allowed,
                 limit=limit,
-                control_errors=errors + self._control_errors(operator),
-                queries=self._query_metrics(operator, watched),
+                control_errors=errors + join.control_errors(),
+                queries=join.query_metrics(),
                 hot=hottest(self.query, self.keys, arrived.rows),
-                learned_models=self._learned(operator, arrived.partition, now.batch),
+                learned_models=self._learned(runner, arrived.partition, now.batch),
                 state_cache_hit=hit,
             )
         )
-        yield from self._emit(results)
+        yield from results
 
-    # -- what another kind of task does in its own way ----------------------------------------------------
-
-    def _fresh(self) -> Operator:
-        """An operator that has seen nothing yet."""
-        return Operator(self.query, dict(zip(self.query.aliases, self.schemas, strict=True)))
-
-    def _restored(self, state: State) -> Operator:
-        return restore(Operator, self.query, state)
-
-    def _captured(self, operator: Operator) -> State:
-        return capture(operator)
-
-    def _described(self) -> dict[str, Any]:
-        """What must be the same for a state to be used again."""
-        return fingerprint(self.query)
-
-    def _process(self, operator: Operator, rows: dict[str, pa.RecordBatch], seconds: float | None) -> Any:
-        return operator.process(rows, seconds)
-
-    def _finish(self, operator: Operator) -> Any:
-        return operator.finish()
-
-    def _emit(self, results: Any) -> Iterator[pa.RecordBatch]:
-        return _results(results)
-
-    def _watch(self, operator: Operator) -> Any:
-        """What `_fared` needs to know of the time before the rows."""
-        return None
-
-    def _query_metrics(self, operator: Operator, before: Any) -> dict[str, PartitionQueryMetrics]:
-        """How each of several queries fared."""
-        return {}
-
-    def _control_errors(self, operator: Operator) -> tuple[str, ...]:
-        """What was wrong with control messages that were followed."""
-        return ()
-
-    def _columns(self) -> pa.Schema:
-        """Of the results."""
-        known = dict(zip(self.query.aliases, self.schemas, strict=True))
-        fields = [(alias, pa.struct(list(known[alias]))) for alias in self.query.result_aliases]
-        if self.query.tells_certainty:
-            fields.append((CERTAIN, pa.bool_()))
-        if self.query.memory_policy.samples:
-            fields += [(WEIGHT, pa.float64()), (CLUSTER, pa.int64())]
-        return pa.schema(fields)
+    def _fresh(self) -> PartitionJoin:
+        return self.kind.start(self.query, dict(zip(self.query.aliases, self.schemas, strict=True)))
 
     # -- finding the windows ----------------------------------------------------------------------------
 
     def _check_metadata(self, log: CommitLog, first: bool) -> None:
         schemas = dict(zip(self.query.aliases, self.schemas, strict=True))
-        log.check_metadata(self._described(), schemas, first, self.layout)
+        log.check_metadata(self.kind.fingerprint(self.query), schemas, first, self.layout)
 
-    def _load(self, kept: CachedOperator, start: Start) -> Operator:
+    def _load(self, kept: CachedJoin, start: Start) -> PartitionJoin:
         manifest = None if start.base is None else kept.store.manifest(start.base)
         wanted = None if manifest is None else manifest.content
-        if kept.operator is None or kept.content != wanted or wanted is None:
+        if kept.join is None or kept.content != wanted or wanted is None:
             kept.content = wanted
             if manifest is None:
                 kept.store.clear()
-                kept.operator = self._fresh()
+                kept.join = self._fresh()
             else:
-                kept.operator = self._restored(kept.store.load(manifest))
-        return kept.operator
+                kept.join = self.kind.start(self.query, None)
+                kept.join.restore(kept.store.load(manifest))
+        return kept.join
 
     def _pooled(self, scope: JoinId) -> MemoryLimit | None:
         return self.query.memory_limit if self.pool is None else self.pool.share(scope)
 
     def _share_forecast(
-        self, scope: JoinId, operator: Operator, needs: dict[int, int], partition: int, need: int
+        self, scope: JoinId, runner: JoinRunner, needs: dict[int, int], partition: int, need: int
     ) -> None:
         """One partition speaks for all: they hold rows of the same streams."""
         if self.pool is None or partition != min([*needs, partition]):
             return
-        forecast = operator.forecast()
+        forecast = runner.forecast()
         if forecast is not None and forecast.memory[-1] > 0:
             whole = sum({**needs, partition: need}.values())
             self.pool.share_forecast(scope, forecast, whole / max(need, 1))
 
     def _set_memory_share(
-        self, operator: Operator, partition: int, needs: dict[int, int], limit: MemoryLimit | None
+        self, runner: JoinRunner, partition: int, needs: dict[int, int], limit: MemoryLimit | None
     ) -> MemoryLimit | None:
         """The partition's part of the limit, by what each needed when it last committed. The parts of
         partitions that are not known yet are even, so that all parts together are never more than the limit.
@@ -288,14 +244,14 @@ class JoinTask:
         if partition in needs:
             even *= len(needs) * needs[partition] / sum(needs.values())
         share = MemoryLimit(limit.kind, max(len(self.query.aliases), int(even)))
-        operator.set_memory_limit(share)
+        runner.set_memory_limit(share)
         return share
 
     def _deadline_share(self, arrived: TaskInput) -> float | None:
         """Seconds the partition may take in all, where there is a deadline."""
         limit = self.query.time_limit
         if limit is None:
-            return None
+            return self.kind.deadline_seconds
         if limit.rate is not None:
             rows = sum(batch.num_rows for batch in arrived.rows.values())
             return limit.seconds(rows) * self.parallel_tasks
@@ -306,7 +262,7 @@ class JoinTask:
     def _named(self, arrived: TaskInput) -> dict[str, pa.RecordBatch]:
         return {self.query.aliases[s]: rows for s, rows in arrived.rows.items()}
 
-    def _counted(self, operator: Operator, arrived: TaskInput) -> dict[str, dict[str, int]]:
+    def _counted(self, runner: JoinRunner, arrived: TaskInput) -> dict[str, dict[str, int]]:
         """Counts of first copies, for streams whose rows are copied."""
         found = {}
         for stream, (_, ahead) in arrived.ahead.items():
@@ -316,7 +272,7 @@ class JoinTask:
             alias, (_, ahead) = self.query.aliases[stream], arrived.ahead.get(stream, (0, 0))
             column = arrived.rows[stream].column(self.query.streams[alias].time)
             timed = column.is_valid().to_numpy(zero_copy_only=False)
-            earliest = operator.watermark(alias)
+            earliest = runner.watermark(alias)
             late = 0 if earliest is None else int((firsts & timed & (event_times(column) < earliest)).sum())
             found[alias] = {
                 "rows_in": int(firsts.sum()) + ahead,
@@ -329,35 +285,17 @@ class JoinTask:
     def _report(self, account: PartitionReport) -> pa.RecordBatch:
         """The row that tells how the partition fared."""
         told = account.metrics(self.query).to_json()
-        columns = [pa.nulls(1, kind) for kind in self._columns().types]
-        return pa.RecordBatch.from_arrays(
-            [*columns, pa.array([told], pa.string())], [*self._columns().names, COLUMN]
-        )
+        columns = self.kind.columns(self.query, self.schemas)
+        arrays = [*(pa.nulls(1, kind) for kind in columns.types), pa.array([told], pa.string())]
+        return pa.RecordBatch.from_arrays(arrays, [*columns.names, COLUMN])
 
-    def _learned(self, operator: Operator, partition: int, batch: int) -> dict[str, Any] | None:
+    def _learned(self, runner: JoinRunner, partition: int, batch: int) -> dict[str, Any] | None:
         """What the operator knows, if it is this partition's turn to tell it: two or three do in a batch, so
         that a batch's metrics stay small however many partitions there are."""
         turns = max(1, self.partitions // REPORTING_PARTITIONS)
-        return operator.learned_models().to_dict() if (partition - batch) % turns == 0 else None
+        return runner.learned_models().to_dict() if (partition - batch) % turns == 0 else None
 
 
 def _less(allowed: float | None, elsewhere: float) -> float | None:
     """What is left for processing, when reading the rows and keeping the windows take so much."""
     return None if allowed is None else allowed - elsewhere
-
-
-def rows_at_once(results: pa.Table | pa.RecordBatch) -> int:
-    """How many of these results are handed on in one batch."""
-    return max(1, min(ROWS_PER_BATCH, BYTES_PER_BATCH * results.num_rows // max(results.nbytes, 1)))
-
-
-def _results(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The results in batches of bounded size."""
-    if table.num_rows == 0:
-        return
-    if table.column(0).num_chunks > 1 + table.num_rows // (ROWS_PER_BATCH // 4):
-        table = table.combine_chunks()
-    for batch in table.to_batches(max_chunksize=rows_at_once(table)):
-        yield pa.RecordBatch.from_arrays(
-            [*batch.columns, pa.nulls(batch.num_rows, pa.string())], [*table.column_names, COLUMN]
-        )

@@ -1,22 +1,22 @@
-"""Applies the control messages of a micro-batch to the operator of a partition."""
+"""Applies the control messages of a micro-batch to the join of a partition."""
 
 from __future__ import annotations
 
 from windrow.engine.control import in_order, short
-from windrow.engine.operator import Operator
+from windrow.spark.partition_join import PartitionJoin
 
 REASONS_TOLD = 20
-"""Of messages refused in a batch: metrics must stay small."""
+"""Reasons reported per micro-batch, because metrics must stay small."""
 
 
-def apply_controls(operator: Operator, documents: tuple[str, ...]) -> tuple[str, ...]:
-    """Applies control messages; returns why some were refused. They are in Spark's offset log, so one that
-    failed the task would fail it after every restart: whatever goes wrong is a refusal."""
+def apply_controls(join: PartitionJoin, documents: tuple[str, ...]) -> tuple[str, ...]:
+    """Applies control messages and returns the reasons why some were refused."""
     rejected: dict[str, None] = {}
     for document in in_order(documents):
         try:
-            operator.control(document)
+            join.control(document)
         except Exception as error:
+            # Never raised: Spark's offset log would bring the message back after every restart.
             if len(rejected) < REASONS_TOLD:
                 rejected[short(str(error))] = None
     return tuple(rejected)

@@ -1,7 +1,7 @@
-"""From the union's Arrow batches to one batch per stream, without a step per row.
+"""Turns the union's Arrow batches into one batch per stream, without work per row.
 
-A shuffle hands over one sender's rows after the other, and a sender reads one stream; so nearly every batch
-holds rows of a single stream and is taken as it is.
+A shuffle delivers the rows of one sender after the other, and a sender reads one stream. So nearly every
+batch holds rows of a single stream and needs no filter.
 """
 
 from __future__ import annotations
@@ -13,31 +13,32 @@ import numpy as np
 import pyarrow as pa
 
 ROUTE = "route"
-"""Where a row goes and where it came from: partition x 32 + stream. One column, since every column of every
-row costs on its way to Python."""
+"""The column of a row's partition and stream, as partition * 32 + stream. One column instead of two, because
+every column of a row costs time on its way to Python."""
 STREAM_BITS = 5
 AHEAD = 16
-"""Added to the number of the stream of a row that is too far ahead: it is counted and goes no further."""
+"""Added to the stream number of a row that is too far ahead: it is counted and dropped."""
 BEAT = (1 << STREAM_BITS) - 1
-"""In place of a stream: a row that only tells a task its partition."""
+"""The stream number of a row that carries nothing but the task's partition."""
 COPY = "copy"
-"""Which copy of the row this is, from 0. Only where rows are copied."""
+"""The number of a row's copy, from 0. Present only if rows are copied."""
 CONTENT = "content"
-"""A hash of the row, to order rows of one time by. Only where windows are row windows."""
+"""A hash of the row, which orders rows of equal time. Present only with row windows."""
 
 
 @dataclass(frozen=True)
 class TaskInput:
-    """What a partition got in a batch."""
+    """The input of a partition in a micro-batch."""
 
     partition: int | None
-    """Its number stands in every row. Nothing else tells it for sure, since Spark may run a task in one stage
-    with a union, or several in one task. None only of a batch DataFrame, for a task without rows."""
+    """Read from the rows, which all carry it. Spark's own partition number is unreliable: Spark may run a
+    task in one stage with a union, or several tasks as one. None only for a task of a batch query without
+    rows."""
     rows: dict[int, pa.RecordBatch] = field(default_factory=dict)
     firsts: dict[int, np.ndarray] = field(default_factory=dict)
-    """Which rows are first copies, where rows are copied."""
+    """True for first copies, if rows are copied."""
     ahead: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Rows that were too far ahead, and how many of them were first copies."""
+    """Number of rows that were too far ahead, and of first copies among them."""
     control_messages: tuple[str, ...] = ()
     """Control messages, in no order."""
 
@@ -48,8 +49,8 @@ def gather(
     slots: Sequence[Sequence[int]],
     text: int = -1,
 ) -> TaskInput:
-    """Reads all input. `slots` says for each stream which columns of the union are its own, `text` which
-    column holds control messages, in rows of a stream after all others."""
+    """Reads all input. `slots` are each stream's columns in the union, and `text` is the column of control
+    messages. These have the stream number after the last stream."""
     partition: int | None = None
     pieces: dict[int, list[pa.RecordBatch]] = {}
     for batch in batches:
@@ -88,6 +89,6 @@ def _by_stream(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 def _own(rows: pa.RecordBatch, schema: pa.Schema, slots: Sequence[int]) -> pa.RecordBatch:
     columns = [rows.column(slot) for slot in slots]
-    # Only the names of time zones and the widths of offsets can differ from the schema that was planned with.
+    # Types differ from the planned schema at most in the names of time zones and the widths of offsets.
     cast = [c if c.type == kind else c.cast(kind) for c, kind in zip(columns, schema.types, strict=True)]
     return pa.RecordBatch.from_arrays(cast, schema=schema)

@@ -1,8 +1,7 @@
-"""The process that Spark forks its Python workers from, with the engine already loaded and compiled.
+"""The process from which Spark forks its Python workers, with the engine loaded and its kernels compiled.
 
-Set `spark.python.daemon.module` to `windrow.spark.worker` when the session is built, as `session.SETTINGS`
-does: a new worker then starts joining at once, instead of first importing the engine and fetching its
-kernels. Without it everything works the same, only each worker's first task takes longer.
+`session.SETTINGS` sets `spark.python.daemon.module` to this module. A new worker can then join at once.
+Without the setting each worker's first task imports the engine and loads its kernels.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from windrow.spark.task import freeze_loaded_objects
 
 
 def warm() -> None:
-    """Joins a few rows, so that kernels are there before the first fork."""
+    """Joins a few rows, so that kernels are compiled before the first fork."""
     times = pa.array([0, 1, 2], pa.timestamp("us", "UTC"))
     rows = pa.record_batch({"t": times, "k": pa.array([1, 2, 3]), "s": pa.array(["x", "y", "z"])})
     streams = {alias: Stream("t", "1 second") for alias in ("a", "b")}

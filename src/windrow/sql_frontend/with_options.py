@@ -20,7 +20,7 @@ from windrow.sql_frontend.statement import Grouping
 from windrow.sql_frontend.syntax_nodes import Assignment
 
 GROUP_SETTINGS = settings_of(Grouping)
-KNOWN = {name: each for name, each in {**SETTINGS, **GROUP_SETTINGS}.items() if name != "on"}
+KNOWN = {n: each for n, each in {**SETTINGS, **GROUP_SETTINGS}.items() if each.texts and n != "on"}
 """The predicate is what WHERE and ON say."""
 
 

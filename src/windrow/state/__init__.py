@@ -1,4 +1,4 @@
-"""The stored state of joins: a version per batch, immutable parts, atomic commits."""
+"""The stored state of joins: a version per micro-batch, immutable parts, atomic commits."""
 
 from windrow.state.commit_log import CommitLog, Start
 from windrow.state.manifest import Manifest

@@ -1,9 +1,9 @@
 """Removes versions and files that no restart can need.
 
-Kept are the versions of the last complete batch, of the two before it and of anything later, and every file
-they name. A file that only removed manifests name goes with them. A file that no manifest names may belong
-to a commit under way, so it must be old to go. What a run left that is not known here may belong to a later
-run than this one, and also must be old.
+Cleanup keeps the versions of the last complete micro-batch, of the two before it and of all later ones, with
+every file they name. It removes files that only removed manifests name. A file that no manifest names may
+belong to a commit in progress, so it is removed only when it is old. The same holds for files of a run that
+is not in this task's listing: it may have begun later.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from windrow.state.storage import Entry, Storage
 
 KEPT_BEHIND = 2
 ORPHAN_AGE = 900.0
-"""Seconds; no commit takes that long."""
+"""Seconds. No commit takes this long."""
 
 
 def remove_obsolete(root: Storage, join: str, partition: int, start: Start, now: float) -> None:
-    """Cleans up after one partition of the join in directory `join`, in a task with this start."""
+    """Cleans up one partition of the join in directory `join`, in a task that begins at `start`."""
     directory = f"{join}/{partition_directory(partition)}"
     entries = root.entries(directory)
     manifests = {version: e for e in entries if (version := version_of(e.name)) is not None}
@@ -32,20 +32,21 @@ def remove_obsolete(root: Storage, join: str, partition: int, start: Start, now:
     try:
         named = {v: _read(root, f"{directory}/{entry.name}") for v, entry in manifests.items()}
     except StateError:
-        # What a damaged manifest needs is not known. Whoever needs the manifest itself will say so.
+        # The files of a damaged manifest are unknown, so none is removed. A task that loads it reports it.
         return
-    living = [m for v, m in named.items() if m is not None and v not in expired]
-    kept = {file for m in living for file in m.files}
+    kept_manifests = [m for v, m in named.items() if m is not None and v not in expired]
+    kept = {file for m in kept_manifests for file in m.files}
     released = {file for v in expired if (m := named[v]) is not None for file in m.files}
-    # A task that is still running may hold parts of an attempt whose manifest another attempt has replaced,
-    # and name them when it commits. Once all that is kept was committed later than a file, no such task is
-    # left.
-    passed = min([m.created for m in living] + [now - ORPHAN_AGE])
+    # A running task may hold parts of an attempt whose manifest another attempt has replaced, and may name
+    # them when it commits. No such task is left once every kept version was committed later than the file.
+    latest = min([m.created for m in kept_manifests] + [now - ORPHAN_AGE])
+    # Manifests go before the files they name: a crash in between leaves orphans, never a manifest without
+    # its files.
     for entry in expired.values():
         root.delete(f"{directory}/{entry.name}")
     for entry in entries:
         orphan = holds_parts(entry.name) and entry.name not in kept
-        old = entry.modified < (passed if orphan else now - ORPHAN_AGE)
+        old = entry.modified < (latest if orphan else now - ORPHAN_AGE)
         if (orphan and (old or entry.name in released)) or (entry.name.startswith(ASIDE) and old):
             root.delete(f"{directory}/{entry.name}")
     _collect_markers(root, f"{join}/{COMMITS}", partition, start.markers, oldest, now)
@@ -60,7 +61,7 @@ def _is_expired(version: Version, entry: Entry, markers: CommitMarkers, oldest: 
 def _collect_markers(
     root: Storage, directory: str, partition: int, markers: CommitMarkers, oldest: int, now: float
 ) -> None:
-    """The partition's own markers; partition 0 also looks after runs."""
+    """Removes the partition's own markers. Partition 0 also removes records of runs."""
     runs = {run.id for run in markers.runs}
     for marker in markers.committed:
         version = marker.version
@@ -71,6 +72,7 @@ def _collect_markers(
         return
     last, marked = owner(markers.runs, oldest), {m.version.run for m in markers.committed}
     for run in markers.runs:
+        # A run whose markers remain keeps its record: without it their validity would be unknown.
         if last is not None and run < last and run.id not in marked:
             root.delete(f"{directory}/{run.name}")
     if any(name.startswith(ASIDE) for name in markers.names):
@@ -81,6 +83,6 @@ def _collect_markers(
 
 def _read(root: Storage, path: str) -> Manifest | None:
     try:
-        return Manifest.from_bytes(root.read(path).to_pybytes(), root.at(path))
+        return Manifest.read(root, path)
     except FileNotFoundError:
         return None

@@ -1,5 +1,4 @@
-"""What the partitions of a join have in common: its description, its runs, and the markers of their
-commits."""
+"""The state that all partitions of a join share: its metadata, its runs, and the commit markers."""
 
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ from windrow.state.storage import Storage, open_storage
 
 @dataclass(frozen=True)
 class Start:
-    """What a task starts from: the same for every task and every attempt of a batch."""
+    """The starting point of a task: the same for all tasks of a micro-batch and all their attempts."""
 
     version: Version
-    """What it will commit."""
+    """The version that the task will commit."""
     base: Version | None
-    """What it continues; None if nothing was committed before."""
+    """The version that it continues; None in the first micro-batch."""
     markers: CommitMarkers
 
     @property
@@ -34,12 +33,12 @@ class Start:
 
     @property
     def times(self) -> list[int | None]:
-        """Per stream, the newest event time that any partition had seen."""
+        """Per stream, the max event time over all partitions."""
         return self.markers.times(self.base)
 
     @property
     def demands(self) -> dict[int, int]:
-        """Per partition, the memory that complete windows would take."""
+        """Memory demand by partition."""
         return self.markers.demands(self.base)
 
 
@@ -50,9 +49,9 @@ class CommitLog:
     root
         A local path, or a URL that pyarrow or fsspec understands.
     scope
-        Whose state it is.
+        The join that owns the state.
     partitions
-        How many there are.
+        Number of partitions of the join.
     clock
         Seconds since 1970.
     """
@@ -75,7 +74,7 @@ class CommitLog:
         first: bool,
         layout: Mapping[str, str] | None = None,
     ) -> None:
-        """Sees to it that the state belongs to this join; at the `first` batch, writes down what does."""
+        """Refuses state of another join. In the `first` micro-batch, writes the metadata."""
         now = JoinMetadata.of(self.partitions, query, schemas, layout or {})
         if self._metadata == now:
             return
@@ -85,17 +84,17 @@ class CommitLog:
             raise StateError(
                 f"there is no state in {self.storage.at(self.directory)}, though earlier batches of the "
                 "query must have left one; set `state` to the path the query was begun with, put the "
-                "directory back from a copy, or start the query anew with a new checkpoint"
+                "directory back from a copy, or start the query with a new checkpoint"
             )
         if before is None:
             self.storage.create(path, now.to_bytes(), "the description of the join")
-            # Another partition, or another join of that name, may have come first.
+            # Another partition, or another join of the same name, may have created the file first.
             before = JoinMetadata.read(self.storage, path) or now
         before.check(now, self.storage.at(self.directory))
         self._metadata = now
 
     def begin(self, run: str, batch: int) -> Start:
-        """What a task of the batch starts from. Refuses a run that another has replaced, and a batch whose
+        """The starting point of a task. Refuses a run that a later one has replaced, and a micro-batch whose
         predecessor is not complete."""
         mine = self._run(run) or self._record(run, batch)
         markers = self.read_markers()
@@ -107,11 +106,12 @@ class CommitLog:
                 "checkpoint was copied, give the copy a `state` of its own; if the query was started "
                 "twice, stop one"
             )
+        # A listing may be behind and not yet show this run's own record.
         markers = CommitMarkers(markers.names, {*markers.runs, mine})
         return Start(Version(batch, run), self._base(batch, markers), markers)
 
     def read_markers(self) -> CommitMarkers:
-        """The markers that are there now, by one listing, with their runs."""
+        """The current markers, from one listing, with their runs."""
         names = self.storage.names(f"{self.directory}/{COMMITS}")
         found = [self._run(run) for name in names if (run := run_of(name)) is not None]
         return CommitMarkers(names, [run for run in found if run is not None])
@@ -126,13 +126,13 @@ class CommitLog:
                 f"{self.storage.at(self.directory)} was deleted, or the query was set back further than "
                 "state is kept: put the state back from a copy of that time. Or Spark was not asked for all "
                 "of that batch, and its rows are missing from the windows: have foreachBatch write or "
-                "persist the whole frame, of which first and take run only a part, and start the query anew "
+                "persist the whole frame, of which first and take run only a part, and start the query "
                 "with a new checkpoint"
             )
         return markers.version(batch - 1)
 
     def _run(self, run: str) -> QueryRun | None:
-        """A run that is recorded. Read by name, since a listing may be behind."""
+        """A recorded run. Reads the file by name, because a listing may be behind."""
         if run not in self._runs:
             path = f"{self.directory}/{COMMITS}/{run_file(run)}"
             try:
@@ -143,8 +143,8 @@ class CommitLog:
         return self._runs[run]
 
     def _record(self, run: str, batch: int) -> QueryRun:
-        """Writes down that a run begins. All tasks of its first batch may try at once; they write the same
-        batch, and whose number stands does not matter."""
+        """Records that a run begins. All tasks of its first micro-batch may do so at once: they record the
+        same micro-batch, and it does not matter whose number is kept."""
         number = 1 + max((r.number for r in self.read_markers().runs), default=0)
         made = QueryRun(number, run, batch)
         path = f"{self.directory}/{COMMITS}/{made.name}"

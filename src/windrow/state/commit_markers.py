@@ -1,10 +1,10 @@
-"""Commit markers: empty files in `commits/` whose names say what tasks have committed.
+"""Commit markers: empty files in `commits/` whose names record what tasks have committed.
 
-    p3.b17.<run>.<time>_<time>             partition 3 committed batch 17, with its newest times
-    p3.b17.<run>.<time>_<time>.n<demand>   the same, with the memory that complete windows would take
+    p3.b17.<run>.<time>_<time>             partition 3 committed micro-batch 17; max event time per stream
+    p3.b17.<run>.<time>_<time>.n<demand>   the same, with the partition's memory demand
 
-One listing shows the markers of all partitions. Every partition takes part in every batch, so a batch is
-complete when all partitions have a marker of it.
+One listing shows the markers of all partitions. Every partition takes part in every micro-batch, so a
+micro-batch is complete when all partitions have a marker for it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from windrow.state.runs import QueryRun, Version, owner
 
 _MARKER = re.compile(r"p(\d+)\.b(\d+)\.([0-9a-f]+)\.([^.]*)(?:\.n(\d+))?")
 _NONE = "x"
+MARKERS_KNOWN = 4096
+"""Names that are not parsed again: every task of a batch lists the same few."""
 
 
 @dataclass(frozen=True)
@@ -24,9 +27,9 @@ class CommitMarker:
     partition: int
     version: Version
     times: tuple[int | None, ...]
-    """The newest event time per stream that the partition has seen."""
+    """Max event time per stream that the partition has seen."""
     demand: int | None = None
-    """What complete windows would take, where memory is limited."""
+    """Memory demand, if memory is limited."""
 
     @property
     def name(self) -> str:
@@ -35,6 +38,7 @@ class CommitMarker:
         return f"p{self.partition}.b{self.version.batch}.{self.version.run}.{times}{demand}"
 
     @classmethod
+    @lru_cache(MARKERS_KNOWN)
     def parse(cls, name: str) -> CommitMarker | None:
         match = _MARKER.fullmatch(name)
         if match is None:
@@ -45,7 +49,7 @@ class CommitMarker:
 
 
 class CommitMarkers:
-    """The markers of a join and the runs they belong to, as one listing found them."""
+    """The markers of a join and their runs, from one listing."""
 
     def __init__(self, names: Iterable[str], runs: Iterable[QueryRun]) -> None:
         self.names = tuple(names)
@@ -54,34 +58,34 @@ class CommitMarkers:
 
     @property
     def newest(self) -> int:
-        """The newest batch with a valid marker; -1 if there is none."""
+        """The newest micro-batch with a valid marker; -1 if there is none."""
         return max((m.version.batch for m in self.committed if self.valid(m.version)), default=-1)
 
     def valid(self, version: Version) -> bool:
-        """Whether no later run has formed the batch again."""
+        """Whether no later run has formed the micro-batch again."""
         return self.version(version.batch) == version
 
     def version(self, batch: int) -> Version | None:
-        """Which version of the batch is valid, if there is any."""
+        """The valid version of the micro-batch, if any."""
         run = owner(self.runs, batch)
         return None if run is None else Version(batch, run.id)
 
     def missing(self, batch: int, partitions: int) -> int:
-        """How many partitions have not committed the valid version of the batch."""
+        """Number of partitions that have not committed the valid version of the micro-batch."""
         return partitions - len(self._of(self.version(batch)))
 
     def times(self, version: Version | None) -> list[int | None]:
-        """Per stream, the newest event time that any partition had seen."""
+        """Per stream, the max event time over all partitions."""
         seen = [m.times for m in self._of(version).values()]
         return [max((t for t in times if t is not None), default=None) for times in zip(*seen, strict=True)]
 
     def demands(self, version: Version | None) -> dict[int, int]:
-        """Per partition, the memory that its complete windows would take."""
+        """Memory demand by partition."""
         return {p: m.demand for p, m in self._of(version).items() if m.demand}
 
     def _of(self, version: Version | None) -> dict[int, CommitMarker]:
-        # Attempts at a task may differ in their demand; the largest counts, whatever the order of the
-        # listing.
+        # Attempts at a task may differ in their demand. The largest counts, so that the order of the listing
+        # does not matter.
         own = sorted((m for m in self.committed if m.version == version), key=lambda m: m.demand or 0)
         return {m.partition: m for m in own}
 

@@ -1,6 +1,6 @@
-"""Lists and verifies stored states from outside.
+"""Lists and verifies stored states.
 
-Both may run beside a live query. What the query removes meanwhile is not counted as damage.
+Both may run beside a live query. Files that the query removes in the meantime do not count as damage.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from windrow.state.storage import Storage, open_storage
 
 @dataclass(frozen=True)
 class PartitionState:
-    """What is stored of one partition; rows, bytes and time are those of its newest version."""
+    """The stored state of one partition. Rows, live bytes and times are those of its newest version."""
 
     partition: int
     batches: tuple[int, ...]
     rows: dict[str, int]
     live_bytes: int
-    """Of the parts in use."""
+    """Bytes of the parts in use."""
     disk_bytes: int
-    """Of every file that is there."""
+    """Bytes of all files."""
     times: tuple[int | None, ...]
-    """Newest event time of each stream, in microseconds."""
+    """Max event time of each stream, in microseconds."""
     created: float
     """Seconds since 1970."""
 
@@ -42,7 +42,7 @@ class JoinState:
     query: str
     join: str
     partitions: int
-    """As pinned."""
+    """From the join's metadata."""
     on: str
     stored: tuple[PartitionState, ...]
 
@@ -55,7 +55,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What `verify` looked at and what it found wrong."""
+    """What `verify` read, and the damage it found."""
 
     joins: int
     manifests: int
@@ -65,19 +65,19 @@ class VerifyReport:
 
 
 def show(root: str | Storage) -> list[JoinState]:
-    """The states under `root`. A damaged file is an error; `verify` finds them all."""
-    place = open_storage(root)
+    """The states under `root`. Raises an error at the first damaged file; `verify` lists all damage."""
+    storage = open_storage(root)
     found = []
-    for directory in _joins(place):
-        pinned = JoinMetadata.read(place, f"{directory}/{JOIN_METADATA}")
+    for directory in _joins(storage):
+        metadata = JoinMetadata.read(storage, f"{directory}/{JOIN_METADATA}")
         query, join = directory.split("/")
-        partitions = [_show_partition(place, directory, p) for p in _partitions(place, directory)]
+        partitions = [_show_partition(storage, directory, p) for p in _partitions(storage, directory)]
         found.append(
             JoinState(
                 plain(query),
                 plain(join),
-                pinned.partitions if pinned else 0,
-                str(pinned.query["on"]) if pinned else "",
+                metadata.partitions if metadata else 0,
+                str(metadata.query["on"]) if metadata else "",
                 tuple(p for p in partitions if p is not None),
             )
         )
@@ -85,20 +85,20 @@ def show(root: str | Storage) -> list[JoinState]:
 
 
 def newest_metadata(root: str | Storage) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Name of the join and head of the state, of the newest version of each partition under `root`."""
-    place = open_storage(root)
-    for directory in _joins(place):
-        for partition in _partitions(place, directory):
-            newest = _newest(place, directory, partition)
+    """(join, metadata of the state) of the newest version of each partition under `root`."""
+    storage = open_storage(root)
+    for directory in _joins(storage):
+        for partition in _partitions(storage, directory):
+            newest = _newest(storage, directory, partition)
             if newest is not None:
                 yield plain(directory.split("/")[1]), newest.metadata
 
 
 def verify(root: str | Storage) -> VerifyReport:
-    """Reads every manifest and every part under `root` and checks them against their checksums."""
-    place = open_storage(root)
-    check = _Check(place)
-    joins = _joins(place)
+    """Reads every manifest and every part under `root` and verifies their checksums."""
+    storage = open_storage(root)
+    check = _Check(storage)
+    joins = _joins(storage)
     for directory in joins:
         check.join(directory)
     return VerifyReport(
@@ -117,11 +117,11 @@ class _Check:
         markers = None
         try:
             markers = _markers(self.root, directory)
-            pinned = JoinMetadata.read(self.root, f"{directory}/{JOIN_METADATA}")
-            if pinned is None:
+            metadata = JoinMetadata.read(self.root, f"{directory}/{JOIN_METADATA}")
+            if metadata is None:
                 self._found(f"{directory}/{JOIN_METADATA}", "it is missing")
             else:
-                self.commits(directory, markers, pinned.partitions)
+                self.commits(directory, markers, metadata.partitions)
         except StateError as error:
             self._found(f"{directory}/{JOIN_METADATA if markers else COMMITS}", str(error))
         for partition in _partitions(self.root, directory):
@@ -130,31 +130,30 @@ class _Check:
                 self.version(f"{held}/{manifest_name(version)}", partition, version)
 
     def commits(self, directory: str, markers: CommitMarkers, partitions: int) -> None:
-        """Whether a query could go on. The newest batch may be under way; the one before it is over."""
-        over = markers.newest - 1
-        missing = markers.missing(over, partitions) if over >= 0 else 0
+        """Whether the query can continue. The newest micro-batch may be running; the one before must be
+        complete, and each partition must have the manifest of its newest marker."""
+        complete = markers.newest - 1
+        missing = markers.missing(complete, partitions) if complete >= 0 else 0
         if missing:
-            self._found(f"{directory}/{COMMITS}", incomplete(over, missing, partitions))
-        valid = [m for m in markers.committed if markers.valid(m.version)]
-        for partition, last in {
-            m.partition: m.version for m in sorted(valid, key=lambda m: m.version)
-        }.items():
+            self._found(f"{directory}/{COMMITS}", incomplete(complete, missing, partitions))
+        valid = sorted((m.version, m.partition) for m in markers.committed if markers.valid(m.version))
+        for partition, last in {partition: version for version, partition in valid}.items():
             held = f"{directory}/{partition_directory(partition)}"
             if last not in _versions(self.root, held):
                 self._found(f"{held}/{manifest_name(last)}", "it is missing, though it was committed")
 
     def version(self, path: str, partition: int, version: Version) -> None:
         try:
-            manifest = Manifest.from_bytes(self.root.read(path).to_pybytes(), self.root.at(path))
+            manifest = Manifest.read(self.root, path)
         except FileNotFoundError:
-            return
+            return  # the query has removed it since the listing
         except StateError as error:
             self._found(path, str(error))
             return
         self.manifests += 1
         if (manifest.partition, manifest.version) != (partition, version):
-            told = f"it is the manifest of batch {manifest.batch}, partition {manifest.partition}"
-            self._found(path, told)
+            found = f"it is the manifest of batch {manifest.batch}, partition {manifest.partition}"
+            self._found(path, found)
         directory = path.rpartition("/")[0]
         for file in manifest.files:
             if f"{directory}/{file}" not in self.files:
@@ -165,10 +164,11 @@ class _Check:
         try:
             contents = self.root.read(path)
             self.files[path] = contents.size
-            check_size(contents, file, manifest.files, where)
+            check_size(contents, manifest.files[file], where)
             for part in {p for p in manifest.parts if p.file == file}:
                 read_part(contents, part, where)
         except FileNotFoundError:
+            # Damage only if the manifest still exists; otherwise the query has removed both.
             if named_by.rpartition("/")[2] in self.root.names(named_by.rpartition("/")[0]):
                 self.files[path] = 0
                 self._found(path, damaged(where, f"it is missing, and batch {manifest.batch} needs it"))
@@ -180,7 +180,7 @@ class _Check:
 
 
 def _joins(root: Storage) -> list[str]:
-    """Directories of joins: they are two below the root and hold what no other directory does."""
+    """Directories of joins: two levels below the root, with metadata or commits."""
     return sorted(
         f"{query}/{join}"
         for query in _directories(root, "")
@@ -207,14 +207,13 @@ def _versions(root: Storage, directory: str) -> list[Version]:
 
 
 def _newest(root: Storage, directory: str, partition: int) -> Manifest | None:
-    """The newest version that no later run has made void."""
+    """The manifest of the newest valid version."""
     held = f"{directory}/{partition_directory(partition)}"
     markers = _markers(root, directory)
     valid = [v for v in _versions(root, held) if markers.valid(v)]
     if not valid:
         return None
-    path = f"{held}/{manifest_name(valid[-1])}"
-    return Manifest.from_bytes(root.read(path).to_pybytes(), root.at(path))
+    return Manifest.read(root, f"{held}/{manifest_name(valid[-1])}")
 
 
 def _show_partition(root: Storage, directory: str, partition: int) -> PartitionState | None:

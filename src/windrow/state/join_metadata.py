@@ -1,4 +1,4 @@
-"""Metadata of a join, stored beside its state: only the same join may restore it."""
+"""Metadata of a join, stored with its state. Only a join with the same metadata may restore the state."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class JoinMetadata:
     query: dict[str, Any]
     """The query's fingerprint; see `windrow.engine.state`."""
     schemas: dict[str, list[list[str]]]
-    """Alias to the names and types of its columns."""
+    """Names and types of columns by alias."""
     layout: dict[str, str]
-    """What decides which partition a row goes to, an option at a time; what comes first explains the rest."""
+    """The options that decide a row's partition. An option may depend on those before it."""
 
     @classmethod
     def of(
@@ -55,7 +55,7 @@ class JoinMetadata:
                 raise StateError(other_format(where, received))
             return cls(**saved)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise StateError(damaged(where, f"it is no description of a join ({error})")) from error
+            raise StateError(damaged(where, f"it does not describe a join ({error})")) from error
 
     @classmethod
     def read(cls, root: Storage, path: str) -> JoinMetadata | None:
@@ -65,32 +65,30 @@ class JoinMetadata:
             return None
 
     def check(self, now: JoinMetadata, where: str) -> None:
-        """Refuses another join than the one the state was begun with, and says what differs."""
+        """Refuses a join that differs from the one that began the state, and names the difference."""
         if self.partitions != now.partitions:
             raise StateError(
                 f"the state in {where} has {self.partitions} partitions, the join now asks for "
-                f"{now.partitions}; set partitions={self.partitions}, or start the query anew with a new "
+                f"{now.partitions}; set partitions={self.partitions}, or start the query with a new "
                 "checkpoint"
             )
-        told = _differences(self.query, now.query)
-        if told:
+        if differences := _differences(self.query, now.query):
             raise StateError(
-                f"the state in {where} belongs to another join: {told}; go back to the query it was begun "
-                "with, start anew with a new checkpoint, or, if one query has two joins, give each its own "
-                "name"
+                f"the state in {where} belongs to another join: {differences}; go back to the query it was "
+                "begun with, start the query with a new checkpoint, or, if one query has two joins, give "
+                "each its own name"
             )
-        told = _differences(self.schemas, now.schemas)
-        if told:
+        if differences := _differences(self.schemas, now.schemas):
             raise StateError(
-                f"the state in {where} was begun with other columns: {told}; bring the streams back to "
-                "these columns, or start the query anew with a new checkpoint"
+                f"the state in {where} was begun with other columns: {differences}; select these columns "
+                "again, or start the query with a new checkpoint"
             )
         for option in [*self.layout, *now.layout]:
             before, after = self.layout.get(option, "unknown"), now.layout.get(option, "unknown")
             if before != after:
                 raise StateError(
-                    f"the state in {where} was divided over its partitions in another way: {option} was "
-                    f"{before}, now {after}; go back to what it was, or start the query anew with a new "
+                    f"the state in {where} is partitioned in another way: {option} was "
+                    f"{before}, now {after}; go back to what it was, or start the query with a new "
                     "checkpoint"
                 )
 

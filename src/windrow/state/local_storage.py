@@ -1,14 +1,15 @@
-"""States in a local directory: durable, atomic commits.
+"""Storage in a local directory, with durable and atomic commits.
 
-Contents are written aside under unique names and synced; only when all are safe are they renamed, in order;
-then the directories are synced. A sync waits for the disk and not for the processor, and the disk takes
-several at a time: so the files are synced together, then the directories.
+A commit writes its files under unique temporary names and syncs them. Only then does it rename them, in
+order, and sync the directories. A crash before the renames leaves temporary files, which cleanup removes. A
+crash between renames leaves parts without a manifest or a manifest without a marker, and neither counts as
+committed. Syncs run in parallel, because each one waits for the disk.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ import pyarrow as pa
 from windrow.state.storage import AtomicCommit, ByteWriter, Entry, Storage, refused_reads, refused_writes
 
 ASIDE = ".aside-"
-"""How the names of files begin that are still being written."""
+"""Prefix of temporary files."""
 _BUFFER = 1 << 18
 T = TypeVar("T")
 
@@ -34,23 +35,18 @@ class LocalStorage(Storage):
         self.directory = directory
 
     @contextmanager
-    def commit(self, what: str, where: str) -> Iterator[AtomicCommit]:
+    def commit(self, what: str, where: str, replace: bool = True) -> Iterator[AtomicCommit]:
         files = _TempFiles(self.directory)
         with refused_writes(what, self.at(where)):
             try:
                 yield files
-                files.publish()
+                files.publish(replace)
             finally:
                 files.discard()
 
     def create(self, path: str, data: bytes, what: str) -> None:
-        files = _TempFiles(self.directory)
-        with refused_writes(what, self.at(path)):
-            try:
-                files.open(path).write(data)
-                files.publish(replace=False)
-            finally:
-                files.discard()
+        with self.commit(what, path, replace=False) as commit:
+            commit.open(path).write(data)
 
     def read(self, path: str) -> pa.Buffer:
         where = self.directory / path
@@ -64,7 +60,7 @@ class LocalStorage(Storage):
         where = self.directory / path
         with suppress(FileNotFoundError), refused_reads(str(where)), os.scandir(where) as listing:
             for item in listing:
-                with suppress(FileNotFoundError):  # removed by another worker meanwhile
+                with suppress(FileNotFoundError):  # another worker may remove the file after the listing
                     stat = item.stat()
                     found.append(Entry(item.name, stat.st_size, stat.st_mtime, item.is_dir()))
         return found
@@ -82,12 +78,12 @@ class LocalStorage(Storage):
 @dataclass(frozen=True)
 class _Written:
     file: IO[bytes]
-    aside: Path
+    temporary: Path
     final: Path
 
 
 class _TempFiles:
-    """Files of one commit, beside the names they are to have."""
+    """The files of one commit under temporary names, in the directories of their final names."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -96,24 +92,23 @@ class _TempFiles:
     def open(self, path: str) -> ByteWriter:
         final = self._directory / path
         make_directory(final.parent)
-        aside = final.with_name(f"{ASIDE}{uuid4().hex}")
-        written = _Written(aside.open("xb", buffering=_BUFFER), aside, final)
+        temporary = final.with_name(f"{ASIDE}{uuid4().hex}")
+        written = _Written(temporary.open("xb", buffering=_BUFFER), temporary, final)
         self._written.append(written)
         return written.file
 
-    def publish(self, replace: bool = True) -> None:
+    def publish(self, replace: bool) -> None:
         for written in self._written:
             written.file.flush()
-        # An empty file has no contents to sync; its name is synced with the directory.
-        full = [w.file.fileno() for w in self._written if w.file.tell()]
-        _at_once(os.fsync, full)
+        # An empty file has no contents to sync; syncing the directory makes its name durable.
+        _in_parallel(os.fsync, [w.file.fileno() for w in self._written if w.file.tell()])
         for written in self._written:
             written.file.close()
             if replace:
-                written.aside.replace(written.final)
+                written.temporary.replace(written.final)
             else:
-                _link(written.aside, written.final)
-        _at_once(sync_directory, dict.fromkeys(w.final.parent for w in self._written))
+                _link(written.temporary, written.final)
+        _in_parallel(sync_directory, list(dict.fromkeys(w.final.parent for w in self._written)))
 
     def discard(self) -> None:
         """Removes what was not published."""
@@ -121,11 +116,11 @@ class _TempFiles:
             with suppress(OSError):
                 written.file.close()
             with suppress(OSError):
-                written.aside.unlink(missing_ok=True)
+                written.temporary.unlink(missing_ok=True)
 
 
 def make_directory(path: Path) -> None:
-    """Makes a directory that lasts, with its parents."""
+    """Creates a directory and its parents, durably."""
     if path.is_dir():
         return
     make_directory(path.parent)
@@ -141,23 +136,17 @@ def sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-def _link(aside: Path, final: Path) -> None:
-    """Gives the file its name unless another has it."""
+def _link(temporary: Path, final: Path) -> None:
+    """Gives the file its final name unless a file of that name exists."""
     try:
-        final.hardlink_to(aside)
+        final.hardlink_to(temporary)
     except FileExistsError:
         return
     except OSError:
-        # Some filesystems know no links. Whoever creates a file writes the same as all others.
-        aside.replace(final)
+        # Some filesystems have no hard links. To replace the file is harmless: all tasks create the same.
+        temporary.replace(final)
 
 
-def _at_once(action: Callable[[T], object], items: Iterable[T]) -> None:
-    todo = list(items)
-    if len(todo) < 2:
-        for item in todo:
-            action(item)
-        return
-    with ThreadPoolExecutor(len(todo)) as pool:
-        for done in [pool.submit(action, item) for item in todo]:
-            done.result()
+def _in_parallel(action: Callable[[T], object], items: Sequence[T]) -> None:
+    with ThreadPoolExecutor(max(1, len(items))) as pool:
+        list(pool.map(action, items))

@@ -1,7 +1,7 @@
-"""Manifests: what makes up the state of one partition after one batch.
+"""Manifests: each describes the state of one partition after one micro-batch.
 
-A manifest is a small JSON file that names its parts. It is replaced as a whole or not at all, so a version
-of the state is there when its manifest is. Its checksum covers the bytes as they stand in the file.
+A manifest is a small JSON file that names the version's parts. It is written atomically, after the parts, so
+a version exists as soon as its manifest does. Its checksum covers the bytes of the file.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import json
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 from windrow.errors import StateError
 from windrow.state.parts import StoredPart, damaged
 from windrow.state.runs import Version
+from windrow.state.storage import Storage
 
 FORMAT = 5
 _OPENING = rb'\{"crc32": "([0-9a-f]{8})",\n"%b": '
@@ -28,21 +29,21 @@ _NAME = re.compile(r"batch-(\d+)-([0-9a-f]+)\.json")
 class Manifest:
     version: Version
     content: str
-    """Unique: another attempt at the same batch commits another content."""
+    """Unique per commit: two attempts at one micro-batch have different contents."""
     partition: int
     partitions: int
     metadata: dict[str, Any]
-    """Of the state; see `windrow.engine.state`."""
+    """Metadata of the state; see `windrow.engine.state`."""
     parts: tuple[StoredPart, ...]
-    """In the order of the state's parts. One stored batch may serve several times."""
+    """In the order of the state's parts. One stored batch may occur several times."""
     files: Mapping[str, int]
     """The files that hold the parts, and the bytes of each."""
     times: tuple[int | None, ...]
-    """Newest event time of each stream, in microseconds; None before its first row."""
+    """Max event time of each stream, in microseconds; None before its first row."""
     created: float
     """Seconds since 1970."""
     demand: int | None = None
-    """What complete windows would take, where memory is limited."""
+    """Memory demand, if memory is limited."""
 
     @property
     def batch(self) -> int:
@@ -50,15 +51,11 @@ class Manifest:
 
     @cached_property
     def live_bytes(self) -> int:
-        """Bytes of the parts, without what else is in their files."""
+        """Bytes of the parts, without other parts in their files."""
         return sum(part.bytes for part in set(self.parts))
 
-    @property
-    def stored_bytes(self) -> int:
-        return sum(self.files.values())
-
     def rows(self) -> dict[str, int]:
-        """Rows of each stream, in its window or waiting to enter it."""
+        """Rows of each stream, stored in its window or buffered."""
         parts = iter(self.parts)
         counts = {}
         for (alias, *_), held in zip(
@@ -73,54 +70,36 @@ class Manifest:
         return counts
 
     def to_bytes(self) -> bytes:
-        body = json.dumps(
-            {
-                "format": FORMAT,
-                "batch": self.batch,
-                "run": self.version.run,
-                "content": self.content,
-                "partition": self.partition,
-                "partitions": self.partitions,
-                "created": self.created,
-                "times": self.times,
-                "demand": self.demand,
-                "files": self.files,
-                "parts": [part.to_list() for part in self.parts],
-                "metadata": self.metadata,
-            },
-            separators=(",", ":"),
-        ).encode()
-        return sealed("manifest", body)
+        saved = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "version"}
+        saved |= {"format": FORMAT, "batch": self.batch, "run": self.version.run}
+        return sealed("manifest", json.dumps(saved, separators=(",", ":")).encode())
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Manifest:
         saved = json.loads(unsealed("manifest", data, where))
-        if saved["format"] != FORMAT:
-            raise StateError(other_format(where, saved["format"]))
-        return cls(
-            version=Version(saved["batch"], saved["run"]),
-            content=saved["content"],
-            partition=saved["partition"],
-            partitions=saved["partitions"],
-            metadata=saved["metadata"],
-            parts=tuple(StoredPart(*part) for part in saved["parts"]),
-            files=saved["files"],
-            times=tuple(saved["times"]),
-            created=saved["created"],
-            demand=saved["demand"],
-        )
+        received = saved.pop("format")
+        if received != FORMAT:
+            raise StateError(other_format(where, received))
+        version = Version(saved.pop("batch"), saved.pop("run"))
+        parts = tuple(StoredPart(*part) for part in saved.pop("parts"))
+        return cls(version=version, parts=parts, times=tuple(saved.pop("times")), **saved)
+
+    @classmethod
+    def read(cls, root: Storage, path: str) -> Manifest:
+        """The manifest in a file. Raises FileNotFoundError if there is none."""
+        return cls.from_bytes(root.read(path).to_pybytes(), root.at(path))
 
 
 def sealed(kind: str, body: bytes) -> bytes:
-    """A JSON document with its checksum, as a file."""
+    """The contents of a file that holds a JSON document and its checksum."""
     return b'{"crc32": "%08x",\n"%b": %b%b' % (zlib.crc32(body), kind.encode(), body, _CLOSING)
 
 
 def unsealed(kind: str, data: bytes, where: str) -> bytes:
-    """The document in a file, byte for byte as it was written."""
+    """The document of such a file, with its checksum verified."""
     opening = re.match(_OPENING % kind.encode(), data)
     if opening is None or not data.endswith(_CLOSING):
-        raise StateError(damaged(where, f"it is no {kind} with its checksum, or cut off"))
+        raise StateError(damaged(where, f"it is not a complete {kind} with a checksum"))
     body = data[opening.end() : -len(_CLOSING)]
     if zlib.crc32(body) != int(opening[1], 16):
         raise StateError(damaged(where, "its checksum differs"))
@@ -129,8 +108,8 @@ def unsealed(kind: str, data: bytes, where: str) -> bytes:
 
 def other_format(where: str, received: object) -> str:
     return (
-        f"state file {where} has format {received}, this version of Windrow reads format {FORMAT}; go on "
-        "with the version that wrote it, or start the query anew with a new checkpoint"
+        f"state file {where} has format {received}, this version of Windrow reads format {FORMAT}; use "
+        "the version that wrote it, or start the query with a new checkpoint"
     )
 
 

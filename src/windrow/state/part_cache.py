@@ -1,12 +1,12 @@
-"""Copies of part files on this machine, for states kept elsewhere: all workers map the same copy.
+"""Local copies of part files for states in remote storage. All workers of a machine map the same copy.
 
 Part files have unique names and never change, so a copy is never out of date. Copies appear by rename and
-vanish by unlink, which leaves those who have mapped them undisturbed; so workers need no locks. A copy that
-was not used for some time is removed. The cache may always be lost, and a full disk only makes it useless.
+disappear by unlink, neither of which affects a worker that has mapped one, so workers need no locks. Copies
+that are unused for some time are removed. Losing the cache is harmless, and so is a full disk.
 
-Whoever can write a copy can change windows, and whoever can read one sees rows: the directory is private, and
-one that is not is done without. It is looked at with every use: a temporary directory that was cleaned up may
-have been made anew by somebody else.
+A user who can write a copy can change windows, and one who can read it sees rows. So the directory must be
+private; without a private directory there is no cache. Every use checks this, because another user may create
+the directory after the system has cleaned up its temporary files.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from windrow.state.local_storage import ASIDE
 from windrow.state.private import is_private, private_directory
 
 UNUSED = 1800.0
-"""Seconds without use after which a copy goes."""
+"""Seconds without use after which a copy is removed."""
 
 
 def cache_of_machine() -> Path:
-    """Where this user's workers on this machine keep copies."""
+    """The cache directory of this user's workers on this machine."""
     return Path(tempfile.gettempdir()) / f"windrow-parts-{os.geteuid()}"
 
 
@@ -50,7 +50,7 @@ class PartCache:
         self._clock = clock
 
     def get(self, name: str, size: int, fetch: Callable[[], pa.Buffer]) -> pa.Buffer:
-        """The contents of a part file, mapped; fetched if there is no copy of that size."""
+        """The contents of a part file, mapped. Fetches the file if there is no copy of that size."""
         copy = self._mapped(name, size)
         if copy is not None:
             return copy
@@ -77,7 +77,7 @@ class PartCache:
                 (self.directory / name).unlink(missing_ok=True)
 
     def trim(self) -> None:
-        """Removes copies that nobody used for long, and what killed workers left half written."""
+        """Removes unused copies, and partial files of killed workers."""
         if not is_private(self.directory):
             return
         latest = self._clock() - self.unused

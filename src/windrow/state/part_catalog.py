@@ -1,8 +1,8 @@
-"""The stored parts of the last version, and where each of them is.
+"""The stored parts of the last version and their places in files.
 
-A batch is recognised by identity, since batches never change. One without rows says only its schema, and
-is recognised by that. The shelf holds just one version: its parts are named by a manifest that others keep
-while it is needed, so a new version may name them too.
+Batches never change, so a batch is recognised by identity. An empty batch is recognised by its schema. The
+catalog holds only one version. A new version may name the same parts: cleanup keeps the files of that version
+until the new one is committed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from windrow.state.parts import StoredPart
 
 Key = int | bytes
 SLACK = 1 << 20
-"""Bytes of dead parts that are never worth a rewrite."""
+"""Dead bytes in files up to this size are never worth a rewrite."""
 
 
 def key_of(batch: pa.RecordBatch) -> Key:
@@ -38,7 +38,7 @@ class PartCatalog:
         parts: Sequence[StoredPart] = (),
         files: Mapping[str, int] | None = None,
     ) -> None:
-        # Held as long as their ids are: an id is given away again once its batch is gone.
+        # The catalog keeps the batches alive, because Python reuses the id of an object that is freed.
         self._batches = dict(zip(parts, batches, strict=True))
         self._parts = {key_of(b): p for b, p in zip(batches, parts, strict=True)}
         self.files = dict(files or {})
@@ -47,7 +47,7 @@ class PartCatalog:
         return self._batches.get(part)
 
     def stored(self, batches: Sequence[pa.RecordBatch]) -> dict[Key, StoredPart]:
-        """Those of the batches that are stored and may stay where they are."""
+        """Places of those batches that are stored and need not be rewritten."""
         keys = {key_of(b): b for b in batches}
         found = {k: self._parts[k] for k in keys if k in self._parts}
         fresh = sum(b.nbytes for k, b in keys.items() if k not in found)
@@ -56,9 +56,9 @@ class PartCatalog:
 
 
 def worth_rewriting(parts: set[StoredPart], files: Mapping[str, int], fresh: int) -> set[str]:
-    """Files to give up, so that dead bytes in files stay below the live ones.
+    """Files to rewrite, so that dead bytes stay below the live ones.
 
-    Those go first of which the least is alive: each byte written anew then frees the most.
+    Files with the smallest live fraction come first: there a rewritten byte frees the most.
     """
     alive: dict[str, int] = {}
     for part in parts:

@@ -1,15 +1,13 @@
-"""Parts of a state in files: each an Arrow stream of one batch, at an offset that suits mapping.
+"""Parts of a state in files: each part is an Arrow stream of one batch, aligned for memory mapping.
 
-A file holds the new parts of one publication, one after the other, and is never changed. CRC-32 guards
-each part: it runs at 4 GB/s here, where BLAKE2 reaches half a gigabyte, and damage is all it must find.
+A file holds the new parts of one commit, one after the other, and never changes. Each part has a CRC-32. A
+cryptographic hash would be several times slower, and only accidental damage must be detected.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -19,18 +17,14 @@ from windrow.state.storage import ByteWriter
 _ALIGNMENT = 64
 
 
-@dataclass(frozen=True)
-class StoredPart:
-    """Where a batch is stored."""
+class StoredPart(NamedTuple):
+    """The place of a stored batch. Manifests hold it as a JSON list."""
 
     file: str
     offset: int
     bytes: int
     checksum: int
     rows: int
-
-    def to_list(self) -> list[Any]:
-        return [self.file, self.offset, self.bytes, self.checksum, self.rows]
 
 
 class PartWriter:
@@ -49,7 +43,7 @@ class PartWriter:
             writer.write_batch(batch)
         return StoredPart(self.file, start, self.bytes - start, self._checksum, batch.num_rows)
 
-    # What pa.PythonFile asks of a file. It is closed by whoever opened the sink.
+    # The interface of pa.PythonFile. The commit flushes and closes all its files, so these do nothing.
 
     closed = False
 
@@ -63,34 +57,28 @@ class PartWriter:
     def tell(self) -> int:
         return self.bytes
 
-    def flush(self) -> None:
-        """The commit does this for all its files."""
+    def flush(self) -> None: ...
 
-    def close(self) -> None:
-        """The commit does this for all its files."""
+    def close(self) -> None: ...
 
 
 def read_part(contents: pa.Buffer, part: StoredPart, where: str) -> pa.RecordBatch:
-    """The batch as it was written, its columns within `contents`."""
-    check_part(contents, part, where)
+    """The batch of a part. Its columns are views of `contents`."""
+    if zlib.crc32(contents.slice(part.offset, part.bytes)) != part.checksum:
+        raise StateError(damaged(where, f"checksum of the part at byte {part.offset} differs"))
     try:
         return pa.ipc.open_stream(contents.slice(part.offset, part.bytes)).read_next_batch()
     except (pa.ArrowException, OSError, StopIteration) as error:
         raise StateError(damaged(where, f"part at byte {part.offset} cannot be read: {error}")) from error
 
 
-def check_part(contents: pa.Buffer, part: StoredPart, where: str) -> None:
-    if zlib.crc32(contents.slice(part.offset, part.bytes)) != part.checksum:
-        raise StateError(damaged(where, f"checksum of the part at byte {part.offset} differs"))
-
-
-def check_size(contents: pa.Buffer, part_file: str, files: Mapping[str, int], where: str) -> None:
-    if contents.size != files[part_file]:
-        raise StateError(damaged(where, f"it has {contents.size} bytes, {files[part_file]} were written"))
+def check_size(contents: pa.Buffer, written: int, where: str) -> None:
+    if contents.size != written:
+        raise StateError(damaged(where, f"it has {contents.size} bytes, {written} were written"))
 
 
 def damaged(where: str, how: str) -> str:
     return (
         f"state file {where} is damaged: {how}. Put it back from a copy of the state directory, or start "
-        "the query anew with a new checkpoint; `windrow state verify` lists all damage"
+        "the query with a new checkpoint; `windrow state verify` lists all damage"
     )

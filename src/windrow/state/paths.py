@@ -1,8 +1,8 @@
 """Paths of the files of a state.
 
-root/<query id>/<join>/join.json                                the pinned description
+root/<query id>/<join>/join.json                                metadata, see `join_metadata.py`
 root/<query id>/<join>/commits/...                              runs and markers, see `commit_markers.py`
-root/<query id>/<join>/p3/batch-000000000017-<run>.json         a manifest
+root/<query id>/<join>/p3/batch-000000000017-<run>.json         a manifest of partition 3
 root/<query id>/<join>/p3/parts-<unique>.arrows                 parts, named by manifests
 """
 
@@ -23,10 +23,10 @@ _LONGEST = 200
 
 @dataclass(frozen=True)
 class JoinId:
-    """Whose state it is."""
+    """A join of a streaming query, which owns a state."""
 
     query: str
-    """Spark's id of the streaming query, the same after a restart from its checkpoint."""
+    """Spark's id of the streaming query, which survives a restart from its checkpoint."""
     join: str
     """The join's name, unique within the query."""
 
@@ -63,6 +63,6 @@ def plain(name: str) -> str:
 
 
 def _quoted(name: str) -> str:
-    """Fit for a file name, whatever the user wrote."""
+    """The name quoted for use as a file name."""
     quoted = quote(name, safe=" ")
     return "%2E" + quoted[1:] if quoted.startswith(".") else quoted

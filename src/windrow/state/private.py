@@ -1,7 +1,7 @@
-"""Directories of this user alone, for what is mapped or run without asking where it came from.
+"""Directories that only this user can write, for files that are mapped or executed without further checks.
 
-Temporary directories belong to everybody: whoever comes first may make a directory of any name there, and put
-into it what another user's process will later find.
+Anybody can write to the system's temporary directory. Another user may create a directory there under a name
+that this user's process expects, and put files into it.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from pathlib import Path
 
 
 def private_directory(path: Path) -> Path | None:
-    """The directory, made if there is none; None if somebody else could have put something into it."""
+    """The directory, created if necessary; None if another user could have put files into it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
             path.mkdir(mode=0o700)
         if not is_private(path):
             return None
-        path.chmod(0o700)  # others may have been able to read it
+        path.chmod(0o700)  # one that existed before may have been readable by others
     except OSError:
         return None
     return path
 
 
 def is_private(path: Path) -> bool:
-    """Whether it is a directory and no link, of this user, that nobody else can write to or replace."""
+    """Whether the path is this user's directory, not a link, that nobody else can write to or replace."""
     try:
         found, parent = path.lstat(), path.parent.stat()
     except OSError:
@@ -37,7 +37,7 @@ def is_private(path: Path) -> bool:
 
 
 def is_own_file(path: Path, contents: bytes) -> bool:
-    """Whether this is a file, no link, that only this user can write, and holds just this."""
+    """Whether the path is a file with these contents, not a link, that only this user can write."""
     try:
         return stat.S_ISREG(path.lstat().st_mode) and _own(path.lstat()) and path.read_bytes() == contents
     except OSError:
@@ -45,5 +45,5 @@ def is_own_file(path: Path, contents: bytes) -> bool:
 
 
 def _own(found: os.stat_result) -> bool:
-    """This user's, and not for others to write."""
+    """Whether this user owns it and nobody else can write to it."""
     return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

@@ -1,4 +1,4 @@
-"""Queries that share a join, seen from outside: what is subscribed, and documents that change it."""
+"""Lists the queries of shared joins from their stored state, and sends control messages to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from windrow.state.inspect import newest_metadata
 
 @dataclass(frozen=True)
 class QueryListing:
-    """A query as the newest state has it."""
+    """A query in the newest version of the state."""
 
     join: str
     name: str
@@ -29,7 +29,6 @@ class QueryListing:
     complete_from: int | None
     results: int
     backlog_rows: int
-    """Rows carried over."""
 
 
 def list_queries(path: str) -> list[QueryListing]:
@@ -38,9 +37,9 @@ def list_queries(path: str) -> list[QueryListing]:
     for join, head in newest_metadata(path):
         for saved in head.get("group", {}).get("subscribers", ()):
             key = (join, saved["name"], saved["number"])
-            known = found.get(key)
-            results = saved["response_times"]["count"] + (known.results if known else 0)
-            backlog = _behind(head["group"], saved) + (known.backlog_rows if known else 0)
+            before = found.get(key)
+            results = saved["response_times"]["count"] + (before.results if before else 0)
+            backlog = _backlog_rows(head["group"], saved) + (before.backlog_rows if before else 0)
             found[key] = QueryListing(
                 join,
                 saved["name"],
@@ -56,7 +55,7 @@ def list_queries(path: str) -> list[QueryListing]:
     return list(found.values())
 
 
-def _behind(group: Mapping[str, Any], saved: Mapping[str, Any]) -> int:
+def _backlog_rows(group: Mapping[str, Any], saved: Mapping[str, Any]) -> int:
     calls = (group.get("backlog") or {}).get("calls", ())
     return sum(
         sum(q["end"]) - sum(q["start"])
@@ -67,10 +66,10 @@ def _behind(group: Mapping[str, Any], saved: Mapping[str, Any]) -> int:
 
 
 def send(directory: Path, document: Mapping[str, Any]) -> Path:
-    """Puts a control message into a directory that a stream of texts reads; it is checked first.
+    """Checks a control message and writes it to a directory that a text stream reads.
 
-    The file appears whole or not at all, and files sort by the time they were sent; so do documents that one
-    batch brings, by the `seq` they get here.
+    The file appears in one piece, by rename. File names sort by time. `seq` orders messages that arrive in
+    one micro-batch.
     """
     now = time.time_ns()
     document = {"seq": now, **document}

@@ -1,13 +1,13 @@
-"""Runs of a query, and which of them a micro-batch belongs to.
+"""Runs of a query, and which run owns a micro-batch.
 
-Spark gives every start of a query a run id. A run may form a batch again that an earlier run has committed,
-with other rows: the checkpoint was set back, or the source has changed. So every version and every commit
-marker carries its run, and the last run that began at or before a batch owns it. What older runs left of
-that batch is void.
+Spark gives every start of a query a run id. After a checkpoint is set back or a source changes, a run may
+form a micro-batch again that an earlier run committed with other rows. So every version and every commit
+marker carries its run. The last run that began at or before a micro-batch owns it; versions of older runs are
+void.
 
-A run is recorded once, with its first batch, in a file that its id names. Numbers order the runs; should two
-runs begin at the same time, the larger id counts as the later one. The earlier one is refused as soon as it
-looks.
+A run is recorded once, with its first micro-batch, in a file named by its id. Numbers order the runs. If two
+runs begin at the same time and get the same number, the larger id counts as the later run. The earlier run is
+refused when it begins its next micro-batch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PREFIX = "run."
 
 @dataclass(frozen=True, order=True)
 class Version:
-    """What a run committed of a batch."""
+    """The state that a run committed for a micro-batch."""
 
     batch: int
     run: str
@@ -35,7 +35,7 @@ class QueryRun:
     number: int
     id: str
     first: int = field(compare=False)
-    """The first batch it ran."""
+    """Its first micro-batch."""
 
     @property
     def name(self) -> str:
@@ -63,9 +63,9 @@ def run_of(name: str) -> str | None:
 
 
 def owner(runs: Iterable[QueryRun], batch: int) -> QueryRun | None:
-    """The run whose version of the batch is valid.
+    """The run whose version of the micro-batch is valid.
 
-    >>> runs = [Run(1, "a", 0), Run(2, "b", 8)]
+    >>> runs = [QueryRun(1, "a", 0), QueryRun(2, "b", 8)]
     >>> [owner(runs, batch).id for batch in (7, 8, 9)]
     ['a', 'b', 'b']
     """

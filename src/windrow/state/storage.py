@@ -1,7 +1,8 @@
-"""Where states are kept: a local directory, or any place pyarrow or fsspec can reach by URL.
+"""Storage of states: a local directory, or a URL that pyarrow or fsspec can open.
 
-Files are written in commits. A commit makes its files visible in the order they were opened and, once it
-returns, all of them last. If it fails none of them is half there, and whatever stood before still stands.
+Files are written in commits. A commit makes its files visible in the order in which they were opened. When it
+returns, all of them are durable. If it fails, no file is incomplete and no earlier file has changed, except
+those that it had already replaced.
 """
 
 from __future__ import annotations
@@ -47,46 +48,46 @@ class ByteWriter(Protocol):
 
 class AtomicCommit(Protocol):
     def open(self, path: str) -> ByteWriter:
-        """A new file, in place of any older one of that name once the commit is done."""
+        """A new file. It replaces a file of the same name when the commit ends."""
         ...
 
 
 class Storage(ABC):
-    """A directory that holds states. Paths are relative to it, with slashes."""
+    """A directory of states. Paths are relative to it, with slashes."""
 
     local: bool
 
     def __init__(self, url: str) -> None:
         self.url = redacted(url)
-        """As it is told to the user."""
+        """For messages, without credentials."""
 
     def __str__(self) -> str:
         return self.url
 
     def at(self, path: str) -> str:
-        """How a path is told to the user."""
+        """A path as messages show it."""
         return f"{self.url.rstrip('/')}/{path}"
 
     @abstractmethod
     def commit(self, what: str, where: str) -> AbstractContextManager[AtomicCommit]:
-        """A context that gives a `AtomicCommit`; errors name `what` is written and the path `where` it
-        goes."""
+        """A context manager that yields an `AtomicCommit`. Error messages name `what` and the path
+        `where`."""
 
     @abstractmethod
     def create(self, path: str, data: bytes, what: str) -> None:
-        """Writes a file unless there is one of that name already."""
+        """Writes a file unless it exists."""
 
     @abstractmethod
     def read(self, path: str) -> pa.Buffer:
-        """The contents, mapped if they are local. FileNotFoundError if there is no such file."""
+        """The contents of a file, mapped if it is local. Raises FileNotFoundError if it does not exist."""
 
     @abstractmethod
     def entries(self, path: str) -> list[Entry]:
-        """What is in a directory; nothing if there is no such directory."""
+        """The entries of a directory; none if it does not exist."""
 
     @abstractmethod
     def delete(self, path: str) -> None:
-        """Removes a file; one that is gone already is no error."""
+        """Removes a file if it exists."""
 
     def names(self, path: str) -> list[str]:
         return [entry.name for entry in self.entries(path)]
@@ -94,7 +95,7 @@ class Storage(ABC):
 
 @contextmanager
 def refused_writes(what: str, where: str) -> Iterator[None]:
-    """Turns a full disk or a refused write into an error that says what stands."""
+    """Turns a failed write, such as on a full disk, into a StateError with the remedy."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -104,31 +105,31 @@ def refused_writes(what: str, where: str) -> Iterator[None]:
             if code in _FULL
             else "make the directory writable"
             if code in _REFUSED
-            else "mend the cause"
+            else "fix the cause"
         )
         raise StateError(
-            f"cannot write {what} to {where}: {error}. Nothing is lost: the version before it stands; "
+            f"cannot write {what} to {where}: {error}. Nothing is lost: the version before it is intact; "
             f"{remedy} and start the query again from its checkpoint"
         ) from cause(error)
 
 
 @contextmanager
 def refused_reads(where: str) -> Iterator[None]:
-    """Turns a refused read into an error that says where; a file that is not there remains just that."""
+    """Turns a failed read into a StateError that names the path. A missing file stays a FileNotFoundError."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), where) from None
     except (OSError, pa.ArrowException) as error:
         raise StateError(
-            f"cannot read the state in {where}: {error}. Nothing is lost; mend the cause and start the query "
+            f"cannot read the state in {where}: {error}. Nothing is lost; fix the cause and start the query "
             "again from its checkpoint"
         ) from cause(error)
 
 
 @contextmanager
 def _any_error() -> Iterator[None]:
-    """File systems of fsspec raise whatever their libraries do."""
+    """Turns any error into an OSError: filesystems of fsspec raise the errors of their own libraries."""
     try:
         yield
     except (OSError, pa.ArrowException):
@@ -138,8 +139,8 @@ def _any_error() -> Iterator[None]:
 
 
 class ArrowStorage(Storage):
-    """States behind a pyarrow filesystem. A file is put under its final name in one piece, which object
-    stores do as a whole or not at all; elsewhere a reader finds a torn file by its checksum."""
+    """Storage behind a pyarrow filesystem. A file is written under its final name in one piece. Object stores
+    do this atomically; on other filesystems a reader detects an incomplete file by its checksum."""
 
     local = False
 
@@ -186,7 +187,7 @@ class ArrowStorage(Storage):
         except (OSError, pa.ArrowException) as error:
             if self._there(path):
                 raise StateError(
-                    f"cannot remove {self.at(path)}: {error}. Nothing is lost; mend the cause and start the "
+                    f"cannot remove {self.at(path)}: {error}. Nothing is lost; fix the cause and start the "
                     "query again from its checkpoint"
                 ) from cause(error)
 
@@ -209,7 +210,7 @@ class ArrowStorage(Storage):
 
 
 class Pending:
-    """The files of a commit, in memory until all are complete."""
+    """The files of a commit, in memory until the commit ends."""
 
     def __init__(self) -> None:
         self.files: dict[str, pa.BufferOutputStream] = {}
@@ -220,9 +221,9 @@ class Pending:
 
 
 def open_storage(root: str | Storage) -> Storage:
-    """The root that a path or URL names.
+    """The storage at a path or URL.
 
-    >>> open_root("file:///data/states").url
+    >>> open_storage("file:///data/states").url
     '/data/states'
     """
     from windrow.state.local_storage import LocalStorage

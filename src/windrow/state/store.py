@@ -1,8 +1,8 @@
-"""The store of one partition's state: versions by batch, each a manifest and the parts it names.
+"""The state store of one partition: versions, each a manifest and the parts it names.
 
-A task starts from the version that all partitions committed last and commits its own. A retry or a twin
-starts from the same version and so does the same work: whose manifest comes last stands, and either is
-right. Parts are written once and named by as many versions as hold them.
+A task starts from the version of the micro-batch before, which all partitions have committed, and commits its
+own. A retried or speculative attempt starts from the same version and does the same work, so it does not
+matter which attempt's manifest remains. A part is written once and named by every version that holds it.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class StateStore:
     Parameters
     ----------
     log
-        Of the join.
+        The commit log of the join.
     partition
-        Which of its partitions.
+        Number of the partition.
     cache
-        A local directory for copies, shared by the workers of a machine; of use only if the state is not
-        local.
+        A local directory for copies of remote state, shared by the workers of a machine. Unused if the state
+        is local.
 
-    It holds on to the batches of the version it loaded or committed last, to know them again.
+    The store keeps the batches of the version it loaded or committed last, to recognise them in the next.
     """
 
     def __init__(self, log: CommitLog, partition: int, cache: Path | None = None) -> None:
@@ -54,36 +54,33 @@ class StateStore:
         self._directory = f"{self._join}/{partition_directory(partition)}"
         self._catalog = PartCatalog()
 
-    # -- versions -----------------------------------------------------------------------------------
-
     def manifest(self, version: Version) -> Manifest:
-        """What the partition committed as that version, of which there is a commit marker."""
+        """The partition's manifest of a committed version."""
         path = self._path(version)
         try:
-            data = self.storage.read(path).to_pybytes()
+            return Manifest.read(self.storage, path)
         except FileNotFoundError:
             raise StateError(
                 f"the manifest {self.storage.at(path)} is missing, though batch {version.batch} was "
-                "committed; put it back from a copy of the state directory, or start the query anew with a "
+                "committed; put it back from a copy of the state directory, or start the query with a "
                 "new checkpoint"
             ) from None
-        return Manifest.from_bytes(data, self.storage.at(path))
 
     def clear(self) -> None:
-        """Starts from nothing: what was stored before may be void and gone, so no part of it is named
-        again."""
+        """Forgets all stored parts, for a start without state: they may belong to a void version, whose files
+        cleanup removes."""
         self._catalog = PartCatalog()
 
     def load(self, manifest: Manifest) -> State:
-        """The state of a version, its parts mapped and checked.
+        """The state of a version, its parts mapped and verified.
 
-        Parts of the version this store loaded or committed last are taken over without another look.
+        Parts of the version that this store loaded or committed last are not read again.
         """
         contents: dict[str, pa.Buffer] = {}
         found: dict[StoredPart, pa.RecordBatch] = {}
         for part in dict.fromkeys(manifest.parts):
-            known = self._catalog.batch(part)
-            found[part] = self._read(part, manifest, contents) if known is None else known
+            in_memory = self._catalog.batch(part)
+            found[part] = self._read(part, manifest, contents) if in_memory is None else in_memory
         batches = [found[part] for part in manifest.parts]
         self._catalog = PartCatalog(batches, manifest.parts, manifest.files)
         return State(manifest.metadata, tuple(batches))
@@ -91,11 +88,14 @@ class StateStore:
     def commit(
         self, version: Version, state: State, times: Sequence[int | None], demand: int | None = None
     ) -> Manifest:
-        """Makes `state` that version. On return it is durable; if this fails, what it started from stands."""
+        """Commits `state` as a version. It is durable on return. If the commit fails, the version before it
+        is intact."""
         content = uuid4().hex
         placed = self._catalog.stored(state.parts)
         fresh = {key: b for b in state.parts if (key := key_of(b)) not in placed}
         what = f"the state of batch {version.batch}, partition {self.partition},"
+        # Files become visible in this order: parts, manifest, marker. After a crash between any two of them
+        # the marker is missing, so the version does not count and the task runs again.
         with self.storage.commit(what, self._directory) as commit:
             sizes = self._write(commit, parts_name(content), fresh, placed) if fresh else {}
             parts = tuple(placed[key_of(b)] for b in state.parts)
@@ -119,12 +119,10 @@ class StateStore:
         return manifest
 
     def collect(self, start: Start) -> None:
-        """Removes what no task of this partition can start from any more, and what failed attempts left."""
+        """Removes versions that no task of this partition can start from, and files of failed attempts."""
         remove_obsolete(self.storage, self._join, self.partition, start, self.log.clock())
         if self._cache:
             self._cache.trim()
-
-    # -- inside -------------------------------------------------------------------------------------
 
     def _path(self, version: Version) -> str:
         return f"{self._directory}/{manifest_name(version)}"
@@ -136,7 +134,7 @@ class StateStore:
         fresh: Mapping[Key, pa.RecordBatch],
         placed: dict[Key, StoredPart],
     ) -> dict[str, int]:
-        """Stores the batches in one new file and notes in `placed` where; returns the file's bytes."""
+        """Writes the batches to one new file, adds their places to `placed`, and returns the file's size."""
         sink = commit.open(f"{self._directory}/{file}")
         memory = pa.BufferOutputStream() if self._cache else None
         writer = PartWriter(file, sink if memory is None else memory)
@@ -157,7 +155,7 @@ class StateStore:
         except StateError:
             if self._cache is None:
                 raise
-            # The copy may be what is damaged: look at the original.
+            # Only the local copy may be damaged: read the original.
             self._cache.drop(part.file)
             contents[part.file] = self._contents(part.file, manifest)
             return read_part(contents[part.file], part, where)
@@ -173,5 +171,5 @@ class StateStore:
         except FileNotFoundError:
             needed = f"it is missing, and batch {manifest.batch} needs it"
             raise StateError(damaged(where, needed)) from None
-        check_size(found, file, manifest.files, where)
+        check_size(found, manifest.files[file], where)
         return found

@@ -98,6 +98,15 @@ class WindowStore:
         return self._disordered_until <= self._moved + self.first
 
     @property
+    def disordered(self) -> int:
+        """How many of the first live rows must go before the others ascend in time."""
+        return max(0, self._disordered_until - self._moved - self.first)
+
+    @disordered.setter
+    def disordered(self, rows: int) -> None:
+        self._disordered_until = self._moved + self.first + rows
+
+    @property
     def nbytes(self) -> int:
         return self._weight[0]
 
@@ -203,10 +212,9 @@ class WindowStore:
             self.sorted_columns = tuple(sorted(by_range))
             self.segments = [self._indexed(s) for s in self._trimmed()]
 
-    def append(
-        self, ts: Array, columns: Mapping[str, Array], payload: pa.RecordBatch, ascending: bool = True
-    ) -> int:
-        """Adds rows; returns the position of the first. Columns that are not given are 0."""
+    def append(self, ts: Array, columns: Mapping[str, Array], payload: pa.RecordBatch) -> int:
+        """Adds rows, ascending in time; returns the position of the first. Columns that are not given are
+        0."""
         count = len(ts)
         if count == 0:
             return self.end
@@ -219,8 +227,6 @@ class WindowStore:
         for name, own in self._columns.items():
             own[start:end] = columns.get(name, 0)
         self.end = end
-        if not ascending:
-            self._disordered_until = self._moved + end
         for index in self.indexes.values():
             index.append(self._columns, self.first, start, end)
         self.segments.append(self._segment(self._moved + start, owned(payload)))

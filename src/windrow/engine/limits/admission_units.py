@@ -52,13 +52,14 @@ class Units:
     @classmethod
     def of_join(cls, join: Join) -> Units:
         """Keys of as many streams as possible; else cells; else rows."""
-        count = len(join.join_columns)
-        classes = [_first_words(members) for members in join.classes]
+        count = len(join.windows)
+        classes = [_first_words(members) for members in join.bound.classes]
         widest = max(classes, key=len, default={})
         if len(widest) > 1:
             shared = [c for c in classes if c.keys() >= widest.keys()]
             return cls([[c[s].name for c in shared] if s in widest else [] for s in range(count)])
-        linked, reach = _linked([a for a in join.predicate.atoms if isinstance(a, Band) and a.epsilon > 0])
+        bands = [a for a in join.bound.predicate.atoms if isinstance(a, Band) and a.epsilon > 0]
+        linked, reach = _linked(bands)
         if len(linked) > 1:
             own = [[linked[s].name] if s in linked else [] for s in range(count)]
             return cls(own, BANDS_PER_CELL * reach)

@@ -25,8 +25,9 @@ from windrow.kernels.harvest.call_load import survey
 from windrow.model.stateful import Stateful
 
 if TYPE_CHECKING:
-    from windrow.engine.join import ArrivingRows, Join
+    from windrow.engine.join import Join
     from windrow.engine.partial_matches import PartialMatches
+    from windrow.engine.rows import ArrivingRows
     from windrow.window.window_store import WindowStore
 
 Array = np.ndarray

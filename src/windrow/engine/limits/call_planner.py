@@ -25,8 +25,9 @@ from windrow.harvest.call_load import SCATTERED, Choice, Curve, choose
 from windrow.model.stateful import Stateful
 
 if TYPE_CHECKING:
-    from windrow.engine.join import ArrivingRows, Join
+    from windrow.engine.join import Join
     from windrow.engine.partial_matches import PartialMatches
+    from windrow.engine.rows import ArrivingRows
 
 Array = np.ndarray
 EVERYTHING = Choice(UNITS)

@@ -27,9 +27,10 @@ from windrow.model.stateful import Stateful
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from windrow.engine.join import ArrivingRows, Join
+    from windrow.engine.join import Join
     from windrow.engine.limits.deadline_controller import DeadlineController
     from windrow.engine.partial_matches import PartialMatches
+    from windrow.engine.rows import ArrivingRows
     from windrow.harvest.call_costs import Timed
 
 Array = np.ndarray

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from windrow.engine.limits.memory_usage import MemoryUsage
+from windrow.engine.partial_matches import PartialMatches
+from windrow.engine.windows import Windows
 from windrow.errors import QueryError
 from windrow.estimation.fairness import Fairness
 from windrow.estimation.recall import UNKNOWN
@@ -32,10 +34,6 @@ from windrow.model.limits import MemoryLimit
 from windrow.model.metrics import Quality
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.stateful import Stateful
-
-if TYPE_CHECKING:
-    from windrow.engine.join import Join
-    from windrow.engine.partial_matches import PartialMatches
 
 Array = np.ndarray
 _TRIES = 4
@@ -98,35 +96,33 @@ class Evictor(Stateful):
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def begin_sub_batch(self, join: Join, rows: int, first: int, now: int) -> None:
+    def begin_sub_batch(self, windows: Windows, rows: int, first: int, now: int) -> None:
         """A sub-batch begins, of so many rows and from event time `first` to `now`. Its chances depend on its
         number alone, so a replay takes the same."""
         self._sub_batches += 1
-        longest = max((w.span or 0 for w in join.windows), default=0) / 1e6
-        self._arrival_rates.advance(max(0, now - self._now) / 1e6 if self._sub_batches > 1 else 0.0, longest)
         self._rng = np.random.default_rng((self._seed, self._sub_batches))
         self._before = first if self._sub_batches == 1 else self._now
         self._now = now
         self._results = 0.0
-        self._learn_stride, self._learning = self._plan_learning(join, rows)
-        self._starts = [window.end for window in join.windows]
+        self._learn_stride, self._learning = self._plan_learning(windows, rows)
+        self._starts = [window.end for window in windows]
         self._views.clear()
 
-    def arrived(self, join: Join, stream: int, start: int) -> None:
+    def arrived(self, windows: Windows, stream: int, start: int) -> None:
         """Rows from position `start` on were appended."""
         self._starts[stream] = start
-        fresh = join.windows[stream].end - start
+        fresh = windows[stream].end - start
         self.fairness.add_arrivals(stream, fresh)
         self._arrival_rates.add(stream, fresh)
         self._window_contents.on_arrival(stream, fresh)
         if self._idle:
             return
-        view = self._view(join, stream)
+        view = self._view(windows, stream)
         if self.monitor:
             self.monitor.on_arrival(view, self._rng)
         self.ranking.on_arrival(view, self._rng)
 
-    def on_results(self, join: Join, partials: PartialMatches) -> Selection | None:
+    def on_results(self, windows: Windows, partials: PartialMatches) -> Selection | None:
         """Results were found; tells which of them are given out, if not all."""
         ranking, before = self.ranking, self.monitor.results.estimated if self.monitor else 0.0
         self._results += len(partials)
@@ -134,8 +130,7 @@ class Evictor(Stateful):
             if self.monitor:
                 self.monitor.results.add(len(partials), len(partials))
             return None
-        windows = join.windows
-        views = [self._view(join, s) for s in range(len(windows))]
+        views = [self._view(windows, s) for s in range(len(windows))]
         found = ProbeResults([partials.rows[s] - window.first for s, window in enumerate(windows)], views)
         chosen = ranking.select(views, found, self._rng)
         worth = ranking.on_results(views, found) if ranking.uses_results else None
@@ -146,41 +141,42 @@ class Evictor(Stateful):
             self._result_sample.add(found, ranking.scores)
         return chosen
 
-    def result_weights(self, join: Join, partials: PartialMatches) -> Array:
+    def result_weights(self, windows: Windows, partials: PartialMatches) -> Array:
         """How many results each stands for, on account of rows that were evicted."""
         if self.monitor is None:
             return np.ones(len(partials))
-        slots = {s: self._view(join, s).row_state[MONITOR_SLOT] for s in partials.rows}
-        rows = [(slots[s], positions - join.windows[s].first) for s, positions in partials.rows.items()]
+        slots = {s: self._view(windows, s).row_state[MONITOR_SLOT] for s in partials.rows}
+        rows = [(slots[s], positions - windows[s].first) for s, positions in partials.rows.items()]
         return self.monitor.weights(rows)
 
-    def enforce_limit(self, join: Join) -> None:
+    def enforce_limit(self, windows: Windows) -> None:
         """A sub-batch was evaluated: the policy learns, and what does not fit goes."""
+        spans = [window.covers / 1e6 for window in windows]
+        passed = max(0, self._now - self._before) / 1e6
+        self._arrival_rates.advance(passed, max(spans))
         if self.ranking.adapts_to_losses is not None:
-            spans = [window.covers / 1e6 for window in join.windows]
-            passed = max(0, self._now - self._before) / 1e6
             self._window_contents.end_sub_batch(passed, spans, self._results, self.limit.size)
-        over = max(self._held(join).excess) > 0
+        over = max(self._held(windows).excess) > 0
         if self._idle and not over:
             return
-        views = [self._view(join, s) for s in range(len(join.windows))]
-        self.ranking.end_sub_batch(views, MemoryBudget(float(self.limit.size), self._held(join).costs))
+        views = [self._view(windows, s) for s in range(len(windows))]
+        self.ranking.end_sub_batch(views, MemoryBudget(float(self.limit.size), self._held(windows).costs))
         spent: list[Array | None] = [self.ranking.exhausted(view) for view in views]
         if over:
-            spent = [join.removable(stream, mask) for stream, mask in enumerate(spent)]
+            spent = [windows.removable(stream, mask) for stream, mask in enumerate(spent)]
         for _ in range(_TRIES):
-            if not self._evict_excess(join, spent):
+            if not self._evict_excess(windows, spent):
                 break
             spent = [None] * len(views)
-        if self.limit.kind == "bytes" and sum(window.nbytes for window in join.windows) > self.limit.size:
-            for window in join.windows:
+        if self.limit.kind == "bytes" and sum(window.nbytes for window in windows) > self.limit.size:
+            for window in windows:
                 window.shrink()
-            self._check_holdable(join)
+            self._check_holdable(windows)
 
-    def _check_holdable(self, join: Join) -> None:
+    def _check_holdable(self, windows: Windows) -> None:
         """Bytes can be too few for windows that are next to empty, which shows only when rows are there. The
         limit of the whole join counts: a partition's share may be as small as its need."""
-        held, rows = sum(window.nbytes for window in join.windows), sum(map(len, join.windows))
+        held, rows = sum(window.nbytes for window in windows), sum(map(len, windows))
         if held > self._whole.size:
             raise QueryError(
                 f"memory: {self._whole} is too little for this join: windows of {rows} rows in all take "
@@ -193,7 +189,7 @@ class Evictor(Stateful):
         watching = self.monitor is not None and self.monitor.active
         return not self._learn_stride and self.ranking.can_skip_sub_batches and not watching
 
-    def _plan_learning(self, join: Join, rows: int) -> tuple[int, bool]:
+    def _plan_learning(self, windows: Windows, rows: int) -> tuple[int, bool]:
         """Learn from every so-many-th row of this sub-batch, 0: from none; and whether to learn of the
         streams as a whole.
 
@@ -201,10 +197,10 @@ class Evictor(Stateful):
         some thousand rows for each window are enough, from sub-batches taken at random; later every row
         matters, but not every sub-batch tells something new of all.
         """
-        held = sum(map(len, join.windows))
+        held = sum(map(len, windows))
         if rows == 0 or held <= 2 * LEARNING_ROWS:
             return 1, True
-        if max(self._held(join).filled) > 0.5:
+        if max(self._held(windows).filled) > 0.5:
             return 1, self._rng.random() < LEARNING_FRACTION
         chance = 2 * LEARNING_ROWS * rows / (held * min(rows, LEARNING_ROWS))
         lesson = max(1, rows // LEARNING_ROWS) if self._rng.random() < chance else 0
@@ -212,18 +208,18 @@ class Evictor(Stateful):
 
     # -- inside -------------------------------------------------------------------------------------
 
-    def _view(self, join: Join, stream: int) -> WindowView:
+    def _view(self, windows: Windows, stream: int) -> WindowView:
         """The window as policies see it; made anew when rows have come or gone."""
-        window = join.windows[stream]
+        window = windows[stream]
         known = self._views.get(stream)
         if known is not None and known[0] is window.ts and known[1:3] == (window.first, window.end):
             return known[3]
-        view = self._make_view(join, stream)
+        view = self._make_view(windows, stream)
         self._views[stream] = (window.ts, window.first, window.end, view)
         return view
 
-    def _make_view(self, join: Join, stream: int) -> WindowView:
-        window = join.windows[stream]
+    def _make_view(self, windows: Windows, stream: int) -> WindowView:
+        window = windows[stream]
         ts = window.ts[window.first : window.end]
         live = slice(window.first, window.end)
         return WindowView(
@@ -240,37 +236,37 @@ class Evictor(Stateful):
             payload=lambda names, start: window.gather_from(window.first + start, names),
         )
 
-    def _held(self, join: Join) -> MemoryUsage:
-        return MemoryUsage(join.windows, self.limit, self._groups)
+    def _held(self, windows: Windows) -> MemoryUsage:
+        return MemoryUsage(windows, self.limit, self._groups)
 
-    def _evict_excess(self, join: Join, spent: Sequence[Array | None]) -> bool:
+    def _evict_excess(self, windows: Windows, spent: Sequence[Array | None]) -> bool:
         """Lets go of the rows that are `spent` (masks), whether there is room or not, and of the lowest ranks
         as far as they do not fit; returns whether any went."""
-        held = self._held(join)
+        held = self._held(windows)
         wanted = held.excess
         if max(wanted) <= 0 and all(mask is None for mask in spent):
             return False
         costs = held.freed_by_a_row
         gone = [
             np.zeros(len(window), bool) if mask is None else mask.copy()
-            for window, mask in zip(join.windows, spent, strict=True)
+            for window, mask in zip(windows, spent, strict=True)
         ]
         freed = [cost * np.count_nonzero(mask) for cost, mask in zip(costs, gone, strict=True)]
         groups = zip(wanted, self._groups, strict=True)
         wanted = [much - sum(freed[s] for s in streams) for much, (streams, _) in groups]
         if max(wanted) > 0:
-            self._evict(join, wanted, costs, gone)
+            self._evict(windows, wanted, costs, gone)
         for stream, leaving in enumerate(gone):
             if leaving.any():
-                self._drop(join, stream, leaving)
+                self._drop(windows, stream, leaving)
         return max(wanted) > 0 or any(freed)
 
     def _evict(
-        self, join: Join, wanted: Sequence[float], costs: Sequence[float], gone: Sequence[Array]
+        self, windows: Windows, wanted: Sequence[float], costs: Sequence[float], gone: Sequence[Array]
     ) -> None:
         """Adds to the masks of rows that go the lowest ranks, until so much of the limit's unit is free in
         each group of streams."""
-        views = [self._view(join, s) for s in range(len(join.windows))]
+        views = [self._view(windows, s) for s in range(len(windows))]
         watched = self._adjust_monitoring(views, costs)
         evicted = [np.zeros(len(view), bool) for view in views]
         for leaving, seen in zip(evicted, watched, strict=True):
@@ -283,10 +279,10 @@ class Evictor(Stateful):
         for leaving, out in zip(evicted, gone, strict=True):
             out |= leaving
 
-    def _drop(self, join: Join, stream: int, leaving: Array) -> None:
-        self.evicted[stream] += join.evict(stream, leaving, self.limit.kind == "bytes")
+    def _drop(self, windows: Windows, stream: int, leaving: Array) -> None:
+        self.evicted[stream] += windows.evict(stream, leaving, self.limit.kind == "bytes")
         self._result_sample = None
-        self._starts[stream] = join.windows[stream].end
+        self._starts[stream] = windows[stream].end
         self._views.pop(stream, None)
 
     def _adjust_monitoring(self, views: Sequence[WindowView], costs: Sequence[float]) -> list[MonitoredRows]:
@@ -331,7 +327,7 @@ class Evictor(Stateful):
 
     # -- what it tells ------------------------------------------------------------------------------
 
-    def quality(self, join: Join, results: int) -> Quality:
+    def quality(self, windows: Windows, results: int) -> Quality:
         """Of so many results."""
         if self.monitor is None:
             known = Quality(results_found=float(results), results_estimated=float(results))
@@ -347,7 +343,7 @@ class Evictor(Stateful):
                 monitored_rows=self.monitor.count,
                 results_found=sums.found,
                 results_estimated=sums.estimated,
-                results_variance=float(sums.variance.sum()),
+                results_variance=sums.variance,
                 results_max_weight=self.monitor.max_weight,
             )
             if self.monitor.importance is not None:
@@ -355,31 +351,31 @@ class Evictor(Stateful):
                 known = replace(
                     known, importance_recall=recall, importance_recall_low=low, importance_recall_high=high
                 )
-        return self.ranking.add_quality(replace(known, fairness=self._fairness(join)))
+        return self.ranking.add_quality(replace(known, fairness=self._fairness(windows)))
 
-    def _fairness(self, join: Join) -> float:
-        views = [self._view(join, s) for s in range(len(join.windows))]
+    def _fairness(self, windows: Windows) -> float:
+        views = [self._view(windows, s) for s in range(len(windows))]
         shadows = [
             self.monitor.shadow_count(view.row_state[MONITOR_SLOT]) if self.monitor else 0 for view in views
         ]
         held = [len(view) - count for view, count in zip(views, shadows, strict=True)]
         return self.fairness.index(held, [view.window_length / 1e6 for view in views])
 
-    def memory_demand(self, join: Join) -> float:
+    def memory_demand(self, windows: Windows) -> float:
         """What complete windows would take, in the limit's unit."""
-        held = self._held(join)
-        spans = ((window.span or 0) / 1e6 for window in join.windows)
-        whole = (self._arrival_rates.in_window(stream, span) for stream, span in enumerate(spans))
+        held = self._held(windows)
+        spans = ((window.span or 0) / 1e6 for window in windows)
+        whole = (self._arrival_rates.rate(stream) * span for stream, span in enumerate(spans))
         return sum(max(s, w * c) for s, w, c in zip(held.sizes, whole, held.costs, strict=True))
 
     def forecast(
-        self, join: Join, rates: Sequence[float] | None = None, faster: float = 1
+        self, windows: Windows, rates: Sequence[float] | None = None, faster: float = 1
     ) -> RecallForecast | None:
         """What to expect of how much memory, from what has been learned so far; with rows of each stream
         coming as fast as they do, or at these rates, so many times as fast in all."""
-        views = [self._view(join, s) for s in range(len(join.windows))]
+        views = [self._view(windows, s) for s in range(len(windows))]
         known = self.ranking.stream_models(
-            views, MemoryBudget(float(self.limit.size), self._held(join).costs)
+            views, MemoryBudget(float(self.limit.size), self._held(windows).costs)
         )
         if known is None:
             return None

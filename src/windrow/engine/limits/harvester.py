@@ -34,9 +34,10 @@ from windrow.model.stateful import Stateful
 from windrow.window.window_store import WindowStore
 
 if TYPE_CHECKING:
-    from windrow.engine.join import ArrivingRows, Join
+    from windrow.engine.join import Join
     from windrow.engine.limits.deadline_controller import DeadlineController
     from windrow.engine.partial_matches import PartialMatches
+    from windrow.engine.rows import ArrivingRows
 
 Array = np.ndarray
 LEARNED_AT_ONCE = 512
@@ -285,7 +286,9 @@ class Harvester(Stateful):
                 age = anchor - join.windows[step.stream].ts[partials.rows[step.stream]]
                 outside |= ~ages.contains(age)
         which = np.searchsorted(rows, partials.rows[stream])
-        weights = join.evictor.result_weights(join, partials) if join.evictor else np.ones(len(partials))
+        weights = np.ones(len(partials))
+        if join.evictor:
+            weights = join.evictor.result_weights(join.windows, partials)
         if self.calls.admitter is not None:
             weights = weights * self.calls.admitter.weights(join, partials)
         self.missed.add(which, len(rows), outside, weights, draw)

@@ -22,7 +22,8 @@ from windrow.model.policies.time_policies import Harvesting
 from windrow.model.query import Query
 
 if TYPE_CHECKING:
-    from windrow.engine.join import ArrivingRows, Join
+    from windrow.engine.join import Join
+    from windrow.engine.rows import ArrivingRows
 
 
 class LoadShedder(Protocol):

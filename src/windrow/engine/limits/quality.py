@@ -25,7 +25,7 @@ def quality(join: Join, results: int, let_in: float) -> Quality:
     found = float(results + join.skipped)
     known = Quality(results_found=found, results_estimated=found)
     if join.evictor is not None:
-        known = join.evictor.quality(join, results)
+        known = join.evictor.quality(join.windows, results)
     if isinstance(join.load_shedder, Harvester):
         admitter = join.load_shedder.calls.admitter
         if admitter is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,17 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windrow.engine.outer.missing_rows import MISSING, gather_or_null
-from windrow.engine.outer.row_flags import FLAGS, PASSED, word_flags
+from windrow.engine.outer.row_flags import FLAGS, PASSED, column_flags
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.probe import Probe, as_mask
+from windrow.engine.windows import Windows
 from windrow.expr.evaluate import evaluate
 from windrow.expr.join_columns import column_values
 from windrow.expr.parse import Reference, references
 from windrow.model.plan import Direction
-from windrow.model.predicate import Equality, JoinColumn, Residual
-from windrow.model.query import Function
+from windrow.model.predicate import Equality, Residual
+from windrow.planning.bound_query import BoundQuery
 from windrow.planning.levels import LevelStep
-from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
 _ORIGIN = -1
@@ -31,23 +31,19 @@ _ORIGIN = -1
 class JoinParts:
     """What an outer join sees of the join."""
 
-    aliases: tuple[str, ...]
-    windows: list[WindowStore]
-    words: tuple[tuple[str, ...], ...]
-    """Names of each stream's join columns."""
-    functions: Mapping[str, Function]
+    bound: BoundQuery
+    windows: Windows
 
     def flags(self, stream: int) -> Array:
         return self.windows[stream].column(FLAGS)
 
-    def word_flags(self, stream: int, words: Iterable[JoinColumn]) -> int:
-        """The flags that say that these words, as far as they are of the stream, have a value."""
-        return word_flags((w for w in words if w.stream == stream), self.words[stream])
+    def probe(self, direction: Direction) -> Probe:
+        return Probe(direction, self.windows, self.bound.query.aliases, self.bound.functions)
 
     def columns(self, rows: Mapping[int, Array], needed: frozenset[Reference]) -> dict[Reference, pa.Array]:
         """Payload columns of rows, null where a row is missing."""
         found: dict[Reference, pa.Array] = {}
-        for stream, alias in enumerate(self.aliases):
+        for stream, alias in enumerate(self.bound.query.aliases):
             names = sorted(name for a, name in needed if a == alias)
             if names:
                 gathered = gather_or_null(self.windows[stream], rows[stream], names)
@@ -58,12 +54,12 @@ class JoinParts:
         """Mask of the rows whose values are equal, not only their hashes."""
         needed = references(pair.left.node) | references(pair.right.node)
         columns, count = self.columns(rows, needed), len(rows[pair.left.stream])
-        values = [column_values(word, columns, count, self.functions) for word in pair.words]
+        values = [column_values(word, columns, count, self.bound.functions) for word in pair.words]
         return as_mask(pc.equal(*values))
 
     def holds(self, residual: Residual, rows: Mapping[int, Array], count: int) -> Array:
         columns = self.columns(rows, references(residual.node))
-        return as_mask(evaluate(residual.node, columns, count, self.functions))
+        return as_mask(evaluate(residual.node, columns, count, self.bound.functions))
 
 
 class LevelSearch:
@@ -72,17 +68,12 @@ class LevelSearch:
     def __init__(self, plan: LevelStep, parts: JoinParts, on_also_of: tuple[int, ...]) -> None:
         self.plan = plan
         self._parts = parts
-        self._probe = Probe(
-            Direction(_ORIGIN, (plan.step.stream,), (plan.step,)),
-            parts.windows,
-            parts.aliases,
-            parts.functions,
-        )
-        self._own = parts.word_flags(plan.step.stream, plan.own) | PASSED
+        self._probe = parts.probe(Direction(_ORIGIN, (plan.step.stream,), (plan.step,)))
+        self._own = column_flags(parts.bound, plan.step.stream, plan.own) | PASSED
         self.needed: dict[int, int] = dict.fromkeys(on_also_of, PASSED)
         """Flags that rows of earlier streams must have for the level to be looked at at all."""
         for stream in {word.stream for word in plan.bound}:
-            self.needed[stream] = self.needed.get(stream, 0) | parts.word_flags(stream, plan.bound)
+            self.needed[stream] = self.needed.get(stream, 0) | column_flags(parts.bound, stream, plan.bound)
 
     @property
     def comparisons(self) -> int:

@@ -22,16 +22,16 @@ import pyarrow as pa
 
 from windrow.engine.outer.as_of import NearestRows
 from windrow.engine.outer.level_search import JoinParts, LevelSearch
-from windrow.engine.outer.missing_rows import MISSING
+from windrow.engine.outer.missing_rows import MISSING, structs
 from windrow.engine.outer.parked import Parked
-from windrow.engine.outer.row_flags import PASSED, WHOLE, row_flags
+from windrow.engine.outer.row_flags import WHOLE
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.probe import Probe
-from windrow.engine.result_builder import ResultBuilder
-from windrow.engine.rows import Rows
+from windrow.engine.windows import Windows
 from windrow.model.plan import Step
 from windrow.model.predicate import Equality
 from windrow.model.stateful import Stateful
+from windrow.planning.bound_query import BoundQuery
 from windrow.planning.levels import ShapePlan
 
 Array = np.ndarray
@@ -52,25 +52,12 @@ class Decider(Stateful):
         self._eager = eager
         on_also_of = () if plan.shape.filters_core else self.core
         self._levels = [LevelSearch(level, parts, on_also_of) for level in plan.levels]
-        sides = (parts.windows, parts.aliases, parts.functions)
-        self._probes = {d.arriving: Probe(d, *sides) for d in plan.directions}
+        self._probes = {d.arriving: parts.probe(d) for d in plan.directions}
         self._hashed = [
             Equality(members[0], other)
             for members in plan.classes
             if members[0].kind == "hash"
             for other in members[1:]
-        ]
-        words = {word for atom in plan.core.atoms for word in atom.words}
-        passed = PASSED if plan.shape.filters_core else 0
-        self._stored = {s: parts.word_flags(s, words) | passed for s in self.core}
-        for each in plan.levels:
-            stream = each.level.stream
-            self._stored[stream] = parts.word_flags(stream, each.own) | PASSED
-        self._alike = [
-            (own[0], other)
-            for members in plan.classes
-            for own in [[w for w in members if w.stream == s] for s in self.core]
-            for other in own[1:]
         ]
         self.parked = Parked.none(self.core)
         self.unmatched = 0
@@ -84,15 +71,6 @@ class Decider(Stateful):
     def comparisons(self) -> int:
         searches: list[Probe | LevelSearch] = [*self._levels, *self._probes.values()]
         return sum(search.comparisons for search in searches)
-
-    def stored(self, stream: int, rows: Rows, flags: Array) -> Array:
-        """Mask of the rows that can be in a combination."""
-        needed = self._stored[stream]
-        found = (flags & needed) == needed
-        for left, right in self._alike:
-            if left.stream == stream:
-                found &= rows.columns[left.name] == rows.columns[right.name]
-        return found
 
     def arrived(self, stream: int, start: int) -> Iterator[PartialMatches]:
         """Parks the combinations that new rows complete; yields those that nothing can match."""
@@ -249,28 +227,21 @@ class OuterJoin(Stateful):
 
     Parameters
     ----------
-    plans
-        One for each side that is kept.
-    eager
-        Whether results with a row of every stream come from the inner join.
+    schema
+        Of the results.
     """
 
     saved = ("_deciders", "lost_until")
 
-    def __init__(
-        self,
-        plans: Sequence[ShapePlan],
-        parts: JoinParts,
-        builder: ResultBuilder,
-        eager: bool,
-        tells_certainty: bool,
-    ) -> None:
-        self.eager = eager
+    def __init__(self, bound: BoundQuery, windows: Windows, schema: pa.Schema) -> None:
+        parts = JoinParts(bound, windows)
+        self.eager = bound.query.kind.eager
         self._parts = parts
-        self._builder = builder
-        self._tells_certainty = tells_certainty
-        self._deciders = [Decider(plan, parts, eager) for plan in plans]
-        self.lost_until = [_NEVER] * len(parts.windows)
+        self._schema = schema
+        self._shown = [bound.query.aliases.index(alias) for alias in bound.query.result_aliases]
+        self._tells_certainty = bound.query.tells_certainty
+        self._deciders = [Decider(plan, parts, self.eager) for plan in bound.shapes]
+        self.lost_until = [_NEVER] * len(windows)
         """Per stream the newest event time of a row that was shed."""
 
     @property
@@ -295,24 +266,6 @@ class OuterJoin(Stateful):
     @property
     def nbytes(self) -> int:
         return sum(decider.parked.nbytes for decider in self._deciders)
-
-    def read(
-        self,
-        stream: int,
-        rows: Rows,
-        passed: Array | None,
-        valid: Mapping[str, Array | None],
-        alike: Array | None,
-    ) -> tuple[Rows, Array, Array]:
-        """Rows without words that mean nothing, their flags, and a mask of those that are stored."""
-        flags = row_flags(len(rows), passed, valid, alike)
-        columns = {
-            name: word if (mask := valid[name]) is None else np.where(mask, word, word.dtype.type(0))
-            for name, word in rows.columns.items()
-        }
-        rows = Rows(rows.ts, columns, rows.payload)
-        stored = np.logical_or.reduce([d.stored(stream, rows, flags) for d in self._deciders])
-        return rows, flags, stored
 
     def whole(self, partials: PartialMatches) -> PartialMatches:
         """Inner results: no row is in one just because a word of it means nothing."""
@@ -357,6 +310,10 @@ class OuterJoin(Stateful):
         for results in found:
             certain = decider.certain(results, self.lost_until)
             decider.count(results, certain)
-            yield self._builder.build_decided(
-                results, self._parts.windows, certain if self._tells_certainty else None
-            )
+            columns = [
+                structs(self._parts.windows[s], results.rows[s], self._schema.field(k).type)
+                for k, s in enumerate(self._shown)
+            ]
+            if self._tells_certainty:
+                columns.append(pa.array(certain))
+            yield pa.RecordBatch.from_arrays(columns, schema=self._schema)

@@ -17,13 +17,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from windrow.engine.join import ArrivingRows
+from windrow.engine.join import Join
 from windrow.engine.row_windows import OUT, RANK, SEQ
+from windrow.engine.rows import ArrivingRows
+from windrow.engine.shared.query_router import ArrivalCounts, QueryRouter
 from windrow.engine.shared.results import ResultBatch, joined, ordered
 from windrow.engine.shared.schedule import Schedule
-from windrow.engine.shared.shared_join import ArrivalCounts, SharedJoin
-from windrow.engine.shared.sliced_probe import SliceBounds, SlicedProbe
+from windrow.engine.shared.slice_probe import SliceBounds, SliceProbe
 from windrow.engine.shared.subscribers import NEVER
+from windrow.engine.windows import Windows
 
 Array = np.ndarray
 _ENDLESS = 1 << 61
@@ -40,7 +42,7 @@ class DeferredSubBatch:
     end: list[int]
     """Per stream: the rows' numbers, as `Window.number` gives them."""
     oldest: int
-    first: int = 0
+    first: int | None = None
     """Of its rows in the order of all streams, where windows are counted."""
     done: int = 0
     """Tiers it has passed."""
@@ -104,63 +106,61 @@ class BacklogScheduler:
         self.calls: list[PendingCall] = []
         self.found = 0
         """Results so far."""
+        self._call = PendingCall(0.0)
         self._began = 0.0
-        self._probes: list[SlicedProbe] = []
+        self._probes: list[SliceProbe] = []
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def begin(self, join: SharedJoin) -> None:
-        """A call begins: the rows it stores are queued."""
-        self._began = join.now
-        call = PendingCall(join.now)
+    def begin(self, now: float) -> None:
+        """A call begins at this time: the rows it stores are queued."""
+        self._began = now
+        self._call = PendingCall(now)
 
-        def take(starts: list[int], arrivals: Sequence[ArrivingRows]) -> None:
-            stored = list(zip(join.windows, starts, strict=True))
-            numbers = [window.number(at) for window, at in stored]
-            ends = [window.number(window.end) for window, _ in stored]
-            times = [int(w.ts[at : w.end].min()) for w, at in stored if at < w.end]
-            seqs = [int(a.seq[0]) for a in arrivals if a.seq is not None and len(a.seq)]
-            for stream, arrived in enumerate(arrivals):
-                if join.row_windows[stream] is not None and arrived.seq is not None:
-                    call.arrivals.setdefault(stream, []).append((arrived.seq, arrived.keys))
-            if times or call.arrivals:
-                # A sub-batch of rows that are not stored pushes others out, and must be known until it is
-                # over.
-                call.sub_batches.append(
-                    DeferredSubBatch(numbers, ends, min(times, default=NEVER), min(seqs, default=0))
-                )
-                if len(call.sub_batches) == 1:
-                    self.calls.append(call)
-                self.retain_rows(join)
+    def defer(self, windows: Windows, arrivals: Sequence[ArrivingRows], starts: Sequence[int]) -> None:
+        """Queues the rows of a sub-batch."""
+        call, stored = self._call, list(zip(windows, starts, strict=True))
+        numbers = [window.number(at) for window, at in stored]
+        ends = [window.number(window.end) for window, _ in stored]
+        times = [int(w.ts[at : w.end].min()) for w, at in stored if at < w.end]
+        seqs = [int(a.seq[0]) for a in arrivals if a.seq is not None and len(a.seq)]
+        for stream, arrived in enumerate(arrivals):
+            if windows.row_windows[stream] is not None and arrived.seq is not None:
+                call.arrivals.setdefault(stream, []).append((arrived.seq, arrived.keys))
+        if times or call.arrivals:
+            # Rows that are not stored displace others all the same, so their sub-batch is queued too.
+            oldest, first = min(times, default=NEVER), min(seqs, default=None)
+            call.sub_batches.append(DeferredSubBatch(numbers, ends, oldest, first))
+            if len(call.sub_batches) == 1:
+                self.calls.append(call)
+            self.retain_rows(windows)
 
-        join.defer = take
-
-    def run(self, join: SharedJoin, clock: Callable[[], float], everything: bool) -> None:
+    def run(self, join: Join, router: QueryRouter, clock: Callable[[], float], everything: bool) -> None:
         """Serves units in the schedule's order until the deadline's work is done, or everything."""
-        everything = everything or self.speed is None or self._mostly_displaced(join)
-        used = self._spend(join, np.inf if everything else self.seconds * (self.speed or 0.0))
+        everything = everything or self.speed is None or self._mostly_displaced(join.windows)
+        used = self._spend(join, router, np.inf if everything else self.seconds * (self.speed or 0.0))
         self._learn(used, clock() - self._began)
 
-    def drain(self, join: SharedJoin) -> None:
+    def drain(self, join: Join, router: QueryRouter) -> None:
         """Serves everything, between two calls. Nothing is learned of it: the call that follows must do what
         the state says and no more."""
-        self._spend(join, np.inf)
+        self._spend(join, router, np.inf)
 
-    def _spend(self, join: SharedJoin, budget: float) -> float:
+    def _spend(self, join: Join, router: QueryRouter, budget: float) -> float:
         """Serves units until so much work is done; returns how much was."""
-        top = len(join.tiers)
-        ranks = self.schedule(join.tiers.slices)
-        self._probes = [SlicedProbe(probe) for probe in join.probes]
-        self._recall(join)
+        windows, top = join.windows, len(router.tiers)
+        ranks = self.schedule(router.tiers.slices)
+        self._probes = [SliceProbe(probe) for probe in join.probes]
+        self._recall(windows, router)
         used = 0.0
         while (unit := self._next(ranks, top, budget == np.inf)) is not None:
-            if used >= budget and self._fits(join):
+            if used >= budget and self._fits(windows, top):
                 break
             call, sub_batch, to = unit
             before = self._work
-            self._run_unit(join, call, sub_batch, to)
+            self._run_unit(windows, router, call, sub_batch, to)
             used += sub_batch.rows + self._work - before
-        self.retain_rows(join)
+        self.retain_rows(windows)
         return used
 
     def deliveries(self, outputs: int) -> list[Delivery]:
@@ -177,11 +177,11 @@ class BacklogScheduler:
         self.calls = [call for call in self.calls if call.delivered < outputs]
         return found
 
-    def retain_rows(self, join: SharedJoin) -> None:
-        """Keeps in the windows what is still to be looked at."""
+    def retain_rows(self, windows: Windows) -> None:
+        """Keeps in the windows what is still to be probed."""
         waiting = [q for call in self.calls for q in call.sub_batches]
-        join.oldest = min((q.oldest for q in waiting), default=None)
-        join.oldest_seq = min((q.first for q in waiting), default=None) if join.query.counts_rows else None
+        windows.pending_from = min((q.oldest for q in waiting), default=None)
+        windows.pending_seq = min((q.first for q in waiting if q.first is not None), default=None)
 
     def rows_left(self, output: int) -> int:
         """Rows whose results an output does not have yet."""
@@ -217,85 +217,61 @@ class BacklogScheduler:
             to += 1
         return (*heads[rung], to)
 
-    def _run_unit(self, join: SharedJoin, call: PendingCall, sub_batch: DeferredSubBatch, to: int) -> None:
-        rungs = join.tiers.tier_sizes
+    def _run_unit(
+        self, windows: Windows, router: QueryRouter, call: PendingCall, sub_batch: DeferredSubBatch, to: int
+    ) -> None:
+        rungs = router.tiers.tier_sizes
         inner = None if sub_batch.done == 0 else rungs[sub_batch.done - 1]
         found: list[dict[int, Array]] = []
         for stream, probe in enumerate(self._probes):
-            first, end = _positions(join, sub_batch, stream)
+            first, end = _positions(windows, sub_batch, stream)
             if first[stream] >= end[stream]:
                 continue
-            floors = (
-                None if inner is None else self._floors(join, probe, rungs[sub_batch.done - 1], first, end)
-            )
+            extent = (first, end)
             reach = SliceBounds(
-                None if inner is None else _spans(join, inner),
-                _spans(join, rungs[to - 1]),
-                first,
-                end,
-                floors,
-                self._floors(join, probe, rungs[to - 1], first, end),
+                None if inner is None else _spans(windows, inner),
+                _spans(windows, rungs[to - 1]),
+                *extent,
+                None if inner is None else _floors(windows, router, probe, inner, *extent),
+                _floors(windows, router, probe, rungs[to - 1], *extent),
             )
-            for partials in probe.run(join.windows, reach):
-                if join.query.counts_rows:
-                    partials = partials.where(join._in_windows(partials))
-                if len(partials):
-                    found.append(dict(partials.rows))
-        join.now = call.arrived
-        pieces = join.route(found)
+            for partials in probe.run(windows, reach):
+                contained = windows.contain(partials)
+                if len(contained):
+                    found.append(dict(contained.rows))
+        router.now = call.arrived
+        pieces = router.route(windows, found)
         self.found += sum(map(len, pieces))
         call.results += pieces
         sub_batch.done = to
 
-    def _recall(self, join: SharedJoin) -> None:
-        """What came to row windows in all calls that are not over: rows up to any of theirs can be
-        counted."""
-        for stream, counted in enumerate(join.row_windows):
+    def _recall(self, windows: Windows, router: QueryRouter) -> None:
+        """Counts the rows that came to row windows in all calls that are not over."""
+        for stream, counted in enumerate(windows.row_windows):
             if counted is None:
                 continue
             parts = [part for call in self.calls for part in call.arrivals.get(stream, ())]
             seq = np.concatenate([np.empty(0, np.int64), *(s for s, _ in parts)])
             keyed = [k for _, k in parts if k is not None]
             keys = np.concatenate([np.empty(0, np.int64), *keyed]) if counted.keys is not None else None
-            join.arrival_counts[stream] = ArrivalCounts.of(counted, seq, keys, fresh=False)
+            router.arrival_counts[stream] = ArrivalCounts.of(counted, seq, keys)
 
-    def _floors(
-        self, join: SharedJoin, probe: SlicedProbe, rung: Array, first: Sequence[int], end: Sequence[int]
-    ) -> dict[int, Array]:
-        """Per stream that counts all its rows: before which time a window of the tier's size cannot reach,
-        for each of the arriving rows."""
-        arriving = probe.probe.direction.arriving
-        found: dict[int, Array] = {}
-        if not join.query.counts_rows or probe.probe.direction.order[0] != arriving:
-            return found
-        seq = join.windows[arriving].column(SEQ)[first[arriving] : end[arriving]]
-        for stream, counted in enumerate(join.row_windows):
-            coming = join.arrival_counts[stream]
-            if stream == arriving or counted is None or counted.keys is not None or coming is None:
-                continue
-            window = join.windows[stream]
-            # Only rows that had come by then: so a tier's floor is the same whenever it is asked for.
-            held = slice(window.first, max(window.first, end[stream]))
-            place = np.searchsorted(window.column(RANK)[held], coming.count(seq) - rung[stream], side="left")
-            found[stream] = np.append(window.ts[held], NEVER)[place]
-        return found
-
-    def _mostly_displaced(self, join: SharedJoin) -> bool:
+    def _mostly_displaced(self, windows: Windows) -> bool:
         """Whether a window counted per key is mostly rows that were pushed out: they go only when nothing is
         left to be served."""
         newest = [
             int(s[-1]) for call in self.calls for given in call.arrivals.values() for s, _ in given if len(s)
         ]
-        for window, counted in zip(join.windows, join.row_windows, strict=True):
+        for window, counted in zip(windows, windows.row_windows, strict=True):
             if counted is not None and counted.keys is not None and newest and len(window) > _FEW:
                 out = window.column(OUT)[window.first : window.end]
                 if 2 * int((out <= max(newest)).sum()) > len(window):
                     return True
         return False
 
-    def _fits(self, join: SharedJoin) -> bool:
-        left = sum(call.rows for call in self.calls if call.done < len(join.tiers))
-        most = sum(map(len, join.windows)) - left if self.max_rows is None else self.max_rows
+    def _fits(self, windows: Windows, tiers: int) -> bool:
+        left = sum(call.rows for call in self.calls if call.done < tiers)
+        most = sum(map(len, windows)) - left if self.max_rows is None else self.max_rows
         return left <= most
 
     def _learn(self, work: float, seconds: float) -> None:
@@ -304,20 +280,46 @@ class BacklogScheduler:
             self.speed = now if self.speed is None else _MEMORY * self.speed + (1 - _MEMORY) * now
 
 
-def _spans(join: SharedJoin, rung: Array) -> Array:
+def _spans(windows: Windows, rung: Array) -> Array:
     """Window lengths in time; without end where rows are counted."""
-    counted = np.array([c is not None for c in join.row_windows])
+    counted = np.array([c is not None for c in windows.row_windows])
     return np.where(counted, _ENDLESS, rung)
 
 
 def _positions(
-    join: SharedJoin, sub_batch: DeferredSubBatch, stream: int
+    windows: Windows, sub_batch: DeferredSubBatch, stream: int
 ) -> tuple[Sequence[int], Sequence[int]]:
     """Where each stream is searched for rows of `stream`: its own new rows; of others what had come when it
     took its turn, which is after the streams before it."""
     first, end = [], []
-    for other, window in enumerate(join.windows):
+    for other, window in enumerate(windows):
         start, stop = window.position(sub_batch.start[other]), window.position(sub_batch.end[other])
         first.append(start if other == stream else window.first)
         end.append(stop if other <= stream else start)
     return first, end
+
+
+def _floors(
+    windows: Windows,
+    router: QueryRouter,
+    probe: SliceProbe,
+    rung: Array,
+    first: Sequence[int],
+    end: Sequence[int],
+) -> dict[int, Array]:
+    """Per stream that counts all its rows: before which time a window of the tier's size cannot reach, for
+    each of the arriving rows."""
+    arriving = probe.probe.direction.arriving
+    found: dict[int, Array] = {}
+    if not any(windows.row_windows) or probe.probe.direction.order[0] != arriving:
+        return found
+    seq = windows[arriving].column(SEQ)[first[arriving] : end[arriving]]
+    for stream, counted in enumerate(windows.row_windows):
+        coming, window = router.arrival_counts[stream], windows[stream]
+        if stream == arriving or counted is None or counted.keys is not None or coming is None:
+            continue
+        # Only rows that had come by then: so a tier's floor is the same whenever it is asked for.
+        held = slice(window.first, max(window.first, end[stream]))
+        place = np.searchsorted(window.column(RANK)[held], coming.count(seq) - rung[stream], side="left")
+        found[stream] = np.append(window.ts[held], NEVER)[place]
+    return found

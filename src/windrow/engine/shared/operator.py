@@ -10,14 +10,13 @@ import pyarrow as pa
 
 from windrow.engine.control import SetBack, refusing
 from windrow.engine.shared.control_messages import RemoveQuery, read_change
-from windrow.engine.shared.group_operator import GroupOperator
 from windrow.engine.shared.grouping import QueryGroup, difference, group_queries
 from windrow.engine.shared.query_names import QueryNames
 from windrow.engine.shared.results import ResultsByQuery
+from windrow.engine.shared.shared_join import SharedJoin
 from windrow.engine.shared.sibling_joins import check_streams, choose
 from windrow.engine.shared.state import capture_group, restore_group
-from windrow.engine.snapshot import pack, unpack
-from windrow.engine.state import State
+from windrow.engine.state import State, pack, unpack
 from windrow.errors import QueryError, StateError, unknown
 from windrow.model.query import Query
 from windrow.model.sharing import SharedMetrics, Subscription
@@ -69,8 +68,7 @@ class SharedOperator:
         groups = group_queries(queries)
         self._names = QueryNames([g.subscriptions for g in groups])
         self._joins = [
-            GroupOperator(g.subscriptions, schedule, deadline, backlog, _of(g, schemas), clock)
-            for g in groups
+            SharedJoin(g.subscriptions, schedule, deadline, backlog, _of(g, schemas), clock) for g in groups
         ]
         for number, join in enumerate(self._joins):
             join.names, join.number = self._names, number
@@ -79,19 +77,19 @@ class SharedOperator:
         self, data: Mapping[str, pa.Table | pa.RecordBatch], now: int | None = None
     ) -> ResultsByQuery:
         """Takes in rows, as `Operator.process`; returns each query's results by name."""
-        known = {alias for join in self._joins for alias in join.query.aliases}
+        known = {alias for join in self._joins for alias in join.runner.query.aliases}
         for alias in data:
             if alias not in known:
                 raise QueryError(unknown("stream", str(alias), known))
         return self._all(
-            lambda join: join.process_queries(
-                {a: rows for a, rows in data.items() if a in join.query.streams}, now
+            lambda join: join.process(
+                {a: rows for a, rows in data.items() if a in join.runner.query.streams}, now
             )
         )
 
     def finish(self) -> ResultsByQuery:
         """Declares that nothing earlier will come; serves what was carried over."""
-        return self._all(lambda join: join.finish_queries())
+        return self._all(lambda join: join.finish())
 
     def add(self, name: str, query: Query | Subscription, at: int | None = None) -> None:
         """Adds a query, for results from event time `at` on (microseconds since 1970), or from now on: those
@@ -124,7 +122,7 @@ class SharedOperator:
             if isinstance(change, SetBack):
                 check_streams(change, [join.sibling for join in self._joins])
                 for join in self._joins:
-                    join.set_back({a: t for a, t in change.times.items() if a in join.query.streams})
+                    join.set_back(change.times)
             elif isinstance(change, RemoveQuery):
                 self.remove(change.name, change.at)
             else:
@@ -147,7 +145,7 @@ class SharedOperator:
         """Of each join and each query."""
         queries = {name: m for join in self._joins for name, m in join.query_metrics().items()}
         errors = tuple(reason for join in self._joins for reason in join.control_errors)
-        return SharedMetrics(tuple(join.metrics() for join in self._joins), queries, errors)
+        return SharedMetrics(tuple(join.runner.metrics() for join in self._joins), queries, errors)
 
     def snapshot(self) -> bytes:
         """Everything the operator knows, what is carried over included, as bytes for `restore`."""
@@ -179,7 +177,7 @@ class SharedOperator:
             at += saved["parts"]
         return found
 
-    def _all(self, action: Callable[[GroupOperator], ResultsByQuery]) -> ResultsByQuery:
+    def _all(self, action: Callable[[SharedJoin], ResultsByQuery]) -> ResultsByQuery:
         return ResultsByQuery(
             {name: a for join in self._joins for name, a in action(join).query_results.items()}
         )

@@ -1,230 +1,375 @@
-"""A join whose results are routed to queries: ordered, ranked by tier, and gathered once."""
+"""One query group: queries that share one join, in this process.
+
+The join runs as any other, over the largest windows of the queries; its sink routes results to the queries.
+Without a deadline a call finishes all its rows; with one, see `backlog.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from windrow.engine.join import ArrivingRows, Join
-from windrow.engine.key_numbers import NO_KEY
-from windrow.engine.limits.deadline_controller import DeadlineController
-from windrow.engine.partial_matches import PartialMatches
-from windrow.engine.probe import Probe, as_mask
-from windrow.engine.row_windows import KEY, OUT, RANK, SEQ, RowWindow
-from windrow.engine.shared.bound_subscription import BoundSubscription, referenced_columns
-from windrow.engine.shared.results import ResultBatch
-from windrow.engine.shared.tiers import WindowTiers
-from windrow.expr.join_columns import column_values
-from windrow.expr.parse import Reference, references
-from windrow.kernels import result_routing
-from windrow.model.query import Query, Window
+from windrow.engine.control import SetBack, refusing, short
+from windrow.engine.runner import JoinRunner
+from windrow.engine.shared.backlog import BacklogScheduler, Delivery
+from windrow.engine.shared.bound_subscription import BoundSubscription, bind
+from windrow.engine.shared.control_messages import RemoveQuery, read_change
+from windrow.engine.shared.grouping import base_query
+from windrow.engine.shared.query_names import QueryNames
+from windrow.engine.shared.query_router import QueryRouter
+from windrow.engine.shared.results import QueryResults, ResultBatch, ResultsByQuery, ResultSelection, ordered
+from windrow.engine.shared.schedule import find_schedule
+from windrow.engine.shared.sibling_joins import Sibling, check_streams, choose
+from windrow.engine.shared.subscribers import NEVER, Key, Subscriber, Subscribers
+from windrow.errors import Option, QueryError, placed
+from windrow.model.sharing import QueryMetrics, Subscription
+from windrow.model.units import SECOND, parse_duration
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
+MOST_REASONS = 100
 
 
-@dataclass(frozen=True)
-class ArrivalCounts:
-    """Rows that came to a row window lately, by key, to count rows up to any of them."""
-
-    before: Array
-    """Rows of each key that came before these."""
-    seqs: Array
-    starts: Array
-
-    @classmethod
-    def of(cls, counted: RowWindow, seq: Array, keys: Array | None, fresh: bool) -> ArrivalCounts:
-        """Of rows in their order; `fresh` if the window does not count them yet."""
-        if counted.keys is None or keys is None:
-            known = counted.total - (0 if fresh else len(seq))
-            return cls(np.array([known]), seq, np.array([0, len(seq)]))
-        who = np.flatnonzero(keys != NO_KEY)
-        order = who[np.argsort(keys[who], kind="stable")]
-        starts = np.searchsorted(keys[order], np.arange(len(counted.keys.counts) + 1))
-        before = counted.keys.counts.copy() if fresh else counted.keys.counts - np.diff(starts)
-        return cls(before, seq[order], starts)
-
-    def count(self, seq: Array) -> Array:
-        """Rows before each of these in the order of all; where rows are not counted per key."""
-        return self.before[0] + np.searchsorted(self.seqs, seq, side="left")
-
-
-class SharedJoin(Join):
+class SharedJoin:
     """
     Parameters
     ----------
-    query
-        The largest windows of all queries.
+    subscriptions
+        Name to query; they can share a join (see `grouping.group`).
+    schedule
+        "lwo", "swf" or "greedy": what is served first when the deadline leaves no time for all.
+    deadline
+        Time a call may take, such as "2 seconds"; None: a call finishes all its rows.
+    backlog
+        Most rows that may be left behind; past that the deadline gives way. None: as many as the windows
+        hold besides.
+    clock
+        Seconds, for response times and for how much work fits the deadline.
     """
 
-    def __init__(self, query: Query, schemas: Sequence[pa.Schema]) -> None:
-        super().__init__(query, schemas)
-        self.tiers = WindowTiers.of([tuple(s.window for s in query.streams.values())])
-        self.now = 0.0
-        """When the rows in hand came, on the operator's clock."""
-        self.batches: list[ResultBatch] = []
-        """Found and not yet handed on."""
-        self.expiry_bounds: list[int | None] = [None] * len(self.schemas)
-        """Everything from here on is held, as far as it came."""
-        self.defer: Callable[[list[int], Sequence[ArrivingRows]], None] | None = None
-        """Gets where rows were stored, where looking for results is put off; see `carry.py`."""
-        self.oldest: int | None = None
-        self.oldest_seq: int | None = None
-        """Rows that have been put off are no older than this, and come no earlier in the order of all."""
-        self._found: list[dict[int, Array]] = []
-        self.arrival_counts: list[ArrivalCounts | None] = [None] * len(self.schemas)
-        self._columns: list[list[str]] = [list(schema.names) for schema in schemas]
-        self._output = dict(zip(query.aliases, schemas, strict=True))
+    def __init__(
+        self,
+        subscriptions: Mapping[str, Subscription],
+        schedule: str = "greedy",
+        deadline: str | None = None,
+        backlog: int | None = None,
+        schemas: Mapping[str, pa.Schema] | None = None,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        self.subscribers = Subscribers(subscriptions)
+        self._initial = frozenset(subscriptions)
+        self.control_errors: list[str] = []
+        """Why queries that were added got nothing or were removed; for whoever reports it."""
+        self.clock = clock
+        self.router: QueryRouter | None = None
+        """None until all schemas are known."""
+        self._bound = False
+        """Whether the queries are bound to the schemas."""
+        self.undelivered: dict[Key, list[ResultSelection]] = {}
+        """Parts that were routed before the subscribers changed."""
+        self.departing: dict[Key, Subscriber] = {}
+        """Queries that are over, and have yet to get what was deferred for them."""
+        self.departed: dict[Key, Subscriber] = {}
+        """Those that got the last of theirs with the last call."""
+        self.scheduler: BacklogScheduler | None = None
+        """What is deferred, where there is a deadline."""
+        self.names, self.number = QueryNames([subscriptions]), 0
+        """Of all joins that get the same control messages, and which of them this is."""
+        self.siblings: tuple[Sibling, ...] = ()
+        """All these joins, if there are others."""
+        if deadline is not None:
+            with placed(Option("deadline")):
+                seconds = parse_duration(deadline) / SECOND
+                if seconds <= 0:
+                    raise QueryError(f"must be positive, got {deadline!r}")
+            self.scheduler = BacklogScheduler(find_schedule(schedule), seconds, backlog)
+        else:
+            find_schedule(schedule)
+        query = base_query(self.subscribers.like, self.subscribers.tiers.largest)
+        self.runner = JoinRunner(query, schemas, make_sink=self._make_router)
+        self.bind()
 
-    @property
-    def probes(self) -> list[Probe]:
-        """One per direction of the plan."""
-        return self._probes
+    # -- the public face ----------------------------------------------------------------------------
 
-    @property
-    def named_schemas(self) -> Mapping[str, pa.Schema]:
-        return self._output
+    def process(
+        self, data: Mapping[str, pa.Table | pa.RecordBatch], now: int | None = None
+    ) -> ResultsByQuery:
+        """Joins new rows; returns each query's results."""
+        began = self.clock()
+        self._drop_ended()
+        batches = self.runner.read(data)
+        self.bind()
+        self.runner.admit(batches, now)
+        self._run(began, final=False)
+        return self._deliver()
 
-    def subscribe(self, tiers: WindowTiers, bounds: Sequence[BoundSubscription]) -> None:
-        """These queries from now on."""
-        self.tiers = tiers
-        wanted = referenced_columns(bounds, self.named_schemas)
-        for members in self.output.hashed:
-            for alias, name in (key for word in members for key in references(word.node)):
-                if name not in wanted[alias]:
-                    wanted[alias].append(name)
-        self._columns = [wanted[alias] for alias in self.query.aliases]
+    def finish(self) -> ResultsByQuery:
+        """Nothing earlier will come: serves whatever was deferred."""
+        began = self.clock()
+        self.runner.close()
+        self._run(began, final=True)
+        return self._deliver()
 
-    # -- what the join calls ------------------------------------------------------------------------
+    def add(self, name: str, asked: Subscription, at: int | None = None) -> None:
+        """A query from event time `at` on, or from now on. It starts with what the windows hold."""
+        if not isinstance(name, str) or not name:
+            raise QueryError(f"add: a query's name must be a text, got {name!r}")
+        at = self._now if at is None else at
+        self.names.check_new(name, at)
+        self.sibling.check(name, asked)
+        self.subscribers.check_room()
+        completeness = self._completeness(asked, at)
+        self._drain()
+        number = self.names.begin(name, self.number)
+        self.subscribers.add(Subscriber(name, asked, at, None, *completeness, number=number))
+        self._install()
 
-    def expire(self, horizons: Sequence[int | None], seq: int) -> list[int]:
-        kept = [self._needed(stream, horizon) for stream, horizon in enumerate(horizons)]
-        for stream, horizon in enumerate(kept):
-            known = self.expiry_bounds[stream]
-            if horizon is not None and (known is None or horizon > known):
-                self.expiry_bounds[stream] = horizon
-        if self.oldest_seq is None:
-            return super().expire(kept, seq)
-        gone = []
-        for window, counted, horizon in zip(self.windows, self.row_windows, kept, strict=True):
-            if counted is None:
-                gone.append(0 if horizon is None else window.expire(horizon))
+    def remove(self, name: str, at: int | None = None) -> None:
+        """No results for this query from event time `at` on, or from now on."""
+        at = self._now if at is None else at
+        self.names.check_old(name, at)
+        self._drain()
+        self.names.end(name, at)
+        member = self.subscribers.last(name)
+        if member is not None:
+            member.until = at
+            if at is None or member.empty:
+                self._drop([member.key])
+
+    def control(self, document: str | Mapping[str, Any]) -> None:
+        """Applies a message as `SharedOperator.control`; of queries of other joins it takes note."""
+        change = read_change(document)
+        with refusing():
+            joins = self.siblings or (self.sibling,)
+            if isinstance(change, SetBack):
+                check_streams(change, joins)
+                self.set_back(change.times)
+                return
+            at = self._now if change.at is None else change.at
+            if isinstance(change, RemoveQuery):
+                self.names.check_old(change.name, at)
+                if self.names.join_of(change.name) == self.number:
+                    self.remove(change.name, at)
+                else:
+                    self.names.end(change.name, at)
+                return
+            owner = choose(change, joins, self.names)
+            asked = change.subscription(joins[owner].like)
+            self.names.check_new(change.name, at)
+            joins[owner].check(change.name, asked)
+            if owner == self.number:
+                self.add(change.name, asked, at)
             else:
-                # Windows counted per key are packed to let rows go, which gives the others other numbers.
-                gone.append(0 if counted.keys is not None else counted.expire(window, self.oldest_seq))
-        return gone
+                self.names.begin(change.name, owner)
 
-    def _needed(self, stream: int, horizon: int | None) -> int | None:
-        """Rows that were put off still look for others as old as they could be when they came."""
-        span = self.windows[stream].span
-        if horizon is None or self.oldest is None or span is None:
-            return horizon
-        return min(horizon, self.oldest - span)
+    @property
+    def sibling(self) -> Sibling:
+        """This join as others see it."""
+        if self.siblings:
+            return self.siblings[self.number]
+        return Sibling(self.subscribers.like, self.router.named_schemas if self.router else None)
 
-    def evaluate(
-        self, arrivals: Sequence[ArrivingRows], controller: DeadlineController | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        """Takes in a sub-batch's rows; results go to `pieces`."""
-        if self.defer is not None:
-            places = [self._places(s, arrived) for s, arrived in enumerate(arrivals)]
-            self.defer([self._append(s, a, places[s]) for s, a in enumerate(arrivals)], arrivals)
+    def set_back(self, times: Mapping[str, int]) -> None:
+        """Those of the streams that are its own go on from these event times."""
+        self.runner.set_back({a: t for a, t in times.items() if a in self.runner.query.streams})
+
+    @property
+    def _now(self) -> int | None:
+        """The first event time after all that was seen of any stream; None if nothing was."""
+        newest = self.runner.watermarks.max_event_time
+        return None if newest is None else newest + 1
+
+    def query_metrics(self) -> dict[str, QueryMetrics]:
+        return {m.name: m.metrics(self.backlog(m)) for m in self.subscribers}
+
+    def backlog(self, member: Subscriber) -> int:
+        """Rows whose results a query does not have yet."""
+        return self.scheduler.rows_left(self.subscribers.output(member)) if self.scheduler else 0
+
+    def serve_all(self, schedule: str = "lwo") -> None:
+        """Rows were deferred, but there is no deadline any more: they are served with the next call."""
+        if self.scheduler is None:
+            self.scheduler = BacklogScheduler(find_schedule(schedule), math.inf)
+            if self.router is not None:
+                self.router.defer = self.scheduler.defer
+
+    def restore_subscribers(self, members: Sequence[Subscriber]) -> None:
+        """These queries instead of those it was made with; before any row."""
+        self.subscribers.all = {m.key: m for m in members}
+        self.subscribers.drop([])
+        self._install()
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _make_router(self, bound: BoundQuery) -> QueryRouter:
+        self.router = QueryRouter(bound, self.scheduler.defer if self.scheduler else None)
+        return self.router
+
+    def bind(self) -> None:
+        """Binds the queries to the streams' columns, as soon as these are known."""
+        if self.router is not None and not self._bound:
+            self._reject_unbindable(self.router.named_schemas)
+            self._install()
+            self._bound = True
+
+    def _reject_unbindable(self, schemas: Mapping[str, pa.Schema]) -> None:
+        """Removes queries that were added before the columns were known and name one that there is not."""
+        for member in [m for m in self.subscribers if self._added(m)]:
+            try:
+                bind(member.name, member.subscription, schemas)
+            except QueryError as error:
+                self.control_errors.append(f"add: {error}")
+                self.subscribers.drop([member.key])
+                self.names.end(member.name, None)
+
+    def _install(self) -> None:
+        """Brings the join into line with the subscribers."""
+        tiers = self.subscribers.tiers
+        if self.router is not None:
+            self.router.subscribe(tiers, self.subscribers.bind(self.router.named_schemas))
+        self.runner.set_windows(base_query(self.subscribers.like, tiers.largest))
+
+    def _run(self, began: float, final: bool) -> None:
+        """Finds results: of the rows of a call or, under a deadline, of rows deferred before as well."""
+        join, router = self.runner.join, self.router
+        if join is None or router is None:
             return
-        yield from super().evaluate(arrivals, controller)
-        self.batches += self.route(
-            {s: self.windows[s].position(numbers) for s, numbers in found.items()} for found in self._found
-        )
-        self._found = []
+        router.now = began
+        with self.runner.whole_call():
+            if self.scheduler is not None:
+                self.runner.planner.forget(join)
+                self.scheduler.begin(began)
+            for _ in self.runner.run(final):
+                pass  # The router keeps what is found.
+            if self.scheduler is not None:
+                self.scheduler.run(join, router, self.clock, everything=final)
 
-    def _results(
-        self, partials: PartialMatches, controller: DeadlineController | None
-    ) -> Iterator[pa.RecordBatch]:
-        self.collect(partials)
-        return iter(())
+    def _drain(self) -> None:
+        """Serves what was left behind, for the queries as they are: tiers are about to change."""
+        if self.scheduler is not None and self.runner.join is not None and self.router is not None:
+            self.runner.planner.ensure_plan(self.runner.join)
+            self.scheduler.drain(self.runner.join, self.router)
+        self.undelivered = {key: list(answer.selections) for key, answer in self._query_results().items()}
 
-    def collect(self, partials: PartialMatches) -> None:
-        """Results by the numbers of their rows: positions change as other streams are stored."""
-        self._found.append({s: self.windows[s].number(rows) for s, rows in partials.rows.items()})
+    def _deliver(self) -> ResultsByQuery:
+        answers = self._query_results()
+        ended = self.clock()
+        named: dict[str, QueryResults] = {}
+        for key, member in sorted((self.subscribers.all | self.departing).items(), key=lambda m: m[0][1]):
+            for part in answers[key].selections:
+                member.response_times.add(ended - part.batch.arrived, len(part.chosen))
+            named[member.name] = replace(answers[key], before=named.get(member.name))
+        self.undelivered, self.departing, self.departed = {}, {}, self.departing
+        self._note_complete()
+        return ResultsByQuery(named)
 
-    def _places(self, stream: int, arrived: ArrivingRows) -> dict[str, Array]:
-        counted = self.row_windows[stream]
-        if counted is not None and arrived.seq is not None:
-            self.arrival_counts[stream] = ArrivalCounts.of(counted, arrived.seq, arrived.keys, fresh=True)
-        return super()._places(stream, arrived)
+    def _query_results(self) -> dict[Key, QueryResults]:
+        """What each query gets of what was found since the last look."""
+        members = (*self.subscribers, *self.departing.values())
+        parts: dict[Key, list[ResultSelection]] = {
+            m.key: list(self.undelivered.get(m.key, ())) for m in members
+        }
+        for release in self._deliveries():
+            routed = self.subscribers.tiers.route(release.batch.ranks)
+            for m in self.subscribers:
+                output = self.subscribers.output(m)
+                if release.first <= output < release.end:
+                    parts[m.key].append(
+                        ResultSelection(release.batch, self._chosen(m, release.batch, routed[output]))
+                    )
+        schemas = self.router.named_schemas if self.router else {}
+        empty = BoundSubscription((), {})
+        return {m.key: QueryResults(m.bound or empty, schemas, tuple(parts[m.key])) for m in members}
 
-    # -- routing --------------------------------------------------------------------------------------
+    def _chosen(self, member: Subscriber, piece: ResultBatch, held: Array) -> Array:
+        """Positions in the piece that a query gets, of those its windows hold."""
+        held = member.inside(piece.newest, held)
+        assert member.bound is not None
+        try:
+            passed = piece.passes(member.bound)
+            chosen = held if passed is None else held[passed[held]]
+            if len(chosen) and self._added(member):
+                piece.prepare(member.bound)
+            return chosen
+        except Exception as error:
+            # Rows for which an expression fails must not stop the other queries; the user's own may.
+            if not self._added(member):
+                raise
+            if len(self.control_errors) < MOST_REASONS:
+                self.control_errors.append(short(f"query '{member.name}' gets nothing of some rows: {error}"))
+            return held[:0]
 
-    def route(self, found: Iterable[Mapping[int, Array]]) -> list[ResultBatch]:
-        """Results that some query takes, in order. Positions must still stand."""
-        batches = list(found)
-        if not batches:
+    def _added(self, member: Subscriber) -> bool:
+        """Whether it came while the join ran."""
+        return member.number > 0 or member.name not in self._initial
+
+    def _deliveries(self) -> list[Delivery]:
+        if self.runner.join is None or self.router is None:
             return []
-        rows = [np.concatenate([batch[s] for batch in batches]) for s in range(len(self.windows))]
-        times = np.array([w.ts[r] for w, r in zip(self.windows, rows, strict=True)])
-        newest = times.max(axis=0)
-        places = np.array([self._numbers(s, r) for s, r in enumerate(rows)])
-        if not result_routing.in_order(newest, places):
-            order = result_routing.order_of(newest, places)
-            rows = [r[order] for r in rows]
-            times, newest, places = times[:, order], newest[order], places[:, order]
-        ranks = self.tiers.ranks(self._distances(rows, times, newest))
-        piece = ResultBatch(self._gather(rows), newest, places, ranks, self.now, self.functions)
-        return self._verified(piece)
+        counters = self.runner.counters
+        if self.scheduler is not None:
+            counters.results = self.scheduler.found
+            released = self.scheduler.deliveries(len(self.subscribers.tiers))
+            self.scheduler.retain_rows(self.runner.join.windows)
+            return released
+        pieces, self.router.batches = self.router.batches, []
+        counters.results += sum(map(len, pieces))
+        return [
+            Delivery(piece, 0, len(self.subscribers.tiers))
+            for piece in ordered(pieces, len(self.subscribers.all))
+        ]
 
-    def _numbers(self, stream: int, rows: Array) -> Array:
-        """A number for each row that ascends with the order of its stream."""
-        window = self.windows[stream]
-        # Row windows are packed now and then, which gives their rows other numbers.
-        return window.column(SEQ)[rows] if self.query.counts_rows else window.number(rows)
+    def _drop_ended(self) -> None:
+        """Queries whose time is over: every stream has passed it, so none of their results can come."""
+        reached = [self.runner.watermarks.watermark(s) for s in range(len(self.runner.buffer))]
+        if any(t is None for t in reached):
+            return
+        passed = min(t for t in reached if t is not None)
+        over = [m.key for m in self.subscribers if m.until is not None and m.until <= passed]
+        if over:
+            self._drain()
+            self._drop(over)
 
-    def _distances(self, rows: Sequence[Array], times: Array, newest: Array) -> Array:
-        """Per stream and result: how far back the row lies when the newest comes, in time or rows."""
-        distances = newest - times
-        if not self.query.counts_rows:
-            return distances
-        last = np.max([w.column(SEQ)[rows[s]] for s, w in enumerate(self.windows)], axis=0)
-        for stream, coming in enumerate(self.arrival_counts):
-            if coming is not None:
-                rank, key = (self.windows[stream].column(name)[rows[stream]] for name in (RANK, KEY))
-                count = np.empty(len(last), np.int64)
-                result_routing.count_before(key, last, coming.before, coming.seqs, coming.starts, count)
-                distances[stream] = count - rank
-        return distances
+    def _drop(self, keys: list[Key]) -> None:
+        """These queries are over, but for what was routed to them before."""
+        due = (key for key in keys if any(len(part.chosen) for part in self.undelivered.get(key, ())))
+        self.departing |= {key: self.subscribers.all[key] for key in due}
+        self.subscribers.drop(keys)
+        self._install()
 
-    def _gather(self, rows: Sequence[Array]) -> dict[Reference, pa.Array]:
-        found: dict[Reference, pa.Array] = {}
-        for alias, window, positions, names in zip(
-            self.query.aliases, self.windows, rows, self._columns, strict=True
+    def _completeness(self, asked: Subscription, at: int | None) -> tuple[int | None, list[int]]:
+        """From when a new query's answers are complete, and how many rows its row windows await."""
+        whole, awaits = at, [0] * len(asked.windows)
+        if self.runner.join is None:
+            return whole, awaits
+        windows = self.runner.join.windows
+        for stream, (window, held) in enumerate(
+            zip(asked.windows, self.subscribers.tiers.largest, strict=True)
         ):
-            for name, column in zip(names, window.gather(positions, names), strict=True):
-                found[alias, name] = column
-        return found
+            if window.size <= held.size:
+                continue
+            counted, horizon = windows.row_windows[stream], windows.complete_from[stream]
+            if counted is None:
+                if horizon is not None:
+                    whole = max(horizon + window.size, whole or horizon)
+            elif counted.keys is not None:
+                whole, awaits[stream] = NEVER, NEVER
+            elif counted.total > held.size:
+                whole, awaits[stream] = NEVER, counted.total - held.size + window.size
+        return whole, awaits
 
-    def _verified(self, piece: ResultBatch) -> list[ResultBatch]:
-        """Without results whose hashes are equal but not their values."""
-        same = np.ones(len(piece), bool)
-        for members in self.output.hashed:
-            values = [column_values(word, piece.columns, len(piece), self.functions) for word in members]
-            for other in values[1:]:
-                same &= as_mask(pc.equal(values[0], other))
-        if not same.all():
-            piece = piece.where(np.flatnonzero(same))
-        return [piece] if len(piece) else []
-
-
-def resize(join: SharedJoin, windows: Sequence[Window], seq: int) -> None:
-    """Other windows from now on. Rows that larger ones would hold are gone and stay so; rows that smaller
-    ones do not hold go with the next expiry."""
-    for stream, size in enumerate(w.size for w in windows):
-        window, counted = join.windows[stream], join.row_windows[stream]
-        if counted is None:
-            window.span = size
-            continue
-        counted.size = size
-        live = slice(window.first, window.end)
-        out, rank, key = (window.column(name)[live] for name in (OUT, RANK, KEY))
-        came = counted.total if counted.keys is None else counted.keys.counts[key]
-        # Pushed out by a row that came under the larger window: when exactly no longer matters.
-        out[:] = np.where(rank + size < came, np.minimum(out, seq), out)
+    def _note_complete(self) -> None:
+        for member in self.subscribers:
+            if member.complete_from != NEVER or self.runner.join is None:
+                continue
+            totals = [0 if c is None else c.total for c in self.runner.join.windows.row_windows]
+            if all(came >= due for came, due in zip(totals, member.awaits, strict=True)):
+                # Rows of the last time may have come before the row that made the window whole.
+                whole = (self.runner.watermarks.max_event_time or 0) + 1
+                member.complete_from = whole if member.since is None else max(member.since, whole)

@@ -11,75 +11,78 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.join import Join
 from windrow.engine.shared.backlog import BacklogScheduler, DeferredSubBatch, PendingCall
 from windrow.engine.shared.bound_subscription import bind
-from windrow.engine.shared.group_operator import GroupOperator
 from windrow.engine.shared.grouping import signature
 from windrow.engine.shared.results import ResultBatch, ResultSelection
 from windrow.engine.shared.shared_join import SharedJoin
 from windrow.engine.shared.subscribers import Subscriber
-from windrow.engine.state import State, capture, restore_into
+from windrow.engine.state import State, capture, restore_any
 from windrow.errors import StateError
 from windrow.model.stateful import decode, encode
 
 _NEWEST, _PLACE, _RANK = "\x00newest", "\x00place", "\x00rank"
 
 
-def capture_group(op: GroupOperator) -> State:
-    base = capture(op)
-    join, scheduler = op.shared_join, op.scheduler
+def capture_group(group: SharedJoin) -> State:
+    base = capture(group.runner)
+    join, scheduler = group.runner.join, group.scheduler
     shared: dict[str, Any] = {
-        "signature": _plain(op),
-        "subscribers": [m.to_dict() | {"output": op.subscribers.output(m)} for m in op.subscribers],
-        "departing": [m.to_dict() for m in op.departing.values()],
-        "expiry_bounds": join.expiry_bounds if join else None,
+        "signature": _plain(group),
+        "subscribers": [m.to_dict() | {"output": group.subscribers.output(m)} for m in group.subscribers],
+        "departing": [m.to_dict() for m in group.departing.values()],
+        "complete_from": join.windows.complete_from if join else None,
         "parts": len(base.parts),
-        "names": encode(op.names, []),
+        "names": encode(group.names, []),
     }
     parts = list(base.parts)
     if scheduler is not None and join is not None:
-        shared["backlog"], held = _save(scheduler, join, op.clock())
-        shared["undelivered"], early = _save_early(op, join)
+        shared["backlog"], held = _save(scheduler, join, group.clock())
+        shared["undelivered"], early = _save_early(group, join)
         parts += [*held, *early]
     return State(base.metadata | {"group": shared}, tuple(parts))
 
 
-def restore_group(op: GroupOperator, state: State) -> GroupOperator:
+def restore_group(group: SharedJoin, state: State) -> SharedJoin:
     """Puts a state into a group that has seen nothing yet."""
     shared = state.metadata.get("group")
-    if shared is None or shared["signature"] != _plain(op):
+    if shared is None or shared["signature"] != _plain(group):
         raise StateError(
             "this state belongs to other queries; go on with those it was begun with (queries are added and "
             "removed by control documents), or start without it"
         )
-    op.restore_subscribers([Subscriber.load(saved, op.subscribers.like) for saved in shared["subscribers"]])
-    restore_into(op, State(state.metadata, state.parts[: shared["parts"]]))
-    decode(shared["names"], [], op.names)
-    join, carried = op.shared_join, shared.get("backlog")
-    if join is not None:
-        join.expiry_bounds = list(shared["expiry_bounds"])
-        for member in (Subscriber.load(saved, op.subscribers.like) for saved in shared.get("departing", ())):
-            member.bound = bind(member.name, member.subscription, join.named_schemas)
-            op.departing[member.key] = member
-        if carried is not None and (carried["calls"] or shared["undelivered"]):
-            op.serve_all()
-        if carried is not None and op.scheduler is not None:
+    group.restore_subscribers(
+        [Subscriber.load(saved, group.subscribers.like) for saved in shared["subscribers"]]
+    )
+    restore_any(group.runner, State(state.metadata, state.parts[: shared["parts"]]))
+    decode(shared["names"], [], group.names)
+    group.bind()
+    join, deferred = group.runner.join, shared.get("backlog")
+    if join is not None and group.router is not None:
+        join.windows.complete_from = list(shared["complete_from"])
+        for member in (
+            Subscriber.load(saved, group.subscribers.like) for saved in shared.get("departing", ())
+        ):
+            member.bound = bind(member.name, member.subscription, group.router.named_schemas)
+            group.departing[member.key] = member
+        if deferred is not None and (deferred["calls"] or shared["undelivered"]):
+            group.serve_all()
+        if deferred is not None and group.scheduler is not None:
             rest = list(state.parts[shared["parts"] :])
-            used = _load(op.scheduler, join, carried, rest, op.clock())
-            _load_early(op, join, shared["undelivered"], rest[used:])
-    return op
+            used = _load(group.scheduler, join, deferred, rest, group.clock())
+            _load_early(group, join, shared["undelivered"], rest[used:])
+    return group
 
 
-def _plain(op: GroupOperator) -> dict[str, Any]:
+def _plain(group: SharedJoin) -> dict[str, Any]:
     """What the queries have in common, as far as it is the same in another process."""
-    found = signature(op.subscribers.like)
+    found = signature(group.subscribers.like)
     found["functions"] = [name for name, _ in found["functions"]]
     return found
 
 
-def _save(
-    scheduler: BacklogScheduler, join: SharedJoin, now: float
-) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
+def _save(scheduler: BacklogScheduler, join: Join, now: float) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
     base = [w.number(w.first) for w in join.windows]
     calls, parts = [], []
     for call in scheduler.calls:
@@ -111,7 +114,7 @@ def _save(
 
 def _load(
     scheduler: BacklogScheduler,
-    join: SharedJoin,
+    join: Join,
     saved: dict[str, Any],
     parts: list[pa.RecordBatch],
     now: float,
@@ -131,27 +134,25 @@ def _load(
             call.arrivals.setdefault(stream, []).append(_came_from_batch(parts[at]))
             at += 1
         scheduler.calls.append(call)
-    scheduler.retain_rows(join)
+    scheduler.retain_rows(join.windows)
     return at
 
 
-def _save_early(op: GroupOperator, join: SharedJoin) -> tuple[list[list[Any]], list[pa.RecordBatch]]:
+def _save_early(group: SharedJoin, join: Join) -> tuple[list[list[Any]], list[pa.RecordBatch]]:
     """What queries are to get with the next call, since the subscribers changed."""
     told, parts = [], []
-    for key, given in op.undelivered.items():
+    for key, given in group.undelivered.items():
         for part in given:
             if len(part.chosen):
-                told.append([*key, op.clock() - part.batch.arrived])
+                told.append([*key, group.clock() - part.batch.arrived])
                 parts.append(_to_batch(part.batch.where(part.chosen), _places(join)))
     return told, parts
 
 
-def _load_early(
-    op: GroupOperator, join: SharedJoin, told: list[list[Any]], parts: list[pa.RecordBatch]
-) -> None:
+def _load_early(group: SharedJoin, join: Join, told: list[list[Any]], parts: list[pa.RecordBatch]) -> None:
     for (name, number, age), batch in zip(told, parts, strict=True):
-        piece = _from_batch(batch, op.clock() - age, join)
-        op.undelivered.setdefault((name, number), []).append(ResultSelection(piece, np.arange(len(piece))))
+        piece = _from_batch(batch, group.clock() - age, join)
+        group.undelivered.setdefault((name, number), []).append(ResultSelection(piece, np.arange(len(piece))))
 
 
 def _came_to_batch(seq: np.ndarray, keys: np.ndarray | None) -> pa.RecordBatch:
@@ -163,10 +164,10 @@ def _came_from_batch(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | No
     return batch.column("seq").to_numpy(), batch.column("key").to_numpy() if keyed else None
 
 
-def _places(join: SharedJoin) -> list[int]:
+def _places(join: Join) -> list[int]:
     """What places of rows are stored relative to: they are numbers in the order of all rows where windows are
     counted, and else numbers of the window."""
-    return [0 if join.query.counts_rows else w.number(w.first) for w in join.windows]
+    return [0 if join.bound.query.counts_rows else w.number(w.first) for w in join.windows]
 
 
 def _to_batch(piece: ResultBatch, base: list[int]) -> pa.RecordBatch:
@@ -178,7 +179,7 @@ def _to_batch(piece: ResultBatch, base: list[int]) -> pa.RecordBatch:
     return pa.record_batch(columns)
 
 
-def _from_batch(batch: pa.RecordBatch, arrived: float, join: SharedJoin) -> ResultBatch:
+def _from_batch(batch: pa.RecordBatch, arrived: float, join: Join) -> ResultBatch:
     base = _places(join)
     streams = range(len(base))
     places = np.array([batch.column(f"{_PLACE}{s}").to_numpy() + base[s] for s in streams])
@@ -190,4 +191,4 @@ def _from_batch(batch: pa.RecordBatch, arrived: float, join: SharedJoin) -> Resu
         for alias, _, column in [name.partition(".")]
     }
     newest = batch.column(_NEWEST).to_numpy()
-    return ResultBatch(columns, newest, places, ranks, arrived, join.functions)
+    return ResultBatch(columns, newest, places, ranks, arrived, join.bound.functions)

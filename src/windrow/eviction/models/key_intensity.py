@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from windrow.eviction.context import Context
-from windrow.eviction.models.key_sketch import ROWS, SMALLEST_UNIT
+from windrow.eviction.models.key_rates import ROWS, SMALLEST_UNIT, results_per_second
 from windrow.eviction.window_view import WindowView
 from windrow.kernels import count_min_sketch, key_intensity
 from windrow.model.stateful import Stateful
@@ -224,34 +224,29 @@ class KeyIntensity(Stateful):
 
 
 class KeyIntensities(Stateful):
-    """Of all equalities of a query."""
+    """The intensities of all join keys of a query."""
 
     saved = ("_intensities", "_until", "_unobserved", "_spans")
     clocks = ("_until",)
 
     def __init__(self, context: Context, width: int, half_life: float) -> None:
-        classes = [members for members in context.classes if len({w.stream for w in members}) > 1]
-        self._at = [
-            {c: words.index(w) for c, members in enumerate(classes) for w in members[::-1] if w in words}
-            for words in context.join_columns
-        ]
-        """Per stream: class to the number of a word; words of one class are equal in any row of a result."""
-        self._intensities = [KeyIntensity(sorted({w.stream for w in members}), width) for members in classes]
+        self._columns = context.key_columns
+        self._intensities = [KeyIntensity(streams, width) for streams in context.key_streams]
         self._half_life = half_life
         self._until: int | None = None
         self._unobserved = 0.0
-        """Seconds since rows were last met."""
+        """Seconds since arrivals were last observed."""
         self._spans = [0.0] * len(context.join_columns)
 
     @property
     def known(self) -> bool:
-        """Whether there is anything to go by."""
+        """Whether the query has a join key."""
         return bool(self._intensities)
 
-    def end_sub_batch(self, views: Sequence[WindowView], now: int, counted: float, every: int) -> None:
-        """A sub-batch's rows have come, and event time to `now`; rows of its last `counted` seconds count,
-        one in `every` of them for all. If the views say so, what they bring is learned before any is
-        counted."""
+    def end_sub_batch(self, views: Sequence[WindowView], every: int) -> None:
+        """Counts the new rows, or one in `every` of them for all. In sub-batches that are learned from, they
+        are observed before they are counted."""
+        now, counted = views[0].now, views[0].elapsed
         for view in views:
             self._spans[view.stream] = view.window_length / 1e6
         seconds = counted if self._until is None else max(0, now - self._until) / 1e6
@@ -260,62 +255,62 @@ class KeyIntensities(Stateful):
             self._observe(views, min(counted, seconds), self._unobserved + seconds, every)
         self._unobserved = 0.0 if views[0].learning else self._unobserved + seconds
         span = max(self._spans)
-        for traces in self._intensities if span > 0 else ():
-            traces.advance(seconds, span, self._half_life)
+        for intensity in self._intensities if span > 0 else ():
+            intensity.advance(seconds, span, self._half_life)
         for view in views:
-            for c, word in self._at[view.stream].items():
-                self._intensities[c].add(view.stream, view.join_columns[word][view.first_new :: every], every)
+            for key, column in self._columns[view.stream].items():
+                keys = view.join_columns[column][view.first_new :: every]
+                self._intensities[key].add(view.stream, keys, every)
 
     def _observe(self, views: Sequence[WindowView], counted: float, since: float, every: int) -> None:
-        """Rows of the last `counted` seconds; none were met `since` so long."""
-        for traces in self._intensities:
-            traces.add_exposure(counted)
+        """Observes arrivals of the last `counted` seconds; the last observation was `since` seconds ago."""
+        for intensity in self._intensities:
+            intensity.add_exposure(counted)
         for view in views:
-            for c, word in self._at[view.stream].items():
-                wanted = self._intensities[c].sample_size(view.stream, since)
+            for key, column in self._columns[view.stream].items():
+                wanted = self._intensities[key].sample_size(view.stream, since)
                 step = max(every, -(-(len(view) - view.first_new) // max(wanted, 1)))
-                self._intensities[c].observe(
-                    view.stream, view.join_columns[word][view.first_new :: step], step
-                )
+                keys = view.join_columns[column][view.first_new :: step]
+                self._intensities[key].observe(view.stream, keys, step)
 
     def rates(self, view: WindowView, rows: Array | slice = slice(None), counted: bool = True) -> Array:
-        """Results per second that each row of the view (or some of them) can expect, going by its keys; 0 of
-        rows that are the only ones of a key, or, of more than two streams, whose key has not come to all of
-        the others nor twice to any: what they find when it does is learned by their age. `counted`: whether
-        these rows were, at the end of a sub-batch."""
+        """Results per second to expect of each row of the view, or of some of them, by its keys.
+
+        It is 0 for rows that are the only ones of their key and, with three streams and more, for rows whose
+        key has arrived neither on all other streams nor twice on any: what they find later is learned by
+        their age. `counted` says whether these rows are in the counts.
+        """
         ages = view.ages(rows) if counted else _NONE
         found = np.ones(len(view.ts[rows]), np.float32)
-        for c, word in self._at[view.stream].items():
-            words, traces = view.join_columns[word][rows], self._intensities[c]
-            others = [s for s in traces.streams if s != view.stream]
+        for key, column in self._columns[view.stream].items():
+            keys, intensity = view.join_columns[column][rows], self._intensities[key]
+            others = [s for s in intensity.streams if s != view.stream]
             if len(others) == 1:
-                traces.rate(others[0], words, ages, found)
+                intensity.rate(others[0], keys, ages, found)
                 continue
-            coming = np.ones((len(others), len(found)))
-            for stream, out in zip(others, coming, strict=True):
-                traces.rate(stream, words, ages, out)
-            lately = np.stack([traces.count(s, words, LATELY) for s in others])
-            found *= self._together(others, coming, lately)
-            came = {s: traces.count(s, words, SLOWEST) for s in traces.streams}
-            everywhere = np.minimum.reduce([came[s] for s in others]) >= key_intensity.LONE
-            again = np.maximum.reduce(list(came.values())) >= 1 + key_intensity.LONE
+            arriving = np.ones((len(others), len(found)))
+            for stream, out in zip(others, arriving, strict=True):
+                intensity.rate(stream, keys, ages, out)
+            lately = np.stack([intensity.count(s, keys, LATELY) for s in others])
+            found *= self._results_per_second(others, arriving, lately)
+            counts = {s: intensity.count(s, keys, SLOWEST) for s in intensity.streams}
+            everywhere = np.minimum.reduce([counts[s] for s in others]) >= key_intensity.LONE
+            again = np.maximum.reduce(list(counts.values())) >= 1 + key_intensity.LONE
             found[~(everywhere | again)] = 0.0
         return found
 
     def singleton_rate(self, stream: int, ages: Array) -> Array:
         """As `rates`, for rows of these ages in seconds that are the only ones of their keys."""
         found = np.ones(len(ages))
-        for c in self._at[stream]:
-            traces = self._intensities[c]
-            others = [s for s in traces.streams if s != stream]
-            coming = np.stack([traces.singleton_rate(s, stream, ages) for s in others])
-            found *= self._together(others, coming, np.zeros(coming.shape))
+        for key in self._columns[stream]:
+            intensity = self._intensities[key]
+            others = [s for s in intensity.streams if s != stream]
+            arriving = np.stack([intensity.singleton_rate(s, stream, ages) for s in others])
+            found *= self._results_per_second(others, arriving, np.zeros(arriving.shape))
         return found
 
-    def _together(self, streams: Sequence[int], coming: Array, lately: Array) -> Array:
-        """Results per second with rows that come at these rates on each of the streams, where a result takes
-        one of each: any may come last, and meets those of the others in their windows. These are as many as
-        come in a window, or came `lately`: a key may have come to a stream for the last time."""
-        held = np.maximum(coming * np.array([[self._spans[s]] for s in streams]), lately)
-        each = [coming[j] * np.prod(np.delete(held, j, axis=0), axis=0) for j in range(len(streams))]
-        return np.asarray(sum(each))
+    def _results_per_second(self, streams: Sequence[int], arriving: Array, lately: Array) -> Array:
+        """Of a row whose key arrives on these streams at such rates. Held of it are as many rows as arrive in
+        a window, or arrived `lately`: a key may have arrived on a stream for the last time."""
+        spans = np.array([[self._spans[s]] for s in streams])
+        return results_per_second(arriving, np.maximum(arriving * spans, lately))

@@ -1,8 +1,8 @@
-"""Common parts of rankings that sample: probabilities by row, recent sizes, totals of the sample.
+"""Common parts of rankings that sample: randomness by row, recent sizes, totals of the sample.
 
-Which row of a result was *not* stored: the last to arrive. Of rows that came in one sub-batch that is the
+Which row of a result was *not* stored: the last to arrive. Of rows that arrive in one sub-batch that is the
 newest (at equal times the one whose stream takes its turn last), and rows of earlier sub-batches come before
-them; so a result counts its rows the same whatever the sub-batch. All other rows had to be held for it.
+them. So a result counts its rows the same however the input is cut. All other rows had to be held for it.
 """
 
 from __future__ import annotations
@@ -12,32 +12,34 @@ from dataclasses import replace
 
 import numpy as np
 
-from windrow.estimation.missed import missed_interval
-from windrow.estimation.recall import HANDFUL, UNKNOWN, recall_between
+from windrow.estimation.recall import HANDFUL, UNKNOWN, ResultSums, recall_of
+from windrow.eviction.context import Context
 from windrow.eviction.ranking import MemoryBudget
+from windrow.eviction.rates import WindowDemand
 from windrow.eviction.window_view import ProbeResults, WindowView
+from windrow.kernels.result_sums import CONTRIBUTING
 from windrow.kernels.row_sampling import find_last_arrival, identify, uniforms
 from windrow.model.metrics import Quality
 from windrow.model.stateful import Stateful
 
 Array = np.ndarray
 ROW = "row"
-"""Note: the row's number among all rows that came."""
+"""Row state: the row's number among all rows that arrived."""
 _LONG_AGO = np.iinfo(np.int64).min
 RECENT = 1024
 """Rows of a stream whose sizes are remembered."""
 FILLING = 1 / 8
-"""Until this part of the memory is used for the first time every row is taken: rates are not known yet."""
+"""Until this fraction of the memory is first used every row is taken: rates are not known yet."""
 OUTLINE = 64
-"""Sizes that stand for all of them where many steps are needed."""
+"""Sizes that represent all of them where many steps are needed."""
 REVISIONS = 4
-"""How often chances are looked at anew while as many rows come as the memory holds."""
+"""How often probabilities are revised while as many rows arrive as the memory holds."""
 LEAST_ROWS = 16
-"""That come between two such looks."""
+"""Rows between two revisions at least."""
 
 
 def completing_stream(views: Sequence[WindowView], found: ProbeResults) -> Array:
-    """The stream of the row that each result was found with, and that need not have been stored."""
+    """The stream whose row completed each result, and need not have been stored."""
     last = np.full(len(found), len(views) - 1, np.int64)
     latest = np.full(len(found), _LONG_AGO)
     for view, rows in zip(views, found.rows, strict=True):
@@ -46,7 +48,7 @@ def completing_stream(views: Sequence[WindowView], found: ProbeResults) -> Array
 
 
 class RowIds(Stateful):
-    """Numbers rows as they come; what is drawn for a row depends on the row alone."""
+    """Numbers rows as they arrive; what is drawn for a row depends on the row alone."""
 
     saved = ("_key", "_count")
 
@@ -56,11 +58,11 @@ class RowIds(Stateful):
         self._drawn: dict[int, tuple[WindowView, int, Array]] = {}
 
     def forget(self) -> None:
-        """The numbers drawn for whole views, which hold on to the rows."""
+        """Drops the numbers drawn for whole views."""
         self._drawn.clear()
 
     def number(self, view: WindowView, rng: np.random.Generator) -> None:
-        """Writes the note of the new rows."""
+        """Writes the row state of the new rows."""
         if self._key is None:
             self._key = int(rng.integers(1 << 62))
         fresh, streams = len(view) - view.first_new, len(self._count)
@@ -74,7 +76,7 @@ class RowIds(Stateful):
         return identify(key, numbers[rows], ts[rows], words[rows])
 
     def parts(self, view: WindowView) -> tuple[int, Array, Array, Array]:
-        """What tells who rows are, as kernels take it."""
+        """What identifies rows, as kernels take it."""
         words = view.join_columns[0].view(np.int64) if view.join_columns else view.ts
         return self._key or 0, view.row_state[ROW], view.ts, words
 
@@ -88,7 +90,7 @@ class RowIds(Stateful):
 
 
 class RecentSizes(Stateful):
-    """Sizes of the rows that came lately, per stream."""
+    """Sizes of recent rows, per stream."""
 
     saved = ("_sizes",)
 
@@ -107,14 +109,14 @@ class RecentSizes(Stateful):
         return self._sizes[stream]
 
     def outline(self, stream: int) -> Array:
-        """A few sizes that stand for all."""
+        """A few sizes that represent all."""
         sizes = self._sizes[stream]
         step = max(1, len(sizes) // OUTLINE)
         return np.sort(sizes)[step // 2 :: step]
 
 
 class RevisionTimer(Stateful):
-    """When chances are looked at anew."""
+    """When probabilities are revised."""
 
     saved = ("_filling", "_rows")
 
@@ -139,66 +141,85 @@ class RevisionTimer(Stateful):
 
 
 ORDINARY, BEYOND = 0, 1
-"""Kinds of sampled results: those that are followed as planned; and those of a few monitored rows that stand
-for many, which tell what rows bring beyond the results they are followed for (`uniform`)."""
-TOTAL, VARIANCE, LARGEST, BRINGING, SAMPLED = range(5)
-"""Of a kind: an estimate of the number of all its results, without bias; the variance of that; the most of it
-that hangs on one row; rows that brought any by chance; and results given out."""
+"""Kinds of sampled results: those followed as planned; and those of the few monitored rows that measure what
+rows find beyond the results they are followed for (`uniform`)."""
 
 
-class SampleTotals(Stateful):
-    """What the sample tells of the whole.
+class SampleTotals(ResultSums):
+    """What the sample says about all results, by kind."""
 
-    Each kind has its own way of being uncertain, as results of several shadow rows have (`recall.Account`):
-    what the few rows of a kind might have brought, and did not, must not be hidden by what many of another
-    kind did."""
-
-    saved = ("sums", "rows_in_results")
+    saved = ("rows_in_results",)
 
     def __init__(self) -> None:
-        self.sums = np.zeros((2, 5))
-        """By kind, as kernels take it."""
+        super().__init__(2)
         self.rows_in_results = np.zeros(2)
-        """Results that rows had, sampled or not, summed over the rows; and their squares."""
+        """Results of rows, sampled or not, summed over the rows; and their squares."""
 
     def add_quality(self, known: Quality, sampling: float, beyond: float = 1.0) -> Quality:
-        """Adds what is known to what is `known`: whether anything was lost. What lies beyond is seen by rows
-        that stand for so many each (infinite: by none)."""
-        found, true = self.sums[:, SAMPLED].sum(), self.sums[:, TOTAL].sum()
-        spread = float(self.sums[:, VARIANCE].sum())
+        """Adds the estimate to `known`, which says whether anything was lost.
+
+        Parameters
+        ----------
+        sampling
+            The fraction of the results that is sampled at present.
+        beyond
+            Rows that a row which sees results of the second kind represents; infinite if none does.
+        """
         known = replace(
             known,
             sampling_fraction=sampling,
-            results_found=float(found),
-            results_estimated=float(true),
-            results_variance=spread,
+            results_found=self.found,
+            results_estimated=self.estimated,
+            results_variance=self.variance,
         )
-        if known.results_max_weight == 0.0 and true == found:
+        if known.results_max_weight == 0.0 and self.estimated == self.found:
             return known
-        if self.sums[:, BRINGING].sum() < HANDFUL or beyond == np.inf:
+        if self.sums[:, CONTRIBUTING].sum() < HANDFUL or beyond == np.inf:
             nan = float("nan")
             return replace(known, recall=nan, recall_low=0.0, recall_high=1.0, results_max_weight=UNKNOWN)
-        below = above = unit = 0.0
-        for kind, (total, variance, largest, _, sampled) in enumerate(self.sums):
-            missed, size = max(0.0, total - sampled), largest
-            if kind == BEYOND:
-                # As far as it hung on one row, or if none brought anything: what any monitored row may bring.
-                share = min(1.0, largest / missed) if missed > 0 else 1.0
-                size += share * max(0.0, (beyond - 1.0) * self._clump - largest)
-            low, high = missed_interval(missed, variance, size)
-            below, above, unit = below + (missed - low) ** 2, above + (high - missed) ** 2, max(unit, size)
-        lost = max(0.0, true - found)
-        recall, low, high = recall_between(found, lost, lost - below**0.5, lost + above**0.5)
-        return replace(known, recall=recall, recall_low=low, recall_high=high, results_max_weight=float(unit))
+        losses = [self.loss(ORDINARY, 0.0), self.loss(BEYOND, (beyond - 1.0) * self._clump)]
+        recall, low, high = recall_of(self.found, losses)
+        unit = max(loss.max_weight for loss in losses)
+        return replace(known, recall=recall, recall_low=low, recall_high=high, results_max_weight=unit)
 
     @property
     def _clump(self) -> float:
         """Results that hang on one row together, from the point of view of a result."""
-        return (
-            float(max(1.0, self.rows_in_results[1] / self.rows_in_results[0]))
-            if self.rows_in_results[0]
-            else 1.0
-        )
+        results, squares = self.rows_in_results
+        return float(max(1.0, squares / results)) if results else 1.0
+
+
+class Sampler(Stateful):
+    """What every sampling policy keeps: who rows are, how many complete windows would hold, when to revise
+    probabilities, and the totals of the sample."""
+
+    saved = ("ids", "demand", "totals", "_timer")
+
+    def __init__(self, split: str | Mapping[str, float], context: Context) -> None:
+        self._split, self._aliases = split, context.query.aliases
+        self.ids = RowIds(len(self._aliases))
+        self.demand = WindowDemand(context)
+        self.totals = SampleTotals()
+        self._timer = RevisionTimer()
+
+    def on_arrival(self, view: WindowView, rng: np.random.Generator) -> Array:
+        """Numbers the new rows; returns who they are."""
+        self.ids.number(view, rng)
+        self.demand.on_arrival(view)
+        self._timer.on_arrival(len(view) - view.first_new)
+        return self.ids.of(view, slice(view.first_new, len(view)))
+
+    def end_sub_batch(self, views: Sequence[WindowView]) -> bool:
+        """A sub-batch ends; returns whether rates are known."""
+        self.demand.end_sub_batch(views)
+        return self.demand.known
+
+    def revision_due(self, views: Sequence[WindowView], room: MemoryBudget) -> bool:
+        return self._timer.due(views, room)
+
+    def groups(self, size: float = 1.0) -> list[tuple[list[int], float]]:
+        """Groups of streams that share memory, with what each group has of so much."""
+        return memory_groups(self._split, size, self._aliases)
 
 
 def memory_groups(

@@ -1,9 +1,9 @@
-"""AGE: keeps rows at the ages at which they yield most (Memory, section 3.2; any curve, claim B1).
+"""AGE: keeps rows at the ages at which they find most (Memory, section 3.2; any curve, claim B1).
 
-By priority the rows go that have the least to find per second of being kept from now on. By envelope a new
-row is given one of two retention times, the ends of an edge of its curve's concave envelope, in turns such
-that the mean retention fills the memory its stream has; rows past their time go first. On rows that come
-evenly both find the optimum; priorities follow bursts.
+By priority, the rows go that have the least to find per second of being kept from now on. By envelope, a new
+row gets one of two retention times, the ends of an edge of its curve's concave envelope, in turns such that
+the mean retention fills the memory of its stream; rows past their time go first. On rows that arrive evenly
+both find the optimum; priorities follow bursts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from windrow.eviction.context import Context
 from windrow.eviction.forecast import StreamModel
-from windrow.eviction.models.age_curve_estimator import AgeCurveEstimator
+from windrow.eviction.models.match_rates import MatchRateModel, MatchRateModels, no_scores
 from windrow.eviction.ranking import MemoryBudget, Ranking
 from windrow.eviction.window_view import ProbeResults, WindowView
 from windrow.memory_models.age_curve import AgeCurve, Retention, split
@@ -22,61 +22,45 @@ from windrow.model.policies.learned import Age
 
 Array = np.ndarray
 RETENTION = "retention"
-"""Note: seconds the row is to be kept for."""
+"""Row state: seconds the row is to be kept for."""
 TINY = 1e-9
 
 
 class AgeRanking(Ranking):
-    saved = ("_learned", "_retention", "_turn", "_until", "_next_plan")
-    clocks = (
-        "_until",
-        "_next_plan",
-    )
+    saved = ("_learned", "_retention", "_turn", "_next_plan")
+    clocks = ("_next_plan",)
     priority_per_byte = True
     adapts_to_losses = True
 
     def __init__(self, policy: Age, context: Context) -> None:
         self._policy = policy
         self._aliases = context.query.aliases
-        self._learned = [AgeCurveEstimator(policy.buckets, policy.half_life) for _ in self._aliases]
+        self._learned = MatchRateModels(
+            [MatchRateModel(policy.buckets, policy.half_life) for _ in self._aliases]
+        )
         self._curves: list[AgeCurve] = []
         self._retention = [Retention(0.0, float("inf"), 1.0) for _ in self._aliases]
         self._turn = [0.0] * len(self._aliases)
-        self._until: int | None = None
         self._next_plan = -(1 << 62)
         self.uses_results = policy.curves is None
         self.row_state = ((RETENTION, np.float64),) if policy.method == "envelope" else ()
         self.can_skip_sub_batches = not self.row_state
 
     def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
-        count = len(view) - view.first_new
         if view.learning:
-            self._learned[view.stream].add_arrivals(count)
+            fresh = slice(view.first_new, len(view), view.learn_stride)
+            self._learned.on_arrival(view, no_scores(view, fresh))
         if self.row_state:
-            view.row_state[RETENTION][view.first_new :] = self._deal(view.stream, count)
+            fresh = slice(view.first_new, len(view))
+            view.row_state[RETENTION][fresh] = self._deal(view.stream, len(view) - view.first_new)
 
     def on_results(self, views: Sequence[WindowView], found: ProbeResults) -> None:
-        """Counts the results of stored rows by the age at which they came. Which rows are held depends on
-        their age alone, so at any age those the policy kept are like those it would not have kept."""
-        every = views[0].learn_stride
-        if not views[0].learning:
-            return
-        some = found if every == 1 else ProbeResults([rows[::every] for rows in found.rows], views)
-        for learned, view, rows, stored in zip(self._learned, views, some.rows, some.stored, strict=True):
-            learned.add_results_by(rows, view.ts, some.newest, stored, every)
+        self._learned.on_results(found, no_scores)
 
     def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
-        now = views[0].now
-        if views[0].learning:
-            passed = views[0].elapsed if self._until is None else max(0, now - self._until) / 1e6
-            self._until = now if self._until is None else max(now, self._until)
-            for learned, view in zip(self._learned, views, strict=True):
-                some = view.ts[:: view.exposure_stride]
-                weights = np.full(len(some), float(view.exposure_stride))
-                learned.add_exposure(
-                    some, weights, now, min(view.elapsed, passed), passed, view.window_length / 1e6
-                )
+        self._learned.end_sub_batch(views, no_scores)
         self._curves = [self._curve(view) for view in views]
+        now = views[0].now
         if self.row_state and now >= self._next_plan:
             self._next_plan = now + max(view.window_length for view in views) // self._policy.buckets
             means = self._means(room)
@@ -84,7 +68,7 @@ class AgeRanking(Ranking):
 
     def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
         ages = view.ages()
-        # Of equals the oldest stay: where little is known yet, all ages are seen that way.
+        # Of equals the oldest stay: while little is known, all ages are seen that way.
         rank = self._curves[view.stream].priority(ages) * (1 + TINY * ages / (view.window_length / 1e6))
         if self.row_state:
             overdue = ages - view.row_state[RETENTION]
@@ -92,18 +76,16 @@ class AgeRanking(Ranking):
         return rank
 
     def stream_models(self, views: Sequence[WindowView], room: MemoryBudget) -> list[StreamModel] | None:
-        one = np.ones(1)
-        return [
-            StreamModel(self._curve(view), self._learned[view.stream].rate, room.costs[view.stream], one, one)
-            for view in views
-        ]
+        one, rates = np.ones(1), [model.rate for model in self._learned.models]
+        known = zip(map(self._curve, views), rates, room.costs, strict=True)
+        return [StreamModel(curve, rate, cost, one, one) for curve, rate, cost in known]
 
     def age_curves(self) -> Sequence[AgeCurve]:
         return tuple(self._curves)
 
     def _means(self, room: MemoryBudget) -> Sequence[float]:
-        """How long rows of each stream can be kept on average, in the memory it has."""
-        rates = [learned.rate for learned in self._learned]
+        """Seconds that rows of each stream can be kept on average, in the memory it has."""
+        rates = [model.rate for model in self._learned.models]
         divided = self._policy.split
         if divided == "together":
             return split(self._curves, rates, room.size, room.costs).retention
@@ -123,6 +105,6 @@ class AgeRanking(Ranking):
 
     def _curve(self, view: WindowView) -> AgeCurve:
         if self._policy.curves is None:
-            return self._learned[view.stream].curve()
+            return self._learned.models[view.stream].rates().curve
         given = self._policy.curves.get(self._aliases[view.stream], (0.0,))
         return AgeCurve(tuple(given), view.window_length / 1e6 / len(given))

@@ -1,15 +1,15 @@
 """EQ-CLUSTER and PPS-CLUSTER: whole rows are sampled, with all their results (Memory, section 4.3).
 
-A row has a number u in (0, 1) for life and a size s: 1, or the results it is expected to bring. It is in the
-sample while  u / s < c,  c being the lowest level in force since it came; that has the chance
+A row has a number u in (0, 1) for life and a size s: 1, or the results it is expected to find. It is in the
+sample while  u / s < c,  c being the lowest level since it arrived; that has the probability
 pi = min(1, c s),  and its weight is 1 / pi. The level for new rows follows from the memory, with a margin,
 and goes up and down with the streams. If windows are too large all the same, the rows with the greatest u / s
 are evicted, and the least of these is a level for all that stay.
 
 A result of m streams needs m - 1 stored rows, and weighs the product of their weights. That is unbiased for
-any m. For let the u of those rows be 0: they stay, and memory and levels take some course. With their own u
-the course is the same as long as they all stay, which is as long as each one's u / s is below the levels of
-that course; so, all else given, the chance that they are in the sample is the product of their pi. Levels may
+any m. Let the u of those rows be 0: they stay, and memory and levels take some course. With their own u the
+course is the same as long as they all stay, which is as long as each one's u / s is below the levels of that
+course; so, all else given, the probability that they are in the sample is the product of their pi. Levels may
 therefore follow what is held, and sizes may be wrong: neither biases a sum, both decide how much it varies.
 
 Rows outside the sample go at the end of their sub-batch, and are not used inside it.
@@ -25,22 +25,10 @@ import numpy as np
 
 from windrow.eviction.context import Context
 from windrow.eviction.models.expected_results import ExpectedResults
-from windrow.eviction.models.row_sampling import (
-    ORDINARY,
-    ROW,
-    SAMPLED,
-    TOTAL,
-    RecentSizes,
-    RevisionTimer,
-    RowIds,
-    SampleTotals,
-    completing_stream,
-    memory_groups,
-    row_costs,
-)
+from windrow.eviction.models.row_sampling import ROW, RecentSizes, Sampler, completing_stream, row_costs
 from windrow.eviction.ranking import MemoryBudget, Ranking, Selection
-from windrow.eviction.rates import WindowDemand
 from windrow.eviction.window_view import ProbeResults, WindowView
+from windrow.kernels.result_sums import ESTIMATED, FOUND
 from windrow.kernels.row_sampling import add_sampling_variance, apply_weights, uniforms
 from windrow.memory_models.sampling import mean_within, pps_constant
 from windrow.model.metrics import Quality
@@ -48,8 +36,8 @@ from windrow.model.policies.sampling import Cluster, PpsCluster, SamplingPolicy
 
 Array = np.ndarray
 WEIGHT, SEEN, SIZE = "weight", "seen", "size"
-"""Notes: the inverse of the row's chance, 0 if it is not sampled; the weights of its results so far, and
-what it is expected to bring."""
+"""Row state: the inverse of the row's probability, 0 if it is not sampled; the weights of its results so far;
+and the results it is expected to find."""
 
 
 class ClusterRanking(Ranking):
@@ -57,11 +45,10 @@ class ClusterRanking(Ranking):
     Parameters
     ----------
     sizes
-        What rows are expected to bring; None: the same for all.
+        Results that rows are expected to find; None: the same for all.
     """
 
-    saved = ("_identities", "_need", "_counters", "_level", "_pace")
-
+    saved = ("_sampler", "_level")
     samples = True
 
     def __init__(
@@ -74,22 +61,17 @@ class ClusterRanking(Ranking):
         self.row_state = ((ROW, np.float64), (WEIGHT, np.float64), (SEEN, np.float32))
         if sizes is not None:
             self.row_state += ((SIZE, np.float32),)
-        self._identities = RowIds(streams)
-        self._need = WindowDemand(context)
+        self._sampler = Sampler(policy.split, context)
         self._recent = RecentSizes(streams)
-        self._counters = SampleTotals()
         self._level = [np.inf if policy.p is None or sizes else policy.p] * streams
-        self._pace = RevisionTimer()
 
     # -- the data flow ------------------------------------------------------------------------------
 
     def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
         fresh = slice(view.first_new, len(view))
-        self._identities.number(view, rng)
-        self._need.on_arrival(view)
-        self._pace.on_arrival(len(view) - view.first_new)
+        who = self._sampler.on_arrival(view, rng)
         chance = self._chances(self._measured(view, fresh), view.stream)
-        drawn = uniforms(self._identities.of(view, fresh), 0)
+        drawn = uniforms(who, 0)
         weight = np.divide(1.0, chance, out=np.zeros(len(chance)), where=drawn < chance)
         view.row_state[WEIGHT][fresh] = weight
 
@@ -99,25 +81,24 @@ class ClusterRanking(Ranking):
         heaviest = np.ones(len(found))
         cluster = np.full(len(found), -1, np.int64)
         for s, (view, rows) in enumerate(zip(views, found.rows, strict=True)):
-            who = self._identities.parts(view)
+            who = self._sampler.ids.parts(view)
             apply_weights(last, s, rows, view.row_state[WEIGHT], *who, weight, heaviest, cluster)
-        chosen, sums = weight > 0, self._counters.sums[ORDINARY]
+        chosen, sums = weight > 0, self._sampler.totals.sums
         # A row adds (1 - pi) y^2 in all, y being the weights of its results; of several rows of a result
         # first-order terms only are counted.
         for s, (view, rows) in enumerate(zip(views, found.rows, strict=True)):
             add_sampling_variance(last, s, rows, weight, view.row_state[WEIGHT], view.row_state[SEEN], sums)
-        sums[TOTAL] += weight.sum()
-        sums[SAMPLED] += np.count_nonzero(chosen)
+        sums[0, ESTIMATED] += weight.sum()
+        sums[0, FOUND] += np.count_nonzero(chosen)
         return Selection(chosen, weight[chosen], cluster[chosen])
 
     def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
-        self._need.end_sub_batch(views[0].now)
-        if not self._need.known:
+        if not self._sampler.end_sub_batch(views):
             return
         if self._sizes:
-            self._sizes.end_sub_batch(views[0].now, max(map(self._need.span, range(len(views)))))
+            self._sizes.end_sub_batch(views[0].now)
         fixed = self._policy.p is not None and self._sizes is None
-        if not fixed and self._pace.due(views, room):
+        if not fixed and self._sampler.revision_due(views, room):
             self._revise(views, room)
 
     def exhausted(self, view: WindowView) -> Array:
@@ -127,7 +108,7 @@ class ClusterRanking(Ranking):
         return -self._drawn(view)
 
     def on_evict(self, views: Sequence[WindowView], gone: Sequence[Array]) -> None:
-        for streams, _ in memory_groups(self._policy.split, 1.0, self._aliases):
+        for streams, _ in self._sampler.groups():
             drawn = {s: self._drawn(views[s]) for s in streams}
             level = min((drawn[s][gone[s]].min() for s in streams if gone[s].any()), default=np.inf)
             for s in streams if level < np.inf else []:
@@ -136,19 +117,19 @@ class ClusterRanking(Ranking):
                 kept = weight > 0
                 stands = np.divide(1 / level, self._size(views[s]), out=np.zeros(len(weight)), where=kept)
                 np.maximum(weight, stands, out=weight)
-        self._identities.forget()
+        self._sampler.ids.forget()
 
     def add_quality(self, known: Quality) -> Quality:
-        return self._counters.add_quality(known, self._fraction() ** (len(self._aliases) - 1))
+        return self._sampler.totals.add_quality(known, self._fraction() ** (len(self._aliases) - 1))
 
     # -- inside -------------------------------------------------------------------------------------
 
     def _measured(self, view: WindowView, fresh: slice) -> Array:
-        """Sizes of the new rows, which are noted."""
+        """Sizes of the new rows; stores them."""
         if self._sizes is None:
             return np.ones(len(view) - view.first_new)
         self._sizes.on_arrival(view)
-        sizes = self._sizes.relative(self._sizes.of(view, fresh, self._need.span(view.stream)))
+        sizes = self._sizes.relative(self._sizes.of(view, fresh, self._sampler.demand.span(view.stream)))
         self._recent.add(view.stream, sizes)
         view.row_state[SIZE][fresh] = sizes
         return sizes
@@ -157,17 +138,17 @@ class ClusterRanking(Ranking):
         return np.ones(len(view)) if self._sizes is None else view.row_state[SIZE]
 
     def _lately(self, stream: int) -> Array:
-        """Sizes of rows that came lately."""
+        """Sizes of recent rows."""
         return np.ones(1) if self._sizes is None else self._recent.of(stream)
 
     def _revise(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
-        """The level that fills the memory in the long run."""
+        """Sets the level that fills the memory in the long run."""
         costs = row_costs(room.costs)
-        for streams, memory in memory_groups(self._policy.split, room.size, self._aliases):
+        for streams, memory in self._sampler.groups(room.size):
             sizes, counts = [], []
             for s in streams:
                 lately = self._lately(s)
-                rows = self._need.rows(views[s], lambda view: view.row_state[WEIGHT])
+                rows = self._sampler.demand.rows(views[s], lambda view: view.row_state[WEIGHT])
                 sizes.append(lately)
                 counts.append(np.full(len(lately), rows * costs[s] / max(1, len(lately))))
             level = self._solved(np.concatenate(sizes), np.concatenate(counts), memory, fmean(costs))
@@ -182,13 +163,14 @@ class ClusterRanking(Ranking):
         return pps_constant(sizes, counts, mean) if mean < counts.sum() else np.inf
 
     def _fraction(self) -> float:
-        """The part of the results of two streams that is sampled at present."""
+        """The fraction of the results of two streams that is sampled at present."""
         part = whole = 0.0
+        demand = self._sampler.demand
         for s in range(len(self._aliases)):
             sizes = self._lately(s)
             if len(sizes):
-                whole += self._need.rate(s) * float(sizes.mean())
-                part += self._need.rate(s) * float((sizes * self._chances(sizes, s)).mean())
+                whole += demand.rate(s) * float(sizes.mean())
+                part += demand.rate(s) * float((sizes * self._chances(sizes, s)).mean())
         return part / whole if whole > 0 else 1.0
 
     def _chances(self, sizes: Array, stream: int) -> Array:
@@ -197,7 +179,7 @@ class ClusterRanking(Ranking):
 
     def _drawn(self, view: WindowView) -> Array:
         """u / s of each row; those that are not in the sample come last."""
-        drawn = self._identities.draw(view, 0)
+        drawn = self._sampler.ids.draw(view, 0)
         kept = view.row_state[WEIGHT] > 0
         return np.divide(drawn, self._size(view), out=np.full(len(view), np.inf), where=kept)
 

@@ -17,7 +17,7 @@ from windrow.eviction.policies.importance_aware import IMPORTANCE, ImportanceAwa
 from windrow.eviction.policies.importance_function import ImportanceFunction
 from windrow.eviction.policies.recompute_schedule import RecomputeSchedule
 from windrow.eviction.ranking import MemoryBudget, Ranking
-from windrow.eviction.rates import ResidenceTime
+from windrow.eviction.rates import HALF_LIFE, ArrivalRates
 from windrow.eviction.window_view import ProbeResults, RowState, WindowView
 from windrow.kernels import importance_priority
 from windrow.model.metrics import Quality
@@ -62,7 +62,7 @@ class GreedyRanking(ImportanceAwareRanking):
 
 
 class ImportanceRanking(ImportanceAwareRanking):
-    saved = ("_schedule", "_turnover", "_judged")
+    saved = ("_schedule", "_arrivals", "_judged")
     priority_per_byte = True
 
     def __init__(self, policy: Importance, context: Context) -> None:
@@ -77,7 +77,7 @@ class ImportanceRanking(ImportanceAwareRanking):
             if isinstance(policy.initial, int | float)
             else ImportanceFunction(policy.initial, context, "shed importance: initial")
         )
-        self._turnover = ResidenceTime(len(context.schemas))
+        self._arrivals = ArrivalRates(len(context.schemas))
         self._judged = 0.0
         """Importance of the results up to the last evaluation."""
 
@@ -96,7 +96,9 @@ class ImportanceRanking(ImportanceAwareRanking):
 
     def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
         super().end_sub_batch(views, room)
-        self._turnover.end_sub_batch(views, self.now)
+        for view in views:
+            self._arrivals.add(view.stream, len(view) - view.first_new)
+        self._arrivals.advance(views[0].elapsed, HALF_LIFE * max(view.window_length for view in views) / 1e6)
         self._schedule.evaluated(self.total - self._judged)
         self._judged = self.total
 
@@ -134,19 +136,20 @@ class ImportanceRanking(ImportanceAwareRanking):
 
     def _maturity(self, view: WindowView) -> float:
         given = self._policy.maturity
-        return MATURITY * self._turnover.seconds(view) if given is None else _seconds(given)
+        return MATURITY * self._arrivals.residence_time(view) if given is None else _seconds(given)
 
     def _unproductive(self, view: WindowView) -> float:
         given = self._policy.unproductive
-        return UNPRODUCTIVE * self._turnover.seconds(view) if given is None else _seconds(given)
+        return UNPRODUCTIVE * self._arrivals.residence_time(view) if given is None else _seconds(given)
 
     def _decay(self, view: WindowView) -> float:
         given = self._policy.decay
-        return DECAY / max(self._turnover.seconds(view), 1e-6) if given is None else given
+        return DECAY / max(self._arrivals.residence_time(view), 1e-6) if given is None else given
 
     def _penalty(self, view: WindowView) -> float:
         given = self._policy.penalty
-        return PENALTY * self.mean / max(self._turnover.seconds(view), 1e-6) ** 2 if given is None else given
+        least = max(self._arrivals.residence_time(view), 1e-6)
+        return PENALTY * self.mean / least**2 if given is None else given
 
     def _first_priority(self, view: WindowView) -> Array | float:
         """Of the new rows."""

@@ -1,17 +1,17 @@
 """UNIFORM: samples every result of two streams independently with probability p (Memory, section 4.2).
 
-A stored row counts its results, `num`, and knows the number of the next chosen one, `next`, by geometric
-skips; once that is beyond the results it is expected to bring, the row is of no more use and goes. The chance
+A stored row counts its results, `num`, and knows the number of the next sampled one, `next`, by geometric
+skips; once that is beyond the results it is expected to find, the row is exhausted and goes. The probability
 may change with the streams: a result weighs 1 / p with the p its skip was drawn with.
 
-The paper discards by the expected number itself, and what rows bring beyond it is lost. Here a row is
-followed `reach` standard deviations further, and some rows are monitored: drawn with chance rho when they
-come, they are followed until they expire, and what they bring beyond their bound weighs 1 / (p rho). So a sum
-is unbiased whatever the model; a bad model makes it vary more. Age curves are learned from the same rows.
+The paper discards by the expected number itself, and what rows find beyond it is lost. Here a row is followed
+`reach` standard deviations further, and some rows are monitored: drawn with probability rho on arrival, they
+are followed until they expire, and what they find beyond their bound weighs 1 / (p rho). So a sum is unbiased
+whatever the model; a bad model makes it vary more. Age curves are learned from the same rows.
 
 If windows are too large all the same, the rows with the greatest numbers v in (0, 1), one per row for life,
-are evicted. The least of these becomes the chance of those that stay, and divides into their weights; that is
-exact for the reason given in cluster.py, since v has no part in anything else.
+are evicted. The least of these becomes the probability of those that stay, and divides into their weights.
+That is exact for the reason given in cluster.py, since v has no part in anything else.
 """
 
 from __future__ import annotations
@@ -23,18 +23,9 @@ from statistics import fmean
 import numpy as np
 
 from windrow.eviction.context import Context
-from windrow.eviction.models.row_sampling import (
-    ROW,
-    RevisionTimer,
-    RowIds,
-    SampleTotals,
-    completing_stream,
-    memory_groups,
-    row_costs,
-)
-from windrow.eviction.models.yield_model import YieldModel, expectation
+from windrow.eviction.models.row_sampling import ROW, Sampler, completing_stream, row_costs
+from windrow.eviction.models.yield_model import YieldModel, make_yield_model
 from windrow.eviction.ranking import MemoryBudget, Ranking, Selection
-from windrow.eviction.rates import WindowDemand
 from windrow.eviction.window_view import ProbeResults, RowState, WindowView
 from windrow.kernels.row_sampling import in_arrival_order, init_row_sampling, sample_results
 from windrow.memory_models.age_curve import AgeCurve
@@ -44,9 +35,9 @@ from windrow.model.policies.sampling import Uniform
 
 Array = np.ndarray
 NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN = "num", "next", "bound", "chance", "extra", "thin", "seen"
-"""Notes: results so far; number of the next chosen one, 0 for none; how many are followed; the chance the
-next one is chosen with; 1 / rho for monitored rows, else 0; the chance to have stayed; the weights of its
-chosen results, summed."""
+"""Row state: results so far; number of the next sampled one, 0 for none; how many are followed; the
+probability of the next one; 1 / rho for monitored rows, else 0; the probability to have stayed; the weights
+of its sampled results, summed."""
 MONITORED, STAYING, ROUNDED = -1, -2, -3
 """Numbers of draws."""
 LEAST = 1e-9
@@ -54,7 +45,7 @@ LEAST = 1e-9
 
 @dataclass(frozen=True)
 class FollowedStream:
-    """Memory of a stream whose rows stay as a model says, but for monitored ones."""
+    """Memory of a stream whose rows stay as a model says, except monitored ones."""
 
     rows: float
     """Of a complete window."""
@@ -71,7 +62,7 @@ class FollowedStream:
 
 
 class UniformRanking(Ranking):
-    saved = ("_model", "_identities", "_need", "_counters", "_p", "_monitored", "_pace")
+    saved = ("_model", "_sampler", "_p", "_monitored")
     samples = True
     row_state: RowState = (
         *((name, np.float64) for name in (ROW, NUM, NEXT, CHANCE)),
@@ -80,24 +71,17 @@ class UniformRanking(Ranking):
 
     def __init__(self, policy: Uniform, context: Context) -> None:
         self._policy = policy
-        self._aliases = context.query.aliases
-        self._model = expectation(policy, context)
-        self._identities = RowIds(2)
-        self._need = WindowDemand(context)
-        self._counters = SampleTotals()
+        self._model = make_yield_model(policy, context)
+        self._sampler = Sampler(policy.split, context)
         self._p = 1.0 if policy.p is None else policy.p
         self._monitored = 1.0 if policy.monitor > 0 else 0.0
-        self._pace = RevisionTimer()
 
     # -- the data flow ------------------------------------------------------------------------------
 
     def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
         fresh = slice(view.first_new, len(view))
-        self._identities.number(view, rng)
-        self._need.on_arrival(view)
-        self._pace.on_arrival(len(view) - view.first_new)
-        results = self._model.on_arrival(view, self._need)
-        who = self._identities.of(view, fresh)
+        who = self._sampler.on_arrival(view, rng)
+        results = self._model.on_arrival(view, self._sampler.demand)
         notes = (view.row_state[name][fresh] for name in (NEXT, BOUND, CHANCE, EXTRA, THIN))
         monitored = max(self._monitored, LEAST) if self._monitored else 0.0
         init_row_sampling(who, results, self._policy.reach, self._p, monitored, (ROUNDED, MONITORED), *notes)
@@ -115,19 +99,19 @@ class UniformRanking(Ranking):
                 stored = found.rows[s][which]
                 self._learn(view, stored, other.ts[found.rows[1 - s][which]])
             notes = (view.row_state[name] for name in (NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN))
-            who = self._identities.parts(view)
-            sums = (self._counters.sums, self._counters.rows_in_results)
+            who, totals = self._sampler.ids.parts(view), self._sampler.totals
+            sums = (totals.sums, totals.rows_in_results)
             sample_results(which, found.rows[s], *who, self._p, *notes, weight, cluster, *sums)
         chosen = weight > 0
         weight, cluster = weight[chosen], cluster[chosen]
         return Selection(chosen, weight, cluster)
 
     def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
-        self._need.end_sub_batch(views[0].now)
-        if not self._need.known:
+        if not self._sampler.end_sub_batch(views):
             return
-        self._model.end_sub_batch(views, self._standing, self._need)
-        if self._pace.due(views, room):
+        monitored = [np.flatnonzero(view.row_state[EXTRA]) for view in views]
+        self._model.end_sub_batch(views, monitored, self._sampler.demand)
+        if self._sampler.revision_due(views, room):
             self._revise(views, room)
 
     def exhausted(self, view: WindowView) -> Array:
@@ -137,40 +121,37 @@ class UniformRanking(Ranking):
         return -self._drawn(view)
 
     def on_evict(self, views: Sequence[WindowView], gone: Sequence[Array]) -> None:
-        for streams, _ in memory_groups(self._policy.split, 1.0, self._aliases):
+        for streams, _ in self._sampler.groups():
             drawn = [self._drawn(views[s])[gone[s]] for s in streams]
             level = min((float(each.min()) for each in drawn if len(each)), default=1.0)
             for s in streams:
                 np.minimum(views[s].row_state[THIN], level, out=views[s].row_state[THIN])
-        self._identities.forget()
+        self._sampler.ids.forget()
 
     def add_quality(self, known: Quality) -> Quality:
-        # Without monitored rows nobody sees what lies beyond the bounds, and it is lost.
+        # Without monitored rows what lies beyond the bounds is lost unseen.
         beyond = 1 / self._monitored if self._monitored else np.inf
-        return self._counters.add_quality(known, self._p, beyond)
+        return self._sampler.totals.add_quality(known, self._p, beyond)
 
     # -- inside -------------------------------------------------------------------------------------
 
     def _learn(self, view: WindowView, stored: Array, times: Array) -> None:
-        weights = self._standing(view, stored)
-        mine = weights > 0
+        mine = view.row_state[EXTRA][stored] > 0
         if mine.any():
-            ages = np.maximum(times[mine] - view.ts[stored[mine]], 0) / 1e6
-            self._model.on_results(view, ages, weights[mine])
+            self._model.on_results(view, stored[mine], times[mine])
 
     @staticmethod
-    def _standing(view: WindowView, rows: Array | slice = slice(None)) -> Array:
-        """How many rows each monitored row stands for; 0 for others."""
-        return view.row_state[EXTRA][rows] / np.maximum(view.row_state[THIN][rows], LEAST)
+    def _standing(view: WindowView) -> Array:
+        """How many rows each monitored row represents; 0 for others."""
+        return view.row_state[EXTRA] / np.maximum(view.row_state[THIN], LEAST)
 
     def _revise(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
-        """The chance, and the monitored part, that fill the memory in the long run."""
+        """Sets p and the monitored fraction so that they fill the memory in the long run."""
         costs = row_costs(room.costs)
-        rows = [self._need.rows(v, self._standing) for v in views]
-        groups = memory_groups(self._policy.split, room.size, self._aliases)
+        rows = [self._sampler.demand.rows(v, self._standing) for v in views]
         margin, monitor = self._policy.margin, self._policy.monitor
         fractions, parts = [], []
-        for streams, memory in groups:
+        for streams, memory in self._sampler.groups(room.size):
             whole = sum(rows[s] * costs[s] for s in streams)
             mean = mean_within(memory, margin, fmean(costs))
             fits = mean >= whole
@@ -184,9 +165,7 @@ class UniformRanking(Ranking):
             self._p = max(LEAST, min(fractions))
 
     def _drawn(self, view: WindowView) -> Array:
-        return self._identities.draw(view, STAYING)
-
-    # -- over a restart -----------------------------------------------------------------------------
+        return self._sampler.ids.draw(view, STAYING)
 
     def age_curves(self) -> Sequence[AgeCurve]:
         return self._model.age_curves()

@@ -1,4 +1,4 @@
-"""Every setting of harvest fractions there is (GrubJoin s. 4.4). Tables as in `tables`."""
+"""Exhaustive search over all settings of harvest fractions (GrubJoin s. 4.4). Tables as in `tables`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from windrow.kernels.harvest.tables import FITS, direction
 
 @njit(cache=True)
 def list_settings(rates: Any, counts: Any, work: Any, fan: Any, costs: Any, outputs: Any) -> None:
-    """Cost and output of every setting of each direction: 0 is off, then all of {1..n} at each hop.
+    """Cost and output of every setting of each direction: setting 0 is off, the others have 1..n at each hop.
 
-    Setting s > 0 has at hop j the digit j of s - 1, the last hop running fastest, plus 1.
+    The settings s > 0 count like digits: hop j has digit j of s - 1, plus 1, and the last hop varies fastest.
     """
     m, hops = counts.shape
     chosen = np.ones((m, hops), np.int64)
@@ -34,11 +34,14 @@ def list_settings(rates: Any, counts: Any, work: Any, fan: Any, costs: Any, outp
 
 @njit(cache=True)
 def exhaust(budget: float, sizes: Any, costs: Any, outputs: Any, best: Any) -> float:
-    """The best combination that fits: its output, and the setting of each direction in `best`."""
+    """Fills `best` with the setting of each direction in the best combination that fits; returns its
+    output."""
     m = len(sizes)
     at = np.zeros(m, np.int64)
     limit, most, last = budget * FITS, 0.0, m - 1
     best[:] = 0
+    # Invariant: `best` is optimal among the combinations before `at`, which counts through all directions but
+    # the last; the last one is tried completely in each turn.
     while True:
         cost, output = 0.0, 0.0
         for i in range(last):

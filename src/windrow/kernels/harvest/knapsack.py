@@ -1,4 +1,4 @@
-"""Harvest fractions as a multiple-choice knapsack: a frontier for each direction, one point of each."""
+"""Harvest fractions as a multiple-choice knapsack: one point from the frontier of each direction."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from windrow.kernels.harvest.tables import FITS, GAIN, greedy, reverse, total
 def solve_knapsack(
     budget: float, near: bool, steps: int, rates: Any, counts: Any, work: Any, fan: Any, chosen: Any
 ) -> bool:
-    """Fills `chosen`, zeros at first; tables as in `tables`.
+    """Fills `chosen`, which starts as zeros; tables as in `tables`.
 
-    What the bands of large frontiers left unspent is used up by the greedy search; and if the greedy search
-    alone does better, its result is taken: from below when that is `near`, else from above. Returns whether
-    the choice among the points of the frontiers is known to be the best.
+    The bands of large frontiers may leave some budget unspent, which the greedy search then spends. If the
+    greedy search alone finds more, its result is taken; it starts from nothing if `near`, else from
+    everything. Returns whether the choice among the points of the frontiers is known to be optimal.
     """
     m, hops = counts.shape
     cost, output = np.empty((m, hops, ROOM)), np.empty((m, hops, ROOM))

@@ -1,12 +1,12 @@
-"""A multiple-choice knapsack: of each class one point, the most output, the costs within a budget.
+"""A multiple-choice knapsack: choose one point of each class, for most output within a budget.
 
-With a price on cost, each class alone takes the point of most output less price times cost. At the price at
-which these just fit, output cannot exceed the bound `sum of (output - price * cost) + price * budget`, and
+With a price on cost, each class separately takes the point with the most output less price times cost. At the
+price at which these just fit, `sum of (output - price * cost) + price * budget` is an upper bound, and
 
-    output of a choice  =  bound  -  sum of what each point falls short of its class's best  -  price * slack
+    output of a choice  =  bound  -  sum of what its points fall short of their class's best  -  price * slack
 
-so points that fall short by more than the gap between the bound and the best choice known are out, and what
-is left is searched, least shortfall first, until the gap is closed or the given number of steps is done.
+So a point whose shortfall exceeds the gap between the bound and the best choice so far cannot be in a better
+choice. The other points are searched, least shortfall first, until the gap is closed or the steps run out.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _HALVINGS = 100
 
 @njit(cache=True)
 def _hull(size: int, cost: Any, output: Any, hull: Any, slope: Any) -> int:
-    """The points that are best at some price, in ascending cost, and the price below which each is better
-    than the one before it; prices descend. Returns how many."""
+    """Finds the points that are best at some price, in ascending cost, and the price below which each is
+    better than the one before it; prices descend. Returns their number."""
+    # Invariant: hull[:kept] is the upper hull of the points before p.
     kept = 0
     for p in range(size):
         while True:
@@ -42,7 +43,7 @@ def _hull(size: int, cost: Any, output: Any, hull: Any, slope: Any) -> int:
 
 @njit(cache=True)
 def _priced(price: float, kept: Any, hull: Any, slope: Any, cost: Any, output: Any, taken: Any) -> Any:
-    """The point each class takes at a price (-1: none), and cost and output of all."""
+    """Fills `taken` with the point of each class at a price (-1: none); returns total cost and output."""
     spent, got = 0.0, 0.0
     for i in range(len(kept)):
         low, high = 0, kept[i]
@@ -61,7 +62,7 @@ def _priced(price: float, kept: Any, hull: Any, slope: Any, cost: Any, output: A
 
 @njit(cache=True)
 def _fitting(costs: Any, size: int, room: float) -> int:
-    """The last point of an ascending list that fits, or -1."""
+    """The last point of an ascending list that fits; -1 if none does."""
     low, high = 0, size
     while low < high:
         middle = (low + high) // 2
@@ -74,7 +75,7 @@ def _fitting(costs: Any, size: int, room: float) -> int:
 
 @njit(cache=True)
 def _improve(limit: float, spent: float, sizes: Any, cost: Any, output: Any, taken: Any) -> float:
-    """Spends what is left, class by class where it brings most; returns what is gained."""
+    """Spends the rest of the budget, always in the class where it gains most; returns the gain."""
     gained = 0.0
     while True:
         most, at, point = 0.0, -1, -1
@@ -93,9 +94,9 @@ def _improve(limit: float, spent: float, sizes: Any, cost: Any, output: Any, tak
 
 @njit(cache=True)
 def solve_multiple_choice(budget: float, steps: int, sizes: Any, cost: Any, output: Any, best: Any) -> bool:
-    """Fills `best` with the point of each class (-1: none); each class ascends in cost and in output.
+    """Fills `best` with the point of each class (-1: none). Each class ascends in cost and in output.
 
-    Returns whether no choice can be better: False where `steps` were not enough to know.
+    Returns whether the choice is known to be optimal: False if the search ran out of `steps`.
     """
     m, limit = len(sizes), budget * FITS
     kept = np.zeros(m, np.int64)
@@ -107,7 +108,7 @@ def solve_multiple_choice(budget: float, steps: int, sizes: Any, cost: Any, outp
     if spent <= limit:
         return True
     while _priced(high, kept, hull, slope, cost, output, best)[0] > limit:
-        if high == np.inf:  # not even nothing fits
+        if high == np.inf:  # even the empty choice does not fit
             return False
         high *= 16.0
     for _ in range(_HALVINGS):
@@ -136,7 +137,12 @@ def _search(
     output: Any,
     best: Any,
 ) -> bool:
-    """Improves `best` by points whose shortfalls together leave room above `known`."""
+    """Improves `best` by a depth-first search over points whose total shortfall allows more than `known`.
+
+    Invariant: at `depth`, points of the first `depth` classes of `order` are fixed; `spent`, `got` and
+    `lacking` at that depth are their sums. The last class needs no search: it takes the largest point that
+    fits.
+    """
     m = len(sizes)
     same = 1e-9 * bound
     if bound - known <= same:

@@ -1,15 +1,16 @@
-"""The best settings of a direction for every budget: its frontier of cost and output.
+"""The Pareto frontier of a direction: its best settings for every budget.
 
-Seen from the last hop backwards, a setting of the hops from j on costs and yields for each partial match
+For each partial match that enters hop j, a setting of hop j and those after it costs and yields
 
     cost = work[j, c] + fan[j, c] * (cost of the rest)        output = fan[j, c] * (output of the rest)
 
-so whatever is dominated as a rest (costs no less, yields no more) is dominated as a whole and can be dropped.
-A frontier is a list of points in ascending cost and ascending output; each remembers the number of basic
-windows of its own hop and the point of the rest it was made of.
+where the rest is the hops after j. A rest that is dominated (costs no less, yields no more) makes a dominated
+setting and can be dropped, so frontiers are built from the last hop backwards. A frontier is a list of points
+in ascending cost and ascending output. Each point records the number of basic windows at its own hop and the
+point of the rest.
 
-With more points than there is room for, only the one of most output is kept in each of many narrow bands of
-cost. No output is lost by that, only some of the cost is higher by at most the width of a band.
+If there are too many points, only the one with most output is kept in each of many narrow bands of cost. This
+loses no output; it raises the cost by at most the width of a band.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from numba import njit
 
 ROOM = 512
-"""Points of a frontier at most. Up to so many candidates are compared with each other; more are banded."""
+"""Most points of a frontier. Up to this many candidates are compared with each other; more are banded."""
 
 
 @njit(cache=True)
@@ -35,13 +36,14 @@ def build_frontier(
     choice: Any,
     parent: Any,
 ) -> int:
-    """Fills row j of each array with the frontier of hops j and after, within the budget; row 0 is of the
-    direction, per second. Returns the points of row 0. Tables are of one direction."""
+    """Fills row j of each array with the frontier of hops j and after, within the budget. Row 0 is the
+    frontier of the direction, per second. Returns the number of points of row 0. Tables are those of one
+    direction."""
     hops = len(counts)
     reach = np.empty(hops)
     entering = rate
     for j in range(hops):
-        # At least so many partial matches per second enter hop j, so a rest may cost at most this.
+        # At least `entering` partial matches per second enter hop j, so a rest may cost at most this.
         reach[j] = budget / entering if entering > 0.0 else np.inf
         entering *= fan[j, 1]
     if entering <= 0.0:
@@ -71,7 +73,7 @@ def _extend(
     choice: Any,
     parent: Any,
 ) -> int:
-    """The frontier from hop j on, from that of the hops after it; returns its points."""
+    """Extends the frontier of the hops after j by hop j; returns its number of points."""
     last = j == hops - 1
     if n * size <= ROOM and (last or hops <= 2):
         found_cost, found_output = np.empty(n * size), np.empty(n * size)
@@ -88,6 +90,7 @@ def _extend(
                 found_choice[found], found_parent[found] = c, p
                 found += 1
         order = np.argsort(found_cost[:found])
+        # Invariant: the points kept are the frontier of the candidates so far, and `best` is its top output.
         kept, best = 0, 0.0
         for at in order:
             if found_output[at] <= best:
@@ -115,7 +118,7 @@ def _banded(
     choice: Any,
     parent: Any,
 ) -> int:
-    """As `_extend`, for many candidates: the one of most output in each band of cost.
+    """As `_extend`, for many candidates: keeps the one with most output in each band of cost.
 
     Invariant: for each c the rests come in ascending cost, so the band only moves up.
     """
@@ -124,7 +127,8 @@ def _banded(
     high = min(most, work[n] + fan[n] * cost[j + 1, size - 1])
     if low > high:
         return 0
-    # A rest is multiplied by what enters it, so there ratios count; at the whole, parts of the budget do.
+    # The cost of a rest is multiplied by what enters it, so its bands have equal ratios. The bands of the
+    # direction are fractions of the budget.
     edges = np.empty(bands)
     ratio, edge = (high / low) ** (1.0 / bands) if low > 0.0 else 2.0, low
     for b in range(bands):

@@ -1,7 +1,7 @@
-"""Using a budget to the last: harvests in which one basic window is looked at in part.
+"""Harvests that use their whole budget by probing a fraction of one basic window.
 
-Tables and settings are those of `tables`. Rows lie evenly inside a basic window, so cost and output of a
-setting are linear in the part of a window that is used.
+Tables and settings are those of `tables`. Rows lie evenly inside a basic window, so cost and output are
+linear in the fraction that is probed.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from windrow.kernels.harvest.tables import direction
+from windrow.kernels.harvest.tables import raise_hop, raised
 
 
 @njit(cache=True)
 def climb(budget: float, rates: Any, counts: Any, work: Any, fan: Any, chosen: Any, used: Any) -> float:
-    """From nothing, the step that gains most per cost each time; of the first that does not fit, what fits.
+    """Starts with no basic window and repeatedly takes the step that gains most per cost. Of the first step
+    that does not fit, takes the fraction that fits.
 
-    A direction that is off is switched on with one basic window of each hop, of the first perhaps a part.
-    `chosen` starts as zeros and ends as the whole steps, `used` with the last part. Returns the output.
+    A direction that is off is switched on with one basic window at each hop, or a fraction at the first.
+    `chosen` starts as zeros and ends with the complete steps; `used` adds the last fraction. Returns the
+    output.
     """
     m, hops = chosen.shape
     costs, outputs = np.zeros(m), np.zeros(m)
@@ -31,15 +33,7 @@ def climb(budget: float, rates: Any, counts: Any, work: Any, fan: Any, chosen: A
             for j in range(hops if started else 1):
                 if started and chosen[i, j] == counts[i, j]:
                     continue
-                if started:
-                    chosen[i, j] += 1
-                else:
-                    chosen[i] += 1
-                c, o = direction(i, rates, work, fan, chosen)
-                if started:
-                    chosen[i, j] -= 1
-                else:
-                    chosen[i] -= 1
+                c, o = raised(i, j, rates, work, fan, chosen)
                 value = (o - outputs[i]) / max(c - costs[i], 1e-300)
                 if value > best:
                     best, at, on, more, gain = value, i, j, c - costs[i], o - outputs[i]
@@ -57,10 +51,7 @@ def climb(budget: float, rates: Any, counts: Any, work: Any, fan: Any, chosen: A
                     used[at] = 1.0
                     used[at, 0] = part
             return output + part * gain
-        if chosen[at, 0] > 0:
-            chosen[at, on] += 1
-        else:
-            chosen[at] += 1
+        raise_hop(at, on, chosen)
         cost += more
         output += gain
         costs[at] += more

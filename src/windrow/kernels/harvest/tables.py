@@ -1,14 +1,14 @@
-"""Tables of what a hop costs and finds, and the search for harvest fractions on them (GrubJoin s. 4, 5.1).
+"""Tables of what a hop costs and finds, and the greedy searches for harvest fractions (GrubJoin s. 4, 5.1).
 
-Everything is told by two tables, `work[i, j, c]` and `fan[i, j, c]`: what direction i's hop j costs for each
-partial match that enters it, and the partial matches that leave it, when the c best of its `counts[i, j]`
-basic windows are looked at. Then per second
+The searches read two tables, `work[i, j, c]` and `fan[i, j, c]`. They hold, for each partial match that
+enters hop j of direction i, its cost and the partial matches that leave the hop, if the c best of its
+`counts[i, j]` basic windows are probed. Per second
 
     cost of direction i    rates[i] * (work[0] + fan[0] * (work[1] + fan[1] * (work[2] + ...)))
     its results            rates[i] * fan[0] * fan[1] * ...
 
-and cost and output of the join are the sums over its directions. A setting is an array `chosen[i, j]` of c's.
-A direction with a 0 anywhere finds nothing; the searches let it cost nothing either, by zeros throughout.
+and cost and output of the join are the sums over its directions. A setting is an array `chosen[i, j]` of
+numbers c. A direction with a 0 at any hop finds nothing, so the searches set all its hops to 0: it is off.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OUTPUT, OUTPUT_PER_COST, GAIN = 0, 1, 2
 """Metrics of the greedy searches: most output, most output per cost, most additional output per additional
 cost."""
 FITS = 1 + 1e-12
-"""A cost within this factor of the budget is within the budget: sums differ by rounding."""
+"""A cost up to this factor above the budget fits: sums differ by rounding."""
 
 
 @njit(cache=True)
@@ -56,10 +56,11 @@ def tabulate(
     work: Any,
     fan: Any,
 ) -> None:
-    """Fills `found` (yield factors P), `work` and `fan` for c = 0 to counts; what follows is never read.
+    """Fills `found` (yield factors P), `work` and `fan` for c = 0 to counts; later entries are never read.
 
-    `shares[i, j, k]` is the part of the window's rows in its k-th basic window; `driver` the part of the rows
-    that an index meets; `lookup` and `match` what entering an index once and building one match cost.
+    `shares[i, j, k]` is the fraction of the window's rows in its k-th basic window, `driver` the fraction of
+    rows that an index finds. `lookup` and `match` are the costs of one index lookup and of building one
+    match.
     """
     m, hops, _ = scores.shape
     for i in range(m):
@@ -68,13 +69,14 @@ def tabulate(
             total = 0.0
             for k in range(n):
                 total += scores[i, j, k]
+            # Invariant: these are the sums over the c best basic windows.
             looked, yielded, entered = 0.0, 0.0, 0.0
             found[i, j, 0] = work[i, j, 0] = fan[i, j, 0] = 0.0
             for c in range(1, n + 1):
                 k = ranking[i, j, c - 1]
                 here = rows[i, j] * shares[i, j, k]
                 looked += here
-                # Without any score all parts are alike, so a part yields as much as it holds.
+                # Without scores matches lie evenly, so a basic window yields its share of the rows.
                 yielded += scores[i, j, k] / total if total > 0.0 else shares[i, j, k]
                 yielded = min(yielded, 1.0) if c < n else 1.0
                 matches = yielded * selectivity[i, j] * rows[i, j]
@@ -102,6 +104,26 @@ def direction(i: int, rates: Any, work: Any, fan: Any, chosen: Any) -> Any:
 
 
 @njit(cache=True)
+def raised(i: int, hop: int, rates: Any, work: Any, fan: Any, chosen: Any) -> Any:
+    """Cost and results of direction i after `raise_hop`."""
+    cost, partial = 0.0, rates[i]
+    for j in range(work.shape[1]):
+        c = chosen[i, j] + int(j == hop or chosen[i, 0] == 0)
+        cost += partial * work[i, j, c]
+        partial *= fan[i, j, c]
+    return cost, partial
+
+
+@njit(cache=True)
+def raise_hop(i: int, hop: int, chosen: Any) -> None:
+    """Adds a basic window at the hop, or at every hop if the direction is off: fewer would find nothing."""
+    if chosen[i, 0] > 0:
+        chosen[i, hop] += 1
+    else:
+        chosen[i] += 1
+
+
+@njit(cache=True)
 def total(rates: Any, work: Any, fan: Any, chosen: Any) -> Any:
     """Cost and results of the join per second."""
     cost, output = 0.0, 0.0
@@ -125,10 +147,10 @@ def _value(metric: int, cost: float, output: float, more_cost: float, more_outpu
 
 @njit(cache=True)
 def greedy(budget: float, metric: int, rates: Any, counts: Any, work: Any, fan: Any, chosen: Any) -> int:
-    """Raises one fraction at a time, that with the best metric, while the cost fits (Fig. 5).
+    """Repeatedly raises the fraction with the best metric, while the cost fits (Fig. 5).
 
-    A direction that is off is switched on as a whole, with one basic window of each hop. What does not fit
-    is not tried again. `chosen` may be any setting that fits to start with. Returns the settings evaluated.
+    A step that does not fit is not tried again: costs only grow. `chosen` may start as any setting that fits.
+    Returns the number of settings evaluated.
     """
     m, hops = chosen.shape
     frozen = np.zeros((m, hops), np.bool_)
@@ -145,15 +167,7 @@ def greedy(budget: float, metric: int, rates: Any, counts: Any, work: Any, fan: 
             for j in range(hops if started else 1):
                 if frozen[i, j] or (started and chosen[i, j] == counts[i, j]):
                     continue
-                if started:
-                    chosen[i, j] += 1
-                else:
-                    chosen[i] += 1
-                c, o = direction(i, rates, work, fan, chosen)
-                if started:
-                    chosen[i, j] -= 1
-                else:
-                    chosen[i] -= 1
+                c, o = raised(i, j, rates, work, fan, chosen)
                 evaluated += 1
                 more, gain = c - costs[i], o - outputs[i]
                 if cost + more > budget * FITS:
@@ -164,10 +178,7 @@ def greedy(budget: float, metric: int, rates: Any, counts: Any, work: Any, fan: 
                     best, at, on = value, i, j
         if at < 0:
             return evaluated
-        if chosen[at, 0] > 0:
-            chosen[at, on] += 1
-        else:
-            chosen[at] += 1
+        raise_hop(at, on, chosen)
         cost -= costs[at]
         output -= outputs[at]
         costs[at], outputs[at] = direction(at, rates, work, fan, chosen)
@@ -177,10 +188,10 @@ def greedy(budget: float, metric: int, rates: Any, counts: Any, work: Any, fan: 
 
 @njit(cache=True)
 def reverse(budget: float, metric: int, rates: Any, work: Any, fan: Any, chosen: Any) -> int:
-    """Lowers one fraction at a time, that whose loss is least by the metric, until the cost fits.
+    """Repeatedly lowers the fraction whose loss is least by the metric, until the cost fits.
 
-    A hop's last basic window takes the direction with it. `chosen` starts as everything. Returns the settings
-    evaluated.
+    Without a hop's last basic window the direction is off. `chosen` starts with all basic windows. Returns
+    the number of settings evaluated.
     """
     m, hops = chosen.shape
     costs, outputs = np.zeros(m), np.zeros(m)
@@ -207,7 +218,7 @@ def reverse(budget: float, metric: int, rates: Any, work: Any, fan: Any, chosen:
                     value = -value if less > 0.0 else -np.inf
                 if value > best:
                     best, at, on = value, i, j
-        if at < 0:  # what is left saves nothing piece by piece, only as a whole
+        if at < 0:  # no single step saves anything
             chosen[:] = 0
             return evaluated
         chosen[at, on] -= 1
@@ -223,10 +234,11 @@ def reverse(budget: float, metric: int, rates: Any, work: Any, fan: Any, chosen:
 
 @njit(cache=True)
 def fill(budget: float, rates: Any, counts: Any, work: Any, fan: Any, chosen: Any, used: Any) -> None:
-    """`used` becomes `chosen` with a part of one further basic window, that for which the rest of the budget
-    brings most. Rows lie evenly inside a basic window, so cost and output are linear in the part.
+    """Sets `used` to `chosen` plus a fraction of one more basic window: the one for which the rest of the
+    budget gives most. Rows lie evenly inside a basic window, so cost and output are linear in the fraction.
 
-    A direction that is off can be switched on with a part of its first hop and one whole one of the others.
+    A direction that is off can be switched on with a fraction at its first hop and one basic window at the
+    others.
     """
     m, hops = chosen.shape
     spent, _ = total(rates, work, fan, chosen)
@@ -239,15 +251,7 @@ def fill(budget: float, rates: Any, counts: Any, work: Any, fan: Any, chosen: An
         for j in range(hops if started else 1):
             if chosen[i, j] == counts[i, j]:
                 continue
-            if started:
-                chosen[i, j] += 1
-            else:
-                chosen[i] += 1
-            c, o = direction(i, rates, work, fan, chosen)
-            if started:
-                chosen[i, j] -= 1
-            else:
-                chosen[i] -= 1
+            c, o = raised(i, j, rates, work, fan, chosen)
             fits = min(1.0, max(0.0, (budget - spent) / (c - cost))) if c > cost else 1.0
             if fits * (o - output) > most:
                 most, at, on, part = fits * (o - output), i, j, fits

@@ -18,7 +18,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from windrow.harvest.solve import METHODS
+from windrow.harvest.solve import SOLVERS
 from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.lab.harvest import RATES, WIDTHS, first_hops, greedy_opening_wide, random_problem
 
@@ -70,13 +70,13 @@ def run(task: tuple[float, bool, float, int, int]) -> list[Row]:
     first_hop = []
     for seed in range(first, last):
         model = random_problem(seed, top=top, flat=flat)
-        best = model.at(METHODS["exhaustive"](model, z))[1]
+        best = model.at(SOLVERS["exhaustive"](model, z))[1]
         for name, method in METRICS.items():
-            ratios[name].append(model.at(METHODS[method](model, z))[1] / best if best else 1.0)
+            ratios[name].append(model.at(SOLVERS[method](model, z))[1] / best if best else 1.0)
         ratios[WIDE].append(greedy_opening_wide(model, z) / best if best else 1.0)
         finer = random_problem(seed, windows=40, top=top, flat=flat)
-        best = finer.at(METHODS["knapsack"](finer, z))[1]
-        ratios[FINER].append(finer.at(METHODS["greedy"](finer, z))[1] / best if best else 1.0)
+        best = finer.at(SOLVERS["knapsack"](finer, z))[1]
+        ratios[FINER].append(finer.at(SOLVERS["greedy"](finer, z))[1] / best if best else 1.0)
         ratios[BOTH].append(greedy_opening_wide(finer, z) / best if best else 1.0)
         first_hop.append(first_hops(model))
     setting = {"setting": f"{'even' if flat else 'bells'}, up to {top:g}", "z": z, "runs": last - first}

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from windrow.harvest.greedy import switch
 from windrow.harvest.model import HarvestModel
-from windrow.harvest.solve import METHODS
+from windrow.harvest.solve import SOLVERS
 from windrow.kernels.harvest import tables
 from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.lab.harvest import random_problem
@@ -62,8 +62,8 @@ def tasks(size: Size) -> Sequence[Task]:
 def run(task: Task) -> list[Row]:
     figure, m, n, z, method, problems, repeats = task
     models = [random_problem(seed, m, n) for seed in range(problems)]
-    METHODS[method](models[0], 0.01)  # compiled, or loaded, before it is timed
-    taken = [_least(METHODS[method], model, z, repeats) for model in models]
+    SOLVERS[method](models[0], 0.01)  # compiled, or loaded, before it is timed
+    taken = [_least(SOLVERS[method], model, z, repeats) for model in models]
     row: Row = {"figure": figure, "m": m, "n": n, "z": z, "method": method, "ms": fmean(taken)}
     if method in SIDES:
         row["evaluated"] = fmean(_evaluated(method, model, z) for model in models)

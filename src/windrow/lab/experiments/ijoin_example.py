@@ -116,7 +116,7 @@ def _row(value: str, time: int) -> pa.Table:
 
 def _held(operator: wr.Operator) -> dict[str, list[str]]:
     """What each window holds."""
-    join = operator._join
+    join = operator.runner.join
     assert join is not None
     return {
         alias: [_name(row) for row in window.live_payload().to_pylist()]

@@ -18,7 +18,7 @@ from scipy.optimize import linprog
 from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.lab.memory_streams import age_based, evenly
 from windrow.memory_models.age_curve import AgeCurve
-from windrow.model.policies.learned import METHODS, Age
+from windrow.model.policies.learned import AGE_METHODS, Age
 
 WINDOW = 24
 CURVES = {"full": 100, "quick": 4}
@@ -61,7 +61,7 @@ def run(task: tuple[Size, int]) -> list[Row]:
     }
     even = evenly(rates.tolist(), units)
     uneven = age_based([rates], units, seed, rates=(1.25, 1.25 * max(1.0, curve.n)), window=WINDOW)
-    for method in METHODS:
+    for method in AGE_METHODS:
         policy = Age(curves={"a": curve.rates}, method=method, monitor=0)
         found = even.under(memory, policy, evaluate="1 second").count(SETTLED, units)
         row[method] = found / (units - SETTLED)

@@ -19,7 +19,7 @@ from windrow.model.policies.validation import (
     check_most,
 )
 
-METHODS = ("priority", "envelope")
+AGE_METHODS = ("priority", "envelope")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +52,8 @@ class Age(MemoryPolicy):
         if self.buckets < 1:
             raise QueryError(f"buckets must be a number from 1, got {self.buckets}")
         check_most("buckets", self.buckets, MOST_BUCKETS)
-        if self.method not in METHODS:
-            raise QueryError(unknown("method", self.method, METHODS))
+        if self.method not in AGE_METHODS:
+            raise QueryError(unknown("method", self.method, AGE_METHODS))
         check_half_life(self.half_life)
         if self.curves is not None:
             check_curves(self.curves)

@@ -17,7 +17,11 @@ from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.policies.base import Policy
 from windrow.model.units import format_duration, parse_duration
 
-METHODS = ("knapsack", "greedy", "reverse", "double-sided", "exhaustive")
+METHODS = (
+    *("knapsack", "greedy", "greedy-output", "greedy-output-per-cost", "reverse", "double-sided"),
+    "exhaustive",
+)
+"""How a harvest is chosen; `harvest/solve.py` has a function for each, in this order."""
 CORRELATIONS = ("per stream", "pairwise")
 BASIC_WINDOWS = 10
 MOST_BASIC_WINDOWS = 500
@@ -88,8 +92,9 @@ class Harvesting(TimePolicy):
     Parameters
     ----------
     method
-        How the parts are chosen: "knapsack" (ours), the paper's "greedy", "reverse" and "double-sided", or
-        "exhaustive", which tries everything.
+        How the parts are chosen: "knapsack" (ours), the paper's "greedy" (with its other metrics,
+        "greedy-output" and "greedy-output-per-cost"), "reverse" and "double-sided", or "exhaustive", which
+        tries everything.
     basic
         Length of the basic windows that are looked at or left out; None for a tenth of the shortest window.
     shredding
@@ -109,7 +114,7 @@ class Harvesting(TimePolicy):
     """
 
     name = "harvest"
-    method: str = "knapsack"
+    method: str = METHODS[0]
     basic: str | timedelta | int | None = None
     shredding: float = 0.1
     correlations: str = "pairwise"

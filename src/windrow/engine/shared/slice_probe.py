@@ -1,4 +1,4 @@
-"""Probes a slice: finds the results that one tier holds and the tier below does not.
+"""Probes a slice of the windows: finds the results that one tier holds and the tier below does not.
 
 Partial matches start *inside*: within the windows of the tier below. A row that joins one keeps it inside, or
 takes it outside; once outside it stays so, and inside ones are left out at the last step. As a row's bounds
@@ -15,12 +15,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from windrow.engine.index_search import IndexSearch, _bind
+from windrow.engine.index_search import IndexSearch
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.probe import Probe
-from windrow.kernels import probe_slice
-from windrow.model.plan import bound_word
-from windrow.window.hash_index import mix_columns
 from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
@@ -78,7 +75,7 @@ class _Some:
         return _Some(rows, self.newest[mask], self.latest[mask], below, self.origin[mask])
 
 
-class SlicedProbe:
+class SliceProbe:
     """Carries out one direction of a plan, a slice at a time."""
 
     def __init__(self, probe: Probe) -> None:
@@ -87,7 +84,7 @@ class SlicedProbe:
         """Rows found by an index and rows scanned. How far an index had to look for them is not counted: it
         depends on how the index has grown, which another process does not know."""
 
-    def run(self, windows: list[WindowStore], reach: SliceBounds) -> Iterator[PartialMatches]:
+    def run(self, windows: Sequence[WindowStore], reach: SliceBounds) -> Iterator[PartialMatches]:
         stream = self.probe.direction.order[0]
         rows = np.arange(reach.first[stream], reach.end[stream])
         ts = windows[stream].ts[rows]
@@ -98,23 +95,19 @@ class SlicedProbe:
                 yield PartialMatches(found.rows)
 
     def _expand(
-        self, some: _Some, level: int, windows: list[WindowStore], reach: SliceBounds
+        self, some: _Some, level: int, windows: Sequence[WindowStore], reach: SliceBounds
     ) -> Iterator[_Some]:
-        if level == len(self.probe._searches):
+        if level == len(self.probe.searches):
             yield some
             return
-        search = self.probe._searches[level]
-        step, last = search.step, level == len(self.probe._searches) - 1
+        search = self.probe.searches[level]
+        step, last = search.step, level == len(self.probe.searches) - 1
         ts = windows[step.stream].ts
         for low, high, inside in _ranges(some, step.stream, reach, last):
             for which, found in self._search(search, some, windows, reach, (low, high)):
                 longer = some.extend(step.stream, ts[found], which, found, reach, inside)
-                for condition in step.checks:
-                    longer = longer.where(self.probe._check(condition, PartialMatches(longer.rows), windows))
-                for residual in step.residuals:
-                    longer = longer.where(
-                        self.probe._evaluate(residual, PartialMatches(longer.rows), windows)
-                    )
+                for check in self.probe.checks(step, windows):
+                    longer = longer.where(check(PartialMatches(longer.rows)))
                 if len(longer):
                     yield from self._expand(longer, level + 1, windows, reach)
 
@@ -122,13 +115,14 @@ class SlicedProbe:
         self,
         search: IndexSearch,
         some: _Some,
-        windows: list[WindowStore],
+        windows: Sequence[WindowStore],
         reach: SliceBounds,
         bounds: tuple[Array, Array],
     ) -> Iterator[tuple[Array, Array]]:
-        """As `_search`, counting the work."""
+        """Pairs (partial match, row), counting the work."""
         scanned, scans = search.comparisons, search.step.access.path == "scan"
-        for which, found in _search(search, some, windows, reach, bounds):
+        first, end = reach.first[search.step.stream], reach.end[search.step.stream]
+        for which, found in search.run_slice(PartialMatches(some.rows), windows, first, end, bounds):
             self.work += len(which)
             yield which, found
         self.work += search.comparisons - scanned if scans else 0
@@ -153,33 +147,3 @@ def _raised(low: Array, floors: Mapping[int, Array] | None, stream: int, some: _
     if not floors or stream not in floors:
         return low
     return np.maximum(low, floors[stream][some.origin])
-
-
-def _search(
-    search: IndexSearch,
-    some: _Some,
-    windows: list[WindowStore],
-    reach: SliceBounds,
-    bounds: tuple[Array, Array],
-) -> Iterator[tuple[Array, Array]]:
-    step, window = search.step, windows[search.step.stream]
-    first, end = reach.first[step.stream], reach.end[step.stream]
-    if first >= end:
-        return
-    words = [bound_word(c, step.stream) for c in step.driver]
-    if step.access.path == "inverted":
-        values = [some.rows[words[0].stream]]
-    else:
-        values = [windows[w.stream].column(w.name)[some.rows[w.stream]] for w in words]
-    kernels = search._kernels([bounds], window, first, values)
-    if step.access.path == "hash":
-        index = window.indexes[tuple(w.name for w in step.indexed)]
-        table = (index.head, index.back, index.keys)
-        sides = (mix_columns(values), *bounds, *table, window.ts)
-        kernels = iter([_bind(probe_slice.probe_hash_slice, *sides, first, end, window.ordered)])
-    for kernel in kernels:
-        for which, found in search._drain(kernel):
-            if end < window.end:
-                before = found < end
-                which, found = which[before], found[before]
-            yield which, found

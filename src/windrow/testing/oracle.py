@@ -1,4 +1,4 @@
-"""The right answer, by definition: plain loops over plain rows.
+"""The right answer, by definition: plain loops over plain rows. Short and slow, and nothing else decides.
 
 A row is a dict with its own `id`, its event time `ts` in microseconds (None if null) and its values. A
 *call* is what one `process` was given: alias -> rows in table order. A predicate is a list of `Term`s, all
@@ -19,8 +19,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 Row = dict[str, Any]
 Call = Mapping[str, Sequence[Row]]
 SECOND = 1_000_000
@@ -36,7 +34,7 @@ class Term:
     kind: str = "residual"
     """"equality", "band", "comparison", "filter" or "residual"."""
     columns: tuple[tuple[str, str], ...] = ()
-    """For an equality: (alias, column) of both sides, which make the join key."""
+    """For an equality: (alias, name in the row) of both sides, which make the join key."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ def admit(calls: Iterable[Call], *, late: int, idle: int | None = None, one_cloc
     for call in calls:
         frontier = {alias: newest.get(alias, -math.inf) for alias in call}
         if newest and (one_clock or idle is not None):
-            lead = max(newest.values()) - (0 if one_clock else idle)
+            lead = max(newest.values()) - (0 if one_clock or idle is None else idle)
             frontier = {alias: max(time, lead) for alias, time in frontier.items()}
         kept: dict[str, list[Row]] = {}
         for alias, rows in call.items():
@@ -78,7 +76,7 @@ def admit(calls: Iterable[Call], *, late: int, idle: int | None = None, one_cloc
 
 def expected(
     streams: Mapping[str, Sequence[Row]], windows: Mapping[str, int], terms: Sequence[Term]
-) -> Counter[tuple]:
+) -> Counter[tuple[Any, ...]]:
     """The answer over time windows (microseconds): how often each tuple of row ids is a result."""
 
     def in_time(bound: Mapping[str, Row], alias: str, row: Row) -> bool:
@@ -92,7 +90,7 @@ def expected(
 
 def expected_counted(
     calls: Sequence[Call], windows: Mapping[str, int | tuple[int, bool]], terms: Sequence[Term]
-) -> Counter[tuple]:
+) -> Counter[tuple[Any, ...]]:
     """The answer with count windows, over admitted calls: a window is microseconds, or (rows, per key)."""
     arrived = [
         (row["ts"], number, position, alias, row)
@@ -102,7 +100,7 @@ def expected_counted(
     ]
     arrived.sort(key=lambda entry: entry[:3])  # stable: rows of one table keep their order
     past: dict[str, list[Row]] = {alias: [] for alias in windows}
-    results: Counter[tuple] = Counter()
+    results: Counter[tuple[Any, ...]] = Counter()
     for now, _, _, alias, row in arrived:
         there = {a: _standing(past[a], windows[a], now, _key_columns(a, terms)) for a in windows}
         results.update(_combinations(there | {alias: [row]}, terms))
@@ -119,19 +117,12 @@ def _standing(
     size, per_key = window
     if not per_key:
         return past[-size:]
-    groups: dict[tuple, list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in past:
-        values = tuple(COMPUTED[column](row) if column in COMPUTED else row[column] for column in key)
+        values = tuple(row[column] for column in key)
         if not any(value is None or value != value for value in values):
             groups.setdefault(values, []).append(row)
     return [row for group in groups.values() for row in group[-size:]]
-
-
-COMPUTED: dict[str, Callable[[Row], Any]] = {
-    "lower(s)": lambda row: None if row["s"] is None else row["s"].lower(),
-    "i + 1": lambda row: None if row["i"] is None else row["i"] + 1,
-}
-"""Key columns that are not columns of the table: an equality may compare expressions."""
 
 
 def _key_columns(alias: str, terms: Sequence[Term]) -> list[str]:
@@ -143,7 +134,7 @@ def _combinations(
     streams: Mapping[str, Sequence[Row]],
     terms: Sequence[Term],
     fits: Callable[[Mapping[str, Row], str, Row], bool] = lambda bound, alias, row: True,
-) -> Iterator[tuple]:
+) -> Iterator[tuple[Any, ...]]:
     """Id tuples of all combinations whose terms hold; a term is checked once all its streams are bound."""
     aliases = list(streams)
     due = [
@@ -151,7 +142,7 @@ def _combinations(
         for depth, a in enumerate(aliases)
     ]
 
-    def extend(bound: dict[str, Row], depth: int) -> Iterator[tuple]:
+    def extend(bound: dict[str, Row], depth: int) -> Iterator[tuple[Any, ...]]:
         if depth == len(aliases):
             yield tuple(row["id"] for row in bound.values())
             return
@@ -163,39 +154,3 @@ def _combinations(
                     yield from extend(longer, depth + 1)
 
     return extend({}, 0)
-
-
-def ids(output: pa.Table) -> Counter[tuple]:
-    """The engine's output as a multiset of id tuples, in the order of its columns."""
-    if output.num_rows == 0:  # until every schema is known, the columns of the others have no type
-        return Counter()
-    columns = [_struct(output.column(name)).field("id").to_pylist() for name in output.column_names]
-    return Counter(zip(*columns, strict=True))
-
-
-def _struct(column: pa.ChunkedArray) -> pa.StructArray:
-    array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], column.type)
-    return array
-
-
-def assert_payload(output: pa.Table, inputs: Mapping[str, pa.Table]) -> None:
-    """Every struct of the output is, bit for bit, the input row with its id."""
-    assert output.column_names == list(inputs)
-    for alias, source in inputs.items():
-        column = output.column(alias)
-        assert column.null_count == 0
-        assert column.type == pa.struct(list(source.schema)), f"{alias}: {column.type}"
-        got = pa.Table.from_batches([pa.RecordBatch.from_struct_array(_struct(column))])
-        position = {key: n for n, key in enumerate(source.column("id").to_pylist())}
-        want = source.take(pa.array([position[key] for key in got.column("id").to_pylist()], pa.int64()))
-        for name in source.column_names:
-            assert _bits(got.column(name)).equals(_bits(want.column(name))), f"{alias}.{name}"
-
-
-def _bits(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Floats as their bits, so that NaN equals NaN."""
-    if column.type == pa.float64():
-        return pa.chunked_array([chunk.view(pa.int64()) for chunk in column.chunks], pa.int64())
-    return column

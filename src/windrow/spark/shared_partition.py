@@ -1,33 +1,31 @@
-"""One partition of a shared join, in one micro-batch."""
+"""A join that queries share, in one partition."""
 
 from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 
-from windrow.engine.operator import Operator
 from windrow.engine.shared.bound_subscription import bind
-from windrow.engine.shared.group_operator import GroupOperator
 from windrow.engine.shared.query_names import QueryNames
 from windrow.engine.shared.response_times import ResponseTimes
 from windrow.engine.shared.results import FanOut, ResultsByQuery, fan_out
+from windrow.engine.shared.shared_join import SharedJoin
 from windrow.engine.shared.sibling_joins import Sibling
 from windrow.engine.shared.state import capture_group, restore_group
 from windrow.engine.shared.subscribers import Key
 from windrow.engine.state import State, fingerprint
 from windrow.errors import QueryError, unknown
+from windrow.model.query import Query
 from windrow.model.sharing import Subscription
 from windrow.model.units import SECOND, parse_duration
 from windrow.spark.metrics import COLUMN, PartitionQueryMetrics
-from windrow.spark.task import JoinTask, rows_at_once
+from windrow.spark.partition_join import Batches, PartitionJoin, rows_at_once
 from windrow.spark.task_control import REASONS_TOLD
-from windrow.spark.task_input import TaskInput
 
 QUERY = "query"
 """The column that says whose result it is. A worker names all queries that get a result and hands it over
@@ -60,70 +58,90 @@ class JoinOnSpark(Sibling):
                 )
 
 
-class _Group(GroupOperator):
-    @property
-    def sibling(self) -> Sibling:
-        return self.siblings[self.number]
-
-
 @dataclass(frozen=True)
-class SharedJoinTask(JoinTask):
-    """
+class SharedQueries:
+    """A join that queries share.
+
     Parameters
     ----------
     subscriptions
         The queries the stream began with.
-    columns
+    result_columns
         Of the result: the queries' names, then what any query selects.
     joins, number
         All joins of the same call, and which of them this is.
     """
 
-    subscriptions: dict[str, Subscription] = field(default_factory=dict)
-    columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    subscriptions: dict[str, Subscription]
+    result_columns: pa.Schema
     schedule: str = "greedy"
     deadline: str | None = None
     backlog: int | None = None
     joins: tuple[JoinOnSpark, ...] = ()
     number: int = 0
 
-    def _fresh(self) -> Operator:
-        return self._group(dict(zip(self.query.aliases, self.schemas, strict=True)))
+    @property
+    def deadline_seconds(self) -> float | None:
+        return None if self.deadline is None else parse_duration(self.deadline) / SECOND
 
-    def _restored(self, state: State) -> Operator:
-        # The state brings the schemas with it.
-        return restore_group(self._group(None), state)
-
-    def _group(self, schemas: dict[str, pa.Schema] | None) -> GroupOperator:
-        group = _Group(
+    def start(self, query: Query, schemas: dict[str, pa.Schema] | None) -> PartitionJoin:
+        join = SharedJoin(
             self.subscriptions, self.schedule, self.deadline, self.backlog, schemas, clock=time.time
         )
-        group.siblings, group.number = self.joins, self.number
-        group.names = QueryNames([join.names for join in self.joins])
-        return group
+        join.siblings, join.number = self.joins, self.number
+        join.names = QueryNames([each.names for each in self.joins])
+        return _SharedQueriesJoin(join, self.result_columns)
 
-    def _captured(self, operator: Operator) -> State:
-        assert isinstance(operator, GroupOperator)
-        return capture_group(operator)
-
-    def _described(self) -> dict[str, Any]:
+    def fingerprint(self, query: Query) -> dict[str, Any]:
         queries = {
             name: [[str(w) for w in s.windows], s.query.on, s.where, list(s.select)]
             for name, s in self.subscriptions.items()
         }
-        return fingerprint(self.query) | {"queries": queries}
+        return fingerprint(query) | {"queries": queries}
 
-    def _process(
-        self, operator: Operator, rows: dict[str, pa.RecordBatch], seconds: float | None
-    ) -> ResultsByQuery:
-        assert isinstance(operator, GroupOperator)
-        return operator.process_queries(rows)
+    def columns(self, query: Query, schemas: tuple[pa.Schema, ...]) -> pa.Schema:
+        return self.result_columns
 
-    def _finish(self, operator: Operator) -> ResultsByQuery:
-        assert isinstance(operator, GroupOperator)
-        return operator.finish_queries()
 
-    def _emit(self, results: ResultsByQuery) -> Iterator[pa.RecordBatch]:
+class _SharedQueriesJoin:
+    def __init__(self, join: SharedJoin, columns: pa.Schema) -> None:
+        self._join = join
+        self._columns = columns
+        self.runner = join.runner
+        self.control = join.control
+        self._before: dict[Key, ResponseTimes] = {}
+        """Response times as they were before the rows processed last."""
+
+    def process(self, rows: dict[str, pa.RecordBatch], seconds: float | None) -> Batches:
+        self._before = {m.key: copy.deepcopy(m.response_times) for m in self._join.subscribers}
+        return self._in_batches(self._join.process(rows))
+
+    def finish(self) -> Batches:
+        return self._in_batches(self._join.finish())
+
+    def capture(self) -> State:
+        return capture_group(self._join)
+
+    def restore(self, state: State) -> None:
+        restore_group(self._join, state)
+
+    def query_metrics(self) -> dict[str, PartitionQueryMetrics]:
+        found: dict[str, list[PartitionQueryMetrics]] = {}
+        for member in (*self._join.departed.values(), *self._join.subscribers):
+            r = member.response_times.since(self._before.get(member.key, ResponseTimes()))
+            backlog = 0 if member.key in self._join.departed else self._join.backlog(member)
+            found.setdefault(member.name, []).append(
+                PartitionQueryMetrics(
+                    r.count, r.mean, r.percentile(0.99), r.maximum, backlog, member.complete_from
+                )
+            )
+        return {name: PartitionQueryMetrics.together(each) for name, each in found.items()}
+
+    def control_errors(self) -> tuple[str, ...]:
+        reasons, self._join.control_errors = dict.fromkeys(self._join.control_errors[:REASONS_TOLD]), []
+        return tuple(reasons)
+
+    def _in_batches(self, results: ResultsByQuery) -> Batches:
         for dealt in fan_out(results.query_results):
             whole = self._row_batch(dealt)
             rows = rows_at_once(whole)
@@ -134,42 +152,12 @@ class SharedJoinTask(JoinTask):
         """Results with all columns of the stream; those that are not selected are null."""
         batch, count = dealt.table, dealt.table.num_rows
         arrays = [dealt.queries]
-        for column in list(self.columns)[1:]:
+        for column in list(self._columns)[1:]:
             if column.name in batch.schema.names:
                 found = batch.column(column.name)
                 arrays.append(found if found.type == column.type else found.cast(column.type))
             else:
                 arrays.append(pa.nulls(count, column.type))
         return pa.RecordBatch.from_arrays(
-            [*arrays, pa.nulls(count, pa.string())], [*self.columns.names, COLUMN]
+            [*arrays, pa.nulls(count, pa.string())], [*self._columns.names, COLUMN]
         )
-
-    def _deadline_share(self, arrived: TaskInput) -> float | None:
-        return None if self.deadline is None else parse_duration(self.deadline) / SECOND
-
-    def _watch(self, operator: Operator) -> dict[Key, ResponseTimes]:
-        assert isinstance(operator, GroupOperator)
-        return {m.key: copy.deepcopy(m.response_times) for m in operator.subscribers}
-
-    def _query_metrics(
-        self, operator: Operator, before: dict[Key, ResponseTimes]
-    ) -> dict[str, PartitionQueryMetrics]:
-        assert isinstance(operator, GroupOperator)
-        found: dict[str, list[PartitionQueryMetrics]] = {}
-        for member in (*operator.departed.values(), *operator.subscribers):
-            r = member.response_times.since(before.get(member.key, ResponseTimes()))
-            backlog = 0 if member.key in operator.departed else operator.backlog(member)
-            found.setdefault(member.name, []).append(
-                PartitionQueryMetrics(
-                    r.count, r.mean, r.percentile(0.99), r.maximum, backlog, member.complete_from
-                )
-            )
-        return {name: PartitionQueryMetrics.together(told) for name, told in found.items()}
-
-    def _control_errors(self, operator: Operator) -> tuple[str, ...]:
-        assert isinstance(operator, GroupOperator)
-        told, operator.control_errors = dict.fromkeys(operator.control_errors[:REASONS_TOLD]), []
-        return tuple(told)
-
-    def _columns(self) -> pa.Schema:
-        return self.columns

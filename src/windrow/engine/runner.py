@@ -1,0 +1,495 @@
+"""Runs one join: rows in, results into its sink, in one process.
+
+    read -> admit -> for each sub-batch: expire, append, probe
+
+Rows wait outside the windows only until all schemas are known or, where windows are counted in rows and rows
+may be late, until their place in the order is certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.adaptive_planner import AdaptivePlanner
+from windrow.engine.compile_notice import announce_compilation
+from windrow.engine.counters import Counters
+from windrow.engine.input_buffer import InputBuffer, expire_buffered, warn_if_large
+from windrow.engine.join import Join, Sink
+from windrow.engine.learned_models import learned_models
+from windrow.engine.limits.deadline_controller import FIRST_ROWS, DeadlineController
+from windrow.engine.result_builder import ResultBuilder
+from windrow.engine.rows import (
+    ArrivingRows,
+    LeftOut,
+    as_batch,
+    check_time_column,
+    plain_schema,
+    same_schema,
+    timed,
+)  # fmt: skip
+from windrow.engine.sub_batches import SubBatchCutter, cut, default_sub_batch_rows, interval_under_limit
+from windrow.engine.watermarks import END, Expiry, Watermarks
+from windrow.errors import DataError, Option, QueryError, StateError, unknown
+from windrow.harvest.call_costs import Timed
+from windrow.memory_models.allocation import RecallCurve
+from windrow.model.interval import Interval
+from windrow.model.learned_models import LearnedModels
+from windrow.model.limits import MemoryLimit
+from windrow.model.metrics import OperatorMetrics
+from windrow.model.plan import Plan
+from windrow.model.query import Query
+from windrow.planning.bound_query import BoundQuery
+
+Array = np.ndarray
+
+
+class JoinRunner:
+    """
+    Parameters
+    ----------
+    query
+        What to join.
+    schemas
+        Alias to pyarrow schema, as far as they are known.
+    clock
+        Seconds from any origin, for deadlines.
+    make_sink
+        Makes the sink of the results, once all schemas are known.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        schemas: Mapping[str, pa.Schema] | None = None,
+        clock: Callable[[], float] = perf_counter,
+        make_sink: Callable[[BoundQuery], Sink] = ResultBuilder,
+    ) -> None:
+        announce_compilation()
+        self.query = query
+        count = len(query.streams)
+        self._make_sink = make_sink
+        self._number = {alias: k for k, alias in enumerate(query.aliases)}
+        self.schemas: list[pa.Schema | None] = [None] * count
+        self.join: Join | None = None
+        """None until all schemas are known."""
+        self.buffer = [InputBuffer() for _ in range(count)]
+        self.watermarks = Watermarks(
+            count, query.watermark_delay_us, query.idle_timeout_us, query.counts_rows
+        )
+        self.counters = Counters(count)
+        self.expiry = Expiry(query.expire_interval)
+        self.planner = AdaptivePlanner(query)
+        self.deadline_controller: DeadlineController | None = None
+        if query.time_limit is not None:
+            self.deadline_controller = DeadlineController(query.time_limit, query.time_policy, clock)
+        self.calls = 0
+        self.seq = 0
+        """Rows of all streams that have their place in the order, where windows are counted in rows."""
+        self._broken = False
+        self._arrivals = 0
+        """Rows that came with this call."""
+        for alias, schema in (schemas or {}).items():
+            self._learn_schema(self._stream(alias), schema)
+        self.create_join()
+
+    # -- the data flow ------------------------------------------------------------------------------
+
+    def read(self, data: Mapping[str, pa.Table | pa.RecordBatch]) -> dict[int, pa.RecordBatch]:
+        """Checks the rows of a call. Rows of a stream that was not seen before bring its schema."""
+        self.check_usable()
+        if self.deadline_controller is not None:
+            self.deadline_controller.open()
+        batches = {
+            self._stream(alias): as_batch(alias, d, self.schemas[self._stream(alias)])
+            for alias, d in data.items()
+        }
+        for stream, batch in batches.items():
+            self._learn_schema(stream, batch.schema)
+        self.create_join()
+        return batches
+
+    def admit(self, batches: Mapping[int, pa.RecordBatch], now: int | None = None) -> None:
+        """Buffers the rows that have a time, and are neither late nor too far ahead of `now`."""
+        self.calls += 1
+        self._arrivals = 0
+        earliest = [self.watermarks.watermark(stream) for stream in range(len(self.buffer))]
+        bound = self.query.head_start
+        latest = None if now is None or bound is None else now + bound
+        for stream, batch in batches.items():
+            time = self.query.streams[self.query.aliases[stream]].time
+            ts, rows, left_out = timed(batch, time, earliest[stream], latest)
+            self.counters.admit(stream, batch.num_rows, left_out)
+            if len(ts):
+                self._arrivals += len(ts)
+                self.buffer[stream].add(ts, rows, np.broadcast_to(self.calls, len(ts)))
+                self.watermarks.advance(stream, int(ts[-1]))
+        if self.join is None:
+            gone = expire_buffered(self.buffer, self.query, self.watermarks, self.schemas)
+            self.counters.count("rows_expired", gone)
+            warn_if_large(self.buffer, self.query, self.schemas)
+
+    def run(self, final: bool = False, seconds: float | None = None) -> Iterator[pa.RecordBatch]:
+        """Joins the buffered rows whose turn it is, all of them if `final`; yields what the sink makes of the
+        results."""
+        if self.join is None:
+            return
+        arrivals = self._release(self.join, final)
+        self.planner.prepare(self.join, arrivals, self.counters, self.watermarks.max_event_time)
+        self.counters.filtered(arrivals)
+        if not self.query.counts_rows:
+            arrivals = [a.compact() for a in arrivals]
+        at = [0] * len(arrivals)
+        controller = self.deadline_controller
+        before = self.join.found, self.join.skipped
+        sub_batches = (
+            self._sub_batches(arrivals)
+            if controller is None
+            else self._timed(controller, arrivals, at, seconds)
+        )
+        for stop in sub_batches:
+            sub_batch = [a.slice(i, j) for a, i, j in zip(arrivals, at, stop, strict=True)]
+            yield from self._decide(self.join, arrivals, at)
+            self._expire(arrivals, at)
+            self.counters.sub_batches += 1
+            for batch in self.join.evaluate(sub_batch, controller):
+                self.counters.results += batch.num_rows
+                yield batch
+            self.seq += sum(len(a.rows) for a in sub_batch) if self.query.counts_rows else 0
+            at[:] = stop
+        yield from self._decide(self.join, arrivals, at, final)
+        self._expire(arrivals, at)
+        if self.join.evictor is not None:
+            self.join.windows.forget_keys()
+        self.planner.replan(self.join, self.counters, self.watermarks.max_event_time)
+        if controller is not None:
+            self.planner.reorder(self.join)
+            controller.end_call(
+                self._buffer_unprocessed(arrivals, at), self.watermarks.max_event_time, self._built(before)
+            )
+            controller.close()
+
+    @contextmanager
+    def whole_call(self) -> Iterator[None]:
+        """What fails in here leaves the join without some of its rows: it refuses to go on."""
+        self._broken = True
+        yield
+        self._broken = False
+
+    def close(self) -> None:
+        """Nothing earlier than what was seen will come; in an outer join, nothing at all."""
+        self.check_usable()
+        if self.query.counts_rows:
+            self.watermarks.close()
+        if self.query.kind.shapes:
+            self._check_nothing_waits()
+            self.watermarks.closed_at = END
+
+    @property
+    def result_schema(self) -> pa.Schema:
+        if self.join is not None:
+            return self.join.sink.schema
+        known = dict(zip(self.query.aliases, self.schemas, strict=True))
+        kinds = {a: pa.null() if s is None else pa.struct(list(s)) for a, s in known.items()}
+        return pa.schema([(alias, kinds[alias]) for alias in self.query.result_aliases])
+
+    # -- what is known ------------------------------------------------------------------------------
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan in force; None until all schemas are known."""
+        if self.join is None or self.join.plan is None:
+            return None
+        load_shedder = self.join.load_shedder
+        return (
+            self.join.plan if load_shedder is None else replace(self.join.plan, harvest=load_shedder.harvest)
+        )
+
+    @property
+    def work(self) -> tuple[int, int]:
+        """Rows compared and rows stored so far."""
+        before = self.counters.compared_before
+        if self.join is None:
+            return before, 0
+        return before + self.join.comparisons, self.counters.rows_evaluated(self.join)
+
+    def metrics(self) -> OperatorMetrics:
+        return self.counters.measurements(
+            self.query.aliases,
+            self.join,
+            [len(w) for w in self.buffer],
+            self.watermarks.max_event_times,
+            self.planner,
+            self.expiry.passes,
+            self.deadline_controller,
+        )
+
+    def forecast(self) -> RecallCurve | None:
+        """Recall to expect by memory; None without a memory limit or a model of it."""
+        self.check_usable()
+        if self.join is None or self.join.evictor is None or self.counters.sub_batches == 0:
+            return None
+        evictor = self.join.evictor
+        outlook = evictor.forecast(self.join.windows)
+        return None if outlook is None else outlook.curve(evictor.limit.kind)
+
+    def learned_models(self) -> LearnedModels:
+        controller = self.deadline_controller
+        return learned_models(self.query, self.join, controller.mean_throttle if controller else 1.0)
+
+    def memory_demand(self) -> float | None:
+        """What complete windows would take lately, in the unit of the memory limit; None without a limit."""
+        if self.join is None or self.join.evictor is None:
+            return None
+        return self.join.evictor.memory_demand(self.join.windows)
+
+    def watermark(self, alias: str) -> int | None:
+        """The oldest time at which the next call admits a row of this stream; None: any."""
+        return self.watermarks.watermark(self._stream(alias))
+
+    # -- changes from outside -----------------------------------------------------------------------
+
+    def advance_event_time(self, reached: Mapping[str, int | None]) -> None:
+        """Other partitions have seen rows of these event times (microseconds since 1970)."""
+        self.check_usable()
+        for alias, time in reached.items():
+            if time is not None:
+                self.watermarks.advance(self._stream(alias), time)
+
+    def set_back(self, times: Mapping[str, int]) -> None:
+        """Streams go on from these event times, where a wrong row has pushed them further.
+
+        Rows from there on, less `late`, are admitted again. Rows that were dropped as late, and rows of other
+        streams that have expired, stay gone; rows later than the time stay.
+        """
+        self.check_usable()
+        for alias, time in times.items():
+            self.watermarks.set_back(self._stream(alias), time)
+        newest = self.watermarks.max_event_time
+        if newest is None:
+            return
+        self.expiry.set_back()
+        for part in (self.planner, self.deadline_controller, self.join):
+            if part is not None:
+                part.turn_back(newest)
+
+    def count_ahead(self, rows: Mapping[str, int]) -> None:
+        """Counts rows of each stream that were found too far ahead of the clock before they came here."""
+        for alias, count in rows.items():
+            self.counters.admit(self._stream(alias), count, LeftOut(0, 0, count))
+
+    def set_memory_limit(self, limit: MemoryLimit) -> None:
+        """Another memory limit from the next rows on; the query must have one."""
+        self.check_usable()
+        if self.query.memory_limit is None:
+            raise QueryError("this query has no memory limit; give Query(memory=...) one", Option("memory"))
+        if limit.kind != self.query.memory_limit.kind:
+            raise QueryError(
+                f"the query's limit counts {self.query.memory_limit.kind}, got {limit}", Option("memory")
+            )
+        if self.join is not None and self.join.evictor is not None:
+            self.join.evictor.limit = limit
+
+    def set_windows(self, query: Query) -> None:
+        """The same join over other windows from now on."""
+        self.query = query
+        self.planner.set_query(query)
+        if self.join is not None:
+            self.join.windows.resize([stream.window for stream in query.streams.values()], self.seq)
+
+    # -- inside -------------------------------------------------------------------------------------
+
+    def _stream(self, alias: str) -> int:
+        if alias not in self._number:
+            raise DataError(unknown("stream", str(alias), self._number))
+        return self._number[alias]
+
+    def check_usable(self) -> None:
+        if self._broken:
+            raise StateError(
+                "an earlier call of this operator failed halfway, so some of its rows are missing; "
+                "go on from the last snapshot with Operator.restore"
+            )
+
+    def _learn_schema(self, stream: int, schema: pa.Schema) -> None:
+        known = self.schemas[stream]
+        alias = self.query.aliases[stream]
+        if known is not None:
+            same_schema(alias, known, schema)
+            return
+        check_time_column(alias, schema, self.query.streams[alias].time)
+        self.schemas[stream] = plain_schema(schema)
+
+    def _check_nothing_waits(self) -> None:
+        """Rows of an outer join that wait for a stream that was never seen must not be lost."""
+        unseen = [a for a, s in zip(self.query.aliases, self.schemas, strict=True) if s is None]
+        if unseen and any(map(len, self.buffer)):
+            raise DataError(
+                f"streams {unseen} never came, so their columns are not known and rows of the others cannot "
+                "be returned without them; give Operator(query, schemas={...})"
+            )
+
+    def create_join(self) -> None:
+        """As soon as all schemas are known."""
+        schemas = [s for s in self.schemas if s is not None]
+        if self.join is None and len(schemas) == len(self.schemas):
+            self.join = Join(BoundQuery.of(self.query, schemas), self._make_sink)
+
+    def _release(self, join: Join, final: bool) -> list[ArrivingRows]:
+        """The rows whose turn it is, each stream's ascending in time, with their join columns."""
+        before: int | None = None
+        if self.query.counts_rows and self.query.watermark_delay_us and not final:
+            top = self.watermarks.max_event_time
+            before = None if top is None else top - self.query.watermark_delay_us
+        taken = [w.release(before, self.schemas[s]) for s, w in enumerate(self.buffer)]
+        arrivals = [join.windows.readers[s].read(ts, batch) for s, (ts, batch, _) in enumerate(taken)]
+        if not self.query.counts_rows:
+            return arrivals
+        times = np.concatenate([ts for ts, _, _ in taken])
+        calls = np.concatenate([call for _, _, call in taken])
+        source = np.repeat(np.arange(len(taken)), [len(ts) for ts, _, _ in taken])
+        seq = np.empty(len(times), np.int64)
+        seq[np.lexsort((source, calls, times))] = self.seq + np.arange(len(times))
+        parts = np.split(seq, np.cumsum([len(ts) for ts, _, _ in taken])[:-1])
+        return [replace(a, seq=p) for a, p in zip(arrivals, parts, strict=True)]
+
+    def _expire(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> None:
+        """Before rows `at` and later are stored."""
+        assert self.join is not None
+        join, earliest = self.join, self._earliest(arrivals, at)
+        if self.expiry.due(earliest, lambda: self.counters.rows_evaluated(join)):
+            self.counters.count("rows_expired", self.expiry.run(join.windows, earliest, self.seq))
+
+    def _decide(
+        self, join: Join, arrivals: Sequence[ArrivingRows], at: Sequence[int], final: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Results of an outer join that waited for rows that can no longer come. Before rows expire: what is
+        decided now may need them."""
+        if join.outer is None:
+            return
+        for batch in join.outer.release([END] * len(arrivals) if final else self._earliest(arrivals, at)):
+            self.counters.results += batch.num_rows
+            yield batch
+
+    def _earliest(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> list[int | None]:
+        """Per stream, the oldest time that can still come, from rows `at` on."""
+        earliest: list[int | None] = []
+        for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
+            bound = self.watermarks.watermark(stream)
+            if start < len(arrived.rows):
+                coming = int(arrived.rows.ts[start])
+                bound = coming if bound is None else min(bound, coming)
+            earliest.append(bound)
+        return earliest
+
+    def _timed(
+        self,
+        controller: DeadlineController,
+        arrivals: list[ArrivingRows],
+        at: list[int],
+        seconds: float | None,
+    ) -> Iterator[list[int]]:
+        """Where each sub-batch ends, as long as there is time; `at` says how far the last has come."""
+        rows, skipped = sum(len(a.rows) for a in arrivals), self.join.skipped if self.join else 0
+        controller.begin_call(rows, self._arrivals, seconds)
+        if not self.query.time_policy.plans_calls:
+            for stop in self._paced(controller, arrivals):
+                yield from self._clocked(controller, arrivals, at, stop)
+            return
+        assert self.join is not None and self.join.load_shedder is not None
+        if controller.cost == 0.0 and rows > FIRST_ROWS:
+            # A few rows tell what the others will cost.
+            yield from self._clocked(controller, arrivals, at, _cutter(arrivals).cut(FIRST_ROWS))
+        self._give_up(controller, arrivals, at)
+        shedder = self.join.load_shedder
+        finer = shedder.tight and controller.parts > 1
+        for stop in self._paced(controller, arrivals) if finer else self._sub_batches(arrivals):
+            if any(at):
+                shedder.correct(self.join, controller)
+            yield from self._clocked(controller, arrivals, at, stop)
+        shedder.end(rows, controller, self.join.skipped - skipped)
+
+    def _give_up(self, controller: DeadlineController, arrivals: list[ArrivingRows], at: list[int]) -> None:
+        """Leaves out the rows that there is no time for, of those that are left; these then begin at 0."""
+        assert self.join is not None and self.join.load_shedder is not None
+        if any(at):
+            arrivals[:] = [a.slice(i, len(a.rows)) for a, i in zip(arrivals, at, strict=True)]
+            at[:] = [0] * len(at)
+        masks = self.join.load_shedder.plan(self.join, arrivals, controller)
+        controller.watch.start()
+        if masks is not None:
+            kept = self.join.admit(arrivals, masks)
+            arrivals[:] = kept if self.query.counts_rows else [a.compact() for a in kept]
+
+    def _paced(self, controller: DeadlineController, arrivals: Sequence[ArrivingRows]) -> Iterator[list[int]]:
+        """As many rows at a time as the throttle fraction leaves time for, as long as there is time."""
+        pace, cutter = self.query.evaluate_interval, _cutter(arrivals)
+        while cutter.left and not controller.out_of_time:
+            yield cutter.cut(pace.rows if pace is not None and pace.rows else controller.next_rows())
+
+    def _clocked(
+        self,
+        controller: DeadlineController,
+        arrivals: Sequence[ArrivingRows],
+        at: Sequence[int],
+        stop: list[int],
+    ) -> Iterator[list[int]]:
+        """A sub-batch, timed."""
+        assert self.join is not None and self.join.load_shedder is not None
+        join, load_shedder, done = self.join, self.join.load_shedder, sum(stop) - sum(at)
+        now = max(int(a.rows.ts[j - 1]) for a, j in zip(arrivals, stop, strict=True) if j)
+        before = join.comparisons, join.results_counted, join.found - join.skipped
+        controller.begin_sub_batch(done)
+        yield stop
+        timed = None
+        if self.query.time_policy.plans_calls:
+            after = join.comparisons, join.results_counted, join.found - join.skipped
+            compared, pieces, built = (b - a for a, b in zip(before, after, strict=True))
+            timed = Timed(*controller.watch.seconds, done, compared, pieces, built)
+            load_shedder.learn(join, timed)
+        controller.end_sub_batch(done, load_shedder.work_fraction, now, timed)
+
+    def _built(self, before: tuple[int, int]) -> float:
+        """Which part of the results found since then was built."""
+        assert self.join is not None
+        found, skipped = self.join.found - before[0], self.join.skipped - before[1]
+        return 1 - skipped / found if found else 1.0
+
+    def _buffer_unprocessed(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> int:
+        """Rows there was no time for wait, as many as the buffer holds; those that came last go. Returns how
+        many wait."""
+        waiting = 0
+        for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
+            room = self.query.time_policy.buffer or 0
+            kept = min(len(arrived.rows) - start, room)
+            self.counters.counts["rows_dropped"][stream] += len(arrived.rows) - start - kept
+            if kept:
+                rows = arrived.rows.slice(start, start + kept)
+                calls = np.broadcast_to(self.calls, kept)
+                self.buffer[stream].add(rows.ts, rows.payload, calls)
+            waiting += kept
+        return waiting
+
+    def _sub_batches(self, arrivals: Sequence[ArrivingRows]) -> Iterator[list[int]]:
+        """Where each sub-batch ends in each stream."""
+        pace = self.query.evaluate_interval
+        if pace is None and self.join is not None and self.join.evictor is not None:
+            pace = interval_under_limit(
+                self.join.evictor.limit, self.join.windows, [a.rows for a in arrivals]
+            )
+        if self.query.counts_rows:
+            pace = pace or Interval(rows=default_sub_batch_rows(self.query))
+            if pace.rows:
+                # Rows of one time have their order too.
+                return cut([a.seq for a in arrivals if a.seq is not None], pace, None)
+        spans = [s.window.size for s in self.query.streams.values() if s.window.is_time]
+        return cut([a.rows.ts for a in arrivals], pace, min(spans, default=None))
+
+
+def _cutter(arrivals: Sequence[ArrivingRows]) -> SubBatchCutter:
+    return SubBatchCutter([a.rows.ts if a.seq is None else a.seq for a in arrivals])

@@ -1,0 +1,179 @@
+"""The sink of many queries: results are ordered, ranked by tier, and gathered once for all queries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windrow.engine.key_numbers import NO_KEY
+from windrow.engine.partial_matches import PartialMatches
+from windrow.engine.probe import as_mask
+from windrow.engine.row_windows import KEY, RANK, SEQ, RowWindow
+from windrow.engine.rows import ArrivingRows
+from windrow.engine.shared.bound_subscription import BoundSubscription, referenced_columns
+from windrow.engine.shared.results import ResultBatch
+from windrow.engine.shared.tiers import WindowTiers
+from windrow.engine.windows import Windows
+from windrow.eviction.ranking import Selection
+from windrow.expr.join_columns import column_values
+from windrow.expr.parse import Reference, references
+from windrow.kernels import result_routing
+from windrow.planning.bound_query import BoundQuery
+
+Array = np.ndarray
+Deferral = Callable[[Windows, Sequence[ArrivingRows], Sequence[int]], None]
+"""Gets a sub-batch's rows and where each stream's were stored."""
+
+
+@dataclass(frozen=True)
+class ArrivalCounts:
+    """Rows that came to a row window lately, by key, to count rows up to any of them."""
+
+    before: Array
+    """Rows of each key that came before these."""
+    seqs: Array
+    starts: Array
+
+    @classmethod
+    def of(cls, counted: RowWindow, seq: Array, keys: Array | None) -> ArrivalCounts:
+        """Of the rows that the window counted last, in their order."""
+        if counted.keys is None or keys is None:
+            return cls(np.array([counted.total - len(seq)]), seq, np.array([0, len(seq)]))
+        who = np.flatnonzero(keys != NO_KEY)
+        order = who[np.argsort(keys[who], kind="stable")]
+        starts = np.searchsorted(keys[order], np.arange(len(counted.keys.counts) + 1))
+        return cls(counted.keys.counts - np.diff(starts), seq[order], starts)
+
+    def count(self, seq: Array) -> Array:
+        """Rows before each of these in the order of all; where rows are not counted per key."""
+        return self.before[0] + np.searchsorted(self.seqs, seq, side="left")
+
+
+class QueryRouter:
+    """
+    Parameters
+    ----------
+    bound
+        The join over the largest windows of all queries.
+    defer
+        Gets the rows of each sub-batch, where they are probed later; see `backlog.py`.
+    """
+
+    schema = pa.schema([])
+
+    def __init__(self, bound: BoundQuery, defer: Deferral | None = None) -> None:
+        self._bound = bound
+        self._counts_rows = bound.query.counts_rows
+        self.defer = defer
+        self.tiers = WindowTiers.of([tuple(s.window for s in bound.query.streams.values())])
+        self.now = 0.0
+        """When the rows of this call came, on the operator's clock."""
+        self.batches: list[ResultBatch] = []
+        """Found and not yet delivered."""
+        self.arrival_counts: list[ArrivalCounts | None] = [None] * len(bound.schemas)
+        self._found: list[dict[int, Array]] = []
+        self._columns: list[list[str]] = [list(schema.names) for schema in bound.schemas]
+
+    @property
+    def defers(self) -> bool:
+        return self.defer is not None
+
+    @property
+    def named_schemas(self) -> Mapping[str, pa.Schema]:
+        return self._bound.named_schemas
+
+    def subscribe(self, tiers: WindowTiers, bounds: Sequence[BoundSubscription]) -> None:
+        """These queries from now on."""
+        self.tiers = tiers
+        wanted = referenced_columns(bounds, self.named_schemas)
+        for members in self._bound.hashed:
+            for alias, name in (key for word in members for key in references(word.node)):
+                if name not in wanted[alias]:
+                    wanted[alias].append(name)
+        self._columns = [wanted[alias] for alias in self._bound.query.aliases]
+
+    # -- what the join calls ------------------------------------------------------------------------
+
+    def add(
+        self, windows: Windows, found: PartialMatches, sample: Selection | None
+    ) -> Iterator[pa.RecordBatch]:
+        # Positions change as other streams are stored; numbers stay.
+        self._found.append({s: windows[s].number(rows) for s, rows in found.rows.items()})
+        return iter(())
+
+    def end_sub_batch(
+        self, windows: Windows, arrivals: Sequence[ArrivingRows], starts: Sequence[int]
+    ) -> None:
+        if self.defer is not None:
+            self.defer(windows, arrivals, starts)
+            return
+        for stream, (counted, arrived) in enumerate(zip(windows.row_windows, arrivals, strict=True)):
+            if counted is not None and arrived.seq is not None:
+                self.arrival_counts[stream] = ArrivalCounts.of(counted, arrived.seq, arrived.keys)
+        found, self._found = self._found, []
+        self.batches += self.route(
+            windows, ({s: windows[s].position(numbers) for s, numbers in each.items()} for each in found)
+        )
+
+    # -- routing --------------------------------------------------------------------------------------
+
+    def route(self, windows: Windows, found: Iterable[Mapping[int, Array]]) -> list[ResultBatch]:
+        """Results that some query takes, in order; `found` are positions of their rows."""
+        batches = list(found)
+        if not batches:
+            return []
+        rows = [np.concatenate([batch[s] for batch in batches]) for s in range(len(windows))]
+        times = np.array([w.ts[r] for w, r in zip(windows, rows, strict=True)])
+        newest = times.max(axis=0)
+        # Row windows are packed now and then, which gives their rows other numbers.
+        places = np.array(
+            [
+                w.column(SEQ)[r] if self._counts_rows else w.number(r)
+                for w, r in zip(windows, rows, strict=True)
+            ]
+        )
+        if not result_routing.in_order(newest, places):
+            order = result_routing.order_of(newest, places)
+            rows = [r[order] for r in rows]
+            times, newest, places = times[:, order], newest[order], places[:, order]
+        ranks = self.tiers.ranks(self._distances(windows, rows, times, newest))
+        columns = self._gather(windows, rows)
+        return self._verified(ResultBatch(columns, newest, places, ranks, self.now, self._bound.functions))
+
+    def _distances(self, windows: Windows, rows: Sequence[Array], times: Array, newest: Array) -> Array:
+        """Per stream and result: how far back the row lies when the newest comes, in time or rows."""
+        distances = newest - times
+        if not self._counts_rows:
+            return distances
+        last = np.max([w.column(SEQ)[r] for w, r in zip(windows, rows, strict=True)], axis=0)
+        for stream, coming in enumerate(self.arrival_counts):
+            if coming is not None:
+                rank, key = (windows[stream].column(name)[rows[stream]] for name in (RANK, KEY))
+                count = np.empty(len(last), np.int64)
+                result_routing.count_before(key, last, coming.before, coming.seqs, coming.starts, count)
+                distances[stream] = count - rank
+        return distances
+
+    def _gather(self, windows: Windows, rows: Sequence[Array]) -> dict[Reference, pa.Array]:
+        found: dict[Reference, pa.Array] = {}
+        for alias, window, positions, names in zip(
+            self._bound.query.aliases, windows, rows, self._columns, strict=True
+        ):
+            for name, column in zip(names, window.gather(positions, names), strict=True):
+                found[alias, name] = column
+        return found
+
+    def _verified(self, piece: ResultBatch) -> list[ResultBatch]:
+        """Without results whose hashes are equal but not their values."""
+        same = np.ones(len(piece), bool)
+        for members in self._bound.hashed:
+            values = [column_values(w, piece.columns, len(piece), self._bound.functions) for w in members]
+            for other in values[1:]:
+                same &= as_mask(pc.equal(values[0], other))
+        if not same.all():
+            piece = piece.where(np.flatnonzero(same))
+        return [piece] if len(piece) else []

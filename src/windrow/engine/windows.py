@@ -1,0 +1,205 @@
+"""The windows of all streams: rows are appended, expire, and are evicted.
+
+A window is limited by time, or by rows: then `row_windows.py` says when later rows displace a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Protocol, overload
+
+import numpy as np
+
+from windrow.engine.key_numbers import KeyNumbers
+from windrow.engine.outer.row_flags import FLAGS
+from windrow.engine.partial_matches import PartialMatches
+from windrow.engine.row_windows import KEY, OUT, RANK, SEQ, RowWindow
+from windrow.engine.rows import ArrivingRows, RowReader
+from windrow.eviction.window_view import RowState
+from windrow.model.query import Window
+from windrow.planning.bound_query import BoundQuery
+from windrow.window.window_store import WindowStore
+
+Array = np.ndarray
+
+
+class RowHolder(Protocol):
+    """Who holds on to rows between calls."""
+
+    def bounded(self, horizons: Sequence[int | None]) -> Sequence[int | None]:
+        """Expiry horizons that leave the rows it needs."""
+
+    def evicted(self, stream: int, leaving: Array) -> None:
+        """Live rows of a stream are about to be evicted, and the others to get other numbers."""
+
+
+class Windows(Sequence[WindowStore]):
+    """
+    Parameters
+    ----------
+    bound
+        Says which columns each window holds, and how long.
+    row_state
+        Further columns, which policies keep with each row.
+    """
+
+    def __init__(self, bound: BoundQuery, row_state: RowState = ()) -> None:
+        self._counts_rows = bound.query.counts_rows
+        self._row_state = row_state
+        described = [stream.window for stream in bound.query.streams.values()]
+        self.row_windows = [_row_window(bound, s, window) for s, window in enumerate(described)]
+        """Per stream, what counts its rows; None where the window is limited by time."""
+        keys = [None if counted is None else counted.keys for counted in self.row_windows]
+        self.readers = [RowReader(bound, s, keys[s]) for s in range(len(described))]
+        self._stores = [self._store(bound, s, window) for s, window in enumerate(described)]
+        self.holder: RowHolder | None = None
+        self.complete_from: list[int | None] = [None] * len(described)
+        """Per stream, the event time from which on every row that came is held, as far as it was admitted."""
+        self.pending_from: int | None = None
+        self.pending_seq: int | None = None
+        """Event time and place in the order of all streams of the first row that has yet to be probed, where
+        probing is deferred. What such rows can match is kept."""
+
+    def _store(self, bound: BoundQuery, stream: int, window: Window) -> WindowStore:
+        columns: dict[str, type[np.generic]] = {
+            w.name: np.float64 if w.kind == "float" else np.int64 for w in bound.join_columns[stream]
+        }
+        if bound.shapes:
+            columns[FLAGS] = np.int64
+        return WindowStore(
+            bound.schemas[stream],
+            columns | self.stored_columns(stream),
+            window.size if window.is_time else None,
+            {word.name: partial(self.readers[stream].sets, word) for word in bound.sets[stream]},
+        )
+
+    @overload
+    def __getitem__(self, stream: int) -> WindowStore: ...
+    @overload
+    def __getitem__(self, stream: slice) -> Sequence[WindowStore]: ...
+    def __getitem__(self, stream: int | slice) -> WindowStore | Sequence[WindowStore]:
+        return self._stores[stream]
+
+    def __len__(self) -> int:
+        return len(self._stores)
+
+    def __iter__(self) -> Iterator[WindowStore]:
+        return iter(self._stores)
+
+    def stored_columns(self, stream: int) -> dict[str, type[np.generic]]:
+        """Columns of a window that can't be computed from its rows again."""
+        order: tuple[str, ...] = ()
+        if self._counts_rows:
+            order = (SEQ,) if self.row_windows[stream] is None else (SEQ, OUT, RANK, KEY)
+        found: dict[str, type[np.generic]] = dict.fromkeys(order, np.int64)
+        return found | dict(self._row_state)
+
+    # -- the data flow ------------------------------------------------------------------------------
+
+    def expire(self, horizons: Sequence[int | None], seq: int) -> list[int]:
+        """Removes rows that can be in no later result: older than their stream's horizon, or displaced before
+        `seq`. Returns how many, per stream."""
+        if self.holder is not None:
+            horizons = self.holder.bounded(horizons)
+        gone = []
+        for stream, (window, counted) in enumerate(zip(self, self.row_windows, strict=True)):
+            horizon = self._needed(window, horizons[stream])
+            known = self.complete_from[stream]
+            if horizon is not None and (known is None or horizon > known):
+                self.complete_from[stream] = horizon
+            if counted is None:
+                gone.append(0 if horizon is None else window.expire(horizon))
+            elif self.pending_seq is None:
+                gone.append(counted.expire(window, seq))
+            else:
+                # Windows counted per key are packed to remove rows, which gives the others other numbers.
+                gone.append(0 if counted.keys is not None else counted.expire(window, self.pending_seq))
+        return gone
+
+    def _needed(self, window: WindowStore, horizon: int | None) -> int | None:
+        if horizon is None or self.pending_from is None or window.span is None:
+            return horizon
+        return min(horizon, self.pending_from - window.span)
+
+    def places(self, arrivals: Sequence[ArrivingRows]) -> list[dict[str, Array]]:
+        """Columns that say where new rows stand in the order of all streams, where windows are counted in
+        rows. Rows that they displace learn of it: before any of a sub-batch is probed."""
+        return [self._place(stream, arrived) for stream, arrived in enumerate(arrivals)]
+
+    def _place(self, stream: int, arrived: ArrivingRows) -> dict[str, Array]:
+        if arrived.seq is None:
+            return {}
+        counted = self.row_windows[stream]
+        placed = {} if counted is None else counted.admit(self[stream], arrived.seq, arrived.keys)
+        return {SEQ: arrived.seq} | placed
+
+    def append(self, stream: int, arrived: ArrivingRows, places: Mapping[str, Array]) -> int:
+        """Stores the rows that can be in a result; returns the position of the first."""
+        rows = arrived.rows
+        if arrived.joinable is not None and not arrived.joinable.all():
+            places = {name: column[arrived.joinable] for name, column in places.items()}
+            rows = rows.where(arrived.joinable)
+        return self[stream].append(rows.ts, {**rows.columns, **places}, rows.payload)
+
+    def contain(self, partials: PartialMatches) -> PartialMatches:
+        """The matches whose rows were all in their windows when the newest came. Time is checked by probes,
+        so this matters where rows are counted."""
+        if not self._counts_rows:
+            return partials
+        newest = np.max([self[s].column(SEQ)[rows] for s, rows in partials.rows.items()], axis=0)
+        mask = np.ones(len(newest), bool)
+        for stream, rows in partials.rows.items():
+            if self.row_windows[stream] is not None:
+                mask &= newest < self[stream].column(OUT)[rows]
+        return partials.where(mask)
+
+    # -- memory -------------------------------------------------------------------------------------
+
+    def removable(self, stream: int, spent: Array | None) -> Array | None:
+        """Mask of the rows that are `spent` or displaced; None: none."""
+        counted = self.row_windows[stream]
+        dead = None if counted is None else counted.displaced(self[stream])
+        return spent if dead is None else dead if spent is None else spent | dead
+
+    def evict(self, stream: int, leaving: Array, tight: bool) -> int:
+        """Removes rows for lack of memory; returns how many, without those that were displaced anyway."""
+        if self.holder is not None:
+            self.holder.evicted(stream, leaving)
+        dead, counted = self.removable(stream, None), self.row_windows[stream]
+        self[stream].keep(~leaving, tight)
+        if dead is not None and counted is not None:
+            counted.displaced_early += (early := int(np.count_nonzero(leaving & dead)))
+            return int(np.count_nonzero(leaving)) - early
+        return int(np.count_nonzero(leaving))
+
+    def forget_keys(self) -> None:
+        """Removes keys of which no row is held, between calls: rows that are read and not stored yet have
+        numbers of keys already."""
+        for window, counted in zip(self, self.row_windows, strict=True):
+            if counted is not None:
+                counted.forget(window)
+
+    # -- other sizes --------------------------------------------------------------------------------
+
+    def resize(self, sizes: Sequence[Window], seq: int) -> None:
+        """Other window sizes from now on. Rows that larger windows would hold are gone and stay so; rows that
+        smaller ones do not hold go with the next expiry."""
+        for window, counted, size in zip(self, self.row_windows, (w.size for w in sizes), strict=True):
+            if counted is None:
+                window.span = size
+                continue
+            counted.size = size
+            live = slice(window.first, window.end)
+            out, rank, key = (window.column(name)[live] for name in (OUT, RANK, KEY))
+            came = counted.total if counted.keys is None else counted.keys.counts[key]
+            # Displaced by a row that came under the larger window: when exactly no longer matters.
+            out[:] = np.where(rank + size < came, np.minimum(out, seq), out)
+
+
+def _row_window(bound: BoundQuery, stream: int, window: Window) -> RowWindow | None:
+    if window.is_time:
+        return None
+    keys = bound.key_columns(stream) if window.kind == "rows per key" else []
+    exact = len(keys) == 1 and keys[0].kind != "hash"
+    return RowWindow(window.size, KeyNumbers(exact) if keys else None)

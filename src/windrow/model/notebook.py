@@ -1,0 +1,26 @@
+"""How values look in a notebook: a small table, or the text they print."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+
+_CELL = "text-align: left; vertical-align: top; padding: 0.1em 1em 0.1em 0"
+
+
+def html_table(title: str, facts: Mapping[str, object]) -> str:
+    """Names and values below a title.
+
+    >>> html_table("Quality", {"recall": 0.5})[:37]
+    '<div><strong>Quality</strong><table><'
+    """
+    rows = "".join(
+        f'<tr><th style="{_CELL}">{escape(name)}</th><td style="{_CELL}">{escape(str(value))}</td></tr>'
+        for name, value in facts.items()
+    )
+    return f"<div><strong>{escape(title)}</strong><table>{rows}</table></div>"
+
+
+def html_text(value: object) -> str:
+    """What a value prints, as it is: as a class's `_repr_html_` it shows the instance."""
+    return f"<pre>{escape(str(value))}</pre>"

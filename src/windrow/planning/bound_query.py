@@ -1,0 +1,86 @@
+"""A query bound to the columns of its streams: what the predicate compares, filters and leaves over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from windrow.errors import QueryError
+from windrow.expr.split_predicate import split_predicate
+from windrow.model.predicate import JoinColumn, Predicate
+from windrow.model.query import Function, Query
+from windrow.planning.equivalence import Class, equality_classes
+from windrow.planning.levels import ShapePlan, plan_shape
+from windrow.planning.plan_builder import check_connected, check_paths
+
+
+@dataclass(frozen=True)
+class BoundQuery:
+    query: Query
+    schemas: tuple[pa.Schema, ...]
+    predicate: Predicate
+    classes: tuple[Class, ...]
+    """Join columns that must be equal in any result."""
+    functions: Mapping[str, Function]
+    shapes: tuple[ShapePlan, ...] = ()
+    """How results that may lack rows are decided; none for inner joins."""
+
+    @classmethod
+    def of(cls, query: Query, schemas: Sequence[pa.Schema]) -> BoundQuery:
+        """Refuses a query that does not fit the columns, or that joins no more than some of the streams."""
+        functions = {name: f for name, f in query.functions.items() if isinstance(f, Function)}
+        predicate = split_predicate(query.on, dict(zip(query.aliases, schemas, strict=True)), functions)
+        classes = tuple(equality_classes(predicate.atoms))
+        _check_time_zones(query, schemas)
+        check_connected(query, predicate)
+        check_paths(query, predicate, classes)
+        shapes = tuple(plan_shape(query, predicate, shape) for shape in query.kind.shapes)
+        return cls(query, tuple(schemas), predicate, classes, functions, shapes)
+
+    @cached_property
+    def join_columns(self) -> tuple[tuple[JoinColumn, ...], ...]:
+        """Per stream, what the predicate compares as numbers."""
+        return tuple(tuple(self.predicate.columns_of(s)) for s in range(len(self.schemas)))
+
+    @cached_property
+    def sets(self) -> tuple[tuple[JoinColumn, ...], ...]:
+        """Per stream, the lists that the predicate compares as sets."""
+        return tuple(tuple(self.predicate.sets_of(s)) for s in range(len(self.schemas)))
+
+    @property
+    def hashed(self) -> list[Class]:
+        """Join columns that are equal if their hashes are, most likely: results must be verified."""
+        return [members for members in self.classes if members[0].kind == "hash"]
+
+    @property
+    def named_schemas(self) -> dict[str, pa.Schema]:
+        return dict(zip(self.query.aliases, self.schemas, strict=True))
+
+    def key_columns(self, stream: int) -> list[JoinColumn]:
+        """A stream's join key."""
+        return [w for members in self.classes for w in members if w.stream == stream]
+
+    def equal_columns(self, stream: int) -> list[tuple[JoinColumn, JoinColumn]]:
+        """Pairs of a stream's own join columns that must be equal in any row of a result."""
+        pairs = []
+        for members in self.classes:
+            own = [w for w in members if w.stream == stream]
+            pairs += [(own[0], other) for other in own[1:]]
+        return pairs
+
+
+def _check_time_zones(query: Query, schemas: Sequence[pa.Schema]) -> None:
+    zoned = {
+        alias: schema.field(stream.time).type.tz is not None
+        for (alias, stream), schema in zip(query.streams.items(), schemas, strict=True)
+    }
+    if len(set(zoned.values())) > 1:
+        with_zone = [a for a, z in zoned.items() if z]
+        without = [a for a, z in zoned.items() if not z]
+        raise QueryError(
+            f"time columns of {with_zone} have a time zone, those of {without} have none; "
+            "bring all to UTC with a zone, or all to plain timestamps"
+        )

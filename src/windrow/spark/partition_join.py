@@ -1,0 +1,134 @@
+"""What a Spark task runs in one partition: the join of one query, or a join that queries share.
+
+A task knows both as a `JoinKind`, a frozen description that Spark sends to the workers, and the
+`PartitionJoin` that it starts there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from windrow.engine.operator import Operator
+from windrow.engine.result_builder import CLUSTER, WEIGHT
+from windrow.engine.runner import JoinRunner
+from windrow.engine.state import State, capture, fingerprint, restore
+from windrow.model.join_kind import CERTAIN
+from windrow.model.query import Query
+from windrow.spark.metrics import COLUMN, PartitionQueryMetrics
+
+ROWS_PER_BATCH = 32_768
+BYTES_PER_BATCH = 16 << 20
+Batches = Iterator[pa.RecordBatch]
+"""Results as Spark gets them: the kind's columns, and an empty one for metrics."""
+
+
+class PartitionJoin(Protocol):
+    """A join that runs."""
+
+    @property
+    def runner(self) -> JoinRunner: ...
+
+    def control(self, document: str | Mapping[str, Any]) -> None:
+        """Applies a control message; raises a QueryError if it is refused."""
+
+    def process(self, rows: dict[str, pa.RecordBatch], seconds: float | None) -> Batches:
+        """Joins rows at once; the results are made into batches as they are asked for."""
+
+    def finish(self) -> Batches:
+        """Nothing earlier will come."""
+
+    def capture(self) -> State: ...
+
+    def restore(self, state: State) -> None:
+        """Into a join that has seen nothing yet."""
+
+    def query_metrics(self) -> dict[str, PartitionQueryMetrics]:
+        """Of each of several queries, for the rows processed last."""
+
+    def control_errors(self) -> tuple[str, ...]:
+        """What was wrong with control messages that were not refused at once; each is reported once."""
+
+
+class JoinKind(Protocol):
+    """Describes a join to workers."""
+
+    @property
+    def deadline_seconds(self) -> float | None:
+        """What each partition may take, where that is not a share of the query's own deadline."""
+
+    def start(self, query: Query, schemas: dict[str, pa.Schema] | None) -> PartitionJoin:
+        """A join that has seen nothing yet. Without schemas it gets them from a state."""
+
+    def fingerprint(self, query: Query) -> dict[str, Any]:
+        """What must be the same for a state to be used again."""
+
+    def columns(self, query: Query, schemas: tuple[pa.Schema, ...]) -> pa.Schema:
+        """Of the results."""
+
+
+@dataclass(frozen=True)
+class SingleQuery:
+    """The join of one query."""
+
+    deadline_seconds: float | None = None
+
+    def start(self, query: Query, schemas: dict[str, pa.Schema] | None) -> PartitionJoin:
+        return _SingleQueryJoin(query, schemas)
+
+    def fingerprint(self, query: Query) -> dict[str, Any]:
+        return fingerprint(query)
+
+    def columns(self, query: Query, schemas: tuple[pa.Schema, ...]) -> pa.Schema:
+        known = dict(zip(query.aliases, schemas, strict=True))
+        fields = [(alias, pa.struct(list(known[alias]))) for alias in query.result_aliases]
+        if query.tells_certainty:
+            fields.append((CERTAIN, pa.bool_()))
+        if query.memory_policy.samples:
+            fields += [(WEIGHT, pa.float64()), (CLUSTER, pa.int64())]
+        return pa.schema(fields)
+
+
+class _SingleQueryJoin:
+    def __init__(self, query: Query, schemas: dict[str, pa.Schema] | None) -> None:
+        self._operator = Operator(query, schemas)
+        self.runner = self._operator.runner
+        self.control = self._operator.control
+
+    def process(self, rows: dict[str, pa.RecordBatch], seconds: float | None) -> Batches:
+        return _in_batches(self._operator.process(rows, seconds))
+
+    def finish(self) -> Batches:
+        return _in_batches(self._operator.finish())
+
+    def capture(self) -> State:
+        return capture(self.runner)
+
+    def restore(self, state: State) -> None:
+        restore(self.runner, state)
+
+    def query_metrics(self) -> dict[str, PartitionQueryMetrics]:
+        return {}
+
+    def control_errors(self) -> tuple[str, ...]:
+        return ()
+
+
+def rows_at_once(results: pa.Table | pa.RecordBatch) -> int:
+    """How many of these results are handed on in one batch."""
+    return max(1, min(ROWS_PER_BATCH, BYTES_PER_BATCH * results.num_rows // max(results.nbytes, 1)))
+
+
+def _in_batches(table: pa.Table) -> Batches:
+    """The results in batches of bounded size."""
+    if table.num_rows == 0:
+        return
+    if table.column(0).num_chunks > 1 + table.num_rows // (ROWS_PER_BATCH // 4):
+        table = table.combine_chunks()
+    for batch in table.to_batches(max_chunksize=rows_at_once(table)):
+        yield pa.RecordBatch.from_arrays(
+            [*batch.columns, pa.nulls(batch.num_rows, pa.string())], [*table.column_names, COLUMN]
+        )

@@ -1,0 +1,166 @@
+"""The exact answer of a query over small tables: the oracle's definition, with the query's own predicate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from sqlglot import exp
+
+from windrow.engine.rows import check_time_column
+from windrow.errors import Option, QueryError
+from windrow.expr.dialect import render
+from windrow.expr.evaluate import evaluate
+from windrow.expr.parse import conjuncts, parse, references
+from windrow.expr.resolve import resolve
+from windrow.model.query import Function, Query
+from windrow.testing.oracle import Row, Term, admit, expected, expected_counted
+
+MOST = 5_000_000
+"""Combinations of rows that a condition is evaluated on."""
+
+
+def exact_answer(query: Query, *steps: Mapping[str, pa.Table]) -> pa.Table:
+    """What a query returns without limits when it is given these tables, in these steps.
+
+    Every combination of rows is looked at, so this is for tests: a few hundred rows a stream. It shares
+    nothing with the join but the evaluation of SQL expressions.
+
+    Parameters
+    ----------
+    query
+        Its limits are left out of account.
+    steps
+        What each call of `process` gets, or each micro-batch: alias to table. How rows are divided into
+        steps only decides which of them are late.
+
+    Returns
+    -------
+    pyarrow.Table
+        A struct column per stream, as `Operator.process` returns it.
+
+    Examples
+    --------
+    >>> import windrow as wr
+    >>> query = wr.Query({"a": wr.Stream("at", "5 s"), "b": wr.Stream("at", "5 s")}, on="a.k = b.k")
+    >>> a, b = wr.testing.table("at k; 0 1; 9 1"), wr.testing.table("at k; 3 1")
+    >>> exact_answer(query, {"a": a, "b": b}).num_rows
+    1
+    """
+    if query.kind.shapes:
+        raise QueryError("the exact answer is defined here for inner joins only", Option("how"))
+    tables = {alias: _whole(alias, query, steps) for alias in query.aliases}
+    functions = {name: f for name, f in query.functions.items() if isinstance(f, Function)}
+    schemas = {alias: table.schema for alias, table in tables.items()}
+    node = resolve(parse(query.on, list(tables), functions), schemas)
+    rows = {alias: _rows(table, query.streams[alias].time) for alias, table in tables.items()}
+    terms = [_term(part, tables, rows, functions) for part in conjuncts(node)]
+    found = _combinations(query, steps, rows, terms) if all(terms) else []
+    numbers = list(zip(*found, strict=True)) or [()] * len(tables)
+    columns = [
+        pa.StructArray.from_arrays(
+            [_plain(column) for column in _taken(table, own).columns], fields=list(table.schema)
+        )
+        for table, own in zip(tables.values(), numbers, strict=True)
+    ]
+    return pa.table(dict(zip(tables, columns, strict=True)))
+
+
+def _whole(alias: str, query: Query, steps: Sequence[Mapping[str, pa.Table]]) -> pa.Table:
+    """All rows of a stream, in the order of the steps."""
+    given = [step[alias] for step in steps if alias in step]
+    if not given:
+        raise QueryError(f"there is no table of stream '{alias}'; give one, even if it has no rows")
+    whole = pa.concat_tables([t if isinstance(t, pa.Table) else pa.Table.from_batches([t]) for t in given])
+    check_time_column(alias, whole.schema, query.streams[alias].time)
+    return whole.combine_chunks()
+
+
+def _rows(table: pa.Table, time: str) -> list[Row]:
+    stamps = table.column(time)
+    micros = stamps.cast(pa.timestamp("us", stamps.type.tz)).cast(pa.int64()).to_pylist()
+    return [{"id": n, "ts": moment} for n, moment in enumerate(micros)]
+
+
+def _term(
+    part: exp.Expression,
+    tables: Mapping[str, pa.Table],
+    rows: Mapping[str, list[Row]],
+    functions: Mapping[str, Function],
+) -> Term | None:
+    """A condition, evaluated on every combination beforehand; None if it is a constant that does not hold."""
+    aliases = [alias for alias in tables if alias in {a for a, _ in references(part)}]
+    sizes = [tables[alias].num_rows for alias in aliases]
+    if prod(sizes) > MOST:
+        raise QueryError(
+            f"the exact answer takes {prod(sizes):,} combinations of rows; give at most {MOST:,}"
+        )
+    places = np.indices(sizes).reshape(len(sizes), -1)
+    chosen = {alias: _taken(tables[alias], own) for alias, own in zip(aliases, places, strict=True)}
+    columns = {(alias, name): _plain(chosen[alias].column(name)) for alias, name in references(part)}
+    truth = evaluate(part, columns, prod(sizes), functions).to_pylist()
+    if not aliases:
+        return Term(render(part), (), lambda bound: True) if truth[0] is True else None
+
+    def holds(bound: Mapping[str, Row]) -> bool | None:
+        at = np.ravel_multi_index(tuple(bound[alias]["id"] for alias in aliases), sizes)
+        value: bool | None = truth[int(at)]
+        return value
+
+    return Term(render(part), tuple(aliases), holds, columns=tuple(_key(part, tables, rows, functions)))
+
+
+def _key(
+    part: exp.Expression,
+    tables: Mapping[str, pa.Table],
+    rows: Mapping[str, list[Row]],
+    functions: Mapping[str, Function],
+) -> list[tuple[str, str]]:
+    """What an equality of two streams compares, stored with the rows: it is part of the join key."""
+    sides = [part.left, part.right] if isinstance(part, exp.EQ) else []
+    owners = [{alias for alias, _ in references(side)} for side in sides]
+    if len(sides) != 2 or any(len(own) != 1 for own in owners) or owners[0] == owners[1]:
+        return []
+    found = []
+    for side, (alias,) in zip(sides, owners, strict=True):
+        name, table = render(side), tables[alias]
+        columns = {(alias, column): _plain(table.column(column)) for _, column in references(side)}
+        for row, value in zip(
+            rows[alias], evaluate(side, columns, table.num_rows, functions).to_pylist(), strict=True
+        ):
+            row[name] = value
+        found.append((alias, name))
+    return found
+
+
+def _combinations(
+    query: Query,
+    steps: Sequence[Mapping[str, pa.Table]],
+    rows: Mapping[str, list[Row]],
+    terms: Sequence[Term | None],
+) -> list[tuple[Any, ...]]:
+    calls: list[dict[str, list[Row]]] = []
+    taken = dict.fromkeys(rows, 0)
+    for step in steps:
+        calls.append({a: rows[a][taken[a] : taken[a] + table.num_rows] for a, table in step.items()})
+        taken |= {a: taken[a] + table.num_rows for a, table in step.items()}
+    known = [term for term in terms if term is not None]
+    late, idle = query.watermark_delay_us, query.idle_timeout_us
+    admitted = admit(calls, late=late, idle=idle, one_clock=query.counts_rows)
+    windows = {alias: stream.window for alias, stream in query.streams.items()}
+    if not query.counts_rows:
+        spans = {alias: window.size for alias, window in windows.items()}
+        return list(expected({a: admitted.rows(a) for a in rows}, spans, known).elements())
+    sizes = {a: w.size if w.is_time else (w.size, w.kind == "rows per key") for a, w in windows.items()}
+    return list(expected_counted(admitted.calls, sizes, known).elements())
+
+
+def _taken(table: pa.Table, places: Sequence[int] | np.ndarray) -> pa.Table:
+    return table.take(pa.array(places, pa.int64())).combine_chunks()
+
+
+def _plain(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

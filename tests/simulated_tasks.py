@@ -1,0 +1,172 @@
+"""Tasks for the simulator: the real one, and one whose operator is a few lines of Python.
+
+What is simulated is the protocol around the operator, so most schedules use a small operator. It has all
+that the protocol rests on: event times shared between partitions, late rows, rows held back until their time
+has come, expiry, and state in parts that later versions name again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+from oracle import ids
+
+from windrow.engine.state import State
+from windrow.spark.metrics import COLUMN
+from windrow.spark.task import JoinTask
+
+SECOND = 1_000_000
+SMALL = pa.schema([("id", pa.int64()), ("ts", pa.int64()), ("k", pa.int64())])
+WHOLE = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("k", pa.int64())])
+REPORT = pa.record_batch({"a": pa.nulls(1, pa.int64()), "b": pa.nulls(1, pa.int64()), COLUMN: ["{}"]})
+Row = tuple[int, int, int]
+"""Id, event time, key."""
+
+
+def batch_of(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    return pa.record_batch([pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)], schema)
+
+
+def rows_of(batch: pa.RecordBatch) -> list[Row]:
+    return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+def pairs_in(out: pa.RecordBatch) -> Counter[tuple]:
+    """The results in what a task hands on; none in a report."""
+    if not out.column(COLUMN).null_count:
+        return Counter()
+    if pa.types.is_struct(out.schema.field("a").type):
+        return ids(pa.Table.from_batches([out.select(["a", "b"])]))
+    return Counter(zip(out.column("a").to_pylist(), out.column("b").to_pylist(), strict=True))
+
+
+@dataclass(frozen=True)
+class SmallTask(JoinTask):
+    held_back: bool = False
+
+    def _fresh(self) -> Any:
+        return SmallOperator(self._window, self.query.watermark_delay_us, self.held_back)
+
+    def _restored(self, state: State) -> Any:
+        operator = self._fresh()
+        operator.restore(state)
+        return operator
+
+    def _captured(self, operator: Any) -> State:
+        captured: State = operator.state()
+        return captured
+
+    def _report(self, account: object) -> pa.RecordBatch:
+        return REPORT
+
+    def _learned(self, operator: object, partition: int, batch: int) -> None:
+        return None
+
+    def _emit(self, results: Any) -> Iterator[pa.RecordBatch]:
+        for at in range(0, len(results), 3):
+            a, b = zip(*results[at : at + 3], strict=True)
+            yield pa.record_batch({"a": a, "b": b, COLUMN: pa.nulls(len(a), pa.string())})
+
+    @property
+    def _window(self) -> int:
+        return self.query.streams["a"].window.size
+
+
+class SmallOperator:
+    """Joins streams a and b on `k` over one time window, by nested loops."""
+
+    def __init__(self, window: int, late: int, held_back: bool) -> None:
+        self.window, self.late, self.held_back = window, late, held_back
+        self.newest: dict[str, int | None] = {"a": None, "b": None}
+        self.held: dict[str, list[Row]] = {"a": [], "b": []}
+        """Rows whose time has not come yet."""
+        self.segments: dict[str, list[tuple[pa.RecordBatch, list[Row]]]] = {"a": [], "b": []}
+
+    def metrics(self) -> Any:
+        streams = {a: SimpleNamespace(max_event_time=t) for a, t in self.newest.items()}
+        return SimpleNamespace(streams=streams)
+
+    def advance_event_time(self, times: Mapping[str, int | None]) -> None:
+        for alias, time in times.items():
+            self._see(alias, time)
+
+    def set_aside(self, counts: object) -> None:
+        """No row of a schedule is too far ahead."""
+
+    def memory_demand(self) -> None:
+        return None
+
+    def process(self, rows: Mapping[str, pa.RecordBatch], seconds: float | None) -> list[tuple[int, int]]:
+        earliest = {a: None if t is None else t - self.late for a, t in self.newest.items()}
+        for alias, batch in rows.items():
+            for row in rows_of(batch):
+                if earliest[alias] is None or row[1] >= earliest[alias]:
+                    self.held[alias].append(row)
+                    self._see(alias, row[1])
+        passed = self._passed()
+        results: list[tuple[int, int]] = []
+        for alias, other in (("a", "b"), ("b", "a")):
+            due, self.held[alias] = self._due(self.held[alias], passed)
+            if due:
+                stored = [row for _, segment in self.segments[other] for row in segment]
+                found = [(r[0], s[0]) for r in due for s in stored if self._match(r, s)]
+                results += found if alias == "a" else [(b, a) for a, b in found]
+                self.segments[alias].append((batch_of(due, SMALL), due))
+        if passed is not None:
+            for alias, kept in self.segments.items():
+                self.segments[alias] = [s for s in kept if max(r[1] for r in s[1]) + self.window >= passed]
+        return results
+
+    def state(self) -> State:
+        held = [batch_of(self.held[a], SMALL) for a in "ab"]
+        parts = [batch for a in "ab" for batch, _ in self.segments[a]]
+        return State({"newest": self.newest, "a": len(self.segments["a"])}, (*held, *parts))
+
+    def restore(self, state: State) -> None:
+        self.newest = dict(state.metadata["newest"])
+        self.held = {a: rows_of(batch) for a, batch in zip("ab", state.parts, strict=False)}
+        parts, of_a = state.parts[2:], state.metadata["a"]
+        self.segments = {
+            a: [(batch, rows_of(batch)) for batch in own]
+            for a, own in (("a", parts[:of_a]), ("b", parts[of_a:]))
+        }
+
+    def _see(self, alias: str, time: int | None) -> None:
+        if time is not None:
+            self.newest[alias] = max(time, self.newest[alias] or time)
+
+    def _passed(self) -> int | None:
+        """The time before which no row of any stream will come."""
+        a, b = self.newest["a"], self.newest["b"]
+        return None if a is None or b is None else min(a, b) - self.late
+
+    def _due(self, rows: list[Row], passed: int | None) -> tuple[list[Row], list[Row]]:
+        """Rows to join now, and rows whose time has not come."""
+        if not self.held_back:
+            return rows, []
+        now = [r for r in rows if passed is not None and r[1] <= passed]
+        return now, [r for r in rows if r not in now]
+
+    def _match(self, one: Row, other: Row) -> bool:
+        return one[2] == other[2] and abs(one[1] - other[1]) <= self.window
+
+
+def answer(batches: Sequence[Mapping[str, Sequence[Row]]], window: int, late: int) -> Counter[tuple]:
+    """All pairs, of rows that were not late when their batch came."""
+    newest: dict[str, int] = {}
+    rows: dict[str, list[Row]] = {"a": [], "b": []}
+    for batch in batches:
+        for alias, given in batch.items():
+            rows[alias] += [r for r in given if alias not in newest or r[1] >= newest[alias] - late]
+        for alias, given in batch.items():
+            if given:
+                newest[alias] = max([r[1] for r in given] + ([newest[alias]] if alias in newest else []))
+    return Counter(
+        (a[0], b[0]) for a in rows["a"] for b in rows["b"] if a[2] == b[2] and abs(a[1] - b[1]) <= window
+    )

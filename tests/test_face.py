@@ -1,0 +1,120 @@
+"""The public face: few names, one schema of options in every way to write a query, errors with a place."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+from dataclasses import fields
+
+import pyarrow as pa
+import pytest
+
+import windrow as wr
+from windrow.errors import Option, located, placed
+from windrow.model.execution import SETTINGS, Execution, read_texts
+from windrow.pipeline.toml_reader import JOIN_KEYS, RUN_KEYS
+from windrow.spark.join import join
+from windrow.spark.shared_join import share
+from windrow.sql_frontend.source_text import SourceText, TextLocation
+from windrow.sql_frontend.with_options import KNOWN
+
+STREAMS = {"a": wr.Stream("at", "5 s"), "b": wr.Stream("at", "5 s")}
+
+
+def test_completion_shows_what_is_public_and_nothing_else():
+    assert {"join", "sql", "share", "metrics", "policies"} <= set(dir(wr))
+    assert set(dir(wr)) == {*wr.__all__, "__version__"} and len(wr.__all__) <= 27
+    for module in (wr, wr.policies, wr.types, wr.testing):
+        assert all(getattr(module, name) is not None for name in module.__all__)
+    with pytest.raises(AttributeError, match=r"Did you mean 'join'\?"):
+        _ = wr.jion
+
+
+def test_importing_it_imports_no_spark():
+    code = "import sys, windrow; sys.exit(any(m in sys.modules for m in ('pyspark', 'pandas', 'matplotlib')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_every_way_to_write_a_query_knows_the_same_settings():
+    texts = {name for name, each in SETTINGS.items() if each.texts}
+    assert set(KNOWN) - {"watermark", "confidence"} == texts - {"on"}
+    assert set(JOIN_KEYS) | set(RUN_KEYS) >= texts
+    keywords = inspect.signature(join).parameters
+    assert set(keywords) - {"frames", "query", "control"} == set(SETTINGS)
+    for kind in (wr.Stream, wr.Query, Execution):
+        for field in fields(kind):
+            if field.name in SETTINGS and isinstance(field.default, str | int | float | None):
+                assert keywords[field.name].default == field.default, field.name
+    assert set(inspect.signature(share).parameters) >= {f.name for f in fields(Execution)}
+
+
+def test_a_setting_is_read_alone_and_stays_as_it_was_read():
+    read = read_texts({"late": "5 seconds", "memory": 4096, "order": ["a", "b"], "shed": {"policy": "age"}})
+    assert (read["late"], str(read["memory"])) == (5_000_000, "4 KiB")
+    for name, value in read.items():
+        assert SETTINGS[name].read(value) == value
+    with pytest.raises(wr.QueryError, match="late: expected a duration such as '5 seconds', got 5"):
+        read_texts({"late": 5})
+    with pytest.raises(wr.QueryError, match=r"unknown setting 'lat'. Did you mean 'late'\?"):
+        read_texts({"lat": "5 s"})
+
+
+def test_a_place_is_data_and_whoever_shows_it_decides_how():
+    with pytest.raises(wr.QueryError) as caught:
+        wr.Query(STREAMS | {"b": wr.Stream("at", "0 s")}, "a.k = b.k")
+    assert caught.value.place == Option("within", stream="b")
+    assert caught.value.message == "window must be positive, got 0 seconds"
+    assert str(caught.value) == "stream 'b': within: window must be positive, got 0 seconds"
+    with pytest.raises(wr.QueryError) as policy:
+        wr.Query(STREAMS, "a.k = b.k", memory="9 rows", shed={"policy": "age", "buckets": 0})
+    assert policy.value.place == Option("shed", policy="age")
+    assert str(policy.value).startswith("shed age: buckets must be")
+
+
+def test_a_place_is_filled_in_from_outside_and_located_once():
+    text = SourceText("a b")
+    with (
+        pytest.raises(wr.QueryError) as caught,
+        located(lambda place: TextLocation(text, (0, 0))),
+        located(lambda place: TextLocation(text, (2, 2))),
+        placed(Option("memory", query="hot")),
+        placed(Option("late")),
+    ):
+        raise wr.QueryError("wrong")
+    assert caught.value.place == Option("late", query="hot")
+    assert str(caught.value) == "sql, line 1, column 3: query 'hot': late: wrong\n    a b\n      ^"
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: wr.Operator("a.k = b.k"), "query: expected wr.Query"),
+        (lambda: wr.Operator(wr.Query(STREAMS, "a.k = b.k")).process(pa.table({})), "process.{'a': table}"),
+        (lambda: wr.join("a", on="a.k = b.k"), "frames: expected DataFrames by alias: wr.join"),
+        (lambda: wr.join({"a": 1, "b": 2}, 7), "query: expected wr.Query"),
+        (lambda: wr.join({"a": 1, "b": 2}, on="a.k = b.k", within="1 s"), "time: is missing"),
+        (lambda: wr.join({"a": 1, "b": 2}, wr.Query(STREAMS, "a.k = b.k"), late="1 s"), "late: is part of"),
+        (lambda: wr.join({"a": pa.table({}), "b": 2}, wr.Query(STREAMS, "a.k = b.k")), "got pyarrow.Table"),
+        (lambda: wr.metrics("spark"), "query: expected a query as writeStream.start"),
+        (lambda: wr.Query(["a", "b"], "a.k = b.k"), "streams: expected"),
+    ],
+)
+def test_a_wrong_call_is_refused_with_the_right_one(call, told):
+    with pytest.raises(wr.QueryError, match=told):
+        call()
+
+
+def test_values_show_themselves_in_notebooks():
+    query = wr.Query(STREAMS, "a.k = b.k", late="10 s", memory="9 rows")
+    assert repr(query) == "Query(a [5 seconds], b [5 seconds] on 'a.k = b.k', late=10 seconds, memory=9 rows)"
+    rows = wr.testing.table("at k; 0 1; 1 <2")
+    operator = wr.Operator(query)
+    operator.process({"a": rows, "b": rows})
+    plan = operator.plan
+    assert plan is not None and "<pre>Plan for 2 streams" in plan._repr_html_()
+    shown = operator._repr_html_()
+    assert "a.k = b.k" in shown and "2 results" in shown and "<th" in shown
+    assert "recall" in operator.metrics().quality._repr_html_()
