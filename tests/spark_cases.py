@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from random import Random
@@ -28,6 +28,7 @@ import terms
 import windrow as wr
 from flows import SCHEMA, flows
 from forms import computed_keys
+from outer_cases import OuterCase, outer_cases
 from queries import ALIASES, EVALUATE, EXPIRE, Case, orders, paths
 from shared_cases import Asked, asked
 from spark_tools import Stream
@@ -90,7 +91,7 @@ class SparkCase:
             laid = Execution(self.partitions, state, self.name, self.partitioning, self.spread)
             out = prepare(streams, self.case.query(), laid).frame()
         name = sf.col("query") if self.asked else sf.lit("")
-        row = sf.array(*(sf.col(f"{alias}.id") for alias in self.case.windows))
+        row = sf.array(*(sf.col(f"{alias}.id") for alias in self.case.query().result_aliases))
         return out.select(sf.lit(self.seed).alias("seed"), name.alias("query"), row.alias("row"))
 
     def answers(self) -> dict[str, Counter[tuple]]:
@@ -106,12 +107,13 @@ class SparkCase:
         return found
 
     def without_flush(self, rows: Counter[tuple]) -> Counter[tuple]:
-        first = {alias: table.num_rows - self.flush for alias, table in self.case.tables.items()}
+        shown = self.case.query().result_aliases
+        first = [self.case.tables[alias].num_rows - self.flush for alias in shown]
         return Counter(
             {
                 row: n
                 for row, n in rows.items()
-                if all(i < f for i, f in zip(row, first.values(), strict=True))
+                if all(i is None or i < f for i, f in zip(row, first, strict=True))
             }
         )
 
@@ -196,6 +198,26 @@ def spark_cases(draw: st.DrawFn, counted: bool | None = None, held_back: bool = 
     return SparkCase(0, case, partitions, partitioning, spread, restart, asks, flush)
 
 
+@st.composite
+def outer_spark_cases(draw: st.DrawFn) -> SparkCase:
+    """Outer, semi, anti and as-of joins. The last calls only move time on, so that all is decided; further
+    than any window reaches."""
+    whole: OuterCase = draw(outer_cases(most_streams=3, late=True, snapshots=False))
+    count = len(whole.windows)
+    tables = {a: t.slice(0, ROWS[count]) for a, t in whole.tables.items()}
+    rng = Random(draw(st.integers(0, 2**32)))
+    calls = _calls(rng, tables, whole.options["late"], draw(st.integers(1, 3)), apart=True)
+    flush = 2
+    for number in range(flush):
+        far = 2 * max(w for w in whole.windows.values() if isinstance(w, int)) + 3600 * SECOND
+        tables = {a: _pushed(tables, a, whole.options["late"], number, far) for a in tables}
+        calls.append({a: [t.num_rows - 1] for a, t in tables.items()})
+    case = replace(whole, tables=tables, calls=calls, snapshots=frozenset())
+    partitions = draw(st.sampled_from([1, 3, 3, 7, 7]))
+    partitioning = draw(st.sampled_from([*[None] * 3, *_possible(case, partitions)]))
+    return SparkCase(0, case, partitions, partitioning, None, draw(st.integers(1, len(calls))), {}, flush)
+
+
 def _options(draw: st.DrawFn, aliases: Sequence[str], step: int, late: bool, always: bool) -> dict[str, Any]:
     behind = [3 * step, 10 * step] if always else [0, 1, 3 * step, 10 * step]
     options = {
@@ -226,12 +248,14 @@ def _with_times(table: pa.Table, times: Sequence[int | None]) -> pa.Table:
     return table.set_column(1, "ts", pa.array(times, pa.int64()).cast(pa.timestamp("us")))
 
 
-def _pushed(tables: Mapping[str, pa.Table], alias: str, late: int, number: int) -> pa.Table:
+def _pushed(
+    tables: Mapping[str, pa.Table], alias: str, late: int, number: int, step: int = 3600 * SECOND
+) -> pa.Table:
     """With one more row, far in the future and otherwise empty."""
     table = tables[alias]
     times = [t for x in tables.values() for t in x.column("ts").cast(pa.int64()).to_pylist() if t is not None]
     more = pa.Table.from_pylist([{"id": table.num_rows}], SCHEMA)
-    ahead = max(times, default=0) + late + 3600 * SECOND * (number + 1)
+    ahead = max(times, default=0) + late + step * (number + 1)
     return pa.concat_tables([table, _with_times(more, [ahead])])
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from spark_cases import SparkCase, drawn, failures, spark_cases
+from spark_cases import SparkCase, drawn, failures, outer_spark_cases, spark_cases
 
 TOGETHER = 12
 """Joins in one streaming query."""
@@ -50,3 +50,8 @@ def test_counted_rows_that_may_come_late(pytestconfig, tmp_path, block, first_se
     """Rows wait until their order is certain, in every partition; the last batches only move time on."""
     held_back = spark_cases(counted=True, held_back=True)
     check(cases(held_back, pytestconfig, block, first_seed)[:6], tmp_path)
+
+
+@pytest.mark.blocks(1, soak=60)
+def test_outer_joins(pytestconfig, tmp_path, block, first_seed):
+    check(cases(outer_spark_cases(), pytestconfig, block, first_seed), tmp_path)

@@ -83,6 +83,7 @@ class Counters(Stateful):
             **merged(StreamCounts, [vars(stream) for stream in streams.values()]),
             rows_buffered=sum(waiting),
             results=self.results,
+            **(join.outer.counts if join is not None and join.outer is not None else {}),
             comparisons=self.compared_before + (join.comparisons if join else 0),
             sub_batches=self.sub_batches,
             expiry_passes=passes,

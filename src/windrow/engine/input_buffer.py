@@ -59,7 +59,7 @@ def expire_buffered(
     """Rows that wait for the first sight of a stream go as they would from a window: when `idle` says that
     stream can no longer bring anything to match them. Returns how many went, per stream."""
     gone = [0 for _ in waiting]
-    if query.idle_timeout_us is None or query.counts_rows:
+    if query.idle_timeout_us is None or query.counts_rows or query.kind.shapes:
         return gone
     spans = [s.window.size if s.window.is_time else None for s in query.streams.values()]
     for s, horizon in enumerate(horizons([frontier.watermark(s) for s in range(len(waiting))], spans)):

@@ -17,6 +17,7 @@ from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.engine.limits.evictor import Evictor
 from windrow.engine.limits.load_shedder import LoadShedder, make_load_shedder
+from windrow.engine.outer.outer_join import OuterJoin
 from windrow.engine.partial_matches import PartialMatches, in_pieces
 from windrow.engine.probe import Probe
 from windrow.engine.rows import ArrivingRows
@@ -64,7 +65,7 @@ class Join(Stateful):
         Makes the sink for the results.
     """
 
-    saved = ("evictor", "load_shedder", "dropped", "unsampled", "conserved", "found", "skipped")
+    saved = ("evictor", "load_shedder", "dropped", "unsampled", "conserved", "found", "skipped", "outer")
 
     def __init__(self, bound: BoundQuery, make_sink: Callable[[BoundQuery], ResultSink]) -> None:
         self.bound = bound
@@ -78,6 +79,8 @@ class Join(Stateful):
         self.load_shedder = make_load_shedder(query, units)
         self.windows = Windows(bound, self.row_state)
         self.sink = make_sink(bound)
+        self.outer = OuterJoin(bound, self.windows, self.sink.schema) if bound.shapes else None
+        self.windows.holder = self.outer
         self.plan: Plan | None = None
         self.probes: list[Probe] = []
         """One per direction of the plan."""
@@ -109,18 +112,20 @@ class Join(Stateful):
     @property
     def comparisons(self) -> int:
         """Rows compared so far."""
-        return self._compared_before + sum(p.comparisons for p in self.probes)
+        outer = self.outer.comparisons if self.outer else 0
+        return self._compared_before + sum(p.comparisons for p in self.probes) + outer
 
     def install(self, plan: Plan) -> None:
         """Follows another plan from now on; the windows get the indexes it needs."""
-        self._compared_before = self.comparisons
+        self._compared_before += sum(p.comparisons for p in self.probes)
         self.plan = plan
         self.probes = [
             Probe(d, self.windows, self.bound.query.aliases, self.bound.functions) for d in plan.directions
         ]
         hashed: list[dict[tuple[str, ...], int | None]] = [{} for _ in self.windows]
         ranged: list[set[str]] = [set() for _ in self.windows]
-        for step in (step for direction in plan.directions for step in direction.steps):
+        steps = [step for direction in plan.directions for step in direction.steps]
+        for step in steps + (self.outer.steps if self.outer else []):
             own = tuple(w.name for w in step.indexed)
             if step.access.path == "hash":
                 hashed[step.stream][own] = step.access.buckets
@@ -153,6 +158,8 @@ class Join(Stateful):
                 continue
             if self.evictor:
                 self.evictor.arrived(self.windows, stream, start)
+            if self.outer is not None:
+                yield from self.outer.arrived(stream, start)
             for partials in in_pieces(self._probe(stream, start)):
                 yield from self._results(partials, stream, controller)
         self.sink.end_sub_batch(self.windows, arrivals, starts)
@@ -163,6 +170,8 @@ class Join(Stateful):
 
     def _probe(self, stream: int, start: int) -> Iterator[PartialMatches]:
         """Results of the rows from position `start` on, inside all windows."""
+        if self.outer is not None and not self.outer.eager:
+            return
         probe = self.probes[stream]
         if self.load_shedder is None:
             found = probe.run(self.windows, start)
@@ -171,6 +180,8 @@ class Join(Stateful):
             found = self.load_shedder.probe(self, probe, start)
         for partials in found:
             contained = self.windows.contain(partials)
+            if self.outer is not None:
+                contained = self.outer.whole(contained)
             if len(contained):
                 yield contained
 

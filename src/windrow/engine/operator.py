@@ -88,7 +88,8 @@ class Operator:
     def finish(self) -> pa.Table:
         """Declares that nothing earlier than what was seen will come, and returns what had to wait for it.
 
-        Only a query with row windows and with `late` holds rows back.
+        Only a query with row windows and with `late` holds rows back. In an outer, semi, anti or as-of join
+        it declares the end of all streams: everything that waits is decided, and any later row is late.
         """
         self.runner.close()
         return self._results(final=True)

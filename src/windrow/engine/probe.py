@@ -80,6 +80,10 @@ class Probe:
             start = PartialMatches.of_rows(self.direction.arriving, windows[self.direction.arriving], rows)
             yield from self._expand(start, 0, windows, 0, look)
 
+    def extend(self, partials: PartialMatches, windows: Sequence[WindowStore]) -> Iterator[PartialMatches]:
+        """The same partial matches through all steps, whatever streams they are of."""
+        return self._expand(partials, 0, windows, 0, FULL_WINDOWS)
+
     def _expand(
         self,
         partials: PartialMatches,

@@ -15,6 +15,7 @@ from windrow.errors import QueryError
 from windrow.eviction.ranking import Selection
 from windrow.expr.join_columns import column_values
 from windrow.expr.parse import references
+from windrow.model.join_kind import CERTAIN
 from windrow.model.predicate import JoinColumn
 from windrow.planning.bound_query import BoundQuery
 from windrow.planning.equivalence import Class
@@ -32,8 +33,11 @@ class ResultBuilder:
     def __init__(self, bound: BoundQuery) -> None:
         self._functions, self._hashed = bound.functions, bound.hashed
         self._types = [pa.struct(list(schema)) for schema in bound.schemas]
-        aliases = bound.query.aliases
-        fields = [pa.field(a, t) for a, t in zip(aliases, self._types, strict=True)]
+        aliases, shown = bound.query.aliases, bound.query.result_aliases
+        fields = [pa.field(a, t) for a, t in zip(aliases, self._types, strict=True) if a in shown]
+        self._tells_certainty = bound.query.tells_certainty
+        if self._tells_certainty:
+            fields.append(pa.field(CERTAIN, pa.bool_()))
         if bound.query.memory_limit is not None and bound.query.memory_policy.samples:
             for name, kind in ((WEIGHT, pa.float64()), (CLUSTER, pa.int64())):
                 if name in aliases:
@@ -54,6 +58,8 @@ class ResultBuilder:
             for arrays, kind in zip(columns, self._types, strict=True)
         ]
         weights = [] if sample is None else [pa.array(sample.weight), pa.array(sample.cluster)]
+        if self._tells_certainty:
+            weights.append(pa.array(np.ones(len(found), bool)))
         batch = pa.RecordBatch.from_arrays([*structs, *weights], schema=self.schema)
         for members in self._hashed:
             batch = self._verified(batch, members)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.types as pat
 
 from windrow.engine.key_numbers import NO_KEY, KeyNumbers
+from windrow.engine.outer.row_flags import RowFlags
 from windrow.engine.probe import as_mask
 from windrow.errors import DataError, Option, unknown
 from windrow.expr.evaluate import evaluate
@@ -191,6 +192,7 @@ class RowReader:
     """
 
     def __init__(self, bound: BoundQuery, stream: int, keys: KeyNumbers | None = None) -> None:
+        self._flags = RowFlags(bound, stream) if bound.shapes else None
         self._functions = bound.functions
         filters = (f.node for f in bound.predicate.filters if f.stream == stream)
         self._filters = [(node, references(node)) for node in filters]
@@ -210,6 +212,10 @@ class RowReader:
             values[word.name], valid[word.name] = encoded
         rows = Rows(ts, values, batch)
         equal = [values[x] == values[y] for x, y in self._equal]
+        if self._flags is not None:
+            whole = all_of(passed, *valid.values(), *equal)
+            columns, stored = self._flags.read(values, len(ts), passed, valid, whole)
+            return ArrivingRows(Rows(ts, columns, batch), stored)
         keys = None if self._keys is None else self._numbered(self._keys, rows, valid)
         return ArrivingRows(rows, all_of(passed, *valid.values(), *equal), keys)
 

@@ -35,7 +35,7 @@ from windrow.engine.rows import (
     timed,
 )  # fmt: skip
 from windrow.engine.sub_batches import cut, default_sub_batch_rows, interval_under_limit
-from windrow.engine.watermarks import Expiry, Watermarks
+from windrow.engine.watermarks import END, Expiry, Watermarks
 from windrow.errors import DataError, Option, QueryError, StateError, unknown
 from windrow.memory_models.allocation import RecallCurve
 from windrow.model.interval import Interval
@@ -154,6 +154,7 @@ class JoinRunner:
             sub_batches = call.cut(self._sub_batches, self._arrivals, seconds)
         for stop in sub_batches:
             sub_batch = [a.slice(i, j) for a, i, j in zip(arrivals, at, stop, strict=True)]
+            yield from self._decide(self.join, arrivals, at)
             self._expire(arrivals, at)
             self.counters.sub_batches += 1
             for batch in self.join.evaluate(sub_batch, controller):
@@ -161,6 +162,7 @@ class JoinRunner:
                 yield batch
             self.seq += sum(len(a.rows) for a in sub_batch) if self.query.counts_rows else 0
             at[:] = stop
+        yield from self._decide(self.join, arrivals, at, final)
         self._expire(arrivals, at)
         if self.join.evictor is not None:
             self.join.windows.forget_keys()
@@ -180,17 +182,21 @@ class JoinRunner:
         self._broken = False
 
     def close(self) -> None:
-        """Nothing earlier than what was seen will come."""
+        """Nothing earlier than what was seen will come; in an outer join, nothing at all."""
         self.check_usable()
         if self.query.counts_rows:
             self.watermarks.close()
+        if self.query.kind.shapes:
+            self._check_nothing_waits()
+            self.watermarks.closed_at = END
 
     @property
     def result_schema(self) -> pa.Schema:
         if self.join is not None:
             return self.join.sink.schema
-        kinds = [pa.null() if s is None else pa.struct(list(s)) for s in self.schemas]
-        return pa.schema(list(zip(self.query.aliases, kinds, strict=True)))
+        known = dict(zip(self.query.aliases, self.schemas, strict=True))
+        kinds = {a: pa.null() if s is None else pa.struct(list(s)) for a, s in known.items()}
+        return pa.schema([(alias, kinds[alias]) for alias in self.query.result_aliases])
 
     # -- what is known ------------------------------------------------------------------------------
 
@@ -319,6 +325,15 @@ class JoinRunner:
         check_time_column(alias, schema, self.query.streams[alias].time)
         self.schemas[stream] = plain_schema(schema)
 
+    def _check_nothing_waits(self) -> None:
+        """Rows of an outer join that wait for a stream that was never seen must not be lost."""
+        unseen = [a for a, s in zip(self.query.aliases, self.schemas, strict=True) if s is None]
+        if unseen and any(map(len, self.buffer)):
+            raise DataError(
+                f"streams {unseen} never came, so their columns are not known and rows of the others cannot "
+                "be returned without them; give Operator(query, schemas={...})"
+            )
+
     def create_join(self) -> None:
         """As soon as all schemas are known."""
         schemas = [s for s in self.schemas if s is not None]
@@ -346,6 +361,23 @@ class JoinRunner:
     def _expire(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> None:
         """Before rows `at` and later are stored."""
         assert self.join is not None
+        join, earliest = self.join, self._earliest(arrivals, at)
+        if self.expiry.due(earliest, lambda: self.counters.rows_evaluated(join)):
+            self.counters.count("rows_expired", self.expiry.run(join.windows, earliest, self.seq))
+
+    def _decide(
+        self, join: Join, arrivals: Sequence[ArrivingRows], at: Sequence[int], final: bool = False
+    ) -> Iterator[pa.RecordBatch]:
+        """Results of an outer join that waited for rows that can no longer come. Before rows expire: what is
+        decided now may need them."""
+        if join.outer is None:
+            return
+        for batch in join.outer.release([END] * len(arrivals) if final else self._earliest(arrivals, at)):
+            self.counters.results += batch.num_rows
+            yield batch
+
+    def _earliest(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> list[int | None]:
+        """Per stream, the oldest time that can still come, from rows `at` on."""
         earliest: list[int | None] = []
         for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
             bound = self.watermarks.watermark(stream)
@@ -353,9 +385,7 @@ class JoinRunner:
                 coming = int(arrived.rows.ts[start])
                 bound = coming if bound is None else min(bound, coming)
             earliest.append(bound)
-        join = self.join
-        if self.expiry.due(earliest, lambda: self.counters.rows_evaluated(join)):
-            self.counters.count("rows_expired", self.expiry.run(self.join.windows, earliest, self.seq))
+        return earliest
 
     def _sub_batches(self, arrivals: Sequence[ArrivingRows]) -> Iterator[list[int]]:
         """Where each sub-batch ends in each stream."""

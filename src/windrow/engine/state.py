@@ -50,6 +50,8 @@ def fingerprint(query: Query) -> dict[str, Any]:
         "idle": query.idle_timeout_us,
         "shed": query.memory_policy.described() if query.memory_limit else None,
         "time": query.time_policy.described() if query.time_limit else None,
+        "how": query.how if isinstance(query.how, str) else dict(query.how),
+        "match": dict(query.match or {}),
     }
 
 

@@ -13,6 +13,9 @@ from windrow.engine.windows import Windows
 from windrow.model.interval import Interval
 from windrow.model.stateful import Stateful
 
+END = 1 << 62
+"""After the event time of any row."""
+
 
 class Watermarks(Stateful):
     saved = ("max_event_times", "closed_at")
@@ -45,7 +48,7 @@ class Watermarks(Stateful):
         if self.idle is not None and (top := self.max_event_time) is not None:
             reached = top - self.idle if reached is None else max(reached, top - self.idle)
         if reached is None:
-            return None
+            return self.closed_at
         return reached - self.late if self.closed_at is None else max(reached - self.late, self.closed_at)
 
     def close(self) -> None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import overload
+from typing import Protocol, overload
 
 import numpy as np
 
 from windrow.engine.key_numbers import KeyNumbers
+from windrow.engine.outer.row_flags import FLAGS
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.row_windows import KEY, OUT, RANK, SEQ, RowWindow
 from windrow.engine.rows import ArrivingRows, RowReader
@@ -21,6 +22,16 @@ from windrow.planning.bound_query import BoundQuery
 from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
+
+
+class RowHolder(Protocol):
+    """Who holds on to rows between calls."""
+
+    def bounded(self, horizons: Sequence[int | None]) -> Sequence[int | None]:
+        """Expiry horizons that leave the rows it needs."""
+
+    def evicted(self, stream: int, leaving: Array) -> None:
+        """Live rows of a stream are about to be evicted, and the others to get other numbers."""
 
 
 class Windows(Sequence[WindowStore]):
@@ -42,6 +53,7 @@ class Windows(Sequence[WindowStore]):
         keys = [None if counted is None else counted.keys for counted in self.row_windows]
         self.readers = [RowReader(bound, s, keys[s]) for s in range(len(described))]
         self._stores = [self._store(bound, s, window) for s, window in enumerate(described)]
+        self.holder: RowHolder | None = None
         self.complete_from: list[int | None] = [None] * len(described)
         """Per stream, the event time from which on every row that came is held, as far as it was admitted."""
         self.pending_from: int | None = None
@@ -53,6 +65,8 @@ class Windows(Sequence[WindowStore]):
         columns: dict[str, type[np.generic]] = {
             w.name: np.float64 if w.kind == "float" else np.int64 for w in bound.join_columns[stream]
         }
+        if bound.shapes:
+            columns[FLAGS] = np.int64
         return WindowStore(
             bound.schemas[stream],
             columns | self.stored_columns(stream),
@@ -86,6 +100,8 @@ class Windows(Sequence[WindowStore]):
     def expire(self, horizons: Sequence[int | None], seq: int) -> list[int]:
         """Removes rows that can be in no later result: older than their stream's horizon, or displaced before
         `seq`. Returns how many, per stream."""
+        if self.holder is not None:
+            horizons = self.holder.bounded(horizons)
         gone = []
         for stream, (window, counted) in enumerate(zip(self, self.row_windows, strict=True)):
             horizon = self._needed(window, horizons[stream])
@@ -148,6 +164,8 @@ class Windows(Sequence[WindowStore]):
 
     def evict(self, stream: int, leaving: Array, tight: bool) -> int:
         """Removes rows for lack of memory; returns how many, without those that were displaced anyway."""
+        if self.holder is not None:
+            self.holder.evicted(stream, leaving)
         dead, counted = self.removable(stream, None), self.row_windows[stream]
         self[stream].keep(~leaving, tight)
         if dead is not None and counted is not None:

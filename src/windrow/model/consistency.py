@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from windrow.errors import Option, QueryError, placed
+from windrow.model.join_kind import CERTAIN, INNER
 
 if TYPE_CHECKING:
     from windrow.model.query import Query
@@ -29,6 +30,35 @@ def check_limits(query: Query) -> None:
         policy.check(query.aliases)
     if limit is not None and limit.kind == "rows" and limit.size < count:
         raise QueryError(f"{limit} is less than one row for each of {count} streams", Option("memory"))
+
+
+def check_kind(query: Query) -> None:
+    """A kind of join other than inner, and what it does not go with."""
+    if not query.kind.shapes:
+        return
+    option = Option("match" if query.how == INNER else "how")
+    counted = next((a for a, s in query.streams.items() if not s.window.is_time), None)
+    if counted is not None:
+        raise QueryError(
+            f"the window of '{counted}' is counted in rows, and only inner joins have such windows; give "
+            f"'{counted}' a time, such as within='5 minutes'",
+            option,
+        )
+    if query.deadline is not None:
+        raise QueryError(
+            "only inner joins have a deadline; leave deadline out, or bound the memory instead", option
+        )
+    if query.memory_limit is not None and query.memory_policy.samples:
+        raise QueryError(
+            f"a '{query.memory_policy.name}' sample has weights for inner joins only; choose another policy "
+            "such as 'auto'",
+            Option("shed"),
+        )
+    if query.tells_certainty and CERTAIN in query.streams:
+        raise QueryError(
+            f"results of this join have a column '{CERTAIN}' under a limit; rename the stream",
+            Option("streams"),
+        )
 
 
 def check_deadline(query: Query) -> None:

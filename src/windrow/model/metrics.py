@@ -34,6 +34,19 @@ class JoinCounts(StreamCounts):
 
     rows_buffered: int = gauge("Rows that wait until their order is known or there is time.", held=True)
     results: int = counter("Results.", unit="results")
+    results_unmatched: int = counter(
+        "Results of an outer or anti join that lack a row of some stream.", unit="results"
+    )
+    results_uncertain: int = counter(
+        "Results that may be false, because a row that was shed could have matched.", unit="results"
+    )
+    combinations_parked: int = gauge(
+        "Combinations of an outer, semi, anti or as-of join that wait until no row can match them.",
+        unit="combinations", held=True,
+    )  # fmt: skip
+    combinations_given_up: int = counter(
+        "Combinations that were never decided, because a row of their own was evicted.", unit="combinations"
+    )
     comparisons: int = counter("Rows compared while probing.")
     sub_batches: int = counter("Sub-batches processed.", unit="sub-batches")
     expiry_passes: int = counter("Removals of expired rows.", unit="passes")

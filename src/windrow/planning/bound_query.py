@@ -13,6 +13,7 @@ from windrow.expr.split_predicate import split_predicate
 from windrow.model.predicate import JoinColumn, Predicate
 from windrow.model.query import Function, Query
 from windrow.planning.equivalence import Class, equality_classes
+from windrow.planning.levels import ShapePlan, plan_shape
 from windrow.planning.plan_builder import check_connected, check_paths
 
 
@@ -24,6 +25,8 @@ class BoundQuery:
     classes: tuple[Class, ...]
     """Join columns that must be equal in any result."""
     functions: Mapping[str, Function]
+    shapes: tuple[ShapePlan, ...] = ()
+    """How results that may lack rows are decided; none for inner joins."""
 
     @classmethod
     def of(cls, query: Query, schemas: Sequence[pa.Schema]) -> BoundQuery:
@@ -34,7 +37,8 @@ class BoundQuery:
         _check_time_zones(query, schemas)
         check_connected(query, predicate)
         check_paths(query, predicate, classes)
-        return cls(query, tuple(schemas), predicate, classes, functions)
+        shapes = tuple(plan_shape(query, predicate, shape) for shape in query.kind.shapes)
+        return cls(query, tuple(schemas), predicate, classes, functions, shapes)
 
     @cached_property
     def join_columns(self) -> tuple[tuple[JoinColumn, ...], ...]:

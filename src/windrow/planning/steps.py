@@ -38,8 +38,8 @@ def _step(
     ]
     due = [r for r in predicate.residuals if stream in r.streams and r.streams <= bound | {stream}]
     alike = [r.likeness for r in due if r.likeness is not None]
-    access, driver = _access(stream, matches, ranges, alike, path)
-    checks = tuple(c for c in (*matches, *ranges) if not _guaranteed(c, driver, access))
+    access, driver = access_of(stream, matches, ranges, alike, path)
+    checks = tuple(c for c in (*matches, *ranges) if not guaranteed(c, driver, access))
     # An inverted index counts the shared elements of each pair, which decides the condition that drives it.
     residuals = tuple(r for r in due if r.likeness is None or r.likeness not in driver)
     return Step(stream, access, driver, checks, residuals)
@@ -59,7 +59,7 @@ def _matches(stream: int, bound: frozenset[int], classes: Sequence[Class]) -> li
     return found
 
 
-def _access(
+def access_of(
     stream: int,
     matches: list[BoundEquality],
     ranges: Sequence[Band | Comparison],
@@ -107,7 +107,7 @@ def _range_driver(
     return tuple(c for c in usable if own_word(c, stream) == word)
 
 
-def _guaranteed(condition: Condition, driver: tuple[Driver, ...], access: Access) -> bool:
+def guaranteed(condition: Condition, driver: tuple[Driver, ...], access: Access) -> bool:
     """Whether the index alone ensures the condition."""
     if condition not in driver:
         return False

@@ -19,6 +19,7 @@ from windrow.engine.join import Join
 from windrow.engine.result_builder import CLUSTER, WEIGHT, ResultBuilder
 from windrow.engine.rows import check_time_column, plain_schema
 from windrow.errors import DataError, Option, QueryError
+from windrow.model.join_kind import CERTAIN
 from windrow.model.query import Query
 from windrow.planning.bound_query import BoundQuery
 
@@ -145,13 +146,17 @@ class UnionColumns:
         ]
 
 
-def result_type(frames: Sequence[Frame], samples: bool, extra: str) -> st.StructType:
-    """A struct per stream, then weight and cluster for samples. All are null in rows that carry `extra`."""
-    structs = [st.StructField(f.alias, st.StructType(list(f.fields)), True) for f in frames]
-    weights = [st.StructField(WEIGHT, st.DoubleType(), True), st.StructField(CLUSTER, st.LongType(), True)]
-    return st.StructType(
-        [*structs, *(weights if samples else []), st.StructField(extra, st.StringType(), True)]
-    )
+def result_type(query: Query, frames: Sequence[Frame], extra: str) -> st.StructType:
+    """A struct per stream of the result, `certain` where a result may be false, then weight and cluster for
+    samples. All are null in rows that carry `extra`."""
+    shown = [f for f in frames if f.alias in query.result_aliases]
+    fields = [st.StructField(f.alias, st.StructType(list(f.fields)), True) for f in shown]
+    if query.tells_certainty:
+        fields.append(st.StructField(CERTAIN, st.BooleanType(), True))
+    if query.memory_policy.samples:
+        fields.append(st.StructField(WEIGHT, st.DoubleType(), True))
+        fields.append(st.StructField(CLUSTER, st.LongType(), True))
+    return st.StructType([*fields, st.StructField(extra, st.StringType(), True)])
 
 
 def quoted(name: str) -> str:

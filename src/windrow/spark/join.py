@@ -26,6 +26,7 @@ from windrow.errors import Option, QueryError
 from windrow.model.access import Access
 from windrow.model.execution import EXECUTION_SETTINGS, SETTINGS, Execution, SkewedKeys, describe
 from windrow.model.interval import Interval
+from windrow.model.join_kind import INNER
 from windrow.model.limits import Deadline, MemoryLimit
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.time_policies import TimePolicy
@@ -96,7 +97,7 @@ class PreparedJoin:
             layout=described(self.layout, self.frames),
             parallel_tasks=tasks_at_once(self),
         )
-        return task, result_type(self.frames, self.query.memory_policy.samples, COLUMN)
+        return task, result_type(self.query, self.frames, COLUMN)
 
     def _sources(self, slots: UnionColumns) -> list[DataFrame]:
         found = [self._rows(slots, s) for s in range(len(self.frames))]
@@ -231,6 +232,8 @@ def join(
     cross: bool = False,
     functions: Mapping[str, Function | Callable[..., Any]] | None = None,
     seed: int = 0,
+    how: str | Mapping[str, str] = INNER,
+    match: Mapping[str, str] | None = None,
     partitions: int | None = None,
     state: str | None = None,
     name: str | None = None,
@@ -258,7 +261,8 @@ def join(
         As in `Stream`: one for all streams, or a mapping by alias.
     memory
         As in `Query`, for all partitions together; or a `MemoryPool` that several joins share.
-    late, idle, ahead, deadline, shed, evaluate, expire, order, algorithm, revise, cross, functions, seed
+    late, idle, ahead, deadline, shed, evaluate, expire, order, algorithm, revise, cross, functions, seed,
+    how, match
         As in `Query`.
     partitions, state, name, partitioning, spread
         How the join runs: see the table of options.

@@ -16,6 +16,7 @@ from windrow.engine.operator import Operator
 from windrow.engine.result_builder import CLUSTER, WEIGHT
 from windrow.engine.runner import JoinRunner
 from windrow.engine.state import State, capture, fingerprint, restore
+from windrow.model.join_kind import CERTAIN
 from windrow.model.query import Query
 from windrow.spark.metrics import COLUMN, PartitionQueryMetrics
 
@@ -82,7 +83,10 @@ class SingleQuery:
         return fingerprint(query)
 
     def columns(self, query: Query, schemas: tuple[pa.Schema, ...]) -> pa.Schema:
-        fields = [(a, pa.struct(list(s))) for a, s in zip(query.aliases, schemas, strict=True)]
+        known = dict(zip(query.aliases, schemas, strict=True))
+        fields = [(alias, pa.struct(list(known[alias]))) for alias in query.result_aliases]
+        if query.tells_certainty:
+            fields.append((CERTAIN, pa.bool_()))
         if query.memory_policy.samples:
             fields += [(WEIGHT, pa.float64()), (CLUSTER, pa.int64())]
         return pa.schema(fields)

@@ -25,51 +25,12 @@ from windrow.model.execution import SkewedKeys
 from windrow.model.predicate import Band, Equality, JoinColumn, Predicate
 from windrow.model.query import Query
 from windrow.planning.equivalence import Class
+from windrow.spark.grid import EVERYWHERE, GridDimension, GridPlacement
+from windrow.spark.outer_layout import outer_cuts
 
 KINDS = ("key", "range", "grid", "one")
 CELL = 4.0
 """Width of a cell, in reaches: a row within reach of a border is copied, so half a copy per row."""
-
-
-@dataclass(frozen=True)
-class GridPlacement:
-    """Where a stream's rows stand on a dimension."""
-
-    how: Literal["value", "cell", "near", "content", "everywhere"]
-    column: JoinColumn | None = None
-    reach: float = 0.0
-    """Of "near": how far from the anchor's word this one can be in a result."""
-
-    def __str__(self) -> str:
-        if self.column is None:
-            return self.how
-        within = f" within {self.reach}" if self.how == "near" else ""
-        return f"{self.how} of {self.column} as {self.column.type}{within}"
-
-
-EVERYWHERE = GridPlacement("everywhere")
-
-
-@dataclass(frozen=True)
-class GridDimension:
-    """One dimension of the grid."""
-
-    parts: int
-    kind: Literal["key", "range", "grid"]
-    by: str
-    placements: tuple[GridPlacement, ...]
-    """Per stream."""
-    width: float = 0.0
-    """Of a cell, where cut by range."""
-    skewed: SkewedKeys | None = None
-    split: tuple[int, ...] = ()
-    """Streams whose rows of a spread value are divided; the others' are copied."""
-
-    def copies(self, stream: int) -> float:
-        place = self.placements[stream]
-        if place.how == "near":
-            return min(self.parts, 1 + 2 * place.reach / self.width)
-        return self.parts if place.how == "everywhere" else 1.0
 
 
 @dataclass(frozen=True)
@@ -161,11 +122,19 @@ def choose_layout(
             raise QueryError("there is only one partition", Option("spread"))
         why = f"the window of '{counted[0]}' counts rows of the whole stream" if counted else ""
         return PartitionLayout(query.aliases, 1, (), why)
-    cuts = [
-        *(_by_key(query, members) for members in classes),
-        *_by_range(query, predicate, width),
-        *(_by_content(query, s) for s in range(len(query.streams)) if _divisible(query, s)),
-    ]
+    if query.kind.shapes:
+        if spread:
+            raise QueryError("only inner joins spread a key; leave it out", Option("spread"))
+        cuts = outer_cuts(query, predicate)
+        if not cuts and kind is None:
+            why = "rows of both sides are kept, and no equality of both says which partition they meet in"
+            return PartitionLayout(query.aliases, 1, (), why)
+    else:
+        cuts = [
+            *(_by_key(query, members) for members in classes),
+            *_by_range(query, predicate, width),
+            *(_by_content(query, s) for s in range(len(query.streams)) if _divisible(query, s)),
+        ]
     cuts = [cut for cut in cuts if kind is None or cut.kind == kind]
     layouts = [PartitionLayout(query.aliases, partitions, chosen) for chosen in _grids(cuts, partitions)]
     if not layouts:

@@ -27,7 +27,8 @@ from windrow.expr.parse import references
 from windrow.model.predicate import JoinColumn
 from windrow.model.query import Function
 from windrow.spark.frames import Frame, quoted
-from windrow.spark.partitioning import GridDimension, GridPlacement, PartitionLayout
+from windrow.spark.grid import GridDimension, GridPlacement
+from windrow.spark.partitioning import PartitionLayout
 
 _HASHED = (
     st.BooleanType, st.ByteType, st.ShortType, st.IntegerType, st.LongType, st.DecimalType, st.BinaryType,

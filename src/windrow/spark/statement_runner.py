@@ -19,6 +19,7 @@ from windrow.errors import Option, QueryError, located
 from windrow.explanation.explain import explain
 from windrow.explanation.explanation import Explanation
 from windrow.model.execution import Execution
+from windrow.model.join_kind import CERTAIN
 from windrow.model.units import format_duration
 from windrow.spark.frames import quoted
 from windrow.spark.join import PreparedJoin, prepare
@@ -81,13 +82,20 @@ class StatementRunner:
     def _alone(self, statement: Statement) -> DataFrame:
         prepared = self.prepare(statement)
         results = prepared.frame()
+        with pointing(statement), as_query_error(Option("where")):
+            for condition in statement.where:
+                results = results.where(condition)
         with pointing(statement), as_query_error(Option("select")):
             if statement.grouping is not None:
                 return _grouped(results, statement, statement.grouping, prepared.streaming)
-            named = columns_of(statement, self._frames(statement))
+            frames = self._frames(statement)
+            shown = {alias: frames[alias] for alias in statement.query.result_aliases}
+            named = columns_of(statement, shown)
             if statement.sampled:
                 taken = {name.lower() for name in named}
                 named |= {extra: extra for extra in (WEIGHT, CLUSTER) if extra not in taken}
+            if statement.query.tells_certainty and CERTAIN not in {name.lower() for name in named}:
+                named[CERTAIN] = CERTAIN
             return results.select(*(sf.expr(sql).alias(name) for name, sql in named.items()))
 
     def _shared(
@@ -162,7 +170,11 @@ def sharing(statements: Sequence[Statement]) -> list[list[Statement]]:
 
 def _alike(one: Statement, other: Statement) -> bool:
     free = all(
-        s.grouping is None and s.query.memory_limit is None and s.query.deadline is None for s in (one, other)
+        s.grouping is None
+        and s.query.memory_limit is None
+        and s.query.deadline is None
+        and not s.query.kind.shapes
+        for s in (one, other)
     )
     return free and all(getattr(one, name) == getattr(other, name) for name in ("sources", "execution"))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from sqlglot import exp
 from windrow.errors import Option, located, placed, unknown
 from windrow.model.query import Window
 from windrow.model.source import Source, as_option, ddl
+from windrow.sql_frontend.join_kinds import JoinedTable
 from windrow.sql_frontend.scope import StreamInfo
 from windrow.sql_frontend.source_text import SourceText, Span, TextLocation, span_of
 from windrow.sql_frontend.syntax_nodes import CreateStream, Within
@@ -31,13 +32,18 @@ class FromItem:
 
 
 def read_from(
-    text: SourceText, select: exp.Select, known: Mapping[str, StreamInfo] | None, within: Any
+    text: SourceText,
+    select: exp.Select,
+    joined: Sequence[JoinedTable],
+    known: Mapping[str, StreamInfo] | None,
+    within: Any,
 ) -> list[FromItem]:
-    """The streams in the order written; `within` is the window of those that have none of their own."""
+    """The streams in the order written, the one of FROM first; `within` is the window of those that have none
+    of their own."""
     first = select.args.get("from_")
     if first is None:
         raise text.at("FROM is missing: a statement joins two streams or more", select)
-    tables = [first.this, *(_joined(text, join) for join in select.args.get("joins") or ())]
+    tables = [first.this, *(each.table for each in joined)]
     found: list[FromItem] = []
     for table in tables:
         if not isinstance(table, exp.Table):
@@ -47,15 +53,6 @@ def read_from(
             raise text.at(f"two streams are called '{item.alias}'; give one an alias", table)
         found.append(item)
     return found
-
-
-def _joined(text: SourceText, join: exp.Expr) -> exp.Expr:
-    kind = " ".join(str(join.args[k]) for k in ("method", "side", "kind") if join.args.get(k)).upper()
-    if kind not in ("", "INNER", "CROSS"):
-        raise text.at(f"{kind} JOIN is not supported: a result has a row of each stream", join)
-    if join.args.get("using"):
-        raise text.at("USING is not supported; write ON with the condition", join)
-    return join.this
 
 
 def _read_table(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,8 +10,9 @@ from sqlglot import exp
 
 from windrow.errors import Option, QueryError, located
 from windrow.expr.dialect import render
-from windrow.expr.parse import conjuncts, references
+from windrow.expr.parse import references
 from windrow.model.execution import SETTINGS, describe
+from windrow.model.join_kind import CERTAIN
 from windrow.model.query import Function
 from windrow.sql_frontend.from_clause import FromItem, read_from
 from windrow.sql_frontend.group_by import (
@@ -23,6 +24,7 @@ from windrow.sql_frontend.group_by import (
     is_window,
     read_grouping,
 )
+from windrow.sql_frontend.join_kinds import JoinedTable, conditions_of_where, joined_tables, read_kinds
 from windrow.sql_frontend.scope import Parameter, Scope, StreamInfo
 from windrow.sql_frontend.source_text import ClauseSpans, SourceText, Span, span_of
 from windrow.sql_frontend.statement import Grouping, SelectItem, Statement
@@ -54,22 +56,31 @@ def read_select(
     _refuse_clauses(text, select)
     settings = read_with(text, select.args.get("settings"))
     settings = WithClause({**settings.values, **replaced}, settings.spans)
-    streams = read_from(text, select, known, settings.values.get("within"))
+    joined = joined_tables(text, select)
+    streams = read_from(text, select, joined, known, settings.values.get("within"))
     scope = Scope(text, {f.alias: f.known.columns for f in streams}, parameters)
-    where = [_between(scope, node) for node in _conditions(select)]
-    places = ClauseSpans(text, span_of(select), _spans(select, settings), {f.alias: f.span for f in streams})
-    parts = [part for node in where for part in conjuncts(node)]
+    for node in _conditions(select, joined):
+        _check_condition(scope, node)
+    spans = _spans(select, joined, settings)
+    places = ClauseSpans(text, span_of(select), spans, {f.alias: f.span for f in streams})
+    with located(places.locate):
+        times = {f.alias: _time(f, settings, time) for f in streams}
+    by_alias = {f.alias: table for f, table in zip(streams[1:], joined, strict=True)}
+    kinds = read_kinds(scope, select, streams[0].alias, by_alias, times)
+    parts = list(kinds.on)
     _check_keys(scope, streams, parts)
     with located(places.locate):
         given = settings.of(SETTINGS) | {
-            "time": {f.alias: _time(f, settings, time) for f in streams},
+            "time": times,
             "within": {f.alias: f.window for f in streams},
             "on": " AND ".join(_written(part) for part in parts) or "true",
             "functions": functions,
         }
-        query, execution = describe([f.alias for f in streams], given)
+        query, execution = describe([f.alias for f in streams], given | kinds.settings)
     sampled = query.memory_limit is not None and query.memory_policy.samples
-    shaped = Scope(text, scope.columns, parameters, ("weight", "cluster") if sampled else ())
+    extra = (*(("weight", "cluster") if sampled else ()), *((CERTAIN,) if query.tells_certainty else ()))
+    shown = {alias: scope.columns[alias] for alias in query.result_aliases}
+    shaped = Scope(text, shown, parameters, extra)
     outputs, grouping = _shape(shaped, select, settings, places, sampled)
     several = [part for part in parts if len({alias for alias, _ in references(part)}) > 1]
     return Statement(
@@ -79,6 +90,7 @@ def read_select(
         outputs=outputs,
         conditions=tuple(_written(part) for part in several),
         filters=tuple(_written(part) for part in parts if part not in several),
+        where=tuple(shaped.resolved(part).sql(dialect=SPARK) for part in kinds.after),
         grouping=grouping,
         explain=explain,
         execution=replace(execution, name=None),
@@ -97,19 +109,16 @@ def _refuse_clauses(text: SourceText, select: exp.Select) -> None:
         raise text.at("nothing is selected; write SELECT * or name columns", select)
 
 
-def _conditions(select: exp.Select) -> list[exp.Expr]:
-    """Of WHERE and of every JOIN ... ON."""
-    joined = [join.args["on"] for join in select.args.get("joins") or () if join.args.get("on")]
-    where = select.args.get("where")
-    return [*joined, *([where.this] if where is not None else [])]
+def _conditions(select: exp.Select, joined: Sequence[JoinedTable]) -> list[exp.Expr]:
+    """Of every ON, with those of EXISTS, and of WHERE."""
+    return [*(each.on for each in joined if each.on is not None), *conditions_of_where(select)]
 
 
-def _between(scope: Scope, node: exp.Expr) -> exp.Expr:
+def _check_condition(scope: Scope, node: exp.Expr) -> None:
     check_calls(scope.text, node, grouped=False)
     star = node.find(exp.Star)
     if star is not None:
         raise scope.text.at("* is not supported in a condition", star)
-    return scope.resolved(node)
 
 
 def _written(part: exp.Expression) -> str:
@@ -117,8 +126,8 @@ def _written(part: exp.Expression) -> str:
     return f"({render(part)})" if isinstance(part, exp.Or) else render(part)
 
 
-def _spans(select: exp.Select, settings: WithClause) -> dict[str, Span | None]:
-    conditions = _conditions(select)
+def _spans(select: exp.Select, joined: Sequence[JoinedTable], settings: WithClause) -> dict[str, Span | None]:
+    conditions = _conditions(select, joined)
     on = span_of(conditions[0]) if conditions else None
     if on is not None:
         on = (on[0], (span_of(conditions[-1]) or on)[1])

@@ -109,6 +109,8 @@ class Statement:
     """Between streams."""
     filters: tuple[str, ...] = ()
     """On one stream each, or on none."""
+    where: tuple[str, ...] = ()
+    """On results, where rows may be missing from them."""
     grouping: Grouping | None = None
     explain: bool = False
     execution: Execution = field(default_factory=Execution)
@@ -128,6 +130,8 @@ class Statement:
             "from": windows,
             "join": " AND ".join(self.conditions),
             "filter": " AND ".join(self.filters),
+            "how": _told_kind(self.query),
+            "where": " AND ".join(self.where),
             "group": str(self.grouping or ""),
             "memory": f"{self.query.memory_limit} by {self.query.memory_policy}"
             if self.query.memory_limit
@@ -136,6 +140,14 @@ class Statement:
         }
         lines = [f"  {key:<9}{value}" for key, value in told.items() if value]
         return "\n".join([f"{'explain ' if self.explain else ''}{self.name}", *lines])
+
+
+def _told_kind(query: Query) -> str:
+    if not query.kind.shapes:
+        return ""
+    told = query.how if isinstance(query.how, str) else ", ".join(f"{a} {r}" for a, r in query.how.items())
+    matches = ", ".join(f"{alias} {match} in time" for alias, match in (query.match or {}).items())
+    return "; ".join(filter(None, (told, matches)))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from windrow.engine.rows import check_time_column
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.expr.dialect import render
 from windrow.expr.evaluate import evaluate
 from windrow.expr.parse import conjuncts, parse, references
@@ -50,6 +50,8 @@ def exact_answer(query: Query, *steps: Mapping[str, pa.Table]) -> pa.Table:
     >>> exact_answer(query, {"a": a, "b": b}).num_rows
     1
     """
+    if query.kind.shapes:
+        raise QueryError("the exact answer is defined here for inner joins only", Option("how"))
     tables = {alias: _whole(alias, query, steps) for alias in query.aliases}
     functions = {name: f for name, f in query.functions.items() if isinstance(f, Function)}
     schemas = {alias: table.schema for alias, table in tables.items()}

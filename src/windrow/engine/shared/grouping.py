@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, unknown
 from windrow.expr.dialect import render
 from windrow.expr.parse import conjuncts, parse, references
 from windrow.model.query import Query, Stream, Window
@@ -124,6 +124,11 @@ def group_queries(queries: Mapping[str, Query | Subscription]) -> list[QueryGrou
         if not isinstance(name, str) or not name:
             raise QueryError(f"queries: a query's name must be a text, got {name!r}")
         subscribed = Subscription.of(given, name)
+        if subscribed.query.kind.shapes:
+            raise QueryError(
+                "only inner joins are shared, and this one has how or match; run it as a join of its own",
+                Option(query=name),
+            )
         for members in groups:
             if difference(next(iter(members.values())).query, subscribed.query) is None:
                 members[name] = subscribed

@@ -1,0 +1,1 @@
+"""Outer, semi, anti and as-of joins."""

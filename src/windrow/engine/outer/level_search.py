@@ -1,0 +1,109 @@
+"""Finds the rows of one level's stream that fit combinations, each combination perhaps without some rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from windrow.engine.outer.missing_rows import MISSING, gather_or_null
+from windrow.engine.outer.row_flags import FLAGS, PASSED, column_flags
+from windrow.engine.partial_matches import PartialMatches
+from windrow.engine.probe import Probe, as_mask
+from windrow.engine.windows import Windows
+from windrow.expr.evaluate import evaluate
+from windrow.expr.join_columns import column_values
+from windrow.expr.parse import Reference, references
+from windrow.model.plan import Direction
+from windrow.model.predicate import Equality, Residual
+from windrow.planning.bound_query import BoundQuery
+from windrow.planning.levels import LevelStep
+
+Array = np.ndarray
+_ORIGIN = -1
+"""Stands beside the streams of a partial match and says which combination it grew from."""
+
+
+@dataclass(frozen=True)
+class JoinParts:
+    """What an outer join sees of the join."""
+
+    bound: BoundQuery
+    windows: Windows
+
+    def flags(self, stream: int) -> Array:
+        return self.windows[stream].column(FLAGS)
+
+    def probe(self, direction: Direction) -> Probe:
+        return Probe(direction, self.windows, self.bound.query.aliases, self.bound.functions)
+
+    def columns(self, rows: Mapping[int, Array], needed: frozenset[Reference]) -> dict[Reference, pa.Array]:
+        """Payload columns of rows, null where a row is missing."""
+        found: dict[Reference, pa.Array] = {}
+        for stream, alias in enumerate(self.bound.query.aliases):
+            names = sorted(name for a, name in needed if a == alias)
+            if names:
+                gathered = gather_or_null(self.windows[stream], rows[stream], names)
+                found.update({(alias, n): c for n, c in zip(names, gathered, strict=True)})
+        return found
+
+    def equal(self, pair: Equality, rows: Mapping[int, Array]) -> Array:
+        """Mask of the rows whose values are equal, not only their hashes."""
+        needed = references(pair.left.node) | references(pair.right.node)
+        columns, count = self.columns(rows, needed), len(rows[pair.left.stream])
+        values = [column_values(word, columns, count, self.bound.functions) for word in pair.words]
+        return as_mask(pc.equal(*values))
+
+    def holds(self, residual: Residual, rows: Mapping[int, Array], count: int) -> Array:
+        columns = self.columns(rows, references(residual.node))
+        return as_mask(evaluate(residual.node, columns, count, self.bound.functions))
+
+
+class LevelSearch:
+    """Carries out one level."""
+
+    def __init__(self, plan: LevelStep, parts: JoinParts, on_also_of: tuple[int, ...]) -> None:
+        self.plan = plan
+        self._parts = parts
+        self._probe = parts.probe(Direction(_ORIGIN, (plan.step.stream,), (plan.step,)))
+        self._own = column_flags(parts.bound, plan.step.stream, plan.own) | PASSED
+        self.needed: dict[int, int] = dict.fromkeys(on_also_of, PASSED)
+        """Flags that rows of earlier streams must have for the level to be looked at at all."""
+        for stream in {word.stream for word in plan.bound}:
+            self.needed[stream] = self.needed.get(stream, 0) | column_flags(parts.bound, stream, plan.bound)
+
+    @property
+    def comparisons(self) -> int:
+        return self._probe.comparisons
+
+    def possible(self, rows: Mapping[int, Array], count: int) -> Array:
+        """Mask of the combinations that can have a match at all, as far as these streams tell."""
+        can = np.ones(count, bool)
+        for stream, needed in self.needed.items():
+            if stream in rows:
+                there = rows[stream] != MISSING
+                flags = self._parts.flags(stream)[rows[stream][there]]
+                can[there] &= (flags & needed) == needed
+                can[~there] = False
+        return can
+
+    def run(self, partials: PartialMatches) -> Iterator[tuple[Array, Array]]:
+        """Pairs (combination, row of the level's stream) that fit, in batches."""
+        assert partials.newest is not None and partials.latest is not None
+        which = np.flatnonzero(self.possible(partials.rows, len(partials)))
+        if len(which) == 0:
+            return
+        rows = {s: positions[which] for s, positions in partials.rows.items()}
+        start = PartialMatches({_ORIGIN: which, **rows}, partials.newest[which], partials.latest[which])
+        stream, flags = self.plan.step.stream, self._parts.flags(self.plan.step.stream)
+        for found in self._probe.extend(start, self._parts.windows):
+            found = found.where((flags[found.rows[stream]] & self._own) == self._own)
+            for residual in self.plan.residuals:
+                found = found.where(self._parts.holds(residual, found.rows, len(found)))
+            for pair in self.plan.hashed:
+                found = found.where(self._parts.equal(pair, found.rows))
+            if len(found):
+                yield found.rows[_ORIGIN].copy(), found.rows[stream].copy()

@@ -1,0 +1,319 @@
+"""Outer, semi, anti and as-of joins: combinations of the core wait until no row can match them, then the
+levels decide them one after the other.
+
+A combination is complete with regard to a stream once that stream's watermark has passed `latest`, the end of
+the first of its rows' windows. Until then it is parked. Results that have a row of every stream are found by
+the inner join as rows arrive, where the kind of join allows it; what is decided late are the results that
+lack a row. A combination's own rows do not expire before it is complete: they expire when all other
+streams have passed the end of their windows, which is no earlier. Rows of the levels stay while a parked
+combination may need them.
+
+Under a limit, `lost_until` says up to which event time rows of a stream were evicted. A decision that a row
+of that time could have changed is not certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.outer.as_of import NearestRows
+from windrow.engine.outer.level_search import JoinParts, LevelSearch
+from windrow.engine.outer.missing_rows import MISSING, structs
+from windrow.engine.outer.parked import Parked
+from windrow.engine.outer.row_flags import WHOLE
+from windrow.engine.partial_matches import PartialMatches
+from windrow.engine.probe import Probe
+from windrow.engine.windows import Windows
+from windrow.model.plan import Step
+from windrow.model.predicate import Equality
+from windrow.model.stateful import Stateful
+from windrow.planning.bound_query import BoundQuery
+from windrow.planning.levels import ShapePlan
+
+Array = np.ndarray
+AT_ONCE = 1 << 13
+"""Combinations that are decided together."""
+_NEVER = -(1 << 62)
+
+
+class Decider(Stateful):
+    """Finds, parks and decides the combinations of one shape."""
+
+    saved = ("parked", "unmatched", "uncertain", "given_up")
+
+    def __init__(self, plan: ShapePlan, parts: JoinParts, eager: bool) -> None:
+        self.plan = plan
+        self.core = plan.shape.core
+        self._parts = parts
+        self._eager = eager
+        on_also_of = () if plan.shape.filters_core else self.core
+        self._levels = [LevelSearch(level, parts, on_also_of) for level in plan.levels]
+        self._probes = {d.arriving: parts.probe(d) for d in plan.directions}
+        self._hashed = [
+            Equality(members[0], other)
+            for members in plan.classes
+            if members[0].kind == "hash"
+            for other in members[1:]
+        ]
+        self.parked = Parked.none(self.core)
+        self.unmatched = 0
+        """Results given out that lack a row, or that an absent row makes."""
+        self.uncertain = 0
+        """Results given out that a row that was shed could have changed."""
+        self.given_up = 0
+        """Combinations whose own rows were evicted before they were decided."""
+
+    @property
+    def comparisons(self) -> int:
+        searches: list[Probe | LevelSearch] = [*self._levels, *self._probes.values()]
+        return sum(search.comparisons for search in searches)
+
+    def arrived(self, stream: int, start: int) -> Iterator[PartialMatches]:
+        """Parks the combinations that new rows complete; yields those that nothing can match."""
+        if stream not in self.core:
+            return
+        for found in self._combinations(stream, start):
+            waiting = np.zeros(len(found), bool)
+            for level in self._levels:
+                waiting |= level.possible(found.rows, len(found))
+            hopeless = found.where(~waiting)
+            if len(hopeless):
+                yield from self._decide(hopeless, 0)
+            found = found.where(waiting)
+            assert found.newest is not None and found.latest is not None
+            numbers = {s: self._parts.windows[s].number(p) for s, p in found.rows.items()}
+            self.parked = self.parked.plus(Parked(numbers, found.newest, found.latest))
+
+    def release(self, earliest: Sequence[int | None]) -> Iterator[PartialMatches]:
+        """Decides the combinations that are complete when later rows are no older than `earliest`."""
+        if len(self.parked) == 0:
+            return
+        done = np.ones(len(self.parked), bool)
+        settled = True
+        for level in self.plan.levels:
+            reached = earliest[level.level.stream]
+            if reached is None:
+                return
+            # Rows after the newest of a combination do not matter to its last match, unless a level before
+            # this one can add a newer row.
+            settled = settled and (level.level.match == "last" or level.level.role in ("exists", "absent"))
+            only_before = settled and level.level.match == "last"
+            done &= (self.parked.newest if only_before else self.parked.latest) < reached
+        if not done.any():
+            return
+        complete, self.parked = self.parked.where(done), self.parked.where(~done)
+        for at in range(0, len(complete), AT_ONCE):
+            part = slice(at, at + AT_ONCE)
+            rows = {s: self._parts.windows[s].position(numbers[part]) for s, numbers in complete.rows.items()}
+            yield from self._decide(PartialMatches(rows, complete.newest[part], complete.latest[part]), 0)
+
+    def _combinations(self, stream: int, start: int) -> Iterator[PartialMatches]:
+        windows = self._parts.windows
+        if len(self.core) == 1:
+            if start < (end := windows[stream].end):
+                yield PartialMatches.of_rows(stream, windows[stream], np.arange(start, end))
+            return
+        for found in self._probes[stream].run(windows, start):
+            for pair in self._hashed:
+                found = found.where(self._parts.equal(pair, found.rows))
+            if len(found) == 0:
+                continue
+            rows = {s: found.rows[s].copy() for s in self.core}
+            times = [windows[s].ts[rows[s]] for s in self.core]
+            ends = [windows[s].ts[rows[s]] + windows[s].time_span for s in self.core]
+            yield PartialMatches(rows, np.maximum.reduce(times), np.minimum.reduce(ends))
+
+    def _decide(self, partials: PartialMatches, k: int) -> Iterator[PartialMatches]:
+        """Results of these combinations from level `k` on, without those the inner join finds."""
+        if k == len(self._levels):
+            yield partials
+            return
+        search, level = self._levels[k], self.plan.levels[k].level
+        matched = np.zeros(len(partials), bool)
+        if level.role in ("exists", "absent"):
+            for which, _ in search.run(partials):
+                matched[which] = True
+            kept = partials.where(matched if level.role == "exists" else ~matched)
+            if len(kept):
+                yield from self._decide(kept, k + 1)
+            return
+        if level.match is not None:
+            assert partials.newest is not None
+            nearest = NearestRows(level.match, self._parts.windows[level.stream], partials.newest)
+            for which, rows in search.run(partials):
+                nearest.add(which, rows)
+            which, rows = nearest.chosen()
+            matched[which] = True
+            if len(which):
+                yield from self._decide(self._extended(partials, level.stream, which, rows), k + 1)
+        else:
+            wanted = self._wanted(partials, k)
+            for which, rows in search.run(partials):
+                matched[which] = True
+                if wanted is not None:
+                    which, rows = which[wanted[which]], rows[wanted[which]]
+                if len(which):
+                    yield from self._decide(self._extended(partials, level.stream, which, rows), k + 1)
+        if level.role == "optional" and not matched.all():
+            lacking = partials.where(~matched)
+            rows = np.full(len(lacking), MISSING)
+            lacking = PartialMatches({**lacking.rows, level.stream: rows}, lacking.newest, lacking.latest)
+            yield from self._decide(lacking, k + 1)
+
+    def _wanted(self, partials: PartialMatches, k: int) -> Array | None:
+        """Mask of the combinations whose matches at level `k` are to be followed; None: all. Where the inner
+        join gives out what has all rows, combinations that lack none yet need no last match."""
+        if not self._eager or k < len(self._levels) - 1:
+            return None
+        lacking = [partials.rows[level.level.stream] == MISSING for level in self.plan.levels[:k]]
+        return np.logical_or.reduce(lacking) if lacking else np.zeros(len(partials), bool)
+
+    def _extended(self, partials: PartialMatches, stream: int, which: Array, rows: Array) -> PartialMatches:
+        return partials.extend(stream, self._parts.windows[stream], which, rows, last=False)
+
+    def certain(self, results: PartialMatches, lost_until: Sequence[int]) -> Array:
+        """Mask of the results that stand whatever was shed."""
+        windows = self._parts.windows
+        newest = np.maximum.reduce([windows[s].ts[results.rows[s]] for s in self.core])
+        found = np.ones(len(results), bool)
+        for each in self.plan.levels:
+            level = each.level
+            if level.role == "exists":
+                continue
+            touched = newest - windows[level.stream].time_span <= lost_until[level.stream]
+            if level.match is None and level.role == "optional":
+                touched = touched & (results.rows[level.stream] == MISSING)
+            found &= ~touched
+        return found
+
+    def count(self, results: PartialMatches, certain: Array) -> None:
+        lacking = np.full(len(results), any(x.level.role == "absent" for x in self.plan.levels))
+        for each in self.plan.levels:
+            if each.level.role == "optional":
+                lacking |= results.rows[each.level.stream] == MISSING
+        self.unmatched += int(np.count_nonzero(lacking))
+        self.uncertain += int(len(certain) - np.count_nonzero(certain))
+
+    def evicted(self, stream: int, alive: Array) -> None:
+        """Live rows of a stream are about to go where `alive` is false, and the others to move up."""
+        if stream not in self.core or len(self.parked) == 0:
+            return
+        window = self._parts.windows[stream]
+        at = window.position(self.parked.rows[stream]) - window.first
+        kept = alive[at]
+        self.given_up += int(len(kept) - np.count_nonzero(kept))
+        renumbered = window.number(window.end) + np.cumsum(alive) - 1
+        self.parked = self.parked.with_rows(stream, renumbered[at]).where(kept)
+
+    def dump(self) -> dict[str, Any]:
+        """Row numbers are counted from the first row that is stored, as a restored window counts them."""
+        return super().dump() | {"parked": self._shifted(-1)}
+
+    def _shifted(self, sign: int) -> Parked:
+        found = self.parked
+        for stream in self.core:
+            window = self._parts.windows[stream]
+            start = window.segments[0].start if window.segments else 0
+            found = found.with_rows(stream, found.rows[stream] + sign * start)
+        return found
+
+
+class OuterJoin(Stateful):
+    """What a join does beside finding inner results.
+
+    Parameters
+    ----------
+    schema
+        Of the results.
+    """
+
+    saved = ("_deciders", "lost_until")
+
+    def __init__(self, bound: BoundQuery, windows: Windows, schema: pa.Schema) -> None:
+        parts = JoinParts(bound, windows)
+        self.eager = bound.query.kind.eager
+        self._parts = parts
+        self._schema = schema
+        self._shown = [bound.query.aliases.index(alias) for alias in bound.query.result_aliases]
+        self._tells_certainty = bound.query.tells_certainty
+        self._deciders = [Decider(plan, parts, self.eager) for plan in bound.shapes]
+        self.lost_until = [_NEVER] * len(windows)
+        """Per stream the newest event time of a row that was shed."""
+
+    @property
+    def steps(self) -> list[Step]:
+        """What the windows' indexes must serve, beside the plan."""
+        return [step for decider in self._deciders for step in decider.plan.steps]
+
+    @property
+    def comparisons(self) -> int:
+        return sum(decider.comparisons for decider in self._deciders)
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        deciders = self._deciders
+        return {
+            "results_unmatched": sum(d.unmatched for d in deciders),
+            "results_uncertain": sum(d.uncertain for d in deciders),
+            "combinations_given_up": sum(d.given_up for d in deciders),
+            "combinations_parked": sum(len(d.parked) for d in deciders),
+        }
+
+    @property
+    def nbytes(self) -> int:
+        return sum(decider.parked.nbytes for decider in self._deciders)
+
+    def whole(self, partials: PartialMatches) -> PartialMatches:
+        """Inner results: no row is in one just because a word of it means nothing."""
+        for stream in partials.rows:
+            partials = partials.where((self._parts.flags(stream)[partials.rows[stream]] & WHOLE) == WHOLE)
+        return partials
+
+    def arrived(self, stream: int, start: int) -> Iterator[pa.RecordBatch]:
+        """Takes note of new rows; yields results that nothing can change any more."""
+        for decider in self._deciders:
+            yield from self._built(decider, decider.arrived(stream, start))
+
+    def release(self, earliest: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
+        """Results that are decided when later rows of each stream are no older than `earliest`."""
+        for decider in self._deciders:
+            yield from self._built(decider, decider.release(earliest))
+
+    def bounded(self, horizons: Sequence[int | None]) -> list[int | None]:
+        """Expiry horizons that leave the rows that parked combinations may need."""
+        found = list(horizons)
+        for decider in self._deciders:
+            if len(decider.parked) == 0:
+                continue
+            newest = int(decider.parked.newest.min())
+            for each in decider.plan.levels:
+                stream = each.level.stream
+                horizon = found[stream]
+                if horizon is not None:
+                    found[stream] = min(horizon, newest - self._parts.windows[stream].time_span)
+        return found
+
+    def evicted(self, stream: int, leaving: Array) -> None:
+        """Live rows of a stream are about to be evicted."""
+        window = self._parts.windows[stream]
+        if leaving.any():
+            newest = int(window.ts[window.first : window.end][leaving].max())
+            self.lost_until[stream] = max(self.lost_until[stream], newest)
+            for decider in self._deciders:
+                decider.evicted(stream, ~leaving)
+
+    def _built(self, decider: Decider, found: Iterator[PartialMatches]) -> Iterator[pa.RecordBatch]:
+        for results in found:
+            certain = decider.certain(results, self.lost_until)
+            decider.count(results, certain)
+            columns = [
+                structs(self._parts.windows[s], results.rows[s], self._schema.field(k).type)
+                for k, s in enumerate(self._shown)
+            ]
+            if self._tells_certainty:
+                columns.append(pa.array(certain))
+            yield pa.RecordBatch.from_arrays(columns, schema=self._schema)

@@ -1,0 +1,176 @@
+"""Kinds of join: which streams a result must have a row of, and what becomes of a combination that lacks one.
+
+The required streams form the *core*, an inner join. The other streams follow one after the other, each at a
+*level* of its own: `exists` and `absent` streams first, which only filter, then the others in the order of
+the query, as in SQL's sequence of LEFT JOINs. A condition belongs to the last level it refers to. A stream
+with `match` takes part at a level of its own too, even a required one: of its rows only one fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from windrow.errors import Option, QueryError, placed, unknown
+
+INNER = "inner"
+Role = Literal["required", "optional", "exists", "absent"]
+Match = Literal["last", "first", "nearest"]
+KINDS = (INNER, "left", "right", "full", "semi", "anti")
+ROLES = ("required", "optional", "exists", "absent")
+MATCHES = ("last", "first", "nearest")
+CERTAIN = "certain"
+"""Column that says whether a result stands whatever was shed."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """A stream that is looked at once the streams before it are bound."""
+
+    stream: int
+    role: Role
+    match: Match | None = None
+
+
+@dataclass(frozen=True)
+class JoinShape:
+    """A core, whose combinations are all decided, and the levels that decide them."""
+
+    core: tuple[int, ...]
+    levels: tuple[Level, ...]
+    filters_core: bool = True
+    """Whether conditions on the core alone filter it. If not, `on` is the ON of an outer join of two streams:
+    a row that fails such a condition matches nothing."""
+
+    def level_of(self, streams: Iterable[int]) -> int:
+        """The level a condition on these streams belongs to; -1 for the core."""
+        place = {level.stream: k for k, level in enumerate(self.levels)}
+        return max((place.get(stream, -1) for stream in streams), default=-1)
+
+
+@dataclass(frozen=True)
+class JoinKind:
+    """What `how` and `match` say. An inner join has no shapes; a full outer join has one for each side."""
+
+    shapes: tuple[JoinShape, ...] = ()
+
+    @property
+    def eager(self) -> bool:
+        """Whether results with a row of every stream are those of the inner join, and so come at once."""
+        return all(x.role == "optional" and x.match is None for shape in self.shapes for x in shape.levels)
+
+    @property
+    def hidden(self) -> frozenset[int]:
+        """Streams without a column in the result."""
+        return frozenset(
+            x.stream for shape in self.shapes for x in shape.levels if x.role in ("exists", "absent")
+        )
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether a row that was shed can make a result false."""
+        return any(x.role in ("optional", "absent") or x.match for s in self.shapes for x in s.levels)
+
+    @classmethod
+    def parse(
+        cls, how: str | Mapping[str, str], match: Mapping[str, str] | None, aliases: Sequence[str]
+    ) -> JoinKind:
+        with placed(Option("match")):
+            chosen = dict(match or {})
+            _check_aliases(chosen, aliases)
+        with placed(Option("how")):
+            if isinstance(how, str):
+                return cls(_named(how, chosen, aliases))
+            _check_aliases(how, aliases)
+            return cls(_with_roles({a: how.get(a, "required") for a in aliases}, chosen, aliases))
+
+
+def read_how(value: Any) -> str | Mapping[str, str]:
+    """A kind of join, or roles by alias."""
+    if isinstance(value, Mapping):
+        return _words(value, "role", ROLES)
+    if not isinstance(value, str):
+        raise QueryError(f"expected one of {', '.join(KINDS)}, or a role per stream, got {value!r}")
+    if value not in KINDS:
+        raise QueryError(unknown("kind of join", value, KINDS))
+    return value
+
+
+def read_match(value: Any) -> Mapping[str, str] | None:
+    """Which row is taken, by alias."""
+    if value is not None and not isinstance(value, Mapping):
+        raise QueryError(f"expected {', '.join(MATCHES)} by stream, such as {{'b': 'last'}}, got {value!r}")
+    return _words(value, "match", MATCHES) if value else None
+
+
+def _words(given: Mapping[str, str], kind: str, known: Sequence[str]) -> Mapping[str, str]:
+    for alias, word in given.items():
+        if word not in known:
+            raise QueryError(f"stream '{alias}': {unknown(kind, word, known)}")
+    return dict(given)
+
+
+def _check_aliases(given: Mapping[str, str], aliases: Sequence[str]) -> None:
+    for alias in given:
+        if alias not in aliases:
+            raise QueryError(unknown("stream", alias, aliases))
+
+
+def _named(how: str, match: Mapping[str, Any], aliases: Sequence[str]) -> tuple[JoinShape, ...]:
+    if how == INNER:
+        return _with_roles(dict.fromkeys(aliases, "required"), match, aliases) if match else ()
+    if len(aliases) != 2:
+        raise QueryError(
+            f"'{how}' is for two streams, got {len(aliases)}; give each stream that is not required its "
+            f"role, such as how={{'{aliases[-1]}': 'optional'}}"
+        )
+    if how in ("semi", "anti"):
+        return _with_roles(
+            {aliases[0]: "required", aliases[1]: "exists" if how == "semi" else "absent"}, match, aliases
+        )
+    kept = {"left": (0,), "right": (1,), "full": (0, 1)}[how]
+    for side in kept:
+        if aliases[side] in match:
+            raise QueryError(
+                f"a '{how}' join keeps every row of '{aliases[side]}', so none of them can be chosen; "
+                "give match to the other stream",
+                Option("match"),
+            )
+    return tuple(
+        JoinShape((side,), (Level(1 - side, "optional", match.get(aliases[1 - side])),), filters_core=False)
+        for side in kept
+    )
+
+
+def _with_roles(
+    roles: Mapping[str, str], match: Mapping[str, Any], aliases: Sequence[str]
+) -> tuple[JoinShape, ...]:
+    for alias in match:
+        if roles[alias] in ("exists", "absent"):
+            raise QueryError(
+                f"stream '{alias}' is '{roles[alias]}' and has no row in the result to choose; leave it out",
+                Option("match"),
+            )
+    if "required" not in roles.values():
+        raise QueryError(
+            f"no stream is required, so nothing says which combinations there are; got {dict(roles)}; "
+            "leave one stream out of how, or use how='full' for two streams"
+        )
+    core = tuple(k for k, alias in enumerate(aliases) if roles[alias] == "required" and alias not in match)
+    if not core:
+        raise QueryError(
+            "every required stream has a match, so there is no time to compare with; "
+            f"leave one of {[a for a in aliases if roles[a] == 'required']} out",
+            Option("match"),
+        )
+    if len(core) == len(aliases):
+        return ()
+    filtering = [k for k, alias in enumerate(aliases) if roles[alias] in ("exists", "absent")]
+    rest = [k for k in range(len(aliases)) if k not in core and k not in filtering]
+    levels = [_level(k, roles[aliases[k]], match.get(aliases[k])) for k in (*filtering, *rest)]
+    return (JoinShape(core, tuple(levels)),)
+
+
+def _level(stream: int, role: Any, match: Any) -> Level:
+    return Level(stream, role, match)

@@ -1,0 +1,166 @@
+"""Steps of outer, semi, anti and as-of joins: how the core is found, and each level after it.
+
+At a level just its own conditions hold. So, unlike in an inner join, equalities are not carried over from one
+level to the next: `b.k = c.k` says nothing where `b` has no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from windrow.errors import Option, QueryError
+from windrow.model.access import Access
+from windrow.model.join_kind import JoinShape, Level
+from windrow.model.plan import BoundEquality, Condition, Direction, Step, bound_word, own_word
+from windrow.model.predicate import Atom, Equality, JoinColumn, Predicate, Residual
+from windrow.model.query import Query
+from windrow.planning.equivalence import Class, equality_classes
+from windrow.planning.steps import access_of, guaranteed, steps_of
+
+
+@dataclass(frozen=True)
+class LevelStep:
+    """One level: what the index looks up, and what else must hold."""
+
+    level: Level
+    step: Step
+    """Without residuals: they are evaluated on combinations that may lack rows."""
+    residuals: tuple[Residual, ...]
+    own: tuple[JoinColumn, ...]
+    """Words of the level's stream, each of which must have a value."""
+    bound: tuple[JoinColumn, ...]
+    """Words of streams before it, each of which must have a value."""
+    hashed: tuple[Equality, ...]
+    """Equalities of hashes, to be verified on the values."""
+
+
+@dataclass(frozen=True)
+class ShapePlan:
+    """How the combinations of one shape are found and decided."""
+
+    shape: JoinShape
+    core: Predicate
+    """The conditions on the core alone."""
+    classes: tuple[Class, ...]
+    """Words of the core that are equal in each of its combinations."""
+    directions: tuple[Direction, ...]
+    """Per stream of the core, how its new rows find combinations. None where the core is one stream."""
+    levels: tuple[LevelStep, ...]
+
+    @property
+    def steps(self) -> list[Step]:
+        found = [step for direction in self.directions for step in direction.steps]
+        return found + [level.step for level in self.levels]
+
+
+def plan_shape(query: Query, predicate: Predicate, shape: JoinShape) -> ShapePlan:
+    paths = [s.path for s in query.streams.values()]
+    core = _conditions_of(predicate, shape, -1)
+    _check_visible(query, predicate, shape)
+    if not query.cross:
+        _check_linked(query, predicate, shape)
+    classes = equality_classes(core.atoms)
+    directions: list[Direction] = []
+    if len(shape.core) > 1:
+        for stream in shape.core:
+            order = _order(stream, shape.core, core)
+            directions.append(Direction(stream, order, steps_of(order, core, classes, paths)))
+    levels = [
+        _level_step(level, _conditions_of(predicate, shape, k), paths[level.stream])
+        for k, level in enumerate(shape.levels)
+    ]
+    return ShapePlan(shape, core, classes, tuple(directions), tuple(levels))
+
+
+def _conditions_of(predicate: Predicate, shape: JoinShape, level: int) -> Predicate:
+    """The conditions that belong to a level."""
+    return replace(
+        predicate,
+        filters=tuple(f for f in predicate.filters if shape.level_of([f.stream]) == level),
+        atoms=tuple(a for a in predicate.atoms if shape.level_of(_streams(a)) == level),
+        residuals=tuple(r for r in predicate.residuals if shape.level_of(r.streams) == level),
+    )
+
+
+def _streams(atom: Atom) -> set[int]:
+    return {word.stream for word in atom.words}
+
+
+def _level_step(level: Level, own: Predicate, path: Access | None) -> LevelStep:
+    stream = level.stream
+    equalities = [a for a in own.atoms if isinstance(a, Equality)]
+    matches = [BoundEquality(own_word(a, stream), bound_word(a, stream)) for a in equalities]
+    # An index looks up each word once; further equalities of a word are checked.
+    first = {match.own: match for match in reversed(matches)}
+    leading = [m for m in matches if first[m.own] is m]
+    ranges = [a for a in own.atoms if not isinstance(a, Equality)]
+    alike = [r.likeness for r in own.residuals if r.likeness is not None]
+    access, driver = access_of(stream, leading, ranges, alike, path)
+    conditions: list[Condition] = [*matches, *ranges]
+    checks = tuple(c for c in conditions if not guaranteed(c, driver, access))
+    residuals = tuple(r for r in own.residuals if r.likeness is None or r.likeness not in driver)
+    words = [w for atom in own.atoms for w in atom.words] + [w for each in alike for w in each.words]
+    return LevelStep(
+        level,
+        Step(stream, access, driver, checks),
+        residuals,
+        tuple(dict.fromkeys(w for w in words if w.stream == stream)),
+        tuple(dict.fromkeys(w for w in words if w.stream != stream)),
+        tuple(e for e in equalities if e.left.kind == "hash"),
+    )
+
+
+def _links(predicate: Predicate) -> list[set[int]]:
+    return [_streams(atom) for atom in predicate.atoms] + [set(r.streams) for r in predicate.residuals]
+
+
+def _order(first: int, core: Sequence[int], conditions: Predicate) -> tuple[int, ...]:
+    """All of the core, each stream linked with those before it as far as that is possible."""
+    order, links = [first], _links(conditions)
+    while len(order) < len(core):
+        left = [s for s in core if s not in order]
+        linked = [s for s in left if any(s in link and link <= {*order, s} for link in links)]
+        order.append((linked or left)[0])
+    return tuple(order)
+
+
+def _check_visible(query: Query, predicate: Predicate, shape: JoinShape) -> None:
+    """Refuses a condition of one level on a stream that an earlier one only looked for."""
+    hidden = {level.stream: level for level in shape.levels if level.role in ("exists", "absent")}
+    conditions = [(_streams(a), str(a)) for a in predicate.atoms]
+    conditions += [(set(r.streams), r.sql) for r in predicate.residuals]
+    for streams, text in conditions:
+        of = shape.level_of(streams)
+        for stream in streams & set(hidden):
+            if shape.levels[of].stream != stream:
+                raise QueryError(
+                    f"{text} refers to '{query.aliases[stream]}', which is '{hidden[stream].role}' and "
+                    f"has no row to compare '{query.aliases[shape.levels[of].stream]}' with; compare it with "
+                    "a required stream, or make the other 'optional'",
+                    Option("on"),
+                )
+
+
+def _check_linked(query: Query, predicate: Predicate, shape: JoinShape) -> None:
+    """Refuses a core, or a level, that no condition of its own links with the streams before it."""
+    core = _conditions_of(predicate, shape, -1)
+    reached, links = {shape.core[0]}, _links(core)
+    while more := [link for link in links if link & reached and not link <= reached]:
+        reached = reached.union(*more)
+    for stream in shape.core:
+        if stream not in reached:
+            raise QueryError(
+                f"no condition on required streams alone links '{query.aliases[stream]}' with "
+                f"'{query.aliases[shape.core[0]]}', so the combinations that others may lack are a cross "
+                "product; add a condition, or allow it with cross=True",
+                Option("on"),
+            )
+    for k, level in enumerate(shape.levels):
+        if not _links(_conditions_of(predicate, shape, k)):
+            alias = query.aliases[level.stream]
+            raise QueryError(
+                f"no condition links '{alias}' with the streams before it, so every row of it matches; "
+                "add a condition, or allow the cross product with cross=True",
+                Option("on"),
+            )

@@ -1,0 +1,58 @@
+"""Partitions of outer, semi, anti and as-of joins.
+
+A partition decides that nothing matches a combination, so it must meet every row that could. On each
+dimension a stream of the core takes exactly one place. A stream of a level stands at the same place if an
+equality of its own level ties it to a word that stands there; otherwise it is copied to all places. Rows near
+a border of cells are not tied to one place, so there are no ranges.
+"""
+
+from __future__ import annotations
+
+from windrow.model.join_kind import JoinShape
+from windrow.model.predicate import Equality, JoinColumn, Predicate
+from windrow.model.query import Query
+from windrow.planning.equivalence import equality_classes
+from windrow.spark.grid import EVERYWHERE, GridDimension, GridPlacement
+
+
+def outer_cuts(query: Query, predicate: Predicate) -> list[GridDimension]:
+    """The dimensions that such a join allows."""
+    first = query.kind.shapes[0]
+    equalities = [atom for atom in predicate.atoms if isinstance(atom, Equality)]
+    cuts = [_by_key(query, first, equalities, group) for group in _core_groups(first, equalities)]
+    if len(query.kind.shapes) == 1:
+        return [*cuts, *(_by_content(query, stream) for stream in first.core)]
+    # Rows of both sides are kept, so none may be copied.
+    return [cut for cut in cuts if all(place.how == "value" for place in cut.placements)]
+
+
+def _core_groups(shape: JoinShape, equalities: list[Equality]) -> list[tuple[JoinColumn, ...]]:
+    """Words of the core that are equal in each of its combinations."""
+    inside = [e for e in equalities if shape.level_of(w.stream for w in e.words) < 0]
+    groups = list(equality_classes(inside))
+    known = {word for group in groups for word in group}
+    words = dict.fromkeys(w for e in equalities for w in e.words if w.stream in shape.core)
+    return groups + [(word,) for word in words if word not in known]
+
+
+def _by_key(
+    query: Query, shape: JoinShape, equalities: list[Equality], group: tuple[JoinColumn, ...]
+) -> GridDimension:
+    tied = list(group)
+    for k, level in enumerate(shape.levels):
+        for e in (e for e in equalities if shape.level_of(w.stream for w in e.words) == k):
+            own, other = e.words if e.left.stream == level.stream else (e.right, e.left)
+            if other in tied:
+                tied.append(own)
+    first: dict[int, JoinColumn] = {}
+    for word in tied:
+        first.setdefault(word.stream, word)
+    places = tuple(
+        GridPlacement("value", first[s]) if s in first else EVERYWHERE for s in range(len(query.streams))
+    )
+    return GridDimension(1, "key", "key " + " = ".join(str(w) for w in first.values()), places)
+
+
+def _by_content(query: Query, stream: int) -> GridDimension:
+    places = tuple(GridPlacement("content") if s == stream else EVERYWHERE for s in range(len(query.streams)))
+    return GridDimension(1, "grid", f"rows of {query.aliases[stream]}", places)
