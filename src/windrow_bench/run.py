@@ -19,6 +19,7 @@ from windrow_bench import (
     eviction,
     harvest,
     memory,
+    outer,
     overload,
     real,
     scan,
@@ -31,6 +32,7 @@ from windrow_bench import (
 Figures = list[dict[str, Any]]
 BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "equality": ("Equality joins, Arrow in and Arrow out, against bare index pairs and DuckDB", equality.run),
+    "outer": ("Outer, semi, anti and as-of joins beside the inner join of the same streams", outer.run),
     "band": ("Band joins by sorted index: cost per probe as the window grows", band.run),
     "scan": ("Scans against the bare loop", scan.run),
     "sets": ("Set joins by inverted index against the scan of all pairs", sets.run),

@@ -69,7 +69,10 @@ class Counters(Stateful):
                 "rows_evicted": [a + b for a, b in zip(evicted, join.conserved, strict=True)],
                 "rows_dropped": [a + b for a, b in zip(counts["rows_dropped"], join.dropped, strict=True)],
                 "window_rows": [len(window) for window in join.windows],
-                "memory_bytes": [window.nbytes for window in join.windows],
+                "memory_bytes": [
+                    window.nbytes + (join.outer.nbytes(s) if join.outer else 0)
+                    for s, window in enumerate(join.windows)
+                ],
             }
         streams = {
             alias: StreamMetrics(

@@ -263,9 +263,9 @@ class OuterJoin(Stateful):
             "combinations_parked": sum(len(d.parked) for d in deciders),
         }
 
-    @property
-    def nbytes(self) -> int:
-        return sum(decider.parked.nbytes for decider in self._deciders)
+    def nbytes(self, stream: int) -> int:
+        """Memory of parked combinations, by the first stream of their core."""
+        return sum(decider.parked.nbytes for decider in self._deciders if decider.core[0] == stream)
 
     def whole(self, partials: PartialMatches) -> PartialMatches:
         """Inner results: no row is in one just because a word of it means nothing."""

@@ -1,0 +1,94 @@
+"""Outer and as-of joins over 60-second windows beside the inner join of the same streams.
+
+Each side takes the same Arrow tables of about 100,000 rows and gives Arrow tables with all payloads, on one
+thread. The left join is checked against DuckDB, which has all rows at once. Memory is what the windows hold
+at most, between calls, with the combinations that wait.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+
+from windrow.engine.operator import Operator
+from windrow.model.query import Query, Stream
+from windrow_bench.data import batches, streams
+
+SECONDS = 240
+SPAN = 60
+BATCH = 100_000
+RUNS = 2
+"""Of each the faster counts: the first one also pays for fresh memory."""
+KINDS: dict[str, dict[str, Any]] = {
+    "inner": {},
+    "left": {"how": "left"},
+    "full": {"how": "full"},
+    "semi": {"how": "semi"},
+    "anti": {"how": "anti"},
+    "as-of, last": {"how": "left", "match": {"b": "last"}},
+}
+
+
+def run(rows: int, console: Console) -> list[dict[str, Any]]:
+    scale = rows / 7_200_000
+    return [
+        figures
+        for name, keys in (("few matches", 10_000_000), ("many matches", 100_000))
+        for figures in _compare(name, rows, max(1, int(keys * scale)), console)
+    ]
+
+
+def _compare(name: str, rows: int, keys: int, console: Console) -> list[dict[str, Any]]:
+    with console.status(f"{name}: generating {rows:,} rows"):
+        tables = streams(rows, keys, 2, SECONDS)
+        parts = batches(tables, BATCH, SECONDS)
+        expected = _left_results(tables)
+    figures: list[dict[str, Any]] = []
+    for kind, options in KINDS.items():
+        with console.status(f"{name}: {kind}"):
+            results, seconds, held = min((_run(parts, options) for _ in range(RUNS)), key=lambda m: m[1])
+        if kind == "left" and results != expected:
+            raise AssertionError(f"{name}: {results} results of the left join, DuckDB has {expected}")
+        figures.append(
+            {
+                "join": f"{kind}, {name}",
+                "results a row": results / rows,
+                "rows/s": rows / seconds,
+                "speed : inner": 1.0,
+                "peak memory, bytes": held,
+                "memory : inner": 1.0,
+            }
+        )
+        figures[-1]["speed : inner"] = figures[-1]["rows/s"] / figures[0]["rows/s"]
+        figures[-1]["memory : inner"] = held / figures[0]["peak memory, bytes"]
+    return figures
+
+
+def _run(parts: list[dict[str, pa.Table]], options: dict[str, Any]) -> tuple[int, float, int]:
+    query = Query({alias: Stream("ts", f"{SPAN} seconds") for alias in "ab"}, on="a.k = b.k", **options)
+    Operator(query).process(parts[0])
+    operator = Operator(query)
+    results = held = 0
+    seconds = 0.0
+    for part in parts:
+        began = time.perf_counter()
+        results += operator.process(part).num_rows
+        seconds += time.perf_counter() - began
+        held = max(held, operator.metrics().memory_bytes)
+    began = time.perf_counter()
+    results += operator.finish().num_rows
+    return results, seconds + time.perf_counter() - began, held
+
+
+def _left_results(tables: dict[str, pa.Table]) -> int:
+    import duckdb
+
+    with duckdb.connect() as connection:
+        for alias, table in tables.items():
+            connection.register(alias, table)
+        near = f"abs(epoch_us(a.ts) - epoch_us(b.ts)) <= {SPAN * 1_000_000}"
+        found = connection.sql(f"select count(*) from a left join b on a.k = b.k and {near}").fetchall()
+    return int(found[0][0])
