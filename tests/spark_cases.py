@@ -91,7 +91,7 @@ class SparkCase:
             laid = Execution(self.partitions, state, self.name, self.partitioning, self.spread)
             out = prepare(streams, self.case.query(), laid).frame()
         name = sf.col("query") if self.asked else sf.lit("")
-        row = sf.array(*(sf.col(f"{alias}.id") for alias in self.case.query().result_aliases))
+        row = sf.array(*(sf.col(f"{alias}.id") for alias in self.case.query().kind.result_aliases))
         return out.select(sf.lit(self.seed).alias("seed"), name.alias("query"), row.alias("row"))
 
     def answers(self) -> dict[str, Counter[tuple]]:
@@ -107,7 +107,7 @@ class SparkCase:
         return found
 
     def without_flush(self, rows: Counter[tuple]) -> Counter[tuple]:
-        shown = self.case.query().result_aliases
+        shown = self.case.query().kind.result_aliases
         first = [self.case.tables[alias].num_rows - self.flush for alias in shown]
         return Counter(
             {

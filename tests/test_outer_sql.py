@@ -134,7 +134,7 @@ def test_a_pipeline_says_how(tmp_path) -> None:
     file.write_text(f'{streams}{join}match = {{b = "last"}}\n{end}')
     query = read_pipeline(file).query
     assert (query.how, query.match) == ({"b": "optional", "c": "absent"}, {"b": "last"})
-    assert query.result_aliases == ("a", "b")
+    assert query.kind.result_aliases == ("a", "b")
 
 
 @pytest.mark.parametrize(

@@ -33,9 +33,9 @@ class ResultBuilder:
     def __init__(self, bound: BoundQuery) -> None:
         self._functions, self._hashed = bound.functions, bound.hashed
         self._types = [pa.struct(list(schema)) for schema in bound.schemas]
-        aliases, shown = bound.query.aliases, bound.query.result_aliases
+        aliases, shown = bound.query.aliases, bound.query.kind.result_aliases
         fields = [pa.field(a, t) for a, t in zip(aliases, self._types, strict=True) if a in shown]
-        self._tells_certainty = bound.query.tells_certainty
+        self._tells_certainty = bound.query.kind.tells_certainty
         if self._tells_certainty:
             fields.append(pa.field(CERTAIN, pa.bool_()))
         if bound.query.memory_limit is not None and bound.query.memory_policy.samples:

@@ -196,7 +196,7 @@ class JoinRunner:
             return self.join.sink.schema
         known = dict(zip(self.query.aliases, self.schemas, strict=True))
         kinds = {a: pa.null() if s is None else pa.struct(list(s)) for a, s in known.items()}
-        return pa.schema([(alias, kinds[alias]) for alias in self.query.result_aliases])
+        return pa.schema([(alias, kinds[alias]) for alias in self.query.kind.result_aliases])
 
     # -- what is known ------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from windrow.errors import Option, QueryError, placed, unknown
+from windrow.model.settings import setting
 
 INNER = "inner"
 Role = Literal["required", "optional", "exists", "absent"]
@@ -50,10 +51,13 @@ class JoinShape:
 
 
 @dataclass(frozen=True)
-class JoinKind:
+class JoinShapes:
     """What `how` and `match` say. An inner join has no shapes; a full outer join has one for each side."""
 
-    shapes: tuple[JoinShape, ...] = ()
+    aliases: tuple[str, ...]
+    shapes: tuple[JoinShape, ...]
+    limited: bool
+    """Whether rows may be evicted."""
 
     @property
     def eager(self) -> bool:
@@ -68,22 +72,33 @@ class JoinKind:
         )
 
     @property
-    def doubtful(self) -> bool:
-        """Whether a row that was shed can make a result false."""
-        return any(x.role in ("optional", "absent") or x.match for s in self.shapes for x in s.levels)
+    def result_aliases(self) -> tuple[str, ...]:
+        """Streams with a column in the result."""
+        return tuple(alias for k, alias in enumerate(self.aliases) if k not in self.hidden)
+
+    @property
+    def tells_certainty(self) -> bool:
+        """Whether results say if they stand: where a row that was shed can make one false."""
+        levels = [level for shape in self.shapes for level in shape.levels]
+        return self.limited and any(x.role in ("optional", "absent") or x.match for x in levels)
 
     @classmethod
     def parse(
-        cls, how: str | Mapping[str, str], match: Mapping[str, str] | None, aliases: Sequence[str]
-    ) -> JoinKind:
+        cls,
+        how: str | Mapping[str, str],
+        match: Mapping[str, str] | None,
+        aliases: tuple[str, ...],
+        limited: bool,
+    ) -> JoinShapes:
         with placed(Option("match")):
             chosen = dict(match or {})
             _check_aliases(chosen, aliases)
         with placed(Option("how")):
             if isinstance(how, str):
-                return cls(_named(how, chosen, aliases))
+                return cls(aliases, _named(how, chosen, aliases), limited)
             _check_aliases(how, aliases)
-            return cls(_with_roles({a: how.get(a, "required") for a in aliases}, chosen, aliases))
+            roles = {a: how.get(a, "required") for a in aliases}
+            return cls(aliases, _with_roles(roles, chosen, aliases), limited)
 
 
 def read_how(value: Any) -> str | Mapping[str, str]:
@@ -109,6 +124,18 @@ def _words(given: Mapping[str, str], kind: str, known: Sequence[str]) -> Mapping
         if word not in known:
             raise QueryError(f"stream '{alias}': {unknown(kind, word, known)}")
     return dict(given)
+
+
+HOW = setting(
+    read_how,
+    '"inner"; "left", "right", "full", "semi" or "anti" for two streams; or the role of each stream that is '
+    'not required: {"clicks": "optional", "refunds": "absent", "logins": "exists"}.',
+)
+MATCH = setting(
+    read_match,
+    'As-of: {"quotes": "last"} takes, of the rows that fit a combination, only the last at or before the '
+    'newest of the others; "first" the first after it, "nearest" the nearest in time.',
+)
 
 
 def _check_aliases(given: Mapping[str, str], aliases: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ from windrow.errors import Option, QueryError, placed
 from windrow.model.access import PATHS, Access
 from windrow.model.consistency import check_deadline, check_kind, check_limits, checked_order
 from windrow.model.interval import Interval
-from windrow.model.join_kind import INNER, JoinKind, read_how, read_match
+from windrow.model.join_kind import HOW, INNER, MATCH, JoinShapes
 from windrow.model.limits import Deadline, MemoryLimit
 from windrow.model.notebook import html_table
 from windrow.model.policies.base import MemoryPolicy
@@ -265,22 +265,8 @@ class Query:
     seed: int = field(
         default=0, metadata=setting(whole(0, "a whole number from 0 up"), "For every random choice.")
     )
-    how: str | Mapping[str, str] = field(
-        default=INNER,
-        metadata=setting(
-            read_how,
-            '"inner"; "left", "right", "full", "semi" or "anti" for two streams; or the role of each stream '
-            'that is not required: {"clicks": "optional", "refunds": "absent", "logins": "exists"}.',
-        ),
-    )
-    match: Mapping[str, str] | None = field(
-        default=None,
-        metadata=setting(
-            read_match,
-            'As-of: {"quotes": "last"} takes, of the rows that fit a combination, only the last at or before '
-            'the newest of the others; "first" the first after it, "nearest" the nearest in time.',
-        ),
-    )
+    how: str | Mapping[str, str] = field(default=INNER, metadata=HOW)
+    match: Mapping[str, str] | None = field(default=None, metadata=MATCH)
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -404,19 +390,9 @@ class Query:
         return tuple(self.streams)
 
     @cached_property
-    def kind(self) -> JoinKind:
+    def kind(self) -> JoinShapes:
         """`how` and `match` as a value."""
-        return JoinKind.parse(self.how, self.match, self.aliases)
-
-    @property
-    def tells_certainty(self) -> bool:
-        """Whether results say if they stand whatever was shed: where a limit can make one false."""
-        return self.memory is not None and self.kind.doubtful
-
-    @property
-    def result_aliases(self) -> tuple[str, ...]:
-        """Streams with a column in the result."""
-        return tuple(alias for k, alias in enumerate(self.aliases) if k not in self.kind.hidden)
+        return JoinShapes.parse(self.how, self.match, self.aliases, self.memory is not None)
 
     @cached_property
     def counts_rows(self) -> bool:

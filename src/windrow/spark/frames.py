@@ -149,9 +149,9 @@ class UnionColumns:
 def result_type(query: Query, frames: Sequence[Frame], extra: str) -> st.StructType:
     """A struct per stream of the result, `certain` where a result may be false, then weight and cluster for
     samples. All are null in rows that carry `extra`."""
-    shown = [f for f in frames if f.alias in query.result_aliases]
+    shown = [f for f in frames if f.alias in query.kind.result_aliases]
     fields = [st.StructField(f.alias, st.StructType(list(f.fields)), True) for f in shown]
-    if query.tells_certainty:
+    if query.kind.tells_certainty:
         fields.append(st.StructField(CERTAIN, st.BooleanType(), True))
     if query.memory_policy.samples:
         fields.append(st.StructField(WEIGHT, st.DoubleType(), True))

@@ -84,8 +84,8 @@ class SingleQuery:
 
     def columns(self, query: Query, schemas: tuple[pa.Schema, ...]) -> pa.Schema:
         known = dict(zip(query.aliases, schemas, strict=True))
-        fields = [(alias, pa.struct(list(known[alias]))) for alias in query.result_aliases]
-        if query.tells_certainty:
+        fields = [(alias, pa.struct(list(known[alias]))) for alias in query.kind.result_aliases]
+        if query.kind.tells_certainty:
             fields.append((CERTAIN, pa.bool_()))
         if query.memory_policy.samples:
             fields += [(WEIGHT, pa.float64()), (CLUSTER, pa.int64())]

@@ -89,12 +89,12 @@ class StatementRunner:
             if statement.grouping is not None:
                 return _grouped(results, statement, statement.grouping, prepared.streaming)
             frames = self._frames(statement)
-            shown = {alias: frames[alias] for alias in statement.query.result_aliases}
+            shown = {alias: frames[alias] for alias in statement.query.kind.result_aliases}
             named = columns_of(statement, shown)
             if statement.sampled:
                 taken = {name.lower() for name in named}
                 named |= {extra: extra for extra in (WEIGHT, CLUSTER) if extra not in taken}
-            if statement.query.tells_certainty and CERTAIN not in {name.lower() for name in named}:
+            if statement.query.kind.tells_certainty and CERTAIN not in {name.lower() for name in named}:
                 named[CERTAIN] = CERTAIN
             return results.select(*(sf.expr(sql).alias(name) for name, sql in named.items()))
 

@@ -78,8 +78,8 @@ def read_select(
         }
         query, execution = describe([f.alias for f in streams], given | kinds.settings)
     sampled = query.memory_limit is not None and query.memory_policy.samples
-    extra = (*(("weight", "cluster") if sampled else ()), *((CERTAIN,) if query.tells_certainty else ()))
-    shown = {alias: scope.columns[alias] for alias in query.result_aliases}
+    extra = (*(("weight", "cluster") if sampled else ()), *((CERTAIN,) if query.kind.tells_certainty else ()))
+    shown = {alias: scope.columns[alias] for alias in query.kind.result_aliases}
     shaped = Scope(text, shown, parameters, extra)
     outputs, grouping = _shape(shaped, select, settings, places, sampled)
     several = [part for part in parts if len({alias for alias, _ in references(part)}) > 1]

@@ -238,8 +238,8 @@ class OuterJoin(Stateful):
         self.eager = bound.query.kind.eager
         self._parts = parts
         self._schema = schema
-        self._shown = [bound.query.aliases.index(alias) for alias in bound.query.result_aliases]
-        self._tells_certainty = bound.query.tells_certainty
+        self._shown = [bound.query.aliases.index(alias) for alias in bound.query.kind.result_aliases]
+        self._tells_certainty = bound.query.kind.tells_certainty
         self._deciders = [Decider(plan, parts, self.eager) for plan in bound.shapes]
         self.lost_until = [_NEVER] * len(windows)
         """Per stream the newest event time of a row that was shed."""
