@@ -39,9 +39,15 @@ MARGIN = 0.95
 SPARED = 0.05
 """Of the deadline that rows get where a call takes longer than that whatever is in it: without any row
 nothing would be learned any more."""
-LATE, CALLS_BETWEEN_TRIALS = 1.2, 16
-"""Times the time left that a call with any row in it takes for none to be admitted, but in one of so many:
-they tell when there is time again."""
+LATE = 1.2
+"""Times the time left that a call with any row in it takes for none to be admitted."""
+TRIAL, STARVED_TRIAL = 2.0, 20.0
+"""Times the time left that an exact call may be predicted to take and still be tried now and then; and that
+the last one may have taken, where no rows are admitted: slow first calls must not end a stream."""
+PATIENCE = 4, 64
+"""Calls between exact calls on trial: at first, and at most. It doubles with every trial."""
+SETTLED = 16
+"""Exact calls in a row that were in time, after which the next trial is soon again."""
 BRAKE = 0.15
 """Of the deadline by which a call may be late before it builds fewer results."""
 FEWEST = 0.02
@@ -58,7 +64,10 @@ _FORGET = 0.01
 
 
 class CallPlanner(Stateful):
-    saved = ("admitter", "costs", "costs_of_parts", "_calls", "_per_row", "_kept", "_exact")
+    saved = (
+        "admitter", "costs", "costs_of_parts", "_calls", "_per_row", "_kept", "_exact",
+        "_last_exact", "_waited", "_patience", "_in_time",
+    )  # fmt: skip
 
     def __init__(self, units: Units, streams: int, seed: int) -> None:
         self.admitter = Admitter(units, seed, streams)
@@ -78,6 +87,12 @@ class CallPlanner(Stateful):
         """What part of what they promised harvests have found of late."""
         self._exact: list[float] = []
         """Seconds per row of the last calls, if they were exact."""
+        self._last_exact = 0.0
+        """Seconds per row of the last exact call."""
+        self._waited, self._patience = 0, PATIENCE[0]
+        """Calls since the last exact one, and calls after which one is tried."""
+        self._in_time = 0
+        """Exact calls in a row that were in time."""
         # Of this call:
         self._rows = self._admitted = self._size = 0
         self._exact_work = (0.0, 0.0)
@@ -88,6 +103,8 @@ class CallPlanner(Stateful):
         self._promised = 0.0
         """Results that a harvest would find if it kept all of its promise."""
         self._tight = False
+        self._starved = False
+        """Whether the last call that shed had no time for any row."""
         self._found, self._estimated = 0.0, 0.0
         self._random: np.random.Generator | None = None
 
@@ -141,7 +158,18 @@ class CallPlanner(Stateful):
     def _fits(self) -> bool:
         """Whether there is time for the exact call. The last ones tell best what the next takes."""
         in_time = bool(self._exact) and median(self._exact) * self._rows <= self._began
-        return self._predicted <= (UNLIKELY if in_time else 1.0) * self._began
+        return self._predicted <= (UNLIKELY if in_time else 1.0) * self._began or self._on_trial()
+
+    def _on_trial(self) -> bool:
+        """Whether an exact call is tried although it seems to take too long. What a call costs is learned
+        from calls that shed, so a prediction that is once too high would never be corrected."""
+        self._waited += 1
+        near = self._predicted <= TRIAL * self._began
+        starved = self._starved and self._last_exact * self._rows <= STARVED_TRIAL * self._began
+        if self._waited < self._patience or not (near or starved):
+            return False
+        self._waited, self._patience = 0, min(PATIENCE[1], 2 * self._patience)
+        return True
 
     def _choose(
         self,
@@ -165,7 +193,8 @@ class CallPlanner(Stateful):
             self.choice = choose(work, costs, max(seconds, least), self.admitter.admitted, kept, in_parts)
             if self.choice.recall > 0 or not self.admitter.spares:
                 break
-        if costs.fixed > LATE * self._began and self._calls % CALLS_BETWEEN_TRIALS:
+        self._starved = costs.fixed > LATE * self._began
+        if self._starved:
             self.choice = NOTHING
         self.short = seconds < least or self.choice.recall == 0.0
         self._predicted *= self.choice.work
@@ -228,6 +257,10 @@ class CallPlanner(Stateful):
         would have in whole windows, and built so many results."""
         took, rows, exact = self._began - seconds_left, self._rows, self.choice == EVERYTHING
         self._exact = [*self._exact[1 - EXACT_CALLS :], took / rows] if exact and rows else []
+        self._last_exact = took / rows if exact and rows else self._last_exact
+        self._in_time = self._in_time + 1 if exact and seconds_left >= 0 else 0
+        if self._in_time >= SETTLED:
+            self._patience = PATIENCE[0]
         if rows == 0:
             return
         self._learn_amounts(compared, work)
