@@ -17,6 +17,8 @@ import pyarrow as pa
 
 from windrow.state.storage import AtomicCommit, Entry, Pending, Storage, refused_reads, refused_writes
 
+FAULT = "a fault of the disk that the schedule wants"
+
 
 class Killed(BaseException):
     """Nothing catches it, so nothing is put in order."""
@@ -61,7 +63,7 @@ class Scheduler:
         if actor.failing:
             actor.failing = False
             self.trace.append(f"{actor.name}: fails")
-            raise OSError(errno.EIO, "simulated")
+            raise OSError(errno.EIO, FAULT)
 
     def advance(self, actor: Actor) -> None:
         """Lets it run up to its next operation."""

@@ -14,9 +14,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
-from oracle import ids
 
-from windrow.engine.state import State
+from results import ids
+from windrow.engine.state import State, fingerprint
+from windrow.model.query import Query
 from windrow.spark.metrics import COLUMN
 from windrow.spark.task import JoinTask
 
@@ -46,43 +47,39 @@ def pairs_in(out: pa.RecordBatch) -> Counter[tuple]:
     return Counter(zip(out.column("a").to_pylist(), out.column("b").to_pylist(), strict=True))
 
 
-@dataclass(frozen=True)
 class SmallTask(JoinTask):
-    held_back: bool = False
-
-    def _fresh(self) -> Any:
-        return SmallOperator(self._window, self.query.watermark_delay_us, self.held_back)
-
-    def _restored(self, state: State) -> Any:
-        operator = self._fresh()
-        operator.restore(state)
-        return operator
-
-    def _captured(self, operator: Any) -> State:
-        captured: State = operator.state()
-        return captured
+    """Reports nothing: most of a small task's time would go into its metrics."""
 
     def _report(self, account: object) -> pa.RecordBatch:
         return REPORT
 
-    def _learned(self, operator: object, partition: int, batch: int) -> None:
+    def _learned(self, runner: object, partition: int, batch: int) -> None:
         return None
 
-    def _emit(self, results: Any) -> Iterator[pa.RecordBatch]:
-        for at in range(0, len(results), 3):
-            a, b = zip(*results[at : at + 3], strict=True)
-            yield pa.record_batch({"a": a, "b": b, COLUMN: pa.nulls(len(a), pa.string())})
 
-    @property
-    def _window(self) -> int:
-        return self.query.streams["a"].window.size
+@dataclass(frozen=True)
+class SmallKind:
+    """A kind of join whose windows are a few lists."""
+
+    held_back: bool = False
+    deadline_seconds: float | None = None
+
+    def start(self, query: Query, schemas: object) -> Any:
+        return SmallJoin(query.streams["a"].window.size, query.watermark_delay_us, self.held_back)
+
+    def fingerprint(self, query: Query) -> dict[str, Any]:
+        return fingerprint(query)
+
+    def columns(self, query: Query, schemas: object) -> pa.Schema:
+        return REPORT.schema
 
 
-class SmallOperator:
+class SmallJoin:
     """Joins streams a and b on `k` over one time window, by nested loops."""
 
     def __init__(self, window: int, late: int, held_back: bool) -> None:
         self.window, self.late, self.held_back = window, late, held_back
+        self.runner = self
         self.newest: dict[str, int | None] = {"a": None, "b": None}
         self.held: dict[str, list[Row]] = {"a": [], "b": []}
         """Rows whose time has not come yet."""
@@ -96,13 +93,24 @@ class SmallOperator:
         for alias, time in times.items():
             self._see(alias, time)
 
-    def set_aside(self, counts: object) -> None:
+    def count_ahead(self, counts: object) -> None:
         """No row of a schedule is too far ahead."""
 
     def memory_demand(self) -> None:
         return None
 
-    def process(self, rows: Mapping[str, pa.RecordBatch], seconds: float | None) -> list[tuple[int, int]]:
+    def control_errors(self) -> tuple[str, ...]:
+        return ()
+
+    def query_metrics(self) -> dict[str, Any]:
+        return {}
+
+    def process(self, rows: Mapping[str, pa.RecordBatch], seconds: float | None) -> Iterator[pa.RecordBatch]:
+        """Joins rows at once, and hands the results on in batches of three."""
+        results = self._join(rows)
+        return (_batch_of_results(results[at : at + 3]) for at in range(0, len(results), 3))
+
+    def _join(self, rows: Mapping[str, pa.RecordBatch]) -> list[tuple[int, int]]:
         earliest = {a: None if t is None else t - self.late for a, t in self.newest.items()}
         for alias, batch in rows.items():
             for row in rows_of(batch):
@@ -123,7 +131,7 @@ class SmallOperator:
                 self.segments[alias] = [s for s in kept if max(r[1] for r in s[1]) + self.window >= passed]
         return results
 
-    def state(self) -> State:
+    def capture(self) -> State:
         held = [batch_of(self.held[a], SMALL) for a in "ab"]
         parts = [batch for a in "ab" for batch, _ in self.segments[a]]
         return State({"newest": self.newest, "a": len(self.segments["a"])}, (*held, *parts))
@@ -155,6 +163,11 @@ class SmallOperator:
 
     def _match(self, one: Row, other: Row) -> bool:
         return one[2] == other[2] and abs(one[1] - other[1]) <= self.window
+
+
+def _batch_of_results(results: Sequence[tuple[int, int]]) -> pa.RecordBatch:
+    a, b = zip(*results, strict=True)
+    return pa.record_batch({"a": a, "b": b, COLUMN: pa.nulls(len(a), pa.string())})
 
 
 def answer(batches: Sequence[Mapping[str, Sequence[Row]]], window: int, late: int) -> Counter[tuple]:

@@ -18,12 +18,13 @@ import pyarrow as pa
 
 import windrow as wr
 from results import ids
-from simulated_store import Actor, Killed, Scheduler, SimulatedRoot
-from simulated_tasks import SECOND, SMALL, WHOLE, Row, SmallTask, answer, batch_of, pairs_in
+from simulated_store import FAULT, Actor, Killed, Scheduler, SimulatedRoot
+from simulated_tasks import SECOND, SMALL, WHOLE, Row, SmallKind, SmallTask, answer, batch_of, pairs_in
 from windrow.spark.microbatch import MicroBatch
 from windrow.spark.operator_cache import OperatorCache
 from windrow.spark.task import JoinTask
 from windrow.spark.task_input import TaskInput
+from windrow.state.cleanup import KEPT_BEHIND
 
 ATTEMPTS, RESTARTS = 4, 12
 WINDOWS = {"time": "6 seconds", "rows": "2 rows per key"}
@@ -40,6 +41,8 @@ class Outcome:
     results: Counter[tuple]
     wanted: Counter[tuple]
     refused: str | None
+    lost: bool
+    """It cannot go on, though nothing has happened that state is not kept for."""
     trace: list[str]
 
 
@@ -102,7 +105,7 @@ class Simulation:
             "query": self.query, "schemas": (self.schema, self.schema), "union_columns": (),
             "keys": (None, None), "partitions": self.partitions, "name": "join", "state": "",
         }  # fmt: skip
-        task = JoinTask(**options) if self.real else SmallTask(**options, held_back=held_back)
+        task = JoinTask(**options) if self.real else SmallTask(**options, kind=SmallKind(held_back))
         self.tasks = [task.of(partition) for partition in range(self.partitions)]
         flushes = 2 if held_back and (self.late or not self.real) else 0
         batches = [self.form(n) for n in range(self.last)] + [self._flush(n) for n in range(flushes)]
@@ -203,6 +206,10 @@ class SimulatedQuery:
         self.refused: str | None = None
         self.stopped = False
         """What it was refused for does not go away."""
+        self.highest = 0
+        """Of the batches that tasks have run."""
+        self.excused = False
+        """It was set back further than state is kept, or put back from a copy that may be torn."""
         self.backup: Backup | None = None
 
     @property
@@ -216,7 +223,8 @@ class SimulatedQuery:
     def outcome(self) -> Outcome:
         found = sum(self.checkpoint.sink.values(), Counter())
         refused = None if self.done else self.refused or "gave up"
-        return Outcome(found, self.sim.wanted(self.batches), refused, self.scheduler.trace)
+        lost = self.stopped and not self.excused
+        return Outcome(found, self.sim.wanted(self.batches), refused, lost, self.scheduler.trace)
 
     def note(self, event: str) -> None:
         self.scheduler.trace.append(f"{self.name}: {event}")
@@ -233,7 +241,7 @@ class SimulatedQuery:
         except wr.StateError as error:
             self.run, self.refused = None, str(error)
             self.note(f"refused: {self.refused[:160]}")
-            passing = "another run of this query" in self.refused or "simulated" in self.refused
+            passing = "another run of this query" in self.refused or FAULT in self.refused
             self.stopped = not passing
         except (OSError, Killed):
             self.run = None
@@ -274,6 +282,7 @@ class SimulatedQuery:
         return True
 
     def _batch(self, run: str, batch: int) -> Counter[tuple]:
+        self.highest = max(self.highest, batch)
         order = list(range(self.sim.partitions))
         self.rng.shuffle(order)
         found: Counter[tuple] = Counter()
@@ -318,6 +327,7 @@ class SimulatedQuery:
         """The checkpoint is put back from a copy, and batches are formed anew, with other rows or the
         same."""
         self.checkpoint.next -= min(self.rng.randint(1, 3), self.checkpoint.next)
+        self.excused |= 0 < self.checkpoint.next < self.highest - KEPT_BEHIND
         self._form_again()
         self.note(f"set back to batch {self.checkpoint.next}")
 
@@ -359,6 +369,7 @@ class SimulatedQuery:
         if elsewhere:
             self.root, self.token = SimulatedRoot(self.scheduler, self.root.eventual), f"{self.rng.random()}"
         self.root.files, self.root.recent = dict(backup.files), {}
+        self.excused = True
         self.batches, self.checkpoint, self.backup = backup.batches[:], backup.checkpoint, None
 
     def copied(self) -> SimulatedQuery:
@@ -367,6 +378,7 @@ class SimulatedQuery:
         root = SimulatedRoot(self.scheduler, self.root.eventual)
         root.files = dict(self.root.files)
         copy = SimulatedQuery(self.sim, "the copy", root, self.batches[:], self.checkpoint.copy())
+        copy.highest, copy.excused = self.highest, self.excused
         copy._form_again()
         copy.note(f"copied before batch {copy.checkpoint.next}")
         return copy

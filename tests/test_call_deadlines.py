@@ -17,7 +17,7 @@ import results
 import windrow as wr
 from queries import Case, cases, examples
 from windrow.estimation.recall import UNKNOWN
-from windrow.harvest.call_costs import PRIOR, Coefficients, Costs, Timed
+from windrow.harvest.call_costs import COMPARE, RESULT, ROW, CallCosts, Costs
 from windrow.harvest.call_load import Choice, Curve, Work, choose
 from windrow.kernels.admission_units import UNITS
 from windrow.lab.clock import VirtualClock, WorkClock
@@ -156,7 +156,7 @@ class NoisyMachine:
     def __call__(self) -> float:
         if self.operator is not None:
             told = self.operator.metrics()
-            done = np.array([*self.operator.work, told.results, told.sub_batches])
+            done = np.array([*self.operator.runner.work, told.results, told.sub_batches])
             self.charge(float((done - self._done) @ COSTS_OF_WORK))
             self._done = done
         return self.seconds
@@ -287,25 +287,35 @@ def test_a_stream_that_ends_leaves_what_is_told_as_it_was() -> None:
 # --- Costs and choices --------------------------------------------------------------------------------------
 
 
-def test_costs_are_told_apart_as_soon_as_amounts_vary() -> None:
-    truth = Coefficients(2e-4, 4e-8, 1e-4, 2e-8, 6e-9, 5e-5, 9e-8)
-    costs, random = Costs(), np.random.default_rng(0)
+@given(st.integers(0, 100), st.floats(0.1, 10.0))
+def test_what_is_fixed_is_told_apart_as_soon_as_amounts_vary(seed: int, speed: float) -> None:
+    truth = Costs(3e-4 * speed, ROW * speed, COMPARE * speed, RESULT * speed)
+    costs, random = CallCosts(), np.random.default_rng(seed)
     for _ in range(40):
-        rows, compared, pieces, built = random.integers(1, [5_000, 100_000, 5, 50_000]).tolist()
-        take = truth.take + truth.take_row * rows
-        probe = truth.probe + truth.probe_row * rows + truth.compare * compared
-        costs.add(
-            Timed(take, probe, truth.piece * pieces + truth.result * built, rows, compared, pieces, built)
-        )
-    found = costs.fitted()
-    for name in ("take", "take_row", "probe", "compare", "piece", "result"):
-        assert getattr(found, name) == pytest.approx(getattr(truth, name), rel=0.25), name
+        rows, compared, built = random.integers(1, [5_000, 100_000, 50_000]).tolist()
+        costs.add(truth.seconds(rows, compared, built), rows, compared, built)
+    assert costs.fitted.fixed == pytest.approx(truth.fixed, rel=0.25)
+    assert costs.fitted.row == pytest.approx(truth.row, rel=0.25)
 
 
 def test_a_cold_start_is_not_believed() -> None:
-    costs = Costs()
-    costs.add(Timed(0.05, 0.05, 0.05, 64, 64, 1, 10))
-    assert costs.cold and np.all(np.array(list(vars(costs.fitted()).values())) <= PRIOR)
+    costs = CallCosts()
+    costs.add(0.15, 64, 64, 10)
+    assert len(costs) == 0 and costs.fitted.seconds(64, 64, 10) < 1e-4
+
+
+@given(st.integers(0, 100), st.floats(0.2, 0.8), st.floats(0.0, 0.5))
+def test_costs_follow_calls_that_do_less_however_much_is_fixed(seed: int, part: float, fixed: float) -> None:
+    """Exact calls cannot tell what is fixed; a few calls that do a part of the work can."""
+    truth = Costs(fixed * 1e-2, (1 - fixed) * 3e-7, (1 - fixed) * 1e-8, (1 - fixed) * 3e-8)
+    amounts, random = np.array([20_000, 1e5, 1e5]), np.random.default_rng(seed)
+    costs = CallCosts()
+    for share in [1.0] * 20 + [part] * 10:
+        costs.add(truth.seconds(*(share * amounts)) * random.uniform(0.95, 1.05), *(share * amounts))
+    for share in (part, 1.0):
+        assert costs.fitted.seconds(*(share * amounts)) == pytest.approx(
+            truth.seconds(*(share * amounts)), rel=0.15
+        )
 
 
 def work(units: int, rows: float = 1_000, compared: float = 1e6, results: float = 1e5) -> Work:
@@ -313,7 +323,7 @@ def work(units: int, rows: float = 1_000, compared: float = 1e6, results: float 
     return Work(rows * share, compared * share, results * share, share)
 
 
-COSTS = Coefficients(1e-4, 1e-6, 1e-4, 1e-6, 1e-8, 1e-4, 1e-7)
+COSTS = Costs(2e-4, 2e-6, 1e-8, 1e-7)
 WHOLE = 2e-4 + 2e-3 + 1e-2 + 1e-2
 
 
@@ -322,7 +332,7 @@ def test_a_choice_is_as_good_as_the_best_single_one(part: float, bend: float, cu
     seconds = part * WHOLE
     points = np.linspace(0, 1, 9)
     curve = Curve(points, points ** (1 - 0.9 * bend))
-    chosen = choose(work(UNITS), COSTS, seconds, 2e-4, current, curve)
+    chosen = choose(work(UNITS), COSTS, seconds, current, curve)
     left = max(0.0, seconds - 2e-4)
     by_units = min(1.0, left / (WHOLE - 2e-4))
     by_ages = curve(min(1.0, max(0.0, left - 2e-3) / 2e-2))
@@ -334,6 +344,6 @@ def test_a_choice_is_as_good_as_the_best_single_one(part: float, bend: float, cu
 
 def test_probes_are_given_up_before_units_where_nothing_else_differs() -> None:
     """What does not probe today can still be found tomorrow."""
-    free = Coefficients(1e-4, 0.0, 1e-4, 0.0, 1e-8, 1e-4, 1e-7)
-    chosen = choose(work(UNITS), free, 1e-2, 2e-4, UNITS, scattered=0.0)
+    free = Costs(2e-4, 0.0, 1e-8, 1e-7)
+    chosen = choose(work(UNITS), free, 1e-2, UNITS)
     assert chosen.units == UNITS and 0.4 < chosen.probes < 0.6

@@ -10,9 +10,7 @@ from windrow.errors import QueryError
 from windrow.memory_models.age_curve import AgeCurve
 from windrow.memory_models.sampling import (
     AgeSample,
-    ClusterSample,
     FrequencySample,
-    cluster_fraction,
     mean_within,
     pps_constant,
     uniform_fraction,
@@ -153,15 +151,6 @@ def test_no_memory_no_sample_enough_memory_everything():
     assert uniform_fraction(BOTH, 0.0) == 0 and uniform_fraction(BOTH, 1e9, z=3) == 1
 
 
-def test_equal_clusters():
-    assert cluster_fraction([1, 5], [500, 100], 250.0) == pytest.approx(0.25)
-    assert cluster_fraction([1, 5], [500, 100], 250.0, bytes_per_row=[2.0, 3.0]) == pytest.approx(0.1)
-    assert cluster_fraction([1, 5], [500, 100], 2000.0) == 1
-    with_margin = cluster_fraction([1, 5], [500, 100], 250.0, z=2.0)
-    assert 1000 * with_margin == pytest.approx(mean_within(250.0, 2.0))
-    assert ClusterSample(2.0, 50.0).variance(0.5, 0.0) == pytest.approx(25)
-
-
 @given(st.integers(0, 10_000), st.integers(1, 30), st.floats(0.01, 1.5))
 def test_pps_fills_the_memory_with_no_probability_above_1(seed, classes, part):
     rng = np.random.default_rng(seed)
@@ -192,8 +181,8 @@ def test_mean_within_leaves_the_margin(memory):
     [
         (lambda: FrequencySample(1, 1, [0.5, 0.5], [1.0]), "one number of results for each value"),
         (lambda: FrequencySample(1, 1, [1.0], [-1.0]), "from 0 up"),
-        (lambda: ClusterSample(-1, 1), "rate and window must not be negative, got -1, 1"),
-        (lambda: ClusterSample(1, 1).memory(1.5), "a fraction lies in 0..1, got 1.5"),
+        (lambda: FrequencySample(-1, 1, [1.0], [1.0]), "rate and window must not be negative, got -1, 1"),
+        (lambda: FrequencySample(1, 1, [1.0], [1.0]).memory(1.5), "a fraction lies in 0..1, got 1.5"),
         (lambda: uniform_fraction(BOTH, -1), "must not be negative, got -1"),
         (lambda: uniform_fraction(BOTH, 1, bytes_per_row=[1]), "a positive row size for each of 2 streams"),
         (lambda: pps_constant([1, 2], [1], 5), "sizes, counts"),

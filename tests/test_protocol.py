@@ -18,5 +18,6 @@ def test_any_schedule_ends_right_or_is_refused(block: int, first_seed: int) -> N
             schedule = "\n".join([f"seed {seed}", *outcome.trace])
             assert not outcome.results - outcome.wanted, schedule
             assert outcome.refused or not outcome.wanted - outcome.results, schedule
+            assert not outcome.lost, schedule
             ends, refused = ends + 1, refused + (outcome.refused is not None)
     assert refused < ends / 5, "few schedules may end in a refusal"

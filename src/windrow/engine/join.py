@@ -12,10 +12,11 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.limits.admission_units import Units
+from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.engine.limits.evictor import Evictor
 from windrow.engine.limits.load_shedder import LoadShedder, make_load_shedder
-from windrow.engine.limits.stopwatch import BUILD, PROBE, TAKE
 from windrow.engine.outer.outer_join import OuterJoin
 from windrow.engine.partial_matches import PartialMatches, in_pieces
 from windrow.engine.probe import Probe
@@ -31,7 +32,7 @@ from windrow.planning.bound_query import BoundQuery
 Array = np.ndarray
 
 
-class Sink(Protocol):
+class ResultSink(Protocol):
     """Where results go: `ResultBuilder` builds rows, `QueryRouter` passes them on to many queries."""
 
     @property
@@ -66,7 +67,7 @@ class Join(Stateful):
 
     saved = ("evictor", "load_shedder", "dropped", "unsampled", "conserved", "found", "skipped", "outer")
 
-    def __init__(self, bound: BoundQuery, make_sink: Callable[[BoundQuery], Sink]) -> None:
+    def __init__(self, bound: BoundQuery, make_sink: Callable[[BoundQuery], ResultSink]) -> None:
         self.bound = bound
         query, count = bound.query, len(bound.schemas)
         self._watermark_delay_us = query.watermark_delay_us
@@ -74,7 +75,8 @@ class Join(Stateful):
         if query.memory_limit is not None:
             context = Context(query, bound.schemas, bound.join_columns, bound.classes, bound.functions)
             self.evictor = Evictor(query.memory_policy, query.memory_limit, context)
-        self.load_shedder = make_load_shedder(query)
+        units = Units.of_predicate(count, bound.predicate.atoms, bound.classes)
+        self.load_shedder = make_load_shedder(query, units)
         self.windows = Windows(bound, self.row_state)
         self.sink = make_sink(bound)
         self.outer = OuterJoin(bound, self.windows, self.sink.schema) if bound.shapes else None
@@ -93,8 +95,11 @@ class Join(Stateful):
         """Results, built or not."""
         self.skipped = 0
         """Results that were not built, for lack of time."""
-        self.results_counted = 0
-        """Pieces in which results were found."""
+
+    @property
+    def call_planner(self) -> CallPlanner | None:
+        """Plans whole calls under a deadline; None without one, or where each sub-batch decides anew."""
+        return self.load_shedder.calls if self.load_shedder else None
 
     @property
     def row_state(self) -> RowState:
@@ -137,7 +142,6 @@ class Join(Stateful):
         """Stores a sub-batch's rows and yields the results they complete, in the time that `controller`
         knows."""
         now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
-        lap = (lambda kind: None) if controller is None else controller.watch.lap
         if self.load_shedder and controller:
             arrivals = self._drop_rows(self.load_shedder, arrivals, now, controller.z)
         # Which rows the sub-batch displaces must be known before any of them is probed.
@@ -154,20 +158,15 @@ class Join(Stateful):
                 continue
             if self.evictor:
                 self.evictor.arrived(self.windows, stream, start)
-            lap(TAKE)
             if self.outer is not None:
                 yield from self.outer.arrived(stream, start)
             for partials in in_pieces(self._probe(stream, start)):
-                lap(PROBE)
-                yield from self._results(partials, controller)
-                lap(BUILD)
-            lap(PROBE)
+                yield from self._results(partials, stream, controller)
         self.sink.end_sub_batch(self.windows, arrivals, starts)
         if self.load_shedder:
             self._evict_unharvested(self.load_shedder, now)
         if self.evictor:
             self.evictor.enforce_limit(self.windows)
-        lap(TAKE)
 
     def _probe(self, stream: int, start: int) -> Iterator[PartialMatches]:
         """Results of the rows from position `start` on, inside all windows."""
@@ -209,16 +208,15 @@ class Join(Stateful):
                 self.conserved[stream] += window.expire(now - self._watermark_delay_us - age)
 
     def _results(
-        self, partials: PartialMatches, controller: DeadlineController | None
+        self, partials: PartialMatches, arriving: int, controller: DeadlineController | None
     ) -> Iterator[pa.RecordBatch]:
         sample = self.evictor.on_results(self.windows, partials) if self.evictor else None
         if sample is not None:
             partials = partials.where(sample.chosen)
-        if self.load_shedder and controller:
+        self.found += len(partials)
+        if self.call_planner and controller:
             found = len(partials)
-            partials = self.load_shedder.affordable(self, partials, controller)
-            self.found += found
+            partials = self.call_planner.affordable(self.windows, partials, arriving, controller)
             self.skipped += found - len(partials)
-            self.results_counted += 1
         if len(partials):
             yield from self.sink.add(self.windows, partials, sample)

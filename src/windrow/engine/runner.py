@@ -19,10 +19,11 @@ import pyarrow as pa
 from windrow.engine.adaptive_planner import AdaptivePlanner
 from windrow.engine.compile_notice import announce_compilation
 from windrow.engine.counters import Counters
-from windrow.engine.input_buffer import InputBuffer, expire_buffered, warn_if_large
-from windrow.engine.join import Join, Sink
+from windrow.engine.input_buffer import InputBuffer, check_nothing_waits, expire_buffered, warn_if_large
+from windrow.engine.join import Join, ResultSink
 from windrow.engine.learned_models import learned_models
-from windrow.engine.limits.deadline_controller import FIRST_ROWS, DeadlineController
+from windrow.engine.limits.deadline_controller import DeadlineController
+from windrow.engine.limits.timed_sub_batches import TimedSubBatches, buffer_unprocessed
 from windrow.engine.result_builder import ResultBuilder
 from windrow.engine.rows import (
     ArrivingRows,
@@ -33,10 +34,9 @@ from windrow.engine.rows import (
     same_schema,
     timed,
 )  # fmt: skip
-from windrow.engine.sub_batches import SubBatchCutter, cut, default_sub_batch_rows, interval_under_limit
+from windrow.engine.sub_batches import cut, default_sub_batch_rows, interval_under_limit
 from windrow.engine.watermarks import END, Expiry, Watermarks
 from windrow.errors import DataError, Option, QueryError, StateError, unknown
-from windrow.harvest.call_costs import Timed
 from windrow.memory_models.allocation import RecallCurve
 from windrow.model.interval import Interval
 from windrow.model.learned_models import LearnedModels
@@ -68,7 +68,7 @@ class JoinRunner:
         query: Query,
         schemas: Mapping[str, pa.Schema] | None = None,
         clock: Callable[[], float] = perf_counter,
-        make_sink: Callable[[BoundQuery], Sink] = ResultBuilder,
+        make_sink: Callable[[BoundQuery], ResultSink] = ResultBuilder,
     ) -> None:
         announce_compilation()
         self.query = query
@@ -146,12 +146,12 @@ class JoinRunner:
             arrivals = [a.compact() for a in arrivals]
         at = [0] * len(arrivals)
         controller = self.deadline_controller
-        before = self.join.found, self.join.skipped
-        sub_batches = (
-            self._sub_batches(arrivals)
-            if controller is None
-            else self._timed(controller, arrivals, at, seconds)
-        )
+        call: TimedSubBatches | None = None
+        if controller is None:
+            sub_batches = self._sub_batches(arrivals)
+        else:
+            call = TimedSubBatches(self.query, self.join, controller, arrivals, at)
+            sub_batches = call.cut(self._sub_batches, self._arrivals, seconds)
         for stop in sub_batches:
             sub_batch = [a.slice(i, j) for a, i, j in zip(arrivals, at, stop, strict=True)]
             yield from self._decide(self.join, arrivals, at)
@@ -167,12 +167,12 @@ class JoinRunner:
         if self.join.evictor is not None:
             self.join.windows.forget_keys()
         self.planner.replan(self.join, self.counters, self.watermarks.max_event_time)
-        if controller is not None:
+        if call is not None:
             self.planner.reorder(self.join)
-            controller.end_call(
-                self._buffer_unprocessed(arrivals, at), self.watermarks.max_event_time, self._built(before)
-            )
-            controller.close()
+            room = self.query.time_policy.buffer or 0
+            waiting = buffer_unprocessed(self.buffer, self.counters, room, arrivals, at, self.calls)
+            call.end(waiting, self.watermarks.max_event_time)
+            call.close()
 
     @contextmanager
     def whole_call(self) -> Iterator[None]:
@@ -187,7 +187,7 @@ class JoinRunner:
         if self.query.counts_rows:
             self.watermarks.close()
         if self.query.kind.shapes:
-            self._check_nothing_waits()
+            check_nothing_waits(self.buffer, self.query, self.schemas)
             self.watermarks.closed_at = END
 
     @property
@@ -325,15 +325,6 @@ class JoinRunner:
         check_time_column(alias, schema, self.query.streams[alias].time)
         self.schemas[stream] = plain_schema(schema)
 
-    def _check_nothing_waits(self) -> None:
-        """Rows of an outer join that wait for a stream that was never seen must not be lost."""
-        unseen = [a for a, s in zip(self.query.aliases, self.schemas, strict=True) if s is None]
-        if unseen and any(map(len, self.buffer)):
-            raise DataError(
-                f"streams {unseen} never came, so their columns are not known and rows of the others cannot "
-                "be returned without them; give Operator(query, schemas={...})"
-            )
-
     def create_join(self) -> None:
         """As soon as all schemas are known."""
         schemas = [s for s in self.schemas if s is not None]
@@ -387,94 +378,6 @@ class JoinRunner:
             earliest.append(bound)
         return earliest
 
-    def _timed(
-        self,
-        controller: DeadlineController,
-        arrivals: list[ArrivingRows],
-        at: list[int],
-        seconds: float | None,
-    ) -> Iterator[list[int]]:
-        """Where each sub-batch ends, as long as there is time; `at` says how far the last has come."""
-        rows, skipped = sum(len(a.rows) for a in arrivals), self.join.skipped if self.join else 0
-        controller.begin_call(rows, self._arrivals, seconds)
-        if not self.query.time_policy.plans_calls:
-            for stop in self._paced(controller, arrivals):
-                yield from self._clocked(controller, arrivals, at, stop)
-            return
-        assert self.join is not None and self.join.load_shedder is not None
-        if controller.cost == 0.0 and rows > FIRST_ROWS:
-            # A few rows tell what the others will cost.
-            yield from self._clocked(controller, arrivals, at, _cutter(arrivals).cut(FIRST_ROWS))
-        self._give_up(controller, arrivals, at)
-        shedder = self.join.load_shedder
-        finer = shedder.tight and controller.parts > 1
-        for stop in self._paced(controller, arrivals) if finer else self._sub_batches(arrivals):
-            if any(at):
-                shedder.correct(self.join, controller)
-            yield from self._clocked(controller, arrivals, at, stop)
-        shedder.end(rows, controller, self.join.skipped - skipped)
-
-    def _give_up(self, controller: DeadlineController, arrivals: list[ArrivingRows], at: list[int]) -> None:
-        """Leaves out the rows that there is no time for, of those that are left; these then begin at 0."""
-        assert self.join is not None and self.join.load_shedder is not None
-        if any(at):
-            arrivals[:] = [a.slice(i, len(a.rows)) for a, i in zip(arrivals, at, strict=True)]
-            at[:] = [0] * len(at)
-        masks = self.join.load_shedder.plan(self.join, arrivals, controller)
-        controller.watch.start()
-        if masks is not None:
-            kept = self.join.admit(arrivals, masks)
-            arrivals[:] = kept if self.query.counts_rows else [a.compact() for a in kept]
-
-    def _paced(self, controller: DeadlineController, arrivals: Sequence[ArrivingRows]) -> Iterator[list[int]]:
-        """As many rows at a time as the throttle fraction leaves time for, as long as there is time."""
-        pace, cutter = self.query.evaluate_interval, _cutter(arrivals)
-        while cutter.left and not controller.out_of_time:
-            yield cutter.cut(pace.rows if pace is not None and pace.rows else controller.next_rows())
-
-    def _clocked(
-        self,
-        controller: DeadlineController,
-        arrivals: Sequence[ArrivingRows],
-        at: Sequence[int],
-        stop: list[int],
-    ) -> Iterator[list[int]]:
-        """A sub-batch, timed."""
-        assert self.join is not None and self.join.load_shedder is not None
-        join, load_shedder, done = self.join, self.join.load_shedder, sum(stop) - sum(at)
-        now = max(int(a.rows.ts[j - 1]) for a, j in zip(arrivals, stop, strict=True) if j)
-        before = join.comparisons, join.results_counted, join.found - join.skipped
-        controller.begin_sub_batch(done)
-        yield stop
-        timed = None
-        if self.query.time_policy.plans_calls:
-            after = join.comparisons, join.results_counted, join.found - join.skipped
-            compared, pieces, built = (b - a for a, b in zip(before, after, strict=True))
-            timed = Timed(*controller.watch.seconds, done, compared, pieces, built)
-            load_shedder.learn(join, timed)
-        controller.end_sub_batch(done, load_shedder.work_fraction, now, timed)
-
-    def _built(self, before: tuple[int, int]) -> float:
-        """Which part of the results found since then was built."""
-        assert self.join is not None
-        found, skipped = self.join.found - before[0], self.join.skipped - before[1]
-        return 1 - skipped / found if found else 1.0
-
-    def _buffer_unprocessed(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> int:
-        """Rows there was no time for wait, as many as the buffer holds; those that came last go. Returns how
-        many wait."""
-        waiting = 0
-        for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
-            room = self.query.time_policy.buffer or 0
-            kept = min(len(arrived.rows) - start, room)
-            self.counters.counts["rows_dropped"][stream] += len(arrived.rows) - start - kept
-            if kept:
-                rows = arrived.rows.slice(start, start + kept)
-                calls = np.broadcast_to(self.calls, kept)
-                self.buffer[stream].add(rows.ts, rows.payload, calls)
-            waiting += kept
-        return waiting
-
     def _sub_batches(self, arrivals: Sequence[ArrivingRows]) -> Iterator[list[int]]:
         """Where each sub-batch ends in each stream."""
         pace = self.query.evaluate_interval
@@ -489,7 +392,3 @@ class JoinRunner:
                 return cut([a.seq for a in arrivals if a.seq is not None], pace, None)
         spans = [s.window.size for s in self.query.streams.values() if s.window.is_time]
         return cut([a.rows.ts for a in arrivals], pace, min(spans, default=None))
-
-
-def _cutter(arrivals: Sequence[ArrivingRows]) -> SubBatchCutter:
-    return SubBatchCutter([a.rows.ts if a.seq is None else a.seq for a in arrivals])

@@ -105,8 +105,6 @@ def restore_any(runner: JoinRunner, state: State) -> None:
         for stream, kept in enumerate(held):
             _restore_window(runner.join, stream, head["streams"][stream], kept)
         decode(head["join"], arrays, runner.join)
-        if runner.join.load_shedder is not None:
-            runner.join.load_shedder.resume(runner.join)
 
 
 def _packed(arrays: Sequence[np.ndarray]) -> pa.RecordBatch:

@@ -1,8 +1,7 @@
 """Fairness of residence times between streams: Jain's index (iJoin, eq. 4).
 
-A row's lifetime runs from its own time to the moment the policy gives it up, or to the end of its window.
-Rows still held do not count yet; a monitored row that was given up counts as gone, though it stays to be
-watched. What has expired is not reported by anyone: it is what came, less what was given up and is held.
+A row's lifetime runs from its event time to its eviction, or to the end of its window. Rows still held do not
+count yet; a shadow row counts as evicted. Expired rows are those that arrived, less those evicted or held.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ class Fairness(Stateful):
         self._arrivals[stream] += rows
 
     def add_evicted(self, stream: int, rows: int, seconds: float, squares: float) -> None:
-        """So many rows go for lack of memory; their lifetimes in seconds add up to so much, and so do the
-        squares of these."""
+        """So many rows are evicted, with this sum of lifetimes in seconds, and of their squares."""
         self._evicted[stream] += rows
         self._sum += seconds
         self._squares += squares
@@ -36,10 +34,10 @@ class Fairness(Stateful):
     def index(self, held: Sequence[int], spans: Sequence[float]) -> float:
         """From 1/n (one row was kept, n were not) to 1 (all were kept equally long).
 
-        So many rows are `held` of each stream, and may be for as many seconds as `spans` says.
+        `held` is the number of rows held of each stream, `spans` the length of its window in seconds.
         """
         counts = zip(self._arrivals, self._evicted, held, strict=True)
-        expired = np.array([came - given_up - now for came, given_up, now in counts], np.float64)
+        expired = np.array([arrived - evicted - now for arrived, evicted, now in counts], np.float64)
         ends = np.array(spans)
         n = float(expired.sum()) + sum(self._evicted)
         squares = self._squares + float((expired * ends**2).sum())

@@ -1,29 +1,31 @@
 """Forecast of recall by memory, from each stream's learned model.
 
-Rows of a stream fall into groups that find more or less than others (by their key), and every group has its
-curve's shape. Keeping a group's rows for an edge of the curve's concave envelope is an item: it takes memory
-(rows per second x length of the edge) and brings results. The items that bring most per unit of memory come
-first. With two streams results add up; with more, a result completed by one stream needs a row of each other
-stream. Of what was learned from data that is in joint_forecast.py; here, where nothing but curves are known,
-these rows are taken as independent.
+Rows of a stream fall into groups, by their keys, that find more or less than others; every group has a curve
+of the same shape. To keep the rows of a group for an edge of the curve's concave envelope is an item: it
+takes memory (rows per second x length of the edge) and yields results. The items that yield most per unit of
+memory come first. With two streams results add up; with more, a result completed by one stream needs a row of
+each other stream. What was learned about that from data is in joint_forecast.py; here, where only curves are
+known, these rows are taken as independent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
-from windrow.memory_models.age_curve import AgeCurve
+from windrow.memory_models.age_curve import AgeCurve, joint_recall
 from windrow.memory_models.allocation import POINTS, RecallCurve, Unit
+from windrow.memory_models.knapsack import Knapsack
 
 Array = np.ndarray
 
 
 @dataclass(frozen=True)
 class StreamModel:
-    """Of one stream."""
+    """What was learned about one stream."""
 
     curve: AgeCurve
     rate: float
@@ -33,13 +35,13 @@ class StreamModel:
     ratios: Array
     """How much more than others each group of rows finds."""
     shares: Array
-    """The part of the rows in each group."""
+    """The fraction of the rows in each group."""
     edges: Array = field(default_factory=lambda: np.empty(0))
-    """The scores between which the groups are, ascending: one less than groups."""
+    """The scores between the groups, ascending."""
 
     def ratio(self, scores: Array) -> Array:
-        """How much more than others rows of these scores find, told apart within groups too: from edge to
-        edge it is a power of the score. Rows of the first group, which may have no score, are alike."""
+        """How much more than others rows of these scores find. Within a group it is a power of the score;
+        rows of the first group, which may have no score, are alike."""
         by_group = self.ratios[np.searchsorted(self.edges, scores)]
         inner = self.edges > 0
         if inner.sum() < 2:
@@ -51,7 +53,7 @@ class StreamModel:
         return np.where(scores <= self.edges[0], by_group, 2.0**between)
 
     def regrouped(self, scores: Array) -> StreamModel:
-        """As it is known, with finer groups, by `ratio`, and the parts of the rows in them as among rows of
+        """The same with finer groups, by `ratio`, and the fractions of the rows in them as among rows of
         these scores."""
         ratios, shares, edges = groups(self.ratio(scores), np.ones(len(scores)))
         return replace(self, ratios=ratios, shares=shares, edges=edges)
@@ -59,69 +61,48 @@ class StreamModel:
 
 @dataclass(frozen=True, eq=False)
 class AdditiveForecast:
-    """Of streams whose results add up, or of whose rows nothing is known together."""
+    """For two streams, whose results add up, or more of whose rows nothing is known together."""
 
     streams: Sequence[StreamModel]
 
     def curve(self, unit: Unit) -> RecallCurve:
         """Recall against memory, from nothing to complete windows."""
-        size, gain, who = _items(self.streams)
-        taken = np.concatenate(([0.0], np.cumsum(size)))
-        found = np.zeros((len(self.streams), len(size) + 1))
-        for stream in range(len(self.streams)):
-            found[stream, 1:] = np.cumsum(np.where(who == stream, gain, 0.0))
-        recall = _recall(found)
-        amounts = np.linspace(0.0, max(taken[-1], 1e-9), POINTS)
-        at = np.interp(amounts, taken, recall)
-        return RecallCurve(amounts, np.clip(np.maximum.accumulate(at), 0.0, 1.0), unit)
+        items, owner = self._items
+        order = np.argsort(-items.density, kind="stable")
+        held = np.append(0.0, np.cumsum(items.sizes[order]))
+        gains = [np.where(owner == stream, items.gains, 0.0)[order] for stream in range(len(self.streams))]
+        found = np.pad(np.cumsum(gains, axis=1), ((0, 0), (1, 0)))
+        stored = found[:, -1]
+        shares = np.divide(found.T, stored, out=np.ones(found.T.shape), where=stored > 0)
+        amounts = np.linspace(0.0, max(held[-1], 1e-9), POINTS)
+        recall = np.interp(amounts, held, joint_recall(shares, stored))
+        return RecallCurve(amounts, np.clip(np.maximum.accumulate(recall), 0.0, 1.0), unit)
 
     def binding_fraction(self, memory: float) -> float | None:
-        """Not known of streams that are taken to be steady."""
+        """Not known for streams that are taken to be steady."""
         return None
 
     def shares(self, memory: float) -> tuple[float, ...]:
-        """What the rows of each stream get of so much memory, where it is used as the curve takes it to
-        be."""
-        size, _, who = _items(self.streams)
-        before = np.concatenate(([0.0], np.cumsum(size)[:-1]))
-        taken = np.clip(memory - before, 0.0, size)
-        return tuple(np.bincount(who, taken, len(self.streams)).tolist())
+        """What the rows of each stream get of so much memory."""
+        items, owner = self._items
+        return tuple(np.bincount(owner, items.take(memory), len(self.streams)).tolist())
 
-
-def _items(streams: Sequence[StreamModel]) -> tuple[Array, Array, Array]:
-    """Memory, results per second and stream of each edge to keep a group for, the best first."""
-    sizes, gains, owner = [], [], []
-    for stream, known in enumerate(streams):
-        ages, values = known.curve.envelope()
-        for ratio, share in zip(known.ratios, known.shares, strict=True):
-            rows = known.rate * share
-            sizes.append(rows * known.cost * np.diff(ages))
-            gains.append(rows * ratio * np.diff(values))
-            owner.append(np.full(len(ages) - 1, stream))
-    size, gain, who = np.concatenate(sizes), np.concatenate(gains), np.concatenate(owner)
-    order = np.argsort(-gain / np.maximum(size, 1e-12), kind="stable")
-    return size[order], gain[order], who[order]
-
-
-def _recall(found: Array) -> Array:
-    """Recall from the results each stream's rows bring (rows: streams), complete windows being all of
-    them."""
-    whole = found[:, -1]
-    if whole.sum() <= 0:
-        return np.ones(found.shape[1])
-    if len(found) == 2:
-        return found.sum(axis=0) / whole.sum()
-    shares = np.where(whole[:, None] > 0, found / np.maximum(whole, 1e-300)[:, None], 1.0)
-    others = np.stack([np.prod(np.delete(shares, k, axis=0), axis=0) for k in range(len(shares))])
-    # Rows of a stream take part in all results but those it completes, and each has m - 1 that were stored.
-    completed = np.maximum(whole.sum() / (len(whole) - 1) - whole, 0.0)
-    together: Array = completed @ others / completed.sum()
-    return together
+    @cached_property
+    def _items(self) -> tuple[Knapsack, Array]:
+        """Memory and results per second of keeping a group for an edge of its curve; and the stream."""
+        sizes, gains, owner = [], [], []
+        for stream, known in enumerate(self.streams):
+            ages, values = known.curve.envelope()
+            for ratio, share in zip(known.ratios, known.shares, strict=True):
+                rows = known.rate * share
+                sizes.append(rows * known.cost * np.diff(ages))
+                gains.append(rows * ratio * np.diff(values))
+                owner.append(np.full(len(ages) - 1, stream))
+        return Knapsack(np.concatenate(sizes), np.concatenate(gains)), np.concatenate(owner)
 
 
 def groups(ratios: Array, weights: Array) -> tuple[Array, Array, Array]:
-    """Ratios gathered into at most some dozens of groups, the part of the rows in each, and the ratios that
-    lie between them."""
+    """Ratios in some dozens of groups, the fraction of the rows in each, and the ratios between them."""
     if not len(ratios) or weights.sum() <= 0:
         return np.ones(1), np.ones(1), np.empty(0)
     steps, at = np.unique(np.rint(4 * np.log2(np.maximum(ratios, 2.0**-20))), return_inverse=True)

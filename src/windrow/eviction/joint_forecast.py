@@ -1,21 +1,20 @@
 """Forecast of recall by memory for joins of three and more streams.
 
 Rows of a stream fall into cells, by the group of their key and the part of the window they are in. A policy
-keeps of each cell the part `kept` of the rows that could be there. A result that stream k completes needs its
-row of every other stream, so with c_j the cell its row of stream j is in by then
+keeps the fraction `kept` of the rows that could be in a cell. A result that stream k completes needs its row
+of every other stream, so with c_j the cell of its row of stream j at that time
 
     recall  =  mean over results of the product over j != k of kept(c_j),
 
-the mean being over a sample of whole results (`ResultSample`): which streams complete them, which keys come
-together and which ages go with each other is as it is in the data. With two streams the product has one
-factor, and this is the sum over cells of  kept  times the part of the results their rows bring, as in
-`forecast`.
+the mean being over a sample of whole results (`ResultSample`): which streams complete them, which keys occur
+together and which ages go with each other is as in the data. With two streams the product has one factor, and
+this is the sum over cells of  kept  times the fraction of the results their rows find, as in `forecast`.
 
-What is kept: cells fill the memory by the rate at which their rows can still bring results, the fastest
-first, and those of equal rates alike (the edges of a curve's concave envelope). A policy that learns from
-what it finds counts only results whose other rows are there. So what it keeps of one stream depends on what
-it keeps of the others, and we look for where that comes to rest: from complete windows on downwards, each
-time moving what is kept a part of the way to what the rates would have.
+What is kept: cells fill the memory by the rate at which their rows can still find results, the fastest first,
+and those of equal rates alike (the edges of a curve's concave envelope). A policy that learns from what it
+finds counts only results whose other rows are there. So what it keeps of one stream depends on what it keeps
+of the others, and we look for the fixed point: from complete windows downwards, each time moving what is kept
+a part of the way to what the rates ask for.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ from windrow.memory_models.allocation import RecallCurve, Unit
 
 Array = np.ndarray
 LEVELS = 32
-"""Amounts of memory for which it is worked out."""
+"""Amounts of memory that are computed."""
 ROUNDS = 12
 PRIOR = 32.0
-"""So many results are taken to say, of each cell, what all of its stream say."""
+"""Results of the whole stream that the estimate of each cell begins with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +47,9 @@ class JointForecast:
         Of the rows of a sample of results, by result and stream; ages in seconds, NaN of the row that
         completed the result (`ResultSample`).
     weights
-        How many results each stands for.
+        How many results each represents.
     responds
-        Whether the policy learns from what it finds, so that rows whose partners are gone are worth less.
+        Whether the policy learns from what it finds, so that rows whose partners were evicted rank lower.
     """
 
     streams: Sequence[StreamModel]
@@ -66,7 +65,7 @@ class JointForecast:
         return RecallCurve(amounts, np.clip(np.maximum.accumulate([0.0, *recall]), 0.0, 1.0), unit)
 
     def binding_fraction(self, memory: float) -> float | None:
-        """Not known of streams that are taken to be steady."""
+        """Not known for streams that are taken to be steady."""
         return None
 
     def shares(self, memory: float) -> tuple[float, ...]:
@@ -128,7 +127,7 @@ class JointForecast:
     # -- what is kept -------------------------------------------------------------------------------
 
     def _kept(self, amounts: Array) -> list[Array]:
-        """The part of each cell that is kept, for ascending amounts of memory."""
+        """The fraction of each cell that is kept, for ascending amounts of memory."""
         kept, found = np.ones(len(self._sizes)), []
         for memory in amounts[::-1]:
             for turn in range(ROUNDS if self.responds else 1):
@@ -138,7 +137,7 @@ class JointForecast:
         return found[::-1]
 
     def _priorities(self, kept: Array) -> Array:
-        """The rate by which rows of each cell have had to be kept to be there."""
+        """The priority that rows of each cell have had to be there."""
         rates = self._rates * self._met(kept) if self.responds else self._rates
         found = []
         for own, shape in zip(self._parts, self._shapes, strict=True):
@@ -146,7 +145,7 @@ class JointForecast:
         return np.concatenate(found)
 
     def _filled(self, priorities: Array, memory: float) -> Array:
-        """The cells of the highest priorities that fit; of the last ones that do an equal part."""
+        """The cells of the highest priorities that fit; of the last that do, equal fractions."""
         levels, at = np.unique(-priorities, return_inverse=True)
         sizes = np.bincount(at, self._sizes, len(levels))
         before = np.cumsum(sizes) - sizes
@@ -154,7 +153,7 @@ class JointForecast:
         return part
 
     def _met(self, kept: Array) -> Array:
-        """The part of the results of each cell's rows whose other rows are kept."""
+        """The fraction of the results of each cell's rows whose other rows are kept."""
         present = np.append(kept, 1.0)[self._cells]
         weights, count = self.weights, len(kept) + 1
         met = np.empty(count)

@@ -1,12 +1,12 @@
 """The running form of a memory policy: it assigns priorities, and the evictor removes the lowest.
 
-Each sub-batch the engine calls, for each stream in turn, `arrive` for the new rows and `found` for the
-results they completed; then `settle` once, and, if the limit is exceeded, `rank` for each stream. Ranks of
-different streams are compared with each other unless the memory is divided beforehand: the natural rank is
-the value of keeping the row, in results per second and row.
+In each sub-batch the evictor calls, for each stream in turn, `on_arrival` for the new rows and `on_results`
+for the results they complete; then `end_sub_batch` once and, if the limit is exceeded, `priorities` for each
+stream. Priorities of different streams are compared with each other unless the memory is divided beforehand:
+the natural priority is the value of keeping the row, in results per second and row.
 
-Whatever a ranking learns is part of the operator's state and is listed in `saved`. Chance comes
-from the generator that is passed in, so that a replay does the same.
+Whatever a ranking learns is part of the operator's state and is listed in `saved`. Randomness comes from the
+generator that is passed in, so a replay does the same.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Selection:
-    """Which results are given out, where a policy samples them."""
+    """Which results are returned, where a policy samples them."""
 
     chosen: Array
     """Mask over the results."""
     weight: Array
-    """Of each chosen result: the inverse of the chance it had."""
+    """Of each chosen result: the inverse of its probability."""
     cluster: Array
     """Of each chosen result: a number shared by results that were sampled together; -1 for none."""
 
 
 @dataclass(frozen=True)
 class MemoryBudget:
-    """How much there is: the limit, and what a row of each stream takes of it (in rows or bytes alike)."""
+    """The limit, and what a row of each stream takes of it, both in rows or both in bytes."""
 
     size: float
     costs: Sequence[float]
@@ -49,46 +49,44 @@ class MemoryBudget:
 
 class Ranking(Stateful, ABC):
     row_state: RowState = ()
-    """The columns it keeps with each row, which are 0 to begin with."""
+    """Columns it stores with each row; they start at 0."""
     uses_results: bool = False
-    """Whether it wants to be told of results."""
+    """Whether `on_results` is called."""
     can_skip_sub_batches: bool = False
-    """Whether it keeps nothing with single rows that it must learn from every one of them, and so may miss
-    sub-batches without a lesson."""
+    """Whether it may miss sub-batches that are not learned from, since it needs nothing from every row."""
     priority_per_byte: bool = False
-    """Whether ranks are values of rows, so that larger rows must be worth more to stay."""
+    """Whether priorities are values of rows, so that larger rows must be worth more to stay."""
     adapts_to_losses: bool | None = None
-    """Whether it learns from results that are found, so that a row whose partners are gone ranks lower; None
+    """Whether it learns from the results found, so that a row whose partners were evicted ranks lower; None
     if it has no model of what rows find."""
     samples: bool = False
-    """Whether results come as a sample, with weights."""
+    """Whether results are a sample, with weights."""
 
     def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
-        """Rows from `view.fresh` on are new."""
+        """Rows from `view.first_new` on are new."""
         return None
 
     def on_results(self, views: Sequence[WindowView], found: ProbeResults) -> Array | None:
-        """Results of a probe; returns what each is worth, None if all are worth the same."""
+        """Learns from the results of a probe; returns the importance of each, None if all have the same."""
         return None
 
     def select(
         self, views: Sequence[WindowView], found: ProbeResults, rng: np.random.Generator
     ) -> Selection | None:
-        """Which of these results to give out; None: all."""
+        """Which of these results to return; None: all."""
         return None
 
     def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
-        """A sub-batch has been evaluated."""
+        """All probes of a sub-batch are done."""
         return None
 
     def exhausted(self, view: WindowView) -> Array | None:
-        """Mask of the rows that are of no more use, at the end of a sub-batch: they go at once. None:
-        none."""
+        """Mask of the exhausted rows at the end of a sub-batch, which go at once. None: none."""
         return None
 
     @abstractmethod
     def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
-        """A rank for each row of the view; the lowest go first."""
+        """A priority for each row of the view; the lowest go first."""
 
     def change_importance(self, at: int, by: object) -> None:
         """Judges importance by another function from event time `at` on."""
@@ -98,22 +96,21 @@ class Ranking(Stateful, ABC):
         )
 
     def stream_models(self, views: Sequence[WindowView], room: MemoryBudget) -> list[StreamModel] | None:
-        """What was learned of each stream, for forecasts; None if the policy has no model of it."""
+        """What was learned about each stream, for forecasts; None if the policy has no model."""
         return None
 
     def scores(self, view: WindowView, rows: Array) -> Array:
-        """What tells in which of the `known` groups these rows are."""
+        """Scores of these rows, which decide their group in `StreamModel`."""
         return np.zeros(len(rows))
 
     def age_curves(self) -> Sequence[AgeCurve]:
-        """The age curve of each stream, as far as it is known and the policy goes by it; none else. To be
-        looked at: a call leaves what was learned as it is."""
+        """The age curve of each stream if the policy uses them, else none. Leaves the models as they are."""
         return ()
 
     def on_evict(self, views: Sequence[WindowView], gone: Sequence[Array]) -> None:
-        """These rows (a mask per stream) are about to go: those that stay may have to stand for them."""
+        """These rows (a mask per stream) are about to be evicted; those that stay may represent them."""
         return None
 
     def add_quality(self, known: Quality) -> Quality:
-        """Adds what the policy knows of the answer's quality."""
+        """Adds what the policy knows about the quality of the answer."""
         return known

@@ -47,6 +47,7 @@ class ArrivalRates(Stateful):
     """How fast rows of each stream arrive lately."""
 
     saved = ("_rows", "_new_rows", "_time")
+    version = 2
 
     def __init__(self, streams: int) -> None:
         self._rows = [0.0] * streams

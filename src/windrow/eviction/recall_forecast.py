@@ -1,10 +1,10 @@
 """Forecast of recall as a function of memory, from the policy's learned model.
 
-Models tell what recall to expect of a part of what complete windows hold. How much that is varies: results
-come when it is much, and then a limit leaves room for a smaller part. With N rows in complete windows when a
-result comes,
+Models forecast the recall of a fraction of what complete windows hold. How much they hold varies: most
+results are found when it is much, and then a limit leaves room for a smaller fraction. With N rows in
+complete windows when a result is found,
 
-    recall of memory M  =  mean over results of  recall of the part M / N  (1 from M = N on).
+    recall of memory M  =  mean over results of  recall of the fraction M / N  (1 from M = N on).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from windrow.eviction.window_view import WindowView
 from windrow.memory_models.allocation import POINTS, RecallCurve, Unit
 
 ENOUGH = 256
-"""Results that must be known whole before they are gone by."""
+"""Whole results that a joint forecast needs."""
 KNOWN = 0.5
-"""How wide the interval of a recall may be to be gone by rather than a model that lies inside it."""
+"""A measured recall whose interval is narrower replaces the model's, even if that lies inside it."""
 
 
 class RecallForecast(Protocol):
@@ -39,13 +39,13 @@ class RecallForecast(Protocol):
         ...
 
     def binding_fraction(self, memory: float) -> float | None:
-        """The share of time in which complete windows would take more; None where that is not known."""
+        """The fraction of time in which complete windows would take more; None where that is not known."""
         ...
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The recall that a limit left, with its interval."""
+    """The recall measured under a limit, with its interval."""
 
     memory: float
     recall: float
@@ -53,14 +53,13 @@ class Measured:
     high: float
 
     def corrects(self, curve: RecallCurve) -> bool:
-        """Whether it is better known than what the curve says: it is known well, or the curve lies outside of
-        its interval."""
+        """Whether it is better known than the curve: its interval is narrow, or the curve is outside."""
         return self.high - self.low < KNOWN or not self.low <= curve.at(self.memory) <= self.high
 
 
 @dataclass(frozen=True, eq=False)
 class VaryingForecast:
-    """Of streams whose windows held so much, in the unit of memory, and not always the same."""
+    """For streams whose windows held varying amounts, in the unit of memory."""
 
     steady: RecallForecast
     contents: WindowContents
@@ -69,7 +68,7 @@ class VaryingForecast:
     def curve(self, unit: Unit) -> RecallCurve:
         steady = self.steady.curve(unit)
         held = self.contents.rows
-        # As fine at the small amounts as at the large ones: peaks may be many times what there is usually.
+        # As fine at small amounts as at large ones: peaks may be many times the usual.
         amounts = np.unique(np.concatenate([np.linspace(0.0, held[-1], POINTS), held]))
         parts = np.minimum(1.0, amounts[:, np.newaxis] / held) * steady.memory[-1]
         recall = np.interp(parts, steady.memory, steady.recall) @ self.contents.results
@@ -94,8 +93,8 @@ def make_forecast(
     contents: WindowContents | None = None,
     measured: Measured | None = None,
 ) -> RecallForecast:
-    """From what is known of each stream and, of three and more, of results as a whole; and from what whole
-    windows held, in rows."""
+    """From the model of each stream and, with three streams and more, of whole results; and from what
+    complete windows held, in rows."""
     steady = _steady(streams, ranking, needs, views)
     if contents is None:
         return steady

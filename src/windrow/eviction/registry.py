@@ -1,4 +1,4 @@
-"""The memory policies there are, by name."""
+"""Rankings by the name of their memory policy."""
 
 from __future__ import annotations
 

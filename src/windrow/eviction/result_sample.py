@@ -1,10 +1,10 @@
 """A sample of recent results, with the age of each stored row when the result was found.
 
 With two streams a result needs one stored row, and it is enough to know how many results rows of each kind
-bring. With more it needs one of every stream but the one that completed it, and these are not independent:
-rows of one key are kept or given up together, and where streams lag behind each other the age of one row
-tells that of the others. So results are remembered whole, as long as none is lost for lack of memory: those
-that lost two rows are next to never seen, and what is left would look as if nothing had been lost.
+find. With more it needs one of every stream but the one that completed it, and these are not independent:
+rows of one key are kept or evicted together, and where streams lag behind each other the age of one row
+determines that of the others. So results are remembered whole, until the first row is evicted: results that
+lost two rows are hardly ever seen, and the rest would look as if nothing had been lost.
 """
 
 from __future__ import annotations
@@ -30,16 +30,15 @@ class ResultSample(Stateful):
         self.ages = np.empty((0, streams))
         """Seconds, by result and stream; NaN of the row that completed the result."""
         self.weights = np.empty(0)
-        """How many results each stands for."""
+        """How many results each represents."""
         self.scores = np.empty((0, streams))
-        """By result and stream, what the policy told rows apart by when the result was found: before it
-        learned of it, as it will be with results to come."""
+        """By result and stream, the score of the row before the policy learned from this result."""
 
     def __len__(self) -> int:
         return len(self.weights)
 
     def add(self, found: ProbeResults, score: Callable[[WindowView, Array], Array]) -> None:
-        """Remembers some results of a probe, with what the policy tells their rows apart by."""
+        """Remembers some results of a probe, with the scores of their rows."""
         which = np.arange(len(found) // SOME // 2, len(found), max(1, len(found) // SOME))
         ages, scores = [], []
         for view, rows, stored in zip(found.views, found.rows, found.stored, strict=True):

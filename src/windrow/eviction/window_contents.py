@@ -1,9 +1,8 @@
 """Rows that complete windows would hold, over time: results cluster in peaks, and a limit binds in peaks.
 
-Rows that arrive are counted whether they are kept or not, in cells of a part of the window, so that at the
-end of each sub-batch it is known what complete windows would hold. How much time passed and how many results
-came at each such number is kept, by steps of a part of a doubling; what lies many windows back counts
-less."""
+Arriving rows are counted whether they are kept or not, in cells of a part of the window, so at the end of
+each sub-batch it is known what complete windows would hold. A histogram over that number (by eighths of a
+doubling) has the time that passed and the results that were found; it decays over many windows."""
 
 from __future__ import annotations
 
@@ -26,19 +25,18 @@ HALF_LIFE = 128.0
 
 @dataclass(frozen=True, eq=False)
 class WindowContents:
-    """What complete windows held: rows, ascending, with the share of time and of results that came with so
-    many."""
+    """Rows that complete windows held, ascending, with the fraction of time and of results at each number."""
 
     rows: Array
     time: Array
     results: Array
 
     def scaled(self, by: float) -> WindowContents:
-        """In another unit, or of streams that come so many times as fast."""
+        """In another unit, or for streams that arrive so many times as fast."""
         return WindowContents(self.rows * by, self.time, self.results)
 
     def binding_fraction(self, limit: float) -> float:
-        """The share of time in which complete windows would hold more."""
+        """The fraction of time in which complete windows would hold more."""
         return float(self.time[self.rows > limit].sum())
 
 
@@ -53,9 +51,9 @@ class WindowContentsOverTime(Stateful):
     _seconds: Array = field(default_factory=lambda: np.zeros(STEPS * DOUBLINGS))
     _results: Array = field(default_factory=lambda: np.zeros(STEPS * DOUBLINGS))
     _limits: Array = field(default_factory=lambda: np.zeros(2))
-    """Results so far, and the sum of the limits they came under."""
+    """Results so far, and the sum of the limits they were found under."""
     _passed: float = 0.0
-    """Windows since the beginning: while they fill for the first time they tell nothing."""
+    """Windows since the start: while windows fill for the first time they say nothing."""
 
     def __post_init__(self) -> None:
         self._cells, self._begun = np.zeros((self.streams, CELLS + 1)), np.zeros(self.streams)
@@ -69,22 +67,22 @@ class WindowContentsOverTime(Stateful):
         self._limits += results * np.array([1.0, limit])
         held = 0.0
         for stream, span in enumerate(spans):
-            self._go(stream, seconds, span / CELLS)
+            self._advance(stream, seconds, span / CELLS)
             cells = self._cells[stream]
-            # The oldest cell has left the window as far as the newest has filled.
+            # The oldest cell has left the window by as much as the newest has filled.
             gone = min(1.0, self._begun[stream] * CELLS / span) if span > 0 else 1.0
             held += float(cells.sum() - gone * cells[0])
         passed = seconds / max(*spans, 1e-9)
         self._passed += passed
         if self._passed < 1.0:
             return
-        fade = 0.5 ** (passed / HALF_LIFE)
+        decay = 0.5 ** (passed / HALF_LIFE)
         step = min(int(STEPS * np.log2(max(held, 1.0))), STEPS * DOUBLINGS - 1)
         for sums, new in ((self._seconds, seconds), (self._results, results)):
-            sums *= fade
+            sums *= decay
             sums[step] += new
 
-    def _go(self, stream: int, seconds: float, width: float) -> None:
+    def _advance(self, stream: int, seconds: float, width: float) -> None:
         self._begun[stream] += seconds
         if width <= 0 or self._begun[stream] < width:
             return
@@ -96,11 +94,11 @@ class WindowContentsOverTime(Stateful):
 
     @property
     def limit(self) -> float:
-        """On average over the results: on Spark a partition's part changes."""
+        """On average over the results: on Spark a partition's share changes."""
         return float(self._limits[1] / max(self._limits[0], 1e-300))
 
     def known(self, faster: float = 1.0) -> WindowContents | None:
-        """As it was, or of streams so many times as fast; None before there was any result or time."""
+        """As it was, or for streams so many times as fast; None before there was any result or time."""
         if self._results.sum() <= 0 or self._seconds.sum() <= 0:
             return None
         at = np.flatnonzero((self._seconds > 0) | (self._results > 0))

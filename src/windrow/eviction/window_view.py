@@ -11,7 +11,7 @@ import pyarrow as pa
 
 Array = np.ndarray
 RowState = tuple[tuple[str, type[np.generic]], ...]
-"""Columns that are kept with each row, and the type of their numbers."""
+"""Columns a policy stores with each row, and their types."""
 LEARNING_ROWS = 4096
 """Rows that are enough to learn from at a time."""
 STEADY_ROWS = 1024
@@ -20,16 +20,16 @@ STEADY_ROWS = 1024
 
 @dataclass(frozen=True)
 class WindowView:
-    """The live rows of one stream's window, in the order they came."""
+    """The live rows of one stream's window, in order of arrival."""
 
     stream: int
     ts: Array
     join_columns: Sequence[Array]
-    """The predicate's words, in the order of `Join.words[stream]`."""
+    """In the order of `Context.join_columns`."""
     row_state: Mapping[str, Array]
-    """What the policy keeps with each row; to be written as well."""
+    """What the policy stores with each row; writable."""
     first_new: int
-    """Rows from here on came in this sub-batch."""
+    """Rows from here on arrived in this sub-batch."""
     window_length: int
     """Window length in microseconds; for a window counted in rows, how long rows stay in it lately."""
     now: int
@@ -37,13 +37,13 @@ class WindowView:
     elapsed: float
     """Seconds of event time since the end of the sub-batch before."""
     learn_stride: int
-    """What is learned of a stream as a whole is learned from every so-many-th row; 0: not in this sub-batch.
-    While memory is far from full some of the rows will do."""
+    """Models of a stream learn from every so-many-th row; 0: from none of this sub-batch. While memory is far
+    from full some rows are enough."""
     learning: bool
-    """Whether policies learn of the streams as a whole in this sub-batch: what rows find, and for how long
-    they are held. Where windows are large, some sub-batches are enough."""
+    """Whether models learn in this sub-batch what rows find and how long they are held. Where windows are
+    large, some sub-batches are enough."""
     payload: Callable[[Sequence[str], int], list[pa.Array]]
-    """Columns by name, of the rows from a place on."""
+    """Columns by name, of the rows from a position on."""
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -75,7 +75,7 @@ class ProbeResults:
 
     @cached_property
     def stored(self) -> Sequence[Array]:
-        """Per stream, a mask: the row is not the newest of its result, and so had to be held for it."""
+        """Per stream, a mask: the row is not the newest of its result, so it had to be held for it."""
         return [self._latest[1] != s for s in range(len(self.rows))]
 
     @cached_property

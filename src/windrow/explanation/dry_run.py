@@ -1,11 +1,10 @@
 """A dry run: the join runs over a sample in this process without limits, and learns.
 
-So that the models of memory and time are learned, it runs under limits that it cannot reach. Rows are taken
-in the order of their times, up to the time where the first of the samples ends; a join that finds too much is
-stopped after a while, and what was learned until then counts.
+To learn models of memory and time it runs under limits that it cannot reach. Rows are read in order of event
+time, up to where the first stream's sample ends; a run that takes too long is stopped, and what it has
+learned counts.
 
-What less memory would leave is then tried: the same rows again, under the query's own policy and a few
-limits."""
+Then a few memory limits are tried: the same rows again, under the query's own policy."""
 
 from __future__ import annotations
 
@@ -28,36 +27,35 @@ from windrow.model.query import Query
 Array = np.ndarray
 SECOND = 1_000_000
 PARTS = 192
-"""Calls in which the sample is taken in."""
+"""Calls in which the sample is processed."""
 WARM = 16
 """The first calls, in which windows fill and kernels load."""
 PATIENCE = 20.0
-"""Seconds a rehearsal takes at most, about; and so many again what is tried after it."""
+"""Seconds a dry run takes at most, about; trying limits may take as long again."""
 TRIED = (0.25, 0.5, 0.1)
-"""Limits that are tried besides the query's own, as parts of the most that complete windows held."""
-LONG = 4.0
-"""Windows a sample must cover for limits to be tried on it: in a shorter one learning would be most of it,
-and models predict better what comes later."""
+"""Limits that are tried besides the query's own, as fractions of the most that complete windows held."""
+LONG = 2.0
+"""Windows a sample must cover for limits to be tried on it: one to fill them, and one to lose rows in."""
 _NEVER = Deadline(micros=10**15)
 _MODELLED = (Age, Auto, Frequency)
-"""Policies that tell the recall to expect of how much memory."""
+"""Policies that forecast recall by memory."""
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """What an explanation was learned from; prints itself."""
+    """What an explanation was learned from."""
 
     rows: Mapping[str, int]
-    """Taken in, by alias."""
+    """Processed, by alias."""
     read: Mapping[str, int]
-    """At hand, by alias."""
+    """In the sample, by alias."""
     span: float
     """Seconds of event time they cover."""
     seconds: float
-    """What learning took."""
+    """How long it took."""
     results: int
     complete: bool = True
-    """Whether time sufficed for all of them."""
+    """Whether there was time for all rows."""
     short: tuple[str, ...] = ()
     """Streams whose windows are longer than the sample."""
     sample: Sample | None = field(default=None, repr=False, compare=False)
@@ -86,8 +84,7 @@ class DryRun:
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows by alias in the order of their times, up to where the first stream ends, and the calls they come
-    in."""
+    """Rows by alias in order of event time, up to where the first stream ends, and how calls cut them."""
 
     tables: Mapping[str, pa.Table]
     times: Mapping[str, Array]
@@ -109,7 +106,7 @@ class Sample:
     def run(
         self, query: Query, patience: float, tell: Callable[[int, int], None] = lambda done, of: None
     ) -> tuple[Operator, list[int]]:
-        """The query over these rows, for so many seconds, about; and its results after each call."""
+        """Runs the query over these rows for about so many seconds; returns its results after each call."""
         operator = Operator(query, {alias: table.schema for alias, table in self.tables.items()})
         began, at, found = perf_counter(), dict.fromkeys(self.tables, 0), [0]
         total = sum(self.upto(self.edges[-1]).values())
@@ -124,7 +121,7 @@ class Sample:
         return operator, found[1:]
 
     def upto(self, edge: int) -> dict[str, int]:
-        """Rows by alias that come until then."""
+        """Rows by alias up to this time."""
         return {a: int(np.searchsorted(t, edge, side="right")) for a, t in self.times.items()}
 
 
@@ -134,14 +131,14 @@ def dry_run(
     tell: Callable[[int, int], None] = lambda done, of: None,
     patience: float = PATIENCE,
 ) -> tuple[Operator, DryRun]:
-    """An operator that has run over the sample, and what it saw.
+    """Runs an operator over the sample; returns it and what it saw.
 
     Parameters
     ----------
     data
         Alias to rows, in any order.
     tell
-        Called with the rows taken in so far, and how many there are.
+        Called with the rows processed so far, and how many there are.
     """
     sample, began = Sample.of(query, data), perf_counter()
     operator, found = sample.run(under_limits(query), patience, tell)
@@ -164,8 +161,8 @@ def dry_run(
 
 
 def tried(query: Query, rehearsed: DryRun, most: float, patience: float = PATIENCE) -> dict[float, float]:
-    """Recall by memory: the query over the sample under its own limit, and under parts of the `most` that
-    complete windows held, as far as there is time. A limit too small to run under is left out."""
+    """Recall by memory: runs the query over the sample under its own limit, and under fractions of the `most`
+    that complete windows held, as far as there is time. A limit too small to run under is left out."""
     sample, began = rehearsed.sample, perf_counter()
     assert sample is not None
     kind = query.memory_limit.kind if query.memory_limit is not None else "bytes"
@@ -186,7 +183,7 @@ def tried(query: Query, rehearsed: DryRun, most: float, patience: float = PATIEN
 
 
 def under_limits(query: Query) -> Query:
-    """The same join with limits it cannot reach, so that it learns what they would cost."""
+    """The same join under limits it cannot reach, so that it learns what they would cost."""
     kind = query.memory_limit.kind if query.memory_limit is not None else "bytes"
     policy = query.memory_policy if isinstance(query.memory_policy, _MODELLED) else Auto()
     eager = query.algorithm == "eager"
@@ -201,7 +198,7 @@ def under_limits(query: Query) -> Query:
 def _sorted(
     query: Query, data: Mapping[str, pa.Table | pa.RecordBatch]
 ) -> tuple[dict[str, pa.Table], dict[str, Array]]:
-    """Tables and times by alias, both in the order of time; rows without a time left out."""
+    """Tables and times by alias, in order of time, without rows that have none."""
     for alias in data:
         if alias not in query.streams:
             raise QueryError(f"data: {unknown('stream', alias, query.streams)}")

@@ -1,112 +1,89 @@
-"""What the parts of a call cost on this machine: learned from sub-batches that were timed.
+"""What a call costs on this machine: learned from the last calls.
 
-A sub-batch takes rows in, probes windows and builds results, and each of the three is timed by itself:
+    seconds  =  fixed  +  slope * work
 
-    take   =  fixed  +  per row
-    probe  =  fixed  +  per row  +  per candidate compared
-    build  =  per piece of results  +  per result
-
-The coefficients are fitted to the last sub-batches by least squares of the relative error, none below 0. In a
-steady stream rows, candidates and results rise and fall together; what of the time belongs to which is then
-taken to be as before, and as soon as some are shed it is seen.
+Work is rows admitted, rows compared and results built, each by its usual cost.
+Rows, comparisons and results rise and fall together for the most part, so that calls do not tell what each of
+them costs; what they do tell is how much a call takes whatever is in it, and how much with its work. What is
+fixed is taken to be as before while work does not vary, and is seen as soon as some of it is shed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from windrow.kernels.harvest.call_load import fit_all
+from windrow.kernels.harvest.call_load import fit
 from windrow.model.stateful import Stateful
 
-Array = np.ndarray
-REMEMBERED = 48
-"""Sub-batches that are learned from."""
+REMEMBERED = 32
+"""Calls that are learned from."""
+FEW = 4
+"""Calls that tell too little for what is fixed to be remembered."""
+ROW, COMPARE, RESULT = 1e-7, 5e-9, 3e-8
+"""Usual costs, in seconds; of any recent machine within a factor of ten."""
+USUALLY_FIXED = 0.05
+"""The part of a call's time, to begin with. Rather too little: a call with less work shows what is fixed, but
+work that is thought to save nothing is not shed."""
 _FADE = 0.9
 _RIDGE = 0.01
-"""What makes up less than about a tenth of the time keeps its ratio to the rest."""
-_USUAL = 0.1
-"""By which what is left open goes back to what is usual each time: else what was once thought to be dear
-would be avoided, and never seen to be cheap."""
-ENOUGH = 6
-"""Sub-batches: the first ones take longer than others."""
-_SLOW = 3e5
-"""Times what is usual: no cold start takes that long, so it is a slow machine, or a virtual one."""
-PRIOR = np.array([1e-4, 5e-8, 1e-4, 5e-8, 5e-9, 1e-4, 3e-8])
-"""Seconds, in the order of the coefficients; of any recent machine, within a factor of ten."""
-
-
-class Timed(NamedTuple):
-    """One sub-batch: seconds by kind of work, and how much of each there was."""
-
-    take: float
-    probe: float
-    build: float
-    rows: int
-    compared: int
-    pieces: int
-    built: int
+_UNUSUAL = 0.3
+_FOLLOW = 0.3
 
 
 @dataclass(frozen=True)
-class Coefficients:
-    """Seconds for one of each."""
+class Costs:
+    """Seconds of a call: whatever is in it, and for one of each."""
 
-    take: float
-    take_row: float
-    probe: float
-    probe_row: float
+    fixed: float
+    row: float
     compare: float
-    piece: float
     result: float
 
-    @property
-    def sub_batch(self) -> float:
-        """What a sub-batch takes whatever is in it."""
-        return self.take + self.probe
-
-    @property
-    def row(self) -> float:
-        """What an admitted row takes, whatever it finds."""
-        return self.take_row + self.probe_row
+    def seconds(self, rows: float, compared: float, built: float) -> float:
+        return self.fixed + self.row * rows + self.compare * compared + self.result * built
 
 
-class Costs(Stateful):
-    saved = ("_timed", "_count", "_fitted", "_known", "_first")
+class CallCosts(Stateful):
+    saved = ("_seen", "_fixed", "_slope", "_stale", "_bias", "_first")
 
     def __init__(self) -> None:
-        self._timed = np.zeros((REMEMBERED, len(Timed._fields)))
-        self._count = 0
-        """Sub-batches that are remembered; the latest stands last."""
-        self._fitted = PRIOR.copy()
-        self._known = True
-        """Whether the coefficients are of all that was timed."""
+        self._seen: list[tuple[float, float]] = []
+        """Seconds and work of calls, the latest last."""
+        self._fixed, self._slope = 0.0, 1.0
+        self._stale = False
+        """Whether calls were added since these were fitted."""
+        self._bias = 1.0
+        """How much longer than their work explains calls take of late."""
         self._first = True
-        """Whether the first sub-batch of all is among them, which may have waited for compilation."""
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._seen)
 
-    def add(self, timed: Timed) -> None:
-        self._timed[:-1] = self._timed[1:]
-        self._timed[-1] = timed
-        self._count = min(self._count + 1, REMEMBERED)
-        if self._first and self._count == 3:
-            self._count, self._first = 2, False
-        self._known = False
-
-    def fitted(self) -> Coefficients:
-        """By what is known now. What the last ones leave open is taken to be as it was before. While little
-        is known nothing is taken to cost more than usual."""
-        if not self._known:
-            self._fitted += _USUAL * (PRIOR - self._fitted)
-            fit_all(self._timed[REMEMBERED - self._count :], _FADE, self._fitted, _RIDGE)
-            self._known = True
-        return Coefficients(*(np.minimum(self._fitted, PRIOR) if self.cold else self._fitted).tolist())
+    def add(self, seconds: float, rows: float, compared: float, built: float, follow: bool = True) -> None:
+        """A call took so many seconds; if it is to `follow`, the next ones are taken to differ from what work
+        explains as it does. The first is left out: it may have waited for compilation."""
+        if self._first:
+            self._first = False
+            return
+        if follow and self._seen:
+            explained = max(self.fitted.seconds(rows, compared, built) / self._bias, 1e-9)
+            self._bias *= (min(2.0, max(0.5, seconds / explained)) / self._bias) ** _FOLLOW
+        work = ROW * rows + COMPARE * compared + RESULT * built
+        self._seen = [*self._seen[1 - REMEMBERED :], (float(seconds), work)]
+        self._stale = True
 
     @property
-    def cold(self) -> bool:
-        """Whether so little is known that it may be due to a cold start: to compilation, not to the rows."""
-        return self._count < ENOUGH and not (self._fitted > _SLOW * PRIOR).any()
+    def fitted(self) -> Costs:
+        """By what is known now; while nothing is, what is usual."""
+        if self._stale:
+            seen = np.array(self._seen)
+            before = self._fixed, self._slope
+            if len(seen) < FEW:
+                work, seconds = seen[-1, 1], seen[-1, 0]
+                before = USUALLY_FIXED * seconds, (1 - USUALLY_FIXED) * seconds / work if work else 1.0
+            self._fixed, self._slope = fit(seen, _FADE, *before, _RIDGE, _UNUSUAL)
+            self._stale = False
+        slope = self._bias * self._slope
+        return Costs(self._bias * self._fixed, slope * ROW, slope * COMPARE, slope * RESULT)

@@ -56,22 +56,25 @@ def chances(units: Any, ts: Any, since: Any, chance: Any, certain: Any, out: Any
 
 
 @njit(cache=True, nogil=True)
-def tell(units: Any, chance: Any, weight: float, loose: float, totals: Any) -> tuple[float, float]:
-    """What results of these chances stand for in all, each counted `weight` times, and the variance of that:
-    a unit of which results stand for y in all adds `loose` times y^2. `totals` are those of units, and are
-    added to."""
+def weigh(units: Any, chance: Any, weight: float, loose: float, totals: Any) -> tuple[float, float]:
+    """The weights of results of these chances, summed, where each is one of `weight` alike; and the variance
+    of that. A unit whose results weigh y in all adds `loose` times y^2. If the results are a sample, they add
+    what weights differ by. `totals` are those of units, and are added to."""
     streams, count = chance.shape
-    true = variance = 0.0
+    true = squares = variance = 0.0
     for k in range(count):
         each = weight
         for i in range(streams):
             each /= chance[i, k]
         true += each
+        squares += each * each
         for i in range(streams):
             if chance[i, k] < 1.0:
                 before = totals[units[i, k]]
                 totals[units[i, k]] = before + each
                 variance += loose * ((before + each) ** 2 - before**2)
+    if weight > 1.0:
+        variance += max(0.0, squares - true * true / count)
     return true, variance
 
 

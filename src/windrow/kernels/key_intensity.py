@@ -1,8 +1,8 @@
 """Decayed counts of keys at several half-lives and on several streams, side by side in one sketch.
 
-As in `sketch.py` a key has one cell in each of three rows, and what others add on average is taken off; here
-a cell holds a count for every *trace*, a stream and a half-life, so that one look finds all of a key's.
-Counts are in units of their own that grow as what was counted fades. A key's expected rate is a sum over its
+As in `count_min_sketch.py` a key has one cell in each of three rows, and what others add on average is taken
+off. Here a cell holds a count for every *trace*, a stream and a half-life, so one look-up finds all of them.
+Counts are in units of their own that shrink as older counts decay. A key's expected rate is a sum over its
 traces, each with a weight, and a base that all keys have.
 """
 
@@ -16,7 +16,7 @@ from numba import njit
 from windrow.kernels.count_min_sketch import cell_of, count_of, mixed_key
 
 LONE = 0.25
-"""Other rows of a key, lately on any stream, below which a row counts as the only one."""
+"""With fewer other recent rows of its key on any stream, a row counts as the only one."""
 
 
 @njit(cache=True, nogil=True)
@@ -82,8 +82,8 @@ def predicted_rates(
 
 @njit(cache=True, nogil=True)
 def key_features(cells: Any, totals: Any, units: Any, keys: Any, scales: int, own: int, out: Any) -> None:
-    """The traces of each key, as the beginning of a row of `out`; as in `rate`, those of other streams than
-    the keys' own count 1 at most."""
+    """The traces of each key, as the beginning of a row of `out`; as in `predicted_rates`, those of
+    other streams than the keys' own count 1 at most."""
     width, traces = cells.shape[1], cells.shape[2]
     kept = 1.0 + 1.0 / (width - 1)
     for k in range(len(keys)):

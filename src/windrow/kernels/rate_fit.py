@@ -1,5 +1,4 @@
-"""What was found beside what was predicted, by step of a score and part of the window: two factors and what
-they leave out.
+"""Fits found against predicted results by score bin and age bin: a factor for each, and what they leave out.
 
 The tables are small, a thousand cells, and are fitted every few sub-batches: numpy would spend its time on
 calls.
@@ -13,16 +12,16 @@ import numpy as np
 from numba import njit
 
 PRIOR = 1.0
-"""Results at ratio 1 that every count begins with."""
+"""Results at ratio 1 that every count starts with."""
 ROUNDS = 6
 FINE = 8
-"""Powers of the score that are tried: so many to 1."""
+"""Powers of the score tried between 0 and 1."""
 
 
 @njit(cache=True, nogil=True)
 def _ratio(found: Any, expected: Any, known: int) -> Any:
-    """found / expected, drawn towards 1 by as much as chance explains; `known` of the numbers could be chosen
-    to make the sums agree."""
+    """found / expected, drawn towards 1 by as much as chance explains; `known` degrees of freedom are used to
+    make the sums agree."""
     out = np.ones(len(found))
     agree = found.sum() / max(expected.sum(), 1e-300)
     chi2, seen = 0.0, 0
@@ -40,9 +39,9 @@ def _ratio(found: Any, expected: Any, known: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def _trend(found: Any, expected: Any, steep: int) -> Any:
-    """found / expected by step, as a power of the score, up to `steep`: the likeliest, with a prior at 0.
-    Single steps have too little to go by, and a ratio that goes up and down with them would turn the order of
-    scores around. Step 0, without a score, is by itself."""
+    """found / expected by score bin, as a power of the score up to `steep`: the likeliest, with a prior at 0.
+    Single bins have too few results, and a ratio that goes up and down with them would change the order of
+    scores. Bin 0, without a score, is fitted by itself."""
     steps = len(found)
     out, best = np.ones(steps), -np.inf
     out[0] = (found[0] + PRIOR) / (expected[0] + PRIOR)
@@ -66,8 +65,8 @@ def _trend(found: Any, expected: Any, steep: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def fit_rates(found: Any, foretold: Any, steep: int) -> Any:
-    """How much more than was predicted was found: by part, factors on that by step, and by step and part;
-    there are some results. By step it is a power of the score, up to `steep`."""
+    """Found over predicted results: by age bin, factors on that by score bin (a power of the score up to
+    `steep`), and by both. There must be some results."""
     steps, parts = found.shape
     results = found.sum()
     mean, by_part, by_step = results / foretold.sum(), np.ones(parts), np.ones(steps)
@@ -92,7 +91,7 @@ def fit_rates(found: Any, foretold: Any, steep: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def best_mean_rates(rates: Any) -> Any:
-    """By step and part, the greatest mean rate from the beginning of the part to the end of any."""
+    """By score bin and age bin, the greatest mean rate from the start of the age bin to the end of any."""
     steps, parts = rates.shape
     out = np.empty(rates.shape)
     for step in range(steps):

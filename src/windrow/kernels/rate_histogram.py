@@ -1,11 +1,9 @@
-"""Counting what rows find and how long they are held, by steps of a score (one a doubling) and parts of the
-window.
+"""Histograms of what rows find and how long they are held, by score bin (one per doubling) and age bin.
 
-A score stands on a scale by its logarithm, drawn straight between powers of two: that is what the bits of a
-float (of 32) are, read as a number. `middle` is the score in the middle of the scale, which goes `reach`
-steps to either side; both are given as bits. A score of 0 stands at the beginning, alone. Without scores
-(reach 0) there is one step, and they are not looked at.
-Times are in microseconds, `span` and `seconds` in seconds; every row counts as `each`.
+A score has a place on a scale by its logarithm, linear between powers of two: that is what the bits of a
+32-bit float are, read as an integer. `middle` is the score in the middle of the scale, as bits; `reach` is
+the number of bins on either side. A score of 0 is alone in bin 0. Without scores (reach 0) there is one bin,
+and they are not read. Times are in microseconds, `span` and `seconds` in seconds; every row counts as `each`.
 """
 
 from __future__ import annotations
@@ -18,13 +16,13 @@ from numba import njit
 _DOUBLING = 2.0**-23
 """Of the bits of a float."""
 _SOME = 256
-"""Scores that are enough to know a middling one."""
+"""Scores that are enough for a median."""
 _BLOCK = 512
 
 
 @njit(cache=True, inline="always")
 def _place(score: np.int32, middle: int, reach: int) -> float:
-    """On the scale of steps, between them too; at its beginning before there is a middle."""
+    """The place on the scale of bins, which may lie between two; 0 before there is a middle."""
     if middle == 0 or score == 0:
         return 0.0
     place, top = float((score - middle) * _DOUBLING + reach), 2.0 * reach
@@ -55,7 +53,7 @@ def median_score(scores: Any) -> float:
 
 @njit(cache=True, nogil=True)
 def count_arrivals(scores: Any, middle: int, reach: int, each: float, out: Any) -> None:
-    """Rows by step."""
+    """Rows by score bin."""
     for row in range(len(scores)):
         out[_step(scores, row, middle, reach)] += each
 
@@ -96,8 +94,7 @@ def add_exposure(
     each: float,
     out: Any,
 ) -> None:
-    """Row-seconds by step and part: each row has come to its age while `seconds` passed, and stands for as
-    many as its weight."""
+    """Row-seconds by score bin and age bin: each row has reached its age while `seconds` passed."""
     parts = out.shape[1]
     width, per_part = span / parts, parts / span
     for row in range(len(ts)):
@@ -127,19 +124,19 @@ def score_priorities(
     rise: Any,
     out: Any,
 ) -> None:
-    """The rank of each row: by step and part it goes from `start` on by `slope` as the part passes, times
-    what half a step's place on the scale adds, from `factor` on by `rise`. 0 beyond the window.
+    """The priority of each row: by score bin and age bin it begins at `start` and changes by `slope` across
+    the age bin, times a line through the places of the score, `factor` and `rise` by half bins. 0 beyond the
+    window.
 
-    Of rows that are worth the same the oldest stay if they have no score: so all ages are seen, and their
-    worth is learned. Of others the youngest do, who have longest if their key turns out to be worth more."""
+    Of equal rows without a score the oldest stay: so all ages are seen, and their value is learned. Of others
+    the youngest do, which have the longest time if their key turns out to be worth more."""
     parts = start.shape[1]
     per_microsecond, last, top = parts / (1e6 * span), float(parts), 2.0 * reach
     starts, slopes = start.ravel(), slope.ravel()
     known = reach > 0 and middle != 0
     cells, halves = np.empty(_BLOCK, np.uint32), np.empty(_BLOCK, np.uint32)
     within, places, times = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
-    # First where all rows of a block are looked up, without branches, so that several are computed side by
-    # side; the look-ups themselves come one by one.
+    # First the cells of a whole block, without branches, so that the loop is vectorised; then the look-ups.
     for begin in range(0, len(ts), _BLOCK):
         rows = min(_BLOCK, len(ts) - begin)
         for k in range(rows):

@@ -1,7 +1,7 @@
-"""Chance by row: numbers that look random, yet depend only on a key, a row's identity and a draw's number.
+"""Randomness by row: numbers that depend only on a key, a row's identity and a draw's number.
 
-So a row meets the same chances however the rows are cut into sub-batches, and after a restart. Draws of one
-row are told apart by their number; numbers below 0 are for single decisions, from 0 on for a row's results.
+So a row gets the same numbers however the input is cut into sub-batches, and after a restart. Draws of one
+row differ by their number: below 0 for single decisions, from 0 on for a row's results.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _uniform(identity: np.uint64, draw: int) -> float:
 
 @njit(cache=True, inline="always")
 def _geometric(u: float, p: float, fails: float) -> float:
-    """How many coins of chance p it takes to the first success, itself included; `fails` is log(1 - p)."""
+    """Trials of probability p up to the first success, itself included; `fails` is log(1 - p)."""
     if p >= 1.0:
         return 1.0
     return min(1.0 + np.floor(np.log(u) / fails), _FAR)
@@ -45,8 +45,8 @@ def _identity(key: int, number: float, time: int, word: int) -> np.uint64:
 
 @njit(cache=True)
 def identify(key: int, numbers: Any, ts: Any, words: Any) -> Any:
-    """Who each row is: its number in its stream, its time and a word of it, so that rows of different
-    partitions differ too."""
+    """An identity for each row, from its number in its stream, its time and a join column, so that rows of
+    different partitions differ too."""
     out = np.empty(len(numbers), np.uint64)
     for r in range(len(numbers)):
         out[r] = _identity(key, numbers[r], ts[r], words[r])
@@ -76,11 +76,11 @@ def init_row_sampling(
     extra: Any,
     thin: Any,
 ) -> None:
-    """Writes the notes of new rows that are expected to bring so many `results`, which are followed `reach`
-    standard deviations beyond (the notes as in `follow`). A row is monitored with chance `monitored`. `draws`
-    are the numbers of the draws that round the bound and choose who is monitored."""
+    """Writes the row state (as in `sample_results`) of new rows that are expected to find so many `results`
+    and are followed `reach` standard deviations beyond. A row is monitored with probability `monitored`.
+    `draws` are the numbers of the draws that round the bound and choose who is monitored."""
     fails = np.log1p(-min(p, 1.0))
-    # The chance that the first so many coins all fail: most rows are told apart by it without a logarithm.
+    # The probability that the first so many trials fail: it decides most rows without a logarithm.
     none = np.power(max(0.0, 1.0 - p), np.arange(_FEW))
     for r in range(len(identities)):
         who, expected = identities[r], results[r]
@@ -98,9 +98,9 @@ def init_row_sampling(
 
 @njit(cache=True, nogil=True)
 def find_last_arrival(rows: Any, ts: Any, fresh: int, stream: int, latest: Any, last: Any) -> None:
-    """Whether the row of `stream` came later than those of the streams before, by result: then `last` is
-    that stream. Rows from `fresh` on came in this sub-batch, in order of time, and all others before them.
-    `latest` is the least number there is to begin with."""
+    """By result, sets `last` to `stream` if its row arrived later than those of earlier streams. Rows from
+    `fresh` on arrived in this sub-batch, in order of time, and all others before them. `latest` starts at the
+    least number there is."""
     for k in range(len(rows)):
         row = rows[k]
         if row >= fresh and ts[row] >= latest[k]:
@@ -110,8 +110,8 @@ def find_last_arrival(rows: Any, ts: Any, fresh: int, stream: int, latest: Any, 
 
 @njit(cache=True, nogil=True)
 def in_arrival_order(last: Any, stream: int, others: Any, fresh: int, end: int) -> Any:
-    """The results of stored rows of `stream`, in the order in which the rows that found them came. Those
-    are `others`, from `fresh` to `end`, and stand in that order. Sorted by counting."""
+    """The results of stored rows of `stream`, in the order in which the rows that found them arrived. Those
+    are `others`, from `fresh` to `end`, in that order. A counting sort."""
     starts = np.zeros(end - fresh + 1, np.int64)
     for k in range(len(others)):
         if last[k] != stream:
@@ -148,20 +148,19 @@ def sample_results(
     sums: Any,
     met: Any,
 ) -> None:
-    """Counts the results of stored rows and chooses among them (Memory, Fig. 4).
+    """Counts the results of stored rows and samples among them (Memory, Fig. 4).
 
-    `rows` are the stored rows of all results, `which` the results to follow, in the order in which they came.
-    `num` is how many results a row has had, `nexts` the number of its next chosen one (0: none), `bound` how
-    many are followed, `chance` the chance its next one is chosen with. Rows with `extra` > 0 are followed
-    beyond their bound, and stand for so many there; rows stand for 1 / `thin` of those that had to go.
+    `rows` are the stored rows of all results, `which` the results to follow, in order of arrival. `num` is
+    how many results a row has had, `nexts` the number of its next sampled one (0: none), `bound` how many are
+    followed, `chance` the probability of its next one. Rows with `extra` > 0 are followed beyond their bound,
+    and represent so many there; rows represent 1 / `thin` of those that were evicted.
 
-    Writes weight and cluster of the chosen results, and adds the weights to what was `seen` of their rows.
-    In `sums` (rows: followed, and beyond the bound) adds to the number of all results and to its variance,
-    tells the most that hangs on one row, counts rows that brought any by chance, and chosen results. Of those
-    followed a chosen result of weight w adds w (w - 1) to the variance, drawn by itself; but what hangs on a
-    row that stands for e rows, y in all, is there or not as a whole, and adds (1 - 1/e) y^2. Beyond the bound
-    a monitored row sees all its results, chosen or not, and all of them tell the number: e for each. `met`
-    has the results of rows and their squares.
+    Writes weight and cluster of the sampled results, adds the weights to what was `seen` of their rows, and
+    adds to `sums` (kinds: followed, and beyond the bound; columns as in `result_sums.py`). A followed result
+    of weight w, drawn by itself, adds w (w - 1) to the variance; but what hangs on a row that represents e
+    rows, y in all, is there or not as a whole, and adds (1 - 1/e) y^2. Beyond the bound a monitored row sees
+    all its results, sampled or not, and all of them count: e for each. `met` has the results of rows and
+    their squares.
 
     Invariant: nexts[r] is 0 or above num[r].
     """
@@ -208,8 +207,8 @@ def sample_results(
 
 @njit(cache=True, nogil=True)
 def residence_fraction(results: Any, shares: Any, further: Any, p: float) -> float:
-    """The part of its window a row stays on average (Theorem 4.2), where rows of so many whole `results` are
-    such `shares` of all and are followed `further` beyond them; twice as many as there are values of
+    """The fraction of its window a row stays on average (Theorem 4.2), where rows of so many whole `results`
+    are such `shares` of all and are followed `further` beyond them; there are twice as many as values of
     `further`, which repeat."""
     fails = np.log1p(-min(p, 1.0 - 1e-15))
     theorem = beyond = 0.0
@@ -236,8 +235,8 @@ def apply_weights(
     heaviest: Any,
     clusters: Any,
 ) -> None:
-    """Multiplies the weights of results by what their rows of `stream`, where stored, stand for. The row that
-    stands for most gives its name to the result's cluster."""
+    """Multiplies the weights of results by those of their rows of `stream`, where stored. The heaviest row
+    identifies the result's cluster."""
     for k in range(len(rows)):
         if last[k] == stream:
             continue

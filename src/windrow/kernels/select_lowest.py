@@ -1,7 +1,7 @@
 """Marks the rows of lowest priority without sorting all of them.
 
-A sample of the rows tells between which two ranks the border must lie; one pass over the rows puts those
-between aside, and the search goes on among them (Floyd and Rivest's selection, with weights).
+A sample of the rows gives two priorities between which the border must lie; one pass over the rows collects
+those between, and the search goes on among them (Floyd and Rivest's selection, with weights).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ in the sample."""
 
 @njit(cache=True, nogil=True)
 def nonzero_rows(notes: Any) -> Any:
-    """The rows whose note is not 0, which few have: numpy's `flatnonzero` takes ten times as long."""
+    """The rows whose value is not 0. Few are: numpy's `flatnonzero` takes ten times as long."""
     out, found = np.empty(len(notes), np.int64), 0
     for row in range(len(notes)):
         if notes[row] != 0.0:
@@ -109,9 +109,9 @@ def mark_lowest(rank: Any, frees: Any, needed: float, out: Any) -> None:
 def exclude_rows(
     gone: Any, watched: Any, ghost: Any, leaving: Any, cost: float, rank: Any, frees: Any
 ) -> None:
-    """Before `lowest`: rows that go in any case, and shadow rows, get an infinite rank and are out of it.
-    Watched rows free nothing, all others a row's cost. `gone` is a mask over the rows, `ghost` over the
-    `watched`."""
+    """Before `mark_lowest`: rows that go in any case, and shadow rows, get an infinite priority and take no
+    part. Monitored rows free nothing, all others a row's cost. `gone` is a mask over the rows, `ghost` over
+    the `watched`."""
     frees[:] = cost
     for row in range(len(rank)):
         rank[row] = np.inf if gone[row] else rank[row]

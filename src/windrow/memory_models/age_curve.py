@@ -310,25 +310,35 @@ class _Sharing:
         return shares
 
     @cached_property
-    def _completed(self) -> Array:
-        """The part of all results that each stream completes.
-
-        The rows of stream i have r_i n_i results, all but those that i completes; summed, every result is
-        counted once for each of its m - 1 stored rows. Learned curves may disagree a little: never below 0.
-        """
-        stored = self.rates * np.array([curve.n for curve in self.curves])
-        total = stored.sum() / max(len(stored) - 1, 1)
-        completed = np.maximum(total - stored, 0.0)
-        return completed / completed.sum() if completed.sum() > 0 else np.full(len(stored), 1 / len(stored))
+    def _stored(self) -> Array:
+        """Results per unit of time in which a stored row of each stream takes part."""
+        return self.rates * np.array([curve.n for curve in self.curves])
 
     def _recall(self, shares: Array) -> Array:
-        if shares.shape[1] == 1:
-            return shares[:, 0]
-        others = [np.prod(np.delete(shares, k, axis=1), axis=1) for k in range(shares.shape[1])]
-        return np.stack(others, axis=1) @ self._completed
+        return joint_recall(shares, self._stored)
 
     def _recall_of(self, held: Array) -> float:
         return float(self._recall(self._shares(held))[0])
+
+
+def joint_recall(shares: Array, stored: Array) -> Array:
+    """The recall where a stream has its row for these fractions of its results (last axis), independently of
+    the other streams.
+
+    Parameters
+    ----------
+    stored
+        By stream, the results in which its stored rows take part: all but those that the stream completes.
+        Summed, every result counts once for each of its m - 1 stored rows. Learned numbers may disagree a
+        little, so what a stream completes never falls below 0.
+    """
+    streams = len(stored)
+    if streams == 1:
+        return shares[..., 0]
+    completed = np.maximum(stored.sum() / (streams - 1) - stored, 0.0)
+    completed = completed / completed.sum() if completed.sum() > 0 else np.full(streams, 1 / streams)
+    others = [np.prod(np.delete(shares, k, axis=-1), axis=-1) for k in range(streams)]
+    return np.stack(others, axis=-1) @ completed
 
 
 def _fixed(values: Array) -> Array:

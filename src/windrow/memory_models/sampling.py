@@ -156,25 +156,6 @@ class AgeSample:
         return self.curve.ages[np.searchsorted(self.curve.cumulative, results * (1 - 1e-12), side="left")]
 
 
-@dataclass(frozen=True)
-class ClusterSample:
-    """A stream of which each row is taken with the same probability, and then kept until it expires."""
-
-    rate: float
-    window: float
-
-    def __post_init__(self) -> None:
-        _positive(self.rate, self.window)
-
-    def memory(self, fraction: float) -> float:
-        """Rows held on average (s. 4.3.1)."""
-        return self.rate * self.window * _checked(fraction)
-
-    def variance(self, fraction: float, dispersion: float = 1.0) -> float:
-        """Of the rows held, around `memory`."""
-        return self.memory(fraction) * (1 - (1 - dispersion) * fraction)
-
-
 def uniform_fraction(
     streams: Sequence[SampledStream],
     memory: float,
@@ -215,19 +196,6 @@ def uniform_fraction(
     if excess(1.0) <= 0:
         return 1.0
     return float(brentq(excess, 0.0, 1.0, xtol=1e-12)) if memory > 0 else 0.0
-
-
-def cluster_fraction(
-    rates: Sequence[float],
-    windows: Sequence[float],
-    memory: float,
-    z: float = 0.0,
-    dispersion: float = 1.0,
-    bytes_per_row: Sequence[float] | None = None,
-) -> float:
-    """The part of the rows that EQ-CLUSTER takes (s. 4.3.1); parameters as in `uniform_fraction`."""
-    streams = [ClusterSample(rate, window) for rate, window in zip(rates, windows, strict=True)]
-    return uniform_fraction(streams, memory, z, dispersion, bytes_per_row)
 
 
 def pps_constant(sizes: Array, counts: Array, memory: float) -> float:

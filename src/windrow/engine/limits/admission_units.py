@@ -5,27 +5,25 @@ found nothing on the others: a part x of the units costs a part x of the work an
 results, while rows dropped one by one keep x^m. In a band join a unit is a set of cells, much wider than the
 band: only results across the border of two cells need both. Elsewhere it is a set of rows.
 
-A row's unit is computed from its words or its time, whenever it is asked for, so nothing is kept with rows.
+A row's unit is computed from its join columns or its time whenever it is needed, so nothing is stored with
+rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from windrow.kernels.admission_units import UNITS, cells_of, units_of
-from windrow.model.predicate import Band, JoinColumn
+from windrow.model.predicate import Atom, Band, JoinColumn
+from windrow.planning.equivalence import Class
 from windrow.window.hash_index import mix_columns
-
-if TYPE_CHECKING:
-    from windrow.engine.join import Join
+from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
 BANDS_PER_CELL = 32
 """About one result in so many lies across a border."""
-_STEP = 0x9E3779B9
 
 __all__ = ["UNITS", "Units"]
 
@@ -50,20 +48,18 @@ class Units:
         self.streams = [s for s, own in enumerate(names) if own or self.by_row]
 
     @classmethod
-    def of_join(cls, join: Join) -> Units:
+    def of_predicate(cls, streams: int, atoms: Sequence[Atom], classes: Sequence[Class]) -> Units:
         """Keys of as many streams as possible; else cells; else rows."""
-        count = len(join.windows)
-        classes = [_first_words(members) for members in join.bound.classes]
-        widest = max(classes, key=len, default={})
+        firsts = [_first_columns(members) for members in classes]
+        widest = max(firsts, key=len, default={})
         if len(widest) > 1:
-            shared = [c for c in classes if c.keys() >= widest.keys()]
-            return cls([[c[s].name for c in shared] if s in widest else [] for s in range(count)])
-        bands = [a for a in join.bound.predicate.atoms if isinstance(a, Band) and a.epsilon > 0]
-        linked, reach = _linked(bands)
+            shared = [c for c in firsts if c.keys() >= widest.keys()]
+            return cls([[c[s].name for c in shared] if s in widest else [] for s in range(streams)])
+        linked, reach = _linked([a for a in atoms if isinstance(a, Band) and a.epsilon > 0])
         if len(linked) > 1:
-            own = [[linked[s].name] if s in linked else [] for s in range(count)]
+            own = [[linked[s].name] if s in linked else [] for s in range(streams)]
             return cls(own, BANDS_PER_CELL * reach)
-        return cls([[]] * count)
+        return cls([[]] * streams)
 
     def of(self, stream: int, ts: Array, columns: Mapping[str, Array]) -> Array:
         """The unit of each row of one of `streams`; `columns` has the join columns `names[stream]`."""
@@ -72,30 +68,37 @@ class Units:
         own = [columns[name] for name in self.names[stream]]
         return cells_of(own[0], self._width) if self._width else units_of(mix_columns(own))
 
+    def in_window(self, stream: int, window: WindowStore, rows: Array | slice) -> Array:
+        """The unit of each row at these positions."""
+        if self.by_row:
+            return units_of(window.ts[rows] * 8 + stream)
+        own = [window.column(name)[rows] for name in self.names[stream]]
+        return cells_of(own[0], self._width) if self._width else units_of(mix_columns(own))
 
-def _first_words(members: Sequence[JoinColumn]) -> dict[int, JoinColumn]:
-    """A word of each stream; further words of a stream must be equal to it anyway."""
+
+def _first_columns(members: Sequence[JoinColumn]) -> dict[int, JoinColumn]:
+    """A join column of each stream; further ones of a stream must be equal to it anyway."""
     found: dict[int, JoinColumn] = {}
-    for word in members:
-        found.setdefault(word.stream, word)
+    for column in members:
+        found.setdefault(column.stream, column)
     return found
 
 
 def _linked(bands: Sequence[Band]) -> tuple[dict[int, JoinColumn], float]:
-    """The streams whose words lie in bands around each other, as many as possible, and the widest band."""
+    """The streams whose columns lie in bands around each other, as many as possible, and the widest band."""
     groups: list[tuple[set[JoinColumn], float]] = []
     for band in bands:
-        words, reach = set(band.words), float(band.epsilon)
+        columns, reach = set(band.words), float(band.epsilon)
         apart = []
         for others, wide in groups:
-            if words & others:
-                words, reach = words | others, max(reach, wide)
+            if columns & others:
+                columns, reach = columns | others, max(reach, wide)
             else:
                 apart.append((others, wide))
-        groups = [*apart, (words, reach)]
+        groups = [*apart, (columns, reach)]
     found: tuple[dict[int, JoinColumn], float] = {}, 0.0
-    for words, reach in groups:
-        first = _first_words(sorted(words, key=lambda w: (w.stream, w.sql)))
-        if len(first) == len(words) > len(found[0]):
+    for columns, reach in groups:
+        first = _first_columns(sorted(columns, key=lambda w: (w.stream, w.sql)))
+        if len(first) == len(columns) > len(found[0]):
             found = first, reach
     return found

@@ -1,16 +1,19 @@
 """What a call under a deadline gives up: decided before its first sub-batch.
 
-What an exact call would compare and find is known from the calls before; what that takes, from the costs that
-were learned. If there is time for it the call runs as without a deadline. If not, `harvest/call_load.py`
-chooses what to do without. How much longer than predicted calls take is followed from call to call, so that
-the next one does as much more or less. Where a call turns out to be late while it runs, fewer results are
-built: what is not built is counted, so it is known exactly what that loses.
+- A call takes a fixed cost and a slope times its work: rows, comparisons, results. Both are fitted to the
+  last calls (`harvest/call_costs.py`). What an exact call would compare and find, earlier calls tell.
+- If there is time for the exact call, or the last exact calls were in time, the call is exact.
+- If not, `harvest/call_load.py` chooses what promises most: how many units of rows are admitted, and what
+  part of them probes, or what part of the windows is probed. It plans for windows as they will be once they
+  hold just what is admitted, so that it does not swing while they fill or drain.
+- Feedback: by how much calls take longer than their own amounts explain, the next one does less.
+- Where a call turns out to be late while it runs, fewer of its rows probe and fewer results are built; what
+  is not built is counted, so it is known exactly what that loses.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
@@ -20,330 +23,240 @@ import numpy as np
 from windrow.engine.limits.admission_units import UNITS, Units
 from windrow.engine.limits.admitter import Admitter
 from windrow.engine.limits.deadline_controller import DeadlineController
-from windrow.harvest.call_costs import Coefficients, Timed
-from windrow.harvest.call_load import SCATTERED, Choice, Curve, choose
+from windrow.harvest.call_costs import CallCosts
+from windrow.harvest.call_load import Choice, Curve, Work, choose
 from windrow.model.stateful import Stateful
+from windrow.window.window_store import WindowStore
 
 if TYPE_CHECKING:
-    from windrow.engine.join import Join
     from windrow.engine.partial_matches import PartialMatches
     from windrow.engine.rows import ArrivingRows
 
 Array = np.ndarray
-EVERYTHING = Choice(UNITS)
-AT_EASE = 0.6
-"""Of the time left that a call may take, by a glance, to be run without a closer look."""
-RESERVE = 0.03
-"""Of the time allowed that is left alone when something is given up anyway."""
-GRACE, HURRY = 0.15, 0.05
-"""Of the time allowed by which a call that was to be exact may be late before it gives anything up, and one
-that was not."""
-TRIAL = 1.4
-"""Times the time left that an exact call is predicted to take, and is tried all the same now and then."""
-LEAST = 16
-"""Units that are admitted where there seems to be time for none, unless that is late: else nothing would be
-learned any more."""
-PATIENCE = 4, 64
-"""Calls until something is tried again that took too long: at first, and at most."""
+EVERYTHING, NOTHING = Choice(UNITS), Choice(0, 1.0, 0.0, 0.0, 0.0)
+MARGIN = 0.95
+"""Of the time left that is planned with when something is given up anyway."""
+SPARED = 0.05
+"""Of the deadline that rows get where a call takes longer than that whatever is in it: without any row
+nothing would be learned any more."""
+LATE, CALLS_BETWEEN_TRIALS = 1.2, 16
+"""Times the time left that a call with any row in it takes for none to be admitted, but in one of so many:
+they tell when there is time again."""
+BRAKE = 0.15
+"""Of the deadline by which a call may be late before it builds fewer results."""
 FEWEST = 0.02
 """Of the rows that were to probe, however late a call is: else nothing would tell what the others miss."""
 CHEAP = 0.002
-"""Of the time allowed: what takes no longer is built in any case."""
-PACE = 0.5, 2.0
-"""Bounds of how much longer than predicted calls take."""
+"""Of the deadline: results that take no longer are built in any case."""
+PARTS, WORTH, QUICKEST = 16, 0.02, 2e-4
+"""Sub-batches at most; the part of the deadline that cutting into them may cost; and the least seconds that
+one takes whatever is in it."""
 EXACT_CALLS = 5
-"""The median of so many tells what the next takes."""
-_SLOWER, _FASTER = 0.4, 0.1
-"""The part of a prediction's error that is taken to last, if calls take longer and if they do not: rows that
-were dropped are missed for as long as a window lasts, and only then does a call take what it will."""
-_HOPE = 0.97
-_LEAST = 1e-3
+"""The median of so many tells what the next takes, unless it seems to take `UNLIKELY` times what is left."""
+UNLIKELY = 1.5
 _FORGET = 0.01
 
 
-class Patience(Stateful):
-    """When to try again what took too long: after ever more calls, until it goes well."""
+class CallPlanner(Stateful):
+    saved = ("admitter", "costs", "costs_of_parts", "_calls", "_per_row", "_kept", "_exact")
 
-    saved = ("waited", "patience")
-
-    def __init__(self) -> None:
-        self.waited, self.patience = 0, PATIENCE[0]
-
-    def due(self) -> bool:
-        self.waited += 1
-        if self.waited < self.patience:
-            return False
-        self.waited, self.patience = 0, min(PATIENCE[1], 2 * self.patience)
-        return True
-
-    def reward(self) -> None:
-        self.waited, self.patience = 0, PATIENCE[0]
-
-
-class Calls(Stateful):
-    saved = (
-        "admitter", "_per_row", "_pieces", "_pace", "_judged", "_dearer", "_kept", "_size_then",
-        "_exact_before", "_exact", "_to_exact", "_to_least", "_least_is_late",
-    )  # fmt: skip
-
-    def __init__(self, seed: int) -> None:
-        self.admitter: Admitter | None = None
-        """Made when it is first needed."""
+    def __init__(self, units: Units, streams: int, seed: int) -> None:
+        self.admitter = Admitter(units, seed, streams)
+        self.costs, self.costs_of_parts = CallCosts(), CallCosts()
+        """Of calls that probe whole windows, and of those that probe parts of them."""
         self.choice = EVERYTHING
         self.scans = False
-        """Whether windows are scanned."""
+        """Whether windows are scanned: then comparisons go with what they hold, else with the results."""
+        self.short = False
+        """Whether this call has no time to store its rows."""
         self._seed = seed
-        self._per_row: tuple[float, float] | None = None
-        """Rows compared and results found for a row that comes, if nothing is given up."""
-        self._size = 0
-        self._size_then = 0.0
-        """Rows in the windows: in this call, and when that was learned."""
-        self._dearer = 1.0
-        """How much more it costs to find results in parts of windows than by whole ones, as far as tried."""
+        self._calls = 0
+        self._per_row = (0.0, 0.0)
+        """Comparisons (where windows are scanned: for each row they hold) and results of an exact call, for
+        each of its rows."""
         self._kept = 1.0
         """What part of what they promised harvests have found of late."""
-        self._pieces = 1.0
-        """In which results are built, a sub-batch."""
-        self._pace = 1.0
-        """How much longer than predicted calls take of late."""
-        self._judged = 0
-        """Calls that told that."""
         self._exact: list[float] = []
-        """Seconds for a row of the last exact calls."""
-        self._to_exact, self._to_least = Patience(), Patience()
-        """Before an exact call, and one of a few units, is tried that seems to take too long."""
-        self._least_is_late = False
-        self._exact_before = True
-        """Whether the last call was exact."""
-        self._costs: Coefficients | None = None
-        self._fixed = 0.0
-        """Seconds that a call takes whatever is in it."""
-        self._predicted = 0.0
-        """Seconds that were predicted for this call."""
-        self._rows, self._probes = 0, 1.0
-        """Rows that were admitted, and the part of them that was to probe."""
-        self._planned_at = 0.0
-        """Seconds that were left then."""
-        self._shares = (1.0, 1.0)
-        """The part of the comparisons and results that the units admitted have."""
-        self._expected = (0.0, 0.0, 0)
-        """Comparisons, results and rows of what was chosen."""
-        self._found = 0
-        self._full = [0.0, 0.0, 0.0]
-        """Of this call: comparisons, results and rows, if nothing were given up."""
-        self._rows_share = 1.0
-        """The part of the rows that are in the units admitted."""
-        self._rng: np.random.Generator | None = None
+        """Seconds per row of the last calls, if they were exact."""
+        # Of this call:
+        self._rows = self._admitted = self._size = 0
+        self._exact_work = (0.0, 0.0)
+        """Comparisons and results, if nothing is given up."""
+        self._began = self._predicted = 0.0
+        """Seconds left when it was planned, and seconds it is predicted to take."""
+        self._probes = 1.0
+        self._promised = 0.0
+        """Results that a harvest would find if it kept all of its promise."""
+        self._tight = False
+        self._found, self._estimated = 0.0, 0.0
+        self._random: np.random.Generator | None = None
 
     # -- the data flow ------------------------------------------------------------------------------
 
     def plan(
         self,
-        join: Join,
+        windows: Sequence[WindowStore],
         arrivals: Sequence[ArrivingRows],
         controller: DeadlineController,
-        curve: Curve | None,
-    ) -> list[Array | None] | None:
-        """Masks of the rows that are admitted, None for all. `curve` tells what parts of windows give."""
+        scans: bool,
+        curve: Callable[[], Curve | None],
+    ) -> Sequence[Array | None] | None:
+        """Masks of the rows that are admitted, None for all; `curve` tells what parts of windows give."""
         rows = sum(len(a.rows) for a in arrivals)
-        assert join.plan is not None
-        self.scans = any(d.steps[0].access.path == "scan" for d in join.plan.directions)
-        self.choice, self._costs, self._shares, self._rows_share = EVERYTHING, None, (1.0, 1.0), 1.0
-        self._probes = 1.0
-        self._rng, self._found = None, 0
-        self._expected = (0.0, 0.0, rows)
-        if rows == 0 or self._per_row is None:
+        self._calls += 1
+        self._rows = self._admitted = rows
+        self._began, self._size, self.scans = controller.seconds_left, sum(map(len, windows)) + rows, scans
+        self.choice, self.short, self._tight, self._probes = EVERYTHING, False, False, 1.0
+        self._found, self._estimated, self._random = self.admitter.found, self.admitter.true, None
+        if rows == 0 or (not self.admitter.thinned and self._at_ease(rows)):
             return None
-        self._size = sum(map(len, join.windows))
-        # Who scans windows compares as many rows as these hold.
-        grown = self._size / self._size_then if self.scans and self._size_then else 1.0
-        self._expected = (self._per_row[0] * grown * rows, self._per_row[1] * rows, rows)
-        thinned = self.admitter is not None and self.admitter.thinned
-        self._predicted, self._rows, self._planned_at = controller.cost * rows, rows, controller.spare
-        if self._exact_before and not thinned and self._predicted <= AT_EASE * controller.spare:
+        self._tight = True
+        fill = self.admitter.fill(windows)
+        compared, results = (each * rows for each in self._per_row)
+        if scans:
+            compared *= self._size / max(fill, 1e-9)
+        self._exact_work = compared, results
+        self._predicted = self.costs.fitted.seconds(rows, compared, results)
+        if self._fits():
+            if self.admitter.thinned:
+                self.admitter.admit(windows, UNITS, arrivals, self.admitter.survey(windows, arrivals))
             return None
-        self._costs = costs = controller.costs.fitted()
-        self._fixed = controller.cuts_left * (costs.sub_batch + costs.piece * self._pieces)
-        compared, results, _ = self._expected
-        each = costs.row * rows + costs.compare * compared + costs.result * results
-        self._predicted = self._fixed + each
-        exact = self._pace * self._predicted
-        # The last exact calls tell best what the next takes.
-        in_time = self._exact_before and median(self._exact or [math.inf]) * rows <= controller.budget
-        near = exact <= TRIAL * controller.spare
-        if exact <= controller.spare or (near and (in_time or self._to_exact.due())):
-            if thinned and self.admitter is not None:
-                self.admitter.admit(join, UNITS, arrivals, self.admitter.survey(join, arrivals))
-            return None
-        if self.admitter is None:
-            self.admitter = Admitter(Units.of_join(join), self._seed, len(arrivals), join.found)
-        units = self.admitter.survey(join, arrivals)
-        self._choose(join, arrivals, controller, curve)
-        if self.choice.recall == 0.0 and controller.costs.cold:
-            self.choice = Choice(UNITS, probes=0.1, work=0.1)
-        masks = self.admitter.admit(join, self.choice.units, arrivals, units)
-        if self.choice.recall == 0.0 and self.choice.units == 0:
+        units = self.admitter.survey(windows, arrivals)
+        self._choose(arrivals, controller, fill, curve())
+        masks = self.admitter.admit(windows, self.choice.units, arrivals, units)
+        if self.choice.recall == 0.0:
             masks = [np.zeros(len(a.rows), bool) for a in arrivals]
-            for stream, arrived in enumerate(arrivals):
-                join.unsampled[stream] += len(arrived.rows)
         self._probes = self.choice.probes
         self.admitter.partial |= self._probes < 1
-        dropped = sum(int(len(m) - m.sum()) for m in masks if m is not None)
-        self._rows = rows - dropped
-        controller.admit(rows - dropped, self.choice.z, self.choice.work)
+        dropped = sum(len(m) - int(np.count_nonzero(m)) for m in masks if m is not None)
+        self._admitted = rows - dropped
         return masks if dropped else None
+
+    def _at_ease(self, rows: int) -> bool:
+        """Whether there is time beyond doubt, or nothing is known yet."""
+        if len(self.costs) == 0:
+            return True
+        return bool(self._exact) and 2 * max(self._exact) * rows <= self._began
+
+    def _fits(self) -> bool:
+        """Whether there is time for the exact call. The last ones tell best what the next takes."""
+        in_time = bool(self._exact) and median(self._exact) * self._rows <= self._began
+        return self._predicted <= (UNLIKELY if in_time else 1.0) * self._began
 
     def _choose(
         self,
-        join: Join,
         arrivals: Sequence[ArrivingRows],
         controller: DeadlineController,
+        fill: float,
         curve: Curve | None,
     ) -> None:
         """What promises most in the time left, hot keys first; without sparing these if that promises
-        nothing; and if nothing does, a few units now and then."""
-        assert self.admitter is not None and self._costs is not None
-        compared, results, rows = self._expected
-        if curve is not None:
-            curve = Curve(curve.work, curve.found * self._kept)
-        seconds = (controller.spare - RESERVE * controller.budget) / self._pace
-        given = (curve, self._dearer, 0.0 if self.scans else SCATTERED)
-        for spare in (True, False) if self.admitter.spares else (True,):
-            work = self.admitter.work(arrivals, join.windows, compared, results, self.scans, spare)
-            choice = choose(work, self._costs, seconds, self._fixed, self.admitter.admitted, *given)
-            if choice.recall > 0:
+        nothing."""
+        costs = self.costs.fitted
+        seconds, least = MARGIN * self._began, costs.fixed + SPARED * controller.budget
+        kept = None if curve is None else Curve(curve.work, curve.found * self._kept)
+        in_parts = self.costs_of_parts.fitted if len(self.costs_of_parts) else None
+        compared, results = self._exact_work
+        for spare in (True, False):
+            row_share, share = self.admitter.shares(arrivals, spare)
+            # A scan meets rows of all units that are in the windows, now and when they hold just these.
+            met = row_share * np.maximum(row_share, fill) if self.scans else share
+            work = Work(self._rows * row_share, compared * met, results * share, share)
+            self.choice = choose(work, costs, max(seconds, least), self.admitter.admitted, kept, in_parts)
+            if self.choice.recall > 0 or not self.admitter.spares:
                 break
-        controller.short = choice.recall == 0.0
-        if controller.short and (not self._least_is_late or self._to_least.due()):
-            choice = Choice(LEAST, recall=float(work.share[LEAST]), work=_LEAST, seconds=self._fixed)
-        self.choice, k = choice, choice.units
-        self._rows_share = float(work.rows[k]) / max(rows, 1)
-        self._shares = (
-            float(work.compared[k]) / max(compared, 1e-9) if compared else 1.0,
-            float(work.share[k]),
-        )
-        found = choice.probes if curve is None else choice.probes * curve(choice.z)
-        part = choice.z * choice.probes
-        self._expected = (float(work.compared[k]) * part, float(work.results[k]) * found, rows)
-        self._predicted = choice.seconds
+        if costs.fixed > LATE * self._began and self._calls % CALLS_BETWEEN_TRIALS:
+            self.choice = NOTHING
+        self.short = seconds < least or self.choice.recall == 0.0
+        self._predicted *= self.choice.work
+        part = results * float(share[self.choice.units])
+        self._promised = part * curve(self.choice.z) if curve is not None and self.choice.z < 1 else 0.0
+
+    def parts(self, controller: DeadlineController) -> int:
+        """Sub-batches that a call which may be late is cut into, so that its course can be corrected."""
+        each = max(self.costs.fitted.fixed, QUICKEST)
+        return max(1, min(PARTS, int(WORTH * controller.budget / each))) if self._tight else 1
+
+    def correct(self, controller: DeadlineController, left: int) -> None:
+        """Between sub-batches, with so many rows left: if the call is late, fewer of them probe."""
+        if self.choice.z < 1 or self._admitted == 0 or left == self._admitted:
+            return
+        part = left / self._admitted
+        # What it took so far tells as much of the rest as what was predicted.
+        so_far = (self._began - controller.seconds_left) / (1 - part)
+        rest = part * (max(self._predicted, so_far) + so_far) / 2
+        spare = controller.seconds_left + (BRAKE * controller.budget if self.choice.work >= 1 else 0.0)
+        probes = self._probes * min(1.0, max(FEWEST, spare / max(rest, 1e-12)))
+        self.choice = replace(self.choice, probes=probes)
+        self.admitter.partial |= probes < 1
+
+    def prober(self, rows: Array) -> Array:
+        """Those of the rows that probe."""
+        return rows[self._rng.random(len(rows)) < self.choice.probes]
 
     @property
-    def tight(self) -> bool:
-        """Whether the call may be late, so that it is cut as fine as pays."""
-        return self._costs is not None
-
-    def correct(self, join: Join, controller: DeadlineController) -> None:
-        """Between sub-batches: where the call is behind, fewer of the rows left probe."""
-        if self.choice.z < 1 or self._predicted <= 0 or self._rows == 0:
-            return
-        left = controller.rows_left / self._rows
-        # What it took so far tells as much of the rest as what was predicted.
-        so_far = (self._planned_at - controller.spare) / max(1 - left, 1e-9)
-        rest = left * (self._pace * self._predicted + so_far) / 2
-        spare = controller.spare + (GRACE if self.choice.work >= 1 else HURRY) * controller.budget
-        part = min(1.0, max(FEWEST, spare / max(rest, 1e-12)))
-        if self.choice.probes != self._probes * part:
-            self.choice = replace(self.choice, probes=self._probes * part)
-            if self.admitter is None:
-                self.admitter = Admitter(Units.of_join(join), self._seed, len(join.windows), join.found)
-            self.admitter.partial |= self.choice.probes < 1
-
-    def prober(self, rows: Array, call: int) -> Array:
-        """Those of the rows that probe."""
-        return rows[self._random(call).random(len(rows)) < self.choice.probes]
-
-    def _random(self, call: int) -> np.random.Generator:
-        if self._rng is None:
-            self._rng = np.random.default_rng((self._seed, call, 9))
-        return self._rng
+    def _rng(self) -> np.random.Generator:
+        """The same however often the call is repeated."""
+        if self._random is None:
+            self._random = np.random.default_rng((self._seed, self._calls, 9))
+        return self._random
 
     def affordable(
-        self, join: Join, partials: PartialMatches, controller: DeadlineController, arriving: int
+        self,
+        windows: Sequence[WindowStore],
+        partials: PartialMatches,
+        arriving: int,
+        controller: DeadlineController,
     ) -> PartialMatches:
-        """The results there is time to build: those of some rows next to each other, beginning anywhere."""
-        if self.admitter is not None:
-            self.admitter.count(join, partials, arriving, self.choice.probes)
-        count, before = len(partials), self._found
-        self._found += count
-        spare = controller.spare + (GRACE if self.choice.work >= 1 else HURRY) * controller.budget
-        if spare > 0.6 * controller.budget:
+        """The results there is time to build: some side by side, beginning anywhere."""
+        self.admitter.count(windows, partials, arriving, self.choice.probes)
+        count = len(partials)
+        room = controller.seconds_left + BRAKE * controller.budget
+        if room > 0.6 * controller.budget:
             return partials
-        costs = self._costs or controller.costs.fitted()
-        if costs.result * count <= CHEAP * controller.budget:
+        each = self.costs.fitted.result
+        if each * count <= max(room, CHEAP * controller.budget):
             return partials
-        compared, results, _ = self._expected
-        coming = max(results - before, float(count))
-        ahead = costs.compare * compared * (coming - count) / max(results, coming)
-        if controller.rows_left:
-            ahead += costs.row * controller.rows_left + costs.sub_batch * controller.cuts_left
-        part = (spare - ahead - costs.piece) / (costs.result * coming)
-        if part >= 1:
-            return partials
-        kept = int(max(0.0, part) * count)
-        begin = int(self._random(controller.calls).integers(0, count - kept + 1))
+        kept = int(max(0.0, room) / each)
+        begin = int(self._rng.integers(0, count - kept + 1))
         return partials.slice(begin, begin + kept)
 
     # -- learning -----------------------------------------------------------------------------------
 
-    def learn(self, timed: Timed, found: int, work: float, output: float) -> None:
-        """From a sub-batch that did this part of the full probing, with this part of its results."""
-        if self.choice.z < 1 and self._costs is not None:
-            costs, rows = self._costs, timed.rows
-            each = costs.compare * self._expected[0] + costs.result * self._expected[1]
-            wanted = each * rows / max(self._expected[2], 1) * work / max(self.choice.z, 1e-9)
-            rest = costs.probe + costs.probe_row * rows + costs.piece * timed.pieces
-            took = timed.probe + timed.build - rest
-            promised = 0.0 if self._per_row is None else self._per_row[1] * rows * self._shares[1] * output
-            if wanted > 0:
-                self._dearer += 0.3 * (min(20.0, max(0.5, took / wanted)) - self._dearer)
-            if promised > 1:
-                self._kept += 0.2 * (min(1.0, timed.built / promised) - self._kept)
+    def end(self, seconds_left: float, compared: int, built: int, work: float) -> None:
+        """The call is over, with so many seconds left; it compared so many rows, this part of what its rows
+        would have in whole windows, and built so many results."""
+        took, rows, exact = self._began - seconds_left, self._rows, self.choice == EVERYTHING
+        self._exact = [*self._exact[1 - EXACT_CALLS :], took / rows] if exact and rows else []
+        if rows == 0:
+            return
+        self._learn_amounts(compared, work)
+        if self._admitted == 0:
+            return
+        costs = self.costs if self.choice.z == 1 else self.costs_of_parts
+        costs.add(took, self._admitted, compared, built, self._tight)
+
+    def _learn_amounts(self, compared: int, work: float) -> None:
+        """What an exact call would compare and find, by what this one did."""
+        found, results = self.admitter.found - self._found, self.admitter.true - self._estimated
+        per_row, share = self._per_row, max(work, 1e-4) * self._admitted / self._rows
+        if self.choice.z < 1:
+            # What a harvest finds tells nothing of what there is.
+            results = per_row[1] * self._rows
+            if self._promised > 1:
+                self._kept += 0.2 * (min(1.0, found / self._promised) - self._kept)
         else:
-            self._dearer += _FORGET * (1.0 - self._dearer)
             self._kept += _FORGET * (1.0 - self._kept)
-        self._pieces += 0.2 * (timed.pieces - self._pieces)
-        self._full[2] += timed.rows / max(self._rows_share, _LEAST)
-        self._full[0] += timed.compared / max(work * self._shares[0], _LEAST)
-        expected = self._per_row[1] * timed.rows if self._per_row is not None else 0.0
-        # What a harvest finds tells nothing of what there is: it is judged by it.
-        self._full[1] += expected if self.choice.z < 1 else found / max(output * self._shares[1], _LEAST)
-        if self._per_row is None and timed.rows:
-            self._per_row = self._full[0] / timed.rows, self._full[1] / timed.rows
-
-    def end(self, rows: int, controller: DeadlineController, skipped: int) -> None:
-        """A call with so many rows, admitted or not, is over, with so many results not built."""
-        exact = self.choice.work >= 1
-        if self._costs is not None and self._predicted > 0 and not controller.costs.cold:
-            # Where fewer were built than was planned, it would have taken longer.
-            took = self._planned_at - controller.spare + self._costs.result * skipped
-            error = max(took, 0.0) / self._predicted / self._pace
-            self._judged += 1
-            self._pace *= error ** max(_SLOWER if error > 1 else _FASTER, 1 / self._judged)
-            self._pace = min(PACE[1], max(PACE[0], self._pace))
-        elif controller.short:
-            self._pace = max(1.0, _HOPE * self._pace)
-        if exact and rows:
-            before = self._exact[1 - EXACT_CALLS :] if self._exact_before else []
-            self._exact = [*before, (controller.budget - controller.seconds_left) / rows]
-            if controller.spare >= 0:
-                self._to_exact.reward()
-        elif controller.short and self.choice.units == LEAST:
-            self._least_is_late = controller.seconds_left < -HURRY * controller.budget
-            if not self._least_is_late:
-                self._to_least.reward()
-        self._exact_before = exact
-        *full, done = self._full
-        if done and self._per_row is not None:
-            # The less was looked at, the less it tells.
-            part = 0.5 * min(1.0, max(0.1, 2 * self._shares[1] * self.choice.probes)) * min(1.0, done / rows)
-            compared, results = (a + part * (b / done - a) for a, b in zip(self._per_row, full, strict=True))
-            self._per_row = compared, results
-            self._size_then += (part if self._size_then else 1.0) * (self._size - self._size_then)
-        self._full = [0.0, 0.0, 0.0]
-
-    def resume(self, join: Join) -> None:
-        """Restored, the admitter lacks what the join gives it."""
-        if self.admitter is not None:
-            values = self.admitter.dump()
-            self.admitter = Admitter(Units.of_join(join), self._seed, len(join.windows))
-            self.admitter.restore(values)
+        if self._admitted == 0:
+            return
+        if self.scans:
+            size = self._size - self._rows + self._admitted
+            compared_by_all = compared / share / size
+        else:
+            compared_by_all = compared * results / max(found, 1.0)
+        # The less was looked at, the less it tells.
+        part = 0.5 * min(1.0, max(0.1, 2 * share)) if self._calls > 1 else 1.0
+        self._per_row = (
+            per_row[0] + part * (compared_by_all / self._rows - per_row[0]),
+            per_row[1] + part * (results / self._rows - per_row[1]),
+        )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.probe_statistics import SECOND, ProbeStatistics, rows_held
 from windrow.engine.probe import Probe, ProbeScope
 from windrow.eviction.window_view import RowState
@@ -28,10 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from windrow.engine.join import Join
-    from windrow.engine.limits.deadline_controller import DeadlineController
     from windrow.engine.partial_matches import PartialMatches
-    from windrow.engine.rows import ArrivingRows
-    from windrow.harvest.call_costs import Timed
 
 Array = np.ndarray
 CHANCE, STOOD_FOR = "dropper.chance", "dropper.stood_for"
@@ -40,6 +38,7 @@ CHANCE, STOOD_FOR = "dropper.chance", "dropper.stood_for"
 class Dropper(Stateful):
     saved = ("keep", "found", "estimated", "variance", "statistics", "_steady")
     row_state: RowState = ((CHANCE, np.float64), (STOOD_FOR, np.float64))
+    calls: CallPlanner | None = None
     harvest: Harvest | None = None
     """All that is let in is looked at."""
 
@@ -63,16 +62,6 @@ class Dropper(Stateful):
     @property
     def work_fraction(self) -> float:
         return self._work_fraction
-
-    def plan(self, join: Join, arrivals: Sequence[ArrivingRows], controller: DeadlineController) -> None:
-        """Each sub-batch decides anew."""
-
-    @property
-    def tight(self) -> bool:
-        return False
-
-    def correct(self, join: Join, controller: DeadlineController) -> None:
-        """Each sub-batch decides anew."""
 
     def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> list[Array]:
         """A sub-batch begins, of so many rows per stream; returns masks of the rows that are let in."""
@@ -116,17 +105,6 @@ class Dropper(Stateful):
             yield partials
         self.statistics.learn(probe, flow, rows_held(join))
 
-    def affordable(
-        self, join: Join, partials: PartialMatches, controller: DeadlineController
-    ) -> PartialMatches:
-        return partials
-
-    def learn(self, join: Join, timed: Timed) -> None:
-        """Rates follow the throttle."""
-
-    def end(self, rows: int, controller: DeadlineController, skipped: int) -> None:
-        """Nothing is carried from call to call."""
-
     def max_useful_ages(self) -> list[int] | None:
         """All that is let in stays."""
         return None
@@ -153,6 +131,3 @@ class Dropper(Stateful):
             for rate, size, window in zip(self.statistics.rates, sizes, join.windows, strict=True)
         ]
         return self.statistics.model(join, BasicWindows.equal(sizes, 1), None, np.array(rows))
-
-    def resume(self, join: Join) -> None:
-        """All of it is there."""

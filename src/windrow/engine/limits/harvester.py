@@ -1,10 +1,10 @@
 """Harvesting: rows probe the parts of windows that yield most in the time there is (GrubJoin).
 
 While there is time for everything, everything is looked at, and what is found tells how far apart in time
-matching rows are. When there is not, it is decided for a call what saves most (`calls.py`): admitting fewer
-units of rows, looking at parts of windows, or building fewer results. To look at parts of windows a harvest
-is chosen for the throttle fraction, and just a share of the rows, drawn at random, looks at an even sample of
-everything: from these the lags go on being learned, and it is known what the others miss.
+matching rows are. When there is not, it is decided for a call what saves most (`call_planner.py`):
+admitting fewer units of rows, probing for fewer of them, or probing parts of windows. To probe parts of
+windows a harvest is chosen for the throttle fraction, and just a share of the rows, drawn at random, probes
+an even sample of everything: from these the lags go on being learned, and it is known what the others miss.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from windrow.engine.age_intervals import FOREVER, AgeIntervals
-from windrow.engine.limits.call_planner import Calls
+from windrow.engine.limits.admission_units import Units
+from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.probe_statistics import SECOND, ProbeStatistics, orders_of, rows_held
 from windrow.engine.probe import FULL_WINDOWS, Probe, ProbeScope
 from windrow.estimation.missed import MissedResults, ShreddingSample
 from windrow.eviction.window_view import RowState
-from windrow.harvest.call_costs import Timed
 from windrow.harvest.call_load import Curve
 from windrow.harvest.lags import KINDS, Lags
 from windrow.harvest.model import HarvestModel
@@ -63,14 +63,13 @@ _KINDS = {"per stream": "stream", "pairwise": "pair"}
 class Harvester(Stateful):
     saved = (
         "missed", "calls", "statistics", "_lags", "_lags_fade", "_basic_windows", "_max_useful_ages",
-        "_found_before",
     )  # fmt: skip
     row_state: RowState = ()
 
-    def __init__(self, policy: Harvesting, query: Query) -> None:
+    def __init__(self, policy: Harvesting, query: Query, units: Units) -> None:
         self.policy = policy
         self.missed = MissedResults()
-        self.calls = Calls(query.seed)
+        self.calls = CallPlanner(units, len(query.streams), query.seed) if policy.plans_calls else None
         self.harvest: Harvest | None = None
         """What is looked at; None until windows and orders are known."""
         self.last_harvest: Harvest | None = None
@@ -93,9 +92,6 @@ class Harvester(Stateful):
         """Per stream the greatest age that harvests of late look at, in microseconds."""
         self._curve: tuple[Plan, int, Curve] | None = None
         """What parts of windows give: by which plan, and in which call that was found."""
-        self._found_before = 0
-        self._arriving = 0
-        self._call = 0
 
     # -- a call -------------------------------------------------------------------------------------
 
@@ -103,20 +99,19 @@ class Harvester(Stateful):
         self, join: Join, arrivals: Sequence[ArrivingRows], controller: DeadlineController
     ) -> Sequence[Array | None] | None:
         """Masks of the rows that are admitted, None for all."""
-        if not self.policy.plans_calls:
-            return None
-        self._call = controller.calls
-        return self.calls.plan(join, arrivals, controller, self._gives(join, controller))
+        assert self.calls is not None and join.plan is not None
+        scans = any(d.steps[0].access.path == "scan" for d in join.plan.directions)
+        return self.calls.plan(
+            join.windows, arrivals, controller, scans, lambda: self._curve_of(join, controller)
+        )
 
-    def _gives(self, join: Join, controller: DeadlineController) -> Curve | None:
-        """What looking at parts of windows gives: where windows are scanned, and there is little time."""
+    def _curve_of(self, join: Join, controller: DeadlineController) -> Curve | None:
+        """What probing parts of windows gives; None where not all windows are scanned."""
         assert join.plan is not None
         if any(d.steps[0].access.path != "scan" for d in join.plan.directions) or self.lags is None:
             return None
         known = self._curve
         if known is None or known[0] is not join.plan or controller.calls - known[1] >= CALLS_BETWEEN_CURVES:
-            if known is None and controller.cost * controller.rows_left <= controller.spare:
-                return None  # There may never be a need for it.
             model, omega = self.model(join), self.policy.shredding
             found = [solve(model, z, self.policy.method, parts=True).output for z in CURVE_AT[1:-1].tolist()]
             part = np.array([0.0, *found, model.full[1]]) / max(model.full[1], 1e-300)
@@ -124,39 +119,20 @@ class Harvester(Stateful):
             known = self._curve = join.plan, controller.calls, curve
         return known[2]
 
-    @property
-    def tight(self) -> bool:
-        return self.calls.tight
-
-    def correct(self, join: Join, controller: DeadlineController) -> None:
-        self.calls.correct(join, controller)
-
-    def affordable(
-        self, join: Join, partials: PartialMatches, controller: DeadlineController
-    ) -> PartialMatches:
-        """The results there is time to build."""
-        if not self.policy.plans_calls:
-            return partials
-        return self.calls.affordable(join, partials, controller, self._arriving)
-
-    def learn(self, join: Join, timed: Timed) -> None:
-        """From a sub-batch."""
-        found, self._found_before = join.found - self._found_before, join.found
-        recall = self.calls.choice.probes if self.harvest is None else self.harvest.recall
-        self.calls.learn(timed, found, self.work_fraction, recall)
-
-    def end(self, rows: int, controller: DeadlineController, skipped: int) -> None:
-        self.calls.end(rows, controller, skipped)
-
     # -- the data flow ------------------------------------------------------------------------------
 
     @property
     def work_fraction(self) -> float:
         """What drawn rows and the others do of the full work, by the model."""
         if self.harvest is None or self.harvest.everything or self.harvest.full_cost <= 0:
-            return self.calls.choice.probes
+            return self._probes
         omega = self.policy.shredding
         return omega * self._z + (1 - omega) * self.harvest.cost / self.harvest.full_cost
+
+    @property
+    def _probes(self) -> float:
+        """The part of the rows that probe, where they probe whole windows."""
+        return 1.0 if self.calls is None else self.calls.choice.probes
 
     def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> None:
         """A sub-batch begins, of so many rows per stream, at throttle fraction z. All rows are let in."""
@@ -194,13 +170,13 @@ class Harvester(Stateful):
 
     def probe(self, join: Join, probe: Probe, start: int) -> Iterator[PartialMatches]:
         """Results of the rows from position `start` on."""
-        self._arriving = stream = probe.direction.arriving
+        stream = probe.direction.arriving
         flow = np.zeros(len(probe.direction.steps) + 1)
         if self.harvest is None or self.harvest.everything:
-            part, knows = self.calls.choice.probes, self._may_skip_learning
+            part, knows = self._probes, self._may_skip_learning
             look = FULL_WINDOWS if knows else ProbeScope(step_counts=flow)
-            if part < 1:
-                probing = self.calls.prober(np.arange(start, join.windows[stream].end), self._call)
+            if self.calls is not None and part < 1:
+                probing = self.calls.prober(np.arange(start, join.windows[stream].end))
                 found = probe.run_rows(join.windows, probing, look)
             else:
                 found = probe.run(join.windows, start, look)
@@ -226,7 +202,7 @@ class Harvester(Stateful):
     @property
     def _may_skip_learning(self) -> bool:
         """Whether this sub-batch's results, all of them found, need not be learned from."""
-        if self.policy.plans_calls:
+        if self.calls is not None:
             scans = self.calls.scans and (self._lags is None or self._lags.weight < ENOUGH)
             each = SUB_BATCHES_UNTHROTTLED if scans else SUB_BATCHES_PLANNED
             return self.statistics.sub_batches > SUB_BATCHES_TO_LEARN and bool(
@@ -289,8 +265,8 @@ class Harvester(Stateful):
         weights = np.ones(len(partials))
         if join.evictor:
             weights = join.evictor.result_weights(join.windows, partials)
-        if self.calls.admitter is not None:
-            weights = weights * self.calls.admitter.weights(join, partials)
+        if self.calls is not None:
+            weights = weights * self.calls.admitter.weights(join.windows, partials)
         self.missed.add(which, len(rows), outside, weights, draw)
 
     # -- learning -----------------------------------------------------------------------------------
@@ -390,9 +366,6 @@ class Harvester(Stateful):
             self._max_useful_ages = ages
         self._max_useful_ages = np.maximum(ages, ages + (self._max_useful_ages - ages) * self._fade)
         return [round(age) for age in self._max_useful_ages]
-
-    def resume(self, join: Join) -> None:
-        self.calls.resume(join)
 
 
 def _micros(ages: Sequence[tuple[float, float]], size: float) -> AgeIntervals:

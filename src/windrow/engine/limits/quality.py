@@ -27,7 +27,8 @@ def quality(join: Join, results: int, let_in: float) -> Quality:
     if join.evictor is not None:
         known = join.evictor.quality(join.windows, results)
     if isinstance(join.load_shedder, Harvester):
-        admitter = join.load_shedder.calls.admitter
+        calls = join.load_shedder.calls
+        admitter = None if calls is None else calls.admitter
         if admitter is not None:
             known = _admitted(known, admitter, any(join.dropped))
         known = _harvested(known, join.load_shedder, any(join.conserved))

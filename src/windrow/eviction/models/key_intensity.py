@@ -1,20 +1,20 @@
 """Predicted arrival rate of each key, from its recent arrivals on all streams (a Hawkes process).
 
-A key's rate on stream j is taken to be a sum of what its rows of late predict (a Hawkes process),
+A key's rate on stream j is modelled as a sum over its recent rows,
 
     rate_j(v)  =  base_j  +  sum over half-lives h of  w_jjh x_jh(v)
                           +  sum over other streams s and h of  w_jsh min(1, x_sh(v))
 
-with x_sh(v) the rows of s with value v, each counting half after h: how often it came on the stream itself,
-and how long ago on others, for that a key is frequent there tells little of how frequent it is here. A key
-that comes evenly is predicted by its slowest counts, which is PROB; one in the news by the fastest; one that
-follows from stream to stream by those of the other stream. Which it is the weights learn from all rows that
-arrive, kept or not: each arrival is shared out among what predicted it, and a weight is its part of the
-arrivals over the time its counts stood (expectation maximisation; the likelihood has one maximum). They begin
-with a few arrivals' worth of a prior, and counts that tell no more than the others do are left out, for they
-would add their noise.
+with x_sh(v) the decayed number of rows of s with key v, at half-life h: how often it arrived on the stream
+itself, and whether lately on others, since a key's frequency there says little about its frequency here. A
+key that arrives evenly is predicted by its slowest counts, which is PROB; one that bursts by the fastest; one
+that follows from stream to stream by those of the other stream. The weights learn which it is from all rows
+that arrive, kept or not: each arrival is divided among what predicted it, and a weight is its share of the
+arrivals over the exposure of its counts (expectation maximisation; the likelihood has one maximum). They
+start from a prior of a few arrivals, and counts that say no more than the others are left out, since they
+would add noise.
 
-With more streams and several equalities rates are put together as in `frequency.py`.
+With more streams and several join keys rates are combined as in `key_rates.py`.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ Array = np.ndarray
 FASTER = (1 / 4, 1 / 16)
 """Half-lives besides the policy's, in windows."""
 SLOWEST, LATELY = 0, 1
-"""Numbers of half-lives: the policy's; and one at which a count is that of about a third of a window."""
+"""Indexes of half-lives: the policy's; and one whose count covers about a third of a window."""
 PRIOR, CROSS = 3.0, 0.25
-"""Arrivals that weights begin with, if they were predicted by the stream itself, by all half-lives alike; and
-the part of them that each other stream would have predicted as well."""
+"""Arrivals of the prior, predicted by the stream itself by all half-lives alike; and the fraction of them
+that each other stream would have predicted as well."""
 MET, SOME = 1024, 64
-"""Arrivals that weights are learned from, and how many of a sub-batch."""
+"""Arrivals that weights are learned from, and how many of one sub-batch."""
 STEADY = float(MET)
-"""Arrivals besides, of keys that come as often as they came in the long run, as PROB has it. Fast counts
-predict the next rows well and the rest of a window badly, so they must tell much to be gone by."""
+"""Further arrivals of the prior, of keys that arrive as often as in the long run, as PROB has it. Fast counts
+predict the next rows well and the rest of a window badly, so they need strong evidence."""
 ROUNDS, REFIT = 10, 4
-"""Of expectation maximisation, each time that one in so many arrivals is new."""
+"""Rounds of expectation maximisation, each time that one in so many arrivals is new."""
 _NONE = np.empty(0)
 
 
 class KeyIntensity(Stateful):
-    """Of the streams that share a key: what its rows left behind, and what that predicts."""
+    """The streams that share a join key: decayed counts of its values (*traces*), and what they predict."""
 
     saved = (
-        "_cells", "_totals", "_units", "_sums", "_observations", "_meetings", "_exposure", "_parts",
+        "_cells", "_totals", "_units", "_sums", "_observations", "_observed", "_exposure", "_parts",
         "_weights", "_needed", "_learned", "_half_lives", "_seconds",
     )  # fmt: skip
 
@@ -65,28 +65,27 @@ class KeyIntensity(Stateful):
         self._totals = np.zeros(count)
         self._units = np.ones(count)
         self._sums = np.zeros(count + 1)
-        """Over all keys, of counts of 1 at most; last the keys that came lately."""
+        """Over all keys, counts of at most 1 by trace; last the number of recent keys."""
         self._observations = np.zeros((len(streams), MET, 2 * count + 2))
-        """By stream, some arrivals, the newest in place of the oldest: the traces they met; counts times the
-        seconds they stood since the arrival before, all keys together, and last the keys; and how many an
-        arrival stands for."""
-        self._meetings = [0] * len(streams)
+        """By stream, a ring of arrivals: their traces; the exposure of all keys' counts since the arrival
+        before, and last that of the base; and how many arrivals each represents."""
+        self._observed = [0] * len(streams)
         self._exposure = np.zeros((len(streams), count + 1))
-        """By stream: counts times seconds since its last arrival."""
+        """By stream: exposure since its last observed arrival."""
         self._parts = np.full((len(streams), count + 1), 1 / (count + 1))
-        """By stream: the part of the arrivals that each trace predicted, and last that none did."""
+        """By stream: the fraction of the arrivals that each trace predicted, and last the base."""
         self._weights = np.zeros(self._parts.shape)
         self._needed = np.ones(self._parts.shape)
-        """By stream: factors on the weights, 0 where the others tell as much."""
+        """By stream: factors on the weights, 0 for traces that are left out."""
         self._learned = [0] * len(streams)
-        """Meetings that weights were learned from."""
+        """Observations that weights were learned from."""
         self._half_lives = np.ones(1 + len(FASTER))
         self._seconds = 0.0
         """Since the beginning."""
         self._warm_up = self._warming_up()
 
     def observe(self, stream: int, words: Array, each: float) -> None:
-        """Rows of the stream arrive, and stand for so many each; they are not counted yet."""
+        """Rows of the stream arrive, and represent so many each; they are not counted yet."""
         if not len(words):
             return
         j, count = self.streams.index(stream), len(self._totals)
@@ -95,19 +94,19 @@ class KeyIntensity(Stateful):
         key_intensity.key_features(*self._counts, words.view(np.int64), scales, j * scales, met)
         met[:, j * scales : (j + 1) * scales] *= self._warm_up
         met[0, count:-1], met[:, -1] = self._exposure[j], each
-        self._observations[j, (self._meetings[j] + np.arange(len(met))) % MET] = met
-        self._meetings[j] += len(met)
+        self._observations[j, (self._observed[j] + np.arange(len(met))) % MET] = met
+        self._observed[j] += len(met)
         self._exposure[j] = 0.0
 
     def sample_size(self, stream: int, seconds: float) -> int:
-        """How many arrivals to meet when none were for so long: those that are remembered go back as far as
-        the slowest half-life."""
-        if self._meetings[self.streams.index(stream)] < MET:
+        """How many arrivals to observe after so many seconds: those remembered go back as far as the slowest
+        half-life."""
+        if self._observed[self.streams.index(stream)] < MET:
             return SOME
         return min(SOME, math.ceil(MET * seconds / self._half_lives[0]))
 
     def add_exposure(self, seconds: float) -> None:
-        """Counts stand for so long before the next arrivals."""
+        """Counts are exposed for so long before the next arrivals."""
         self._exposure += self._sums * seconds
         scales = len(self._half_lives)
         for j, own in enumerate(self._exposure):
@@ -120,8 +119,8 @@ class KeyIntensity(Stateful):
         self._seconds += seconds
         self._warm_up = self._warming_up()
         fade = 0.5 ** (seconds / self._half_lives)
-        for j, meetings in enumerate(self._meetings):
-            if meetings > self._learned[j] + min(self._learned[j], MET) // REFIT:
+        for j, observed in enumerate(self._observed):
+            if observed > self._learned[j] + min(self._learned[j], MET) // REFIT:
                 self._learn(j)
         fade = np.tile(fade, len(self.streams))
         self._totals *= fade
@@ -132,29 +131,29 @@ class KeyIntensity(Stateful):
 
     def _learn(self, j: int) -> None:
         count = len(self._totals)
-        met, parts = self._observations[j, : min(self._meetings[j], MET)], self._parts[j]
-        prior, stood = self._prior(j)
-        stood += met[:, count:-1].sum(axis=0)
-        self._learned[j] = self._meetings[j]
+        met, parts = self._observations[j, : min(self._observed[j], MET)], self._parts[j]
+        prior, exposure = self._prior(j)
+        exposure += met[:, count:-1].sum(axis=0)
+        self._learned[j] = self._observed[j]
         key_intensity.feature_totals(*self._counts, len(self._half_lives), self._sums)
-        # Keys that come for the first time are no news of those that came before, whose time stood.
+        # Keys that arrive for the first time say nothing about those before, which had the exposure.
         met = met[met[:, : count : len(self._half_lives)].sum(axis=1) >= key_intensity.LONE]
         if not len(met):
-            self._weights[j], parts[:] = prior / stood, np.eye(count + 1)[-1]
+            self._weights[j], parts[:] = prior / exposure, np.eye(count + 1)[-1]
             return
         each = np.ascontiguousarray(met[:, -1])
         known = (np.ascontiguousarray(met[:, :count]), each)
-        key_intensity.fit_weights_em(*known, prior, stood, ROUNDS, parts)
+        key_intensity.fit_weights_em(*known, prior, exposure, ROUNDS, parts)
         told = each.sum() * parts + prior
-        self._weights[j] = told / stood
-        # What is left out is decided by what was seen.
+        self._weights[j] = told / exposure
+        # Which traces are left out is decided by observations alone.
         told = each.sum() * parts + self._prior(j, steady=False)[0]
         parts[:] = told / told.sum()
         key_intensity.prune_features(*known, self._weights[j], parts, self._needed[j])
         self._weights[j] *= self._needed[j]
 
     def add(self, stream: int, words: Array, each: float) -> None:
-        """Counts rows of the stream, which stand for so many each."""
+        """Counts rows of the stream, which represent so many each."""
         scales = len(self._half_lives)
         first = self.streams.index(stream) * scales
         own = slice(first, first + scales)
@@ -165,14 +164,14 @@ class KeyIntensity(Stateful):
         """What a count of each trace predicts of the stream, in rows per second; and last, the base."""
         j = self.streams.index(stream)
         if not self._learned[j]:
-            prior, stood = self._prior(j)
-            self._weights[j] = prior / stood
+            prior, exposure = self._prior(j)
+            self._weights[j] = prior / exposure
         scales, weights = len(self._half_lives), self._weights[j].copy()
         weights[j * scales : (j + 1) * scales] *= self._warm_up
         return weights
 
     def _warming_up(self) -> Array:
-        """By how much more counts of each half-life would be if rows had come as they do for ever."""
+        """How many times as high counts of each half-life would be, had rows always arrived like this."""
         return 1 / np.maximum(1 - 0.5 ** (self._seconds / self._half_lives), 1e-3)
 
     @property
@@ -181,19 +180,19 @@ class KeyIntensity(Stateful):
         return self._cells, self._totals / self._units, self._units
 
     def _prior(self, j: int, steady: bool = True) -> tuple[Array, Array]:
-        """Arrivals that weights begin with, and what stood for them; with the steady ones, or without."""
+        """Arrivals of the prior and their exposure; with the steady ones, or without."""
         scales = len(self._half_lives)
         prior = np.full(len(self._totals) + 1, CROSS * PRIOR / scales)
         prior[j * scales : (j + 1) * scales] = PRIOR / scales
         prior[-1] = PRIOR
-        # A count stands for its half-life / ln 2: with one arrival in that time as many come as came. A key
-        # comes by itself once in the slowest half-life.
+        # A count lasts for its half-life / ln 2: one arrival in that time keeps it steady. By the base alone
+        # a key arrives once in the slowest half-life.
         counts = np.tile(self._half_lives, len(self.streams)) / np.log(2)
-        stood = PRIOR * np.append(counts, self._half_lives[0])
+        exposure = PRIOR * np.append(counts, self._half_lives[0])
         if steady:
             prior[j * scales] += STEADY
-            stood[j * scales] += STEADY * counts[0]
-        return prior, stood
+            exposure[j * scales] += STEADY * counts[0]
+        return prior, exposure
 
     def rate(self, stream: int, words: Array, ages: Array, out: Array) -> None:
         """Multiplies `out` by the rate of these keys on the stream; by 0 if a key has but one row.
@@ -204,7 +203,7 @@ class KeyIntensity(Stateful):
         key_intensity.predicted_rates(*self._counts, words.view(np.int64), *told, out)
 
     def count(self, stream: int, words: Array, scale: int) -> Array:
-        """How many rows of these keys came on the stream, at one of the half-lives."""
+        """Decayed number of rows of these keys on the stream, at one of the half-lives."""
         out = np.ones(len(words))
         trace = self.streams.index(stream) * len(self._half_lives) + scale
         cells, totals, units = self._counts
@@ -212,7 +211,7 @@ class KeyIntensity(Stateful):
         return out
 
     def singleton_rate(self, stream: int, own: int, ages: Array) -> Array:
-        """The rate on the stream of a key that came just once, on stream `own` and so many seconds ago."""
+        """The rate on the stream of a key that arrived only once, on stream `own`, so many seconds ago."""
         weights, scales = self.weights(stream), len(self._half_lives)
         first = self.streams.index(own) * scales
         left = 0.5 ** (ages[:, np.newaxis] / self._half_lives)

@@ -1,7 +1,7 @@
 """Rankings by importance (iJoin): SIZE, GREEDY and IJOIN.
 
-All say which of equal rows goes: of SIZE and IJOIN the oldest, of GREEDY the newest. That is done by adding
-a part of the age too small to matter otherwise, so that ranks of different streams can still be compared.
+Ties are broken by age: SIZE and IJOIN evict the oldest of equal rows, GREEDY the newest. A multiple of the
+age too small to matter otherwise is added, so that priorities of different streams stay comparable.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from windrow.model.policies.importance import Greedy, Importance, Size
 
 Array = np.ndarray
 MATCHES = "matches"
-"""Note: matches of a row, each counting less as it lies back; as of its last match."""
+"""Row state: decayed number of matches, as of the last match."""
 MATCHED = "matched"
-"""Note: the time of its last match, or its own if there was none."""
+"""Row state: the time of the last match, or the row's own if there was none."""
 PRIORITY = "priority"
 TINY = 1e-9
 IMMATURE = 1e200
 """Above every priority."""
 MATURITY, UNPRODUCTIVE = 0.4, 0.6
-"""Parts of the time rows can stay, as in the paper's Table 5: 2 and 3 of 5 seconds."""
+"""Fractions of the residence time, as in the paper's Table 5: 2 and 3 of 5 seconds."""
 DECAY = 0.5
-"""A match counts 1/e after twice the time rows can stay."""
+"""A match counts 1/e after twice the residence time."""
 PENALTY = 5.0
-"""What a row loses that had no match for as long as rows can stay, where 1 is the priority of a row of mean
+"""What a row loses that had no match for the residence time, where 1 is the priority of a row of mean
 importance with one match in that time."""
 
 
@@ -132,7 +132,7 @@ class ImportanceRanking(ImportanceAwareRanking):
         tie = TINY * self.mean / view.window_length
         return view.ts, imp, matches, matched, self.now, d / 1e6, delta * 1e6, c, tie
 
-    # -- parameters: as given, or from how long rows can stay -----------------------------------------
+    # -- parameters: given, or from the residence time ------------------------------------------------
 
     def _maturity(self, view: WindowView) -> float:
         given = self._policy.maturity
@@ -161,7 +161,7 @@ class ImportanceRanking(ImportanceAwareRanking):
 
 
 def _part_of_window(view: WindowView, now: int) -> Array:
-    """Each row's age, as a part of the window."""
+    """Each row's age, as a fraction of the window."""
     return (now - view.ts) / view.window_length
 
 

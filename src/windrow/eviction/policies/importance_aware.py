@@ -1,8 +1,8 @@
 """Rankings that know the importance of rows and results, by a function that may change during the run.
 
-A new function holds from a stated event time on: in the sub-batch in which the newest event time reaches it,
-all rows held are judged by it anew, and so are all results found from then on. Rows of streams that have no
-importance of their own are worth what other rows are worth on average.
+A new function holds from a given event time on: in the sub-batch in which the newest event time reaches it,
+the importance of all rows held is recomputed, and results found from then on use it. Rows of streams without
+an importance of their own have the average importance of the others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from windrow.model.policies.importance import By, by_to_plain, check_by
 
 Array = np.ndarray
 IMPORTANCE = "importance"
-MOST__VersionS = 100
+MOST_VERSIONS = 100
 
 
 @dataclass(frozen=True)
@@ -53,15 +53,15 @@ class ImportanceAwareRanking(Ranking):
         """The query's own function, which holds until it is changed."""
         self._versions = [self._version(None, by)]
         self._judged_by = [0] * len(context.schemas)
-        """Per stream, which version its rows were judged by."""
+        """Per stream, the version its rows' importance is from."""
         self._now: int | None = None
         self._sum, self._count = 0.0, 0
 
     def change_importance(self, at: int, by: object) -> None:
-        """Judges by another function from event time `at` (microseconds) on. Of several functions whose time
-        has come the newest holds. Wrong ones are refused here."""
-        if len(self._versions) > MOST__VersionS:
-            raise QueryError(f"control: {MOST__VersionS} changes of importance wait for their time already")
+        """Uses another function from event time `at` (microseconds) on. Of several functions whose time has
+        come the newest holds. Invalid ones are refused here."""
+        if len(self._versions) > MOST_VERSIONS:
+            raise QueryError(f"control: {MOST_VERSIONS} changes of importance wait for their time already")
         version = self._version(at, by)
         place = sum(v.at is None or v.at <= at for v in self._versions)
         self._versions.insert(place, version)
@@ -91,16 +91,16 @@ class ImportanceAwareRanking(Ranking):
         self._versions = self._versions[done:]
         self._judged_by = [k - done for k in self._judged_by]
 
-    # -- what rankings go by ------------------------------------------------------------------------
+    # -- for rankings -------------------------------------------------------------------------------
 
     @property
     def now(self) -> int:
-        """The newest event time so far; a sub-batch of late rows does not turn it back."""
+        """The newest event time so far; a sub-batch of late rows does not set it back."""
         return self._now or 0
 
     @property
     def mean(self) -> float:
-        """Importance of rows, on average."""
+        """Average importance of rows."""
         return self._sum / self._count if self._count else 1.0
 
     def importance(self, view: WindowView) -> Array:
@@ -122,8 +122,8 @@ class ImportanceAwareRanking(Ranking):
     # -- inside -------------------------------------------------------------------------------------
 
     def _follow(self, view: WindowView, new: int | None = None) -> bool:
-        """Judges all rows of a stream anew if there is a newer function for them; returns whether. Those from
-        `new` on were not judged before."""
+        """Recomputes the importance of a stream's rows if a newer function holds; returns whether it did.
+        Rows from `new` on had none before."""
         now = self._now = view.now if self._now is None else max(self._now, view.now)
         newest = sum(v.at is None or v.at <= now for v in self._versions) - 1
         if newest == self._judged_by[view.stream]:
@@ -151,8 +151,8 @@ class ImportanceAwareRanking(Ranking):
         if given == self._given:
             self._versions = [self._version(at, by) for at, by in versions]
         else:
-            # The query has another importance than it began with: it holds for all rows, whatever was said
-            # while the query ran.
+            # The query has another importance than when it started: it holds for all rows, whatever control
+            # messages said since.
             values |= {"_judged_by": [-1] * len(self._judged_by), "_sum": 0.0, "_count": 0}
         super().restore(values)
 

@@ -1,8 +1,8 @@
 """The user's importance function: expressions and lookup tables bound to the streams' columns.
 
-Everything that can be wrong with them is found when they are bound, before any row is read. A row without an
-importance (null, NaN, negative, infinite, or its expression fails) counts as unimportant and is counted: a
-function may be right for years and then meet a row it was not made for, which must not stop a query.
+Errors in them are found when they are bound, before any row is read. A row without an importance (null, NaN,
+negative, infinite, or its expression fails) has importance 0 and is counted: a function may work for years
+and then meet a row it was not made for, which must not stop a query.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ImportanceFunction:
 
     @property
     def streams(self) -> tuple[int, ...]:
-        """Those whose rows have an importance of their own."""
+        """Streams whose rows have an importance of their own."""
         return tuple(sorted(self._terms))
 
     def of(self, view: WindowView, start: int, new: int) -> tuple[Array, int]:
@@ -93,7 +93,7 @@ class ImportanceFunction:
             if pat.is_decimal(found.type):
                 found = found.cast(pa.float64())
             values = found.to_numpy(zero_copy_only=False).astype(np.float64)
-        except Exception:  # of some row; which, nothing tells
+        except Exception:  # one of the rows; which is not known
             values = np.full(rows, np.nan)
         return values, importance_priority.bound_importance(values, new - start)
 

@@ -1,9 +1,9 @@
 """When residence priorities are recomputed (iJoin, section 4.8), per stream.
 
 Successive: at every load-shedding decision. k-successive: at every k-th. Adaptive: when the quality of the
-join, the importance of its results per evaluation, has fallen by more than a tolerated part since priorities
-were last computed. Evaluations differ by chance, most of all where results are few; so the quality is
-smoothed over some of them.
+join, the importance of its results per evaluation, has fallen by more than a tolerated fraction since
+priorities were last computed. Evaluations differ by chance, most where results are few, so the quality is
+smoothed over several of them.
 """
 
 from __future__ import annotations

@@ -7,63 +7,38 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-_ROUNDS = 60
 _SHORTEST = 1e-7
 
 
 @njit(cache=True, nogil=True)
-def fit(features: Any, seconds: Any, fade: float, prior: Any, ridge: float) -> Any:
-    """Non-negative coefficients that explain `seconds` by least squares of the relative error.
+def fit(
+    seen: Any, fade: float, fixed: float, slope: float, ridge: float, unusual: float
+) -> tuple[float, float]:
+    """(fixed, slope) of  seconds = fixed + slope * work,  from rows (seconds, work), the latest last.
 
-    `features` by coefficient and observation, the latest last; each observation counts `fade` times what the
-    next one does. First the `prior` is scaled as a whole. Then each coefficient is drawn to it by its own
-    size: what makes up little of the time, or never varies by itself, keeps its ratio to the others.
-    Coordinate descent: the diagonal is positive, so each step goes down.
+    Each counts `fade` times what the next does, and less if it is off by more than `unusual` of what the
+    coefficients before explain. Where work does not vary, what part of the seconds is fixed stays as it was:
+    the slope of seconds over work, both by their means, is a ridge regression towards it.
     """
-    count, n = features.shape
-    matrix, wanted = np.zeros((count, count)), np.zeros(count)
-    weight, total, scale = 1.0, 0.0, 0.0
-    for k in range(n - 1, -1, -1):
-        usual = 0.0
-        each = weight / max(seconds[k], _SHORTEST) ** 2
-        for i in range(count):
-            usual += features[i, k] * prior[i]
-            wanted[i] += each * features[i, k] * seconds[k]
-            for j in range(count):
-                matrix[i, j] += each * features[i, k] * features[j, k]
-        if usual > 0.0:
-            scale += weight * seconds[k] / usual
-            total += weight
+    weight, total, seconds, work = 1.0, 0.0, 0.0, 0.0
+    weights = np.empty(len(seen))
+    for k in range(len(seen) - 1, -1, -1):
+        took, explained = max(seen[k, 0], _SHORTEST), max(fixed + slope * seen[k, 1], _SHORTEST)
+        each = weights[k] = weight * min(1.0, unusual / max(abs(took / explained - 1.0), 1e-9))
+        total, seconds, work = total + each, seconds + each * took, work + each * seen[k, 1]
         weight *= fade
-    found = prior.copy()
-    if total == 0.0:
-        return found
-    for i in range(count):
-        found[i] *= scale / total
-        drawn = ridge * total / max(found[i], 1e-12) ** 2
-        matrix[i, i] += drawn
-        wanted[i] += drawn * found[i]
-    for _ in range(_ROUNDS):
-        for i in range(count):
-            rest = wanted[i]
-            for j in range(count):
-                if j != i:
-                    rest -= matrix[i, j] * found[j]
-            found[i] = max(0.0, rest / matrix[i, i])
-    return found
-
-
-@njit(cache=True, nogil=True)
-def fit_all(timed: Any, fade: float, fitted: Any, ridge: float) -> None:
-    """Fits the coefficients of take, probe and build to sub-batches, by row as in `harvest/call_costs.py`."""
-    n = len(timed)
-    features = np.ones((3, n))
-    features[1] = timed[:, 3]
-    fitted[:2] = fit(features[:2], timed[:, 0], fade, fitted[:2], ridge)
-    features[2] = timed[:, 4]
-    fitted[2:5] = fit(features, timed[:, 1], fade, fitted[2:5], ridge)
-    features[0], features[1] = timed[:, 5], timed[:, 6]
-    fitted[5:] = fit(features[:2], timed[:, 2], fade, fitted[5:], ridge)
+    seconds, work = seconds / total, work / total
+    if work <= 0.0:
+        return seconds, slope
+    known = 1.0 - fixed / max(fixed + slope * work, _SHORTEST)
+    above, below = ridge * total * known, ridge * total
+    for k in range(len(seen)):
+        apart = seen[k, 1] / work - 1.0
+        above += weights[k] * apart * (max(seen[k, 0], _SHORTEST) / seconds - 1.0)
+        below += weights[k] * apart * apart
+    # By noise alone it may seem that less work takes longer; half the slope is believed at once.
+    part = min(1.0, max(above / below, 0.5 * known))
+    return (1.0 - part) * seconds, part * seconds / work
 
 
 @njit(cache=True, nogil=True)
@@ -103,39 +78,20 @@ def survey(
 
 
 @njit(cache=True, inline="always")
-def _part(seconds: float, whole: float) -> float:
+def affordable(seconds: float, whole: float) -> float:
     """What part of work that takes `whole` there is time for."""
     return 1.0 if seconds >= whole else max(0.0, seconds) / whole if whole > 0.0 else 0.0
 
 
-@njit(cache=True)
-def probed(seconds: float, whole: float, kept: float) -> float:
-    """What part of the rows may probe, if all take `whole` and a few still so much as is `kept`."""
-    return 1.0 if seconds >= whole else _part(seconds - kept, whole - kept)
-
-
 @njit(cache=True, nogil=True)
 def promise(
-    taking: Any,
-    entering: Any,
-    finding: Any,
-    share: Any,
-    seconds: float,
-    work: Any,
-    found: Any,
-    scattered: float,
-    dearer: float,
-    recall: Any,
+    taking: Any, finding: Any, share: Any, seconds: float, work: Any, found: Any, recall: Any
 ) -> None:
-    """Writes what each number of units promises in so many seconds: by probes of a part of the rows, and by
-    parts of windows (the curve `found` over `work`, if it has points), where finding costs `dearer` times as
-    much. When fewer rows probe, a `scattered` part of what all would take to find results is not saved."""
+    """Writes what each number of units promises in so many seconds, if a part `work` of what finding takes
+    gives a part `found` of the results."""
     for k in range(len(share)):
-        left = seconds - taking[k]
-        part = probed(left, entering[k] + finding[k], scattered * finding[k])
-        recall[0, k] = share[k] * part
-        recall[1, k] = 0.0
-        if len(work):
-            left -= entering[k]
-            part = _part(left, dearer * finding[k])
-            recall[1, k] = share[k] * np.interp(part, work, found)
+        part, i = affordable(seconds - taking[k], finding[k]), 1
+        while i < len(work) - 1 and work[i] < part:
+            i += 1
+        slope = (found[i] - found[i - 1]) / (work[i] - work[i - 1])
+        recall[k] = share[k] * (found[i - 1] + slope * (part - work[i - 1]))

@@ -1,0 +1,152 @@
+"""Sub-batches of a call under a deadline: cut, timed, and fewer or shorter where there is not time for all.
+
+Where whole calls are planned, the plan says which rows are admitted, and they are cut as without a deadline.
+Else sub-batches are cut by what there is time for, and the throttle fraction follows each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from windrow.engine.counters import Counters
+from windrow.engine.input_buffer import InputBuffer
+from windrow.engine.join import Join
+from windrow.engine.limits.deadline_controller import DeadlineController
+from windrow.engine.limits.harvester import Harvester
+from windrow.engine.rows import ArrivingRows
+from windrow.engine.sub_batches import SubBatchCutter
+from windrow.model.query import Query
+
+Cut = Callable[[Sequence[ArrivingRows]], Iterator[list[int]]]
+"""Where each sub-batch ends in each stream."""
+
+
+class TimedSubBatches:
+    """One call.
+
+    Parameters
+    ----------
+    arrivals
+        The call's rows; those that are not admitted are taken out of it.
+    at
+        Per stream how far sub-batches have come; the caller moves it on.
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        join: Join,
+        controller: DeadlineController,
+        arrivals: list[ArrivingRows],
+        at: list[int],
+    ) -> None:
+        self._query = query
+        self._join = join
+        self._controller = controller
+        self._arrivals = arrivals
+        self._at = at
+        self._before = _work_done(join)
+
+    def cut(self, plain: Cut, came: int, seconds: float | None) -> Iterator[list[int]]:
+        """Where each sub-batch ends, as long as there is time. `plain` cuts as without a deadline; `came`
+        rows are new, and the call may take so many seconds, or what the deadline says."""
+        self._controller.begin_call(sum(len(a.rows) for a in self._arrivals), came, seconds)
+        self._give_up_rows()
+        planner, rows = self._join.call_planner, sum(len(a.rows) for a in self._arrivals)
+        if planner is None:
+            sub_batches = self._paced()
+        elif planner.choice.z < 1:
+            self._controller.pace(planner.choice.z)
+            sub_batches = self._paced()
+        else:
+            parts = planner.parts(self._controller)
+            sub_batches = plain(self._arrivals) if parts == 1 else self._even(-(-rows // parts))
+        for stop in sub_batches:
+            if planner is not None and any(self._at):
+                planner.correct(self._controller, rows - sum(self._at))
+            done = sum(stop) - sum(self._at)
+            now = max(int(a.rows.ts[j - 1]) for a, j in zip(self._arrivals, stop, strict=True) if j)
+            self._controller.begin_sub_batch(done)
+            yield stop
+            assert self._join.load_shedder is not None
+            self._controller.end_sub_batch(done, self._join.load_shedder.work_fraction, now)
+
+    def end(self, waiting: int, newest: int | None) -> None:
+        """All is processed that there was time for; so many rows wait, and event time has come to
+        `newest`."""
+        found, skipped = self._join.found - self._before[1], self._join.skipped - self._before[2]
+        built = 1 - skipped / found if found else 1.0
+        planner = self._join.call_planner
+        self._controller.end_call(
+            waiting, newest, built if planner is None else min(built, planner.choice.work)
+        )
+
+    def close(self) -> None:
+        """The results are handed over."""
+        planner = self._join.call_planner
+        if planner is None:
+            self._controller.close()
+            return
+        left = self._controller.seconds_left
+        self._controller.close(planner.short)
+        compared, found, skipped = (
+            after - before for before, after in zip(self._before, _work_done(self._join), strict=True)
+        )
+        assert self._join.load_shedder is not None
+        planner.end(left, compared, found - skipped, self._join.load_shedder.work_fraction)
+
+    def _give_up_rows(self) -> None:
+        """Leaves out the rows that the plan has no time for."""
+        load_shedder, join = self._join.load_shedder, self._join
+        if not isinstance(load_shedder, Harvester) or load_shedder.calls is None:
+            return
+        masks = load_shedder.plan(join, self._arrivals, self._controller)
+        if masks is None:
+            return
+        if load_shedder.calls.choice.recall == 0.0:
+            for stream, mask in enumerate(masks):
+                join.unsampled[stream] += 0 if mask is None else len(mask)
+        kept = join.admit(self._arrivals, masks)
+        self._arrivals[:] = kept if self._query.counts_rows else [a.compact() for a in kept]
+
+    def _paced(self) -> Iterator[list[int]]:
+        """As many rows at a time as the throttle fraction leaves time for."""
+        pace, cutter = self._query.evaluate_interval, self._cutter()
+        while cutter.left and not self._controller.out_of_time:
+            yield cutter.cut(pace.rows if pace is not None and pace.rows else self._controller.next_rows())
+
+    def _even(self, rows: int) -> Iterator[list[int]]:
+        cutter = self._cutter()
+        while cutter.left:
+            yield cutter.cut(rows)
+
+    def _cutter(self) -> SubBatchCutter:
+        return SubBatchCutter([a.rows.ts if a.seq is None else a.seq for a in self._arrivals])
+
+
+def buffer_unprocessed(
+    buffers: Sequence[InputBuffer],
+    counters: Counters,
+    room: int,
+    arrivals: Sequence[ArrivingRows],
+    at: Sequence[int],
+    call: int,
+) -> int:
+    """Rows there was no time for wait, as many as the buffer has `room` for; those that came last are
+    dropped. Returns how many wait."""
+    waiting = 0
+    for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
+        kept = min(len(arrived.rows) - start, room)
+        counters.counts["rows_dropped"][stream] += len(arrived.rows) - start - kept
+        if kept:
+            rows = arrived.rows.slice(start, start + kept)
+            buffers[stream].add(rows.ts, rows.payload, np.broadcast_to(call, kept))
+        waiting += kept
+    return waiting
+
+
+def _work_done(join: Join) -> tuple[int, int, int]:
+    """Rows compared, results found and results not built so far."""
+    return join.comparisons, join.found, join.skipped
