@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.watermarks import Watermarks, horizons
+from windrow.errors import DataError
 from windrow.model.limits import MemoryLimit
 from windrow.model.query import Query
 
@@ -66,6 +67,18 @@ def expire_buffered(
         if horizon is not None and len(waiting[s]):
             gone[s] = len(waiting[s].release(horizon, schemas[s])[0])
     return gone
+
+
+def check_nothing_waits(
+    waiting: Sequence[InputBuffer], query: Query, schemas: Sequence[pa.Schema | None]
+) -> None:
+    """Rows of an outer join that wait for a stream that was never seen must not be lost."""
+    unseen = [alias for alias, schema in zip(query.aliases, schemas, strict=True) if schema is None]
+    if unseen and any(map(len, waiting)):
+        raise DataError(
+            f"streams {unseen} never came, so their columns are not known and rows of the others cannot be "
+            "returned without them; give Operator(query, schemas={...})"
+        )
 
 
 def warn_if_large(waiting: Sequence[InputBuffer], query: Query, schemas: Sequence[pa.Schema | None]) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from windrow.engine.adaptive_planner import AdaptivePlanner
 from windrow.engine.compile_notice import announce_compilation
 from windrow.engine.counters import Counters
-from windrow.engine.input_buffer import InputBuffer, expire_buffered, warn_if_large
+from windrow.engine.input_buffer import InputBuffer, check_nothing_waits, expire_buffered, warn_if_large
 from windrow.engine.join import Join, ResultSink
 from windrow.engine.learned_models import learned_models
 from windrow.engine.limits.deadline_controller import DeadlineController
@@ -187,7 +187,7 @@ class JoinRunner:
         if self.query.counts_rows:
             self.watermarks.close()
         if self.query.kind.shapes:
-            self._check_nothing_waits()
+            check_nothing_waits(self.buffer, self.query, self.schemas)
             self.watermarks.closed_at = END
 
     @property
@@ -324,15 +324,6 @@ class JoinRunner:
             return
         check_time_column(alias, schema, self.query.streams[alias].time)
         self.schemas[stream] = plain_schema(schema)
-
-    def _check_nothing_waits(self) -> None:
-        """Rows of an outer join that wait for a stream that was never seen must not be lost."""
-        unseen = [a for a, s in zip(self.query.aliases, self.schemas, strict=True) if s is None]
-        if unseen and any(map(len, self.buffer)):
-            raise DataError(
-                f"streams {unseen} never came, so their columns are not known and rows of the others cannot "
-                "be returned without them; give Operator(query, schemas={...})"
-            )
 
     def create_join(self) -> None:
         """As soon as all schemas are known."""
