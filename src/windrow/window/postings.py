@@ -6,11 +6,13 @@ themselves stand there once. Made with a segment and given up with it, like its 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from windrow.kernels import inverted_index
+from windrow.window.gather import RowLocations
 
 Array = np.ndarray
 
@@ -56,6 +58,23 @@ class Postings:
     def nbytes(self) -> int:
         arrays = (self.tokens, self.bounds, self.numbers, self.starts, self.rows)
         return int(sum(array.nbytes for array in arrays))
+
+
+def unpack_sets(postings: Sequence[Postings], rows: RowLocations) -> tuple[Array, Array, Array]:
+    """(starts, sizes, elements) of the sets of these rows; `postings` has one entry per segment."""
+    inside = [
+        (postings[s], which, rows.row[which])
+        for s in np.unique(rows.seg)
+        for which in [np.flatnonzero(rows.seg == s)]
+    ]
+    sizes = np.empty(len(rows.seg), np.int64)
+    for found, which, own in inside:
+        sizes[which] = found.bounds[own + 1] - found.bounds[own]
+    starts = np.cumsum(sizes) - sizes
+    elements = np.empty(int(sizes.sum()), np.int64)
+    for found, which, own in inside:
+        inverted_index.copy_sets(which, own, found.tokens, found.bounds, found.numbers, starts, elements)
+    return starts, sizes, elements
 
 
 def _bounds(sizes: Array) -> Array:

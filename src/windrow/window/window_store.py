@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import DTypeLike
 
-from windrow.kernels import inverted_index, window_arrays
+from windrow.kernels import window_arrays
 from windrow.window.gather import Picked, RowLocations, gather, pick
 from windrow.window.hash_index import HashIndex
-from windrow.window.postings import Postings
+from windrow.window.postings import Postings, unpack_sets
 from windrow.window.segment import Segment, SortedRun, owned
 
 Array = np.ndarray
@@ -172,19 +172,7 @@ class WindowStore:
             starts, sizes, elements = self.sets(name, np.arange(low, high))
             return starts[positions - low], sizes[positions - low], elements
         places = self._places(positions)
-        inside = [
-            (self.segments[s].sets[name], which, places.row[which])
-            for s in np.unique(places.seg)
-            for which in [np.flatnonzero(places.seg == s)]
-        ]
-        sizes = np.empty(len(positions), np.int64)
-        for found, which, rows in inside:
-            sizes[which] = found.bounds[rows + 1] - found.bounds[rows]
-        starts = np.cumsum(sizes) - sizes
-        elements = np.empty(int(sizes.sum()), np.int64)
-        for found, which, rows in inside:
-            inverted_index.copy_sets(which, rows, found.tokens, found.bounds, found.numbers, starts, elements)
-        return starts, sizes, elements
+        return unpack_sets([segment.sets[name] for segment in self.segments], places)
 
     def _places(self, positions: Array) -> RowLocations:
         starts = np.array([*(s.start for s in self.segments), self.segments[-1].end], np.int64) - self._moved
