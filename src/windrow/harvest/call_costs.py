@@ -81,7 +81,8 @@ class CallCosts(Stateful):
             seen = np.array(self._seen)
             before = self._fixed, self._slope
             if len(seen) < FEW:
-                work, seconds = seen[-1, 1], seen[-1, 0]
+                # The fastest for its work: others may have waited for compilation.
+                seconds, work = seen[np.argmin(seen[:, 0] / np.maximum(seen[:, 1], 1e-12))]
                 before = USUALLY_FIXED * seconds, (1 - USUALLY_FIXED) * seconds / work if work else 1.0
             self._fixed, self._slope = fit(seen, _FADE, *before, _RIDGE, _UNUSUAL)
             self._stale = False

@@ -41,11 +41,12 @@ SPARED = 0.05
 nothing would be learned any more."""
 LATE = 1.2
 """Times the time left that a call with any row in it takes for none to be admitted."""
-TRIAL, STARVED_TRIAL = 2.0, 20.0
-"""Times the time left that an exact call may be predicted to take and still be tried now and then; and that
-the last one may have taken, where no rows are admitted: slow first calls must not end a stream."""
+LEAST = Choice(16, recall=16 / UNITS, work=16 / UNITS)
+"""What is tried now and then where there seems to be no time for any row."""
+TRIAL = 2.0
+"""Times the time left that an exact call may be predicted to take and still be tried now and then."""
 PATIENCE = 4, 64
-"""Calls between exact calls on trial: at first, and at most. It doubles with every trial."""
+"""Calls between trials: at first, and at most."""
 SETTLED = 16
 """Exact calls in a row that were in time, after which the next trial is soon again."""
 BRAKE = 0.15
@@ -63,10 +64,33 @@ UNLIKELY = 1.5
 _FORGET = 0.01
 
 
+class Patience(Stateful):
+    """When to try what seems to take too long: after ever more calls, until it goes well.
+
+    What a call costs is learned from calls that shed, so without trials a prediction that is once too high
+    would never be corrected.
+    """
+
+    saved = ("waited", "length")
+
+    def __init__(self) -> None:
+        self.waited, self.length = 0, PATIENCE[0]
+
+    def due(self) -> bool:
+        self.waited += 1
+        if self.waited < self.length:
+            return False
+        self.waited, self.length = 0, min(PATIENCE[1], 2 * self.length)
+        return True
+
+    def reset(self) -> None:
+        self.length = PATIENCE[0]
+
+
 class CallPlanner(Stateful):
     saved = (
         "admitter", "costs", "costs_of_parts", "_calls", "_per_row", "_kept", "_exact",
-        "_last_exact", "_waited", "_patience", "_in_time",
+        "_to_exact", "_to_any", "_in_time",
     )  # fmt: skip
 
     def __init__(self, units: Units, streams: int, seed: int) -> None:
@@ -87,10 +111,8 @@ class CallPlanner(Stateful):
         """What part of what they promised harvests have found of late."""
         self._exact: list[float] = []
         """Seconds per row of the last calls, if they were exact."""
-        self._last_exact = 0.0
-        """Seconds per row of the last exact call."""
-        self._waited, self._patience = 0, PATIENCE[0]
-        """Calls since the last exact one, and calls after which one is tried."""
+        self._to_exact, self._to_any = Patience(), Patience()
+        """Before an exact call is tried, and a call with any rows at all."""
         self._in_time = 0
         """Exact calls in a row that were in time."""
         # Of this call:
@@ -103,8 +125,6 @@ class CallPlanner(Stateful):
         self._promised = 0.0
         """Results that a harvest would find if it kept all of its promise."""
         self._tight = False
-        self._starved = False
-        """Whether the last call that shed had no time for any row."""
         self._found, self._estimated = 0.0, 0.0
         self._random: np.random.Generator | None = None
 
@@ -158,18 +178,9 @@ class CallPlanner(Stateful):
     def _fits(self) -> bool:
         """Whether there is time for the exact call. The last ones tell best what the next takes."""
         in_time = bool(self._exact) and median(self._exact) * self._rows <= self._began
-        return self._predicted <= (UNLIKELY if in_time else 1.0) * self._began or self._on_trial()
-
-    def _on_trial(self) -> bool:
-        """Whether an exact call is tried although it seems to take too long. What a call costs is learned
-        from calls that shed, so a prediction that is once too high would never be corrected."""
-        self._waited += 1
-        near = self._predicted <= TRIAL * self._began
-        starved = self._starved and self._last_exact * self._rows <= STARVED_TRIAL * self._began
-        if self._waited < self._patience or not (near or starved):
-            return False
-        self._waited, self._patience = 0, min(PATIENCE[1], 2 * self._patience)
-        return True
+        if self._predicted <= (UNLIKELY if in_time else 1.0) * self._began:
+            return True
+        return self._predicted <= TRIAL * self._began and self._to_exact.due()
 
     def _choose(
         self,
@@ -193,9 +204,8 @@ class CallPlanner(Stateful):
             self.choice = choose(work, costs, max(seconds, least), self.admitter.admitted, kept, in_parts)
             if self.choice.recall > 0 or not self.admitter.spares:
                 break
-        self._starved = costs.fixed > LATE * self._began
-        if self._starved:
-            self.choice = NOTHING
+        if costs.fixed > LATE * self._began:
+            self.choice = LEAST if self._to_any.due() else NOTHING
         self.short = seconds < least or self.choice.recall == 0.0
         self._predicted *= self.choice.work
         part = results * float(share[self.choice.units])
@@ -257,10 +267,11 @@ class CallPlanner(Stateful):
         would have in whole windows, and built so many results."""
         took, rows, exact = self._began - seconds_left, self._rows, self.choice == EVERYTHING
         self._exact = [*self._exact[1 - EXACT_CALLS :], took / rows] if exact and rows else []
-        self._last_exact = took / rows if exact and rows else self._last_exact
         self._in_time = self._in_time + 1 if exact and seconds_left >= 0 else 0
         if self._in_time >= SETTLED:
-            self._patience = PATIENCE[0]
+            self._to_exact.reset()
+        if self.choice == LEAST and seconds_left >= 0:
+            self._to_any.reset()
         if rows == 0:
             return
         self._learn_amounts(compared, work)
