@@ -39,8 +39,6 @@ MARGIN = 0.95
 SPARED = 0.05
 """Of the deadline that rows get where a call takes longer than that whatever is in it: without any row
 nothing would be learned any more."""
-LATE = 1.2
-"""Times the time left that a call with any row in it takes for none to be admitted."""
 LEAST = Choice(16, recall=16 / UNITS, work=16 / UNITS)
 """What is tried now and then where there seems to be no time for any row."""
 TRIAL = 2.0
@@ -204,7 +202,7 @@ class CallPlanner(Stateful):
             self.choice = choose(work, costs, max(seconds, least), self.admitter.admitted, kept, in_parts)
             if self.choice.recall > 0 or not self.admitter.spares:
                 break
-        if costs.fixed > LATE * self._began:
+        if costs.fixed > self._began:
             self.choice = LEAST if self._to_any.due() else NOTHING
         self.short = seconds < least or self.choice.recall == 0.0
         self._predicted *= self.choice.work
@@ -270,7 +268,7 @@ class CallPlanner(Stateful):
         self._in_time = self._in_time + 1 if exact and seconds_left >= 0 else 0
         if self._in_time >= SETTLED:
             self._to_exact.reset()
-        if self.choice == LEAST and seconds_left >= 0:
+        if self.choice not in (LEAST, NOTHING) and seconds_left >= 0:
             self._to_any.reset()
         if rows == 0:
             return
