@@ -35,7 +35,7 @@ class PreparedSharedJoin(PreparedJoin):
 
     group: QueryGroup | None = None
     columns: tuple[tuple[StructField, pa.DataType], ...] = ()
-    """Of the result, but for the query's name."""
+    """Columns of the result, except the query's name."""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -49,12 +49,12 @@ class PreparedSharedJoin(PreparedJoin):
 
     @property
     def arrow(self) -> pa.Schema:
-        """Of the result."""
+        """Schema of the result."""
         return pa.schema([(QUERY, pa.list_(pa.string())), *((f.name, kind) for f, kind in self.columns)])
 
     @property
     def as_sibling(self) -> JoinOnSpark:
-        """As the other joins of the same call see it."""
+        """This join as the others of the same call see it."""
         assert self.group is not None
         like = next(iter(self.group.subscriptions.values())).query
         schemas = {frame.alias: frame.arrow for frame in self.frames}
@@ -79,7 +79,7 @@ def prepare_shared(
     control: DataFrame | None = None,
     heartbeat: bool = False,
 ) -> list[PreparedSharedJoin]:
-    """Groups the queries, checks them against the frames, and lays out each join."""
+    """Group the queries, check them against the frames, and lay out each join."""
     run = execution or Execution()
     find_schedule(schedule)
     with placed(Option("deadline")):
@@ -165,15 +165,16 @@ def share(
 
 
 def union_of(prepared: Sequence[PreparedSharedJoin]) -> DataFrame:
-    """The results of several joins in one frame; a column that one lacks is null."""
+    """The results of several joins in one frame; columns that one lacks are null."""
     return reduce(lambda x, y: x.unionByName(y, allowMissingColumns=True), [p.frame() for p in prepared])
 
 
 def _with_beats(
     control: DataFrame | None, frames: Mapping[str, DataFrame], deadline: str | None
 ) -> DataFrame:
-    """Control documents, and empty ones that come by themselves. They reach every partition, as all do, and
-    say nothing. Their source keeps its offsets in Spark's log, so a batch that is repeated has the same."""
+    """Control documents, and empty ones that a timed source generates. Like all documents they reach every
+    partition, but change nothing. The source keeps its offsets in Spark's log, so a repeated micro-batch has
+    the same ones."""
     if deadline is None:
         raise QueryError(
             "without a deadline nothing is carried over; leave it out, or give one", Option("heartbeat")
