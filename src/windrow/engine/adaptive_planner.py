@@ -59,8 +59,7 @@ class AdaptivePlanner(Stateful):
     def prepare(
         self, join: Join, arrivals: Sequence[ArrivingRows], tally: Counters, newest: int | None
     ) -> None:
-        """Make the first plan, from the rows about to be processed and, after a restart, those already
-        stored."""
+        """Make the first plan, from arriving rows and, after a restart, the rows already stored."""
         if join.plan is not None:
             return
         present = [a.rows.ts for a in arrivals if len(a.rows)]
@@ -112,8 +111,7 @@ class AdaptivePlanner(Stateful):
         return make_plan(self._query, join.bound.predicate, join.bound.classes, stats, self.learned)
 
     def reorder(self, join: Join) -> None:
-        """Move the most selective window to the front of an order, by the selectivities that probes measure
-        under a deadline."""
+        """Move the most selective window to the front, by selectivities measured under a deadline."""
         if join.load_shedder is None or self._statistics is None or isinstance(self._query.order, Mapping):
             return
         if len(join.windows) == 2:

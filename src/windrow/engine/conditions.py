@@ -69,8 +69,7 @@ def holds(condition: Condition, left: Array, right: Array) -> Array:
 
 
 def alike(likeness: SetSimilarity, shared: Array, left: Array, right: Array) -> Array:
-    """Mask of the pairs of sets that share enough elements, given their sizes. Uses the arithmetic of the SQL
-    function."""
+    """Mask of the pairs of sets that share enough elements; uses the arithmetic of the SQL function."""
     if likeness.measure == "overlap":
         return shared >= likeness.at_least
     part = shared / np.maximum(left + right - shared, 1)

@@ -108,8 +108,7 @@ class IndexSearch:
                 yield which, found
 
     def _bound(self, partials: PartialMatches, windows: Sequence[WindowStore]) -> list[Array]:
-        """Values to look up, from the bound streams: a column per driving condition, or the positions of rows
-        with sets."""
+        """Values to look up: a column per driving condition, or the positions of rows with sets."""
         words = self._looked_up
         if self.step.access.path == "inverted":
             return [partials.rows[words[0].stream]]
@@ -118,8 +117,7 @@ class IndexSearch:
     def _kernels(
         self, parts: Iterable[tuple[Array, Array]], window: WindowStore, first: int, values: list[Array]
     ) -> Iterator[Kernel]:
-        """Kernel calls that cover these parts of the window, each within its time bounds: one per part, or
-        one per sorted run."""
+        """Kernel calls for these parts and their time bounds: one per part, or one per sorted run."""
         step, ts = self.step, window.ts
         if step.access.path == "inverted":
             yield from self._inverted(parts, window, first, values[0])
@@ -152,8 +150,7 @@ class IndexSearch:
     def _inverted(
         self, parts: Iterable[tuple[Array, Array]], window: WindowStore, first: int, bound: Array
     ) -> Iterator[Kernel]:
-        """Lookups in the postings of each segment inside the time bounds, for the sets of the bound rows at
-        these positions."""
+        """Lookups in each segment's postings inside the time bounds, for the sets of the bound rows."""
         likeness = self.step.driver[0]
         assert isinstance(likeness, SetSimilarity)
         word = bound_word(likeness, self.step.stream)

@@ -139,8 +139,7 @@ class Join(Stateful):
     def evaluate(
         self, arrivals: Sequence[ArrivingRows], controller: DeadlineController | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Store a sub-batch's rows and yield the results they complete, within the time that `controller`
-        allows."""
+        """Store a sub-batch and yield the results it completes, in the time `controller` allows."""
         now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
         if self.load_shedder and controller:
             arrivals = self._drop_rows(self.load_shedder, arrivals, now, controller.z)

@@ -27,10 +27,10 @@ class Operator:
     query
         What to join.
     schemas
-        Alias to pyarrow schema, where they are known beforehand; mistakes in the query are then found here.
-        A stream whose schema is not given shows it with its first batch.
+        Alias to pyarrow schema, if known in advance; mistakes in the query are then found here. Otherwise
+        the first rows of a stream define its schema.
     clock
-        Seconds from any origin, to hold a deadline by.
+        Seconds from an arbitrary origin, for deadlines.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class Operator:
         return self.runner.learned_models()
 
     def control(self, document: str | Mapping[str, Any]) -> None:
-        """Changes how the query runs, from a stated event time on. A message that is refused changes nothing.
+        """Change how the query runs, from a given event time on. A refused message changes nothing.
 
         Parameters
         ----------

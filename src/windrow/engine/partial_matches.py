@@ -49,8 +49,7 @@ class PartialMatches:
     def extend(
         self, stream: int, window: WindowStore, which: Array, found: Array, last: bool
     ) -> PartialMatches:
-        """Add row `found[k]` of `stream` to partial match `which[k]`; time bounds are skipped after the last
-        stream."""
+        """Add row `found[k]` of `stream` to match `which[k]`; the `last` stream needs no time bounds."""
         rows = {s: positions[which] for s, positions in self.rows.items()}
         rows[stream] = found
         if last:

@@ -134,8 +134,7 @@ class LeftOut:
 def timed(
     batch: pa.RecordBatch, time: str, earliest: int | None, latest: int | None
 ) -> tuple[Array, pa.RecordBatch, LeftOut]:
-    """Times and rows with a time from `earliest` to `latest`, in time order; rows of equal time keep their
-    order."""
+    """Times and rows from `earliest` to `latest`, in time order; rows of equal time keep their order."""
     column = batch.column(time)
     ts = event_times(column)
     null_times = column.null_count

@@ -198,7 +198,7 @@ class JoinRunner:
         kinds = {a: pa.null() if s is None else pa.struct(list(s)) for a, s in known.items()}
         return pa.schema([(alias, kinds[alias]) for alias in self.query.kind.result_aliases])
 
-    # -- what is known ------------------------------------------------------------------------------
+    # -- reports ------------------------------------------------------------------------------------
 
     @property
     def plan(self) -> Plan | None:
@@ -243,8 +243,7 @@ class JoinRunner:
         return learned_models(self.query, self.join, controller.mean_throttle if controller else 1.0)
 
     def memory_demand(self) -> float | None:
-        """Memory that complete windows would take at recent rates, in the limit's unit; None without a
-        limit."""
+        """Memory demand in the limit's unit; None without a limit."""
         if self.join is None or self.join.evictor is None:
             return None
         return self.join.evictor.memory_demand(self.join.windows)
@@ -360,8 +359,7 @@ class JoinRunner:
     def _decide(
         self, join: Join, arrivals: Sequence[ArrivingRows], at: Sequence[int], final: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Results of an outer join that no later row can change. Runs before expiry, because deciding them
-        may need rows about to expire."""
+        """Decided results of an outer join. Runs before expiry: deciding may need rows about to expire."""
         if join.outer is None:
             return
         for batch in join.outer.release([END] * len(arrivals) if final else self._earliest(arrivals, at)):

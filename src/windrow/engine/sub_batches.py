@@ -62,8 +62,7 @@ def cut(times: Sequence[Array], interval: Interval | None, shortest: int | None)
 def interval_under_limit(
     limit: MemoryLimit, windows: Sequence[WindowStore], arrived: Sequence[Rows]
 ) -> Interval:
-    """Sub-batch size under a memory limit. A sub-batch comes on top of the limit, so it must be small against
-    it."""
+    """Sub-batch size under a memory limit: small against it, since a sub-batch comes on top."""
     held, rows = sum(map(len, windows)), sum(map(len, arrived))
     if limit.kind == "rows":
         fit = limit.size

@@ -59,8 +59,7 @@ class Windows(Sequence[WindowStore]):
         """Per stream, the event time from which on every admitted row is held."""
         self.pending_from: int | None = None
         self.pending_seq: int | None = None
-        """With deferred probing: event time and `seq` of the first row not probed yet. Rows that it can match
-        are kept."""
+        """With deferred probing: time and `seq` of the first row not probed. What it can match is kept."""
 
     def _store(self, bound: BoundQuery, stream: int, window: Window) -> WindowStore:
         columns: dict[str, type[np.generic]] = {
@@ -144,8 +143,7 @@ class Windows(Sequence[WindowStore]):
         return self[stream].append(rows.ts, {**rows.columns, **places}, rows.payload)
 
     def contain(self, partials: PartialMatches) -> PartialMatches:
-        """Matches whose rows were all in their windows when the newest arrived. Probes check time, so this
-        only matters for row windows."""
+        """Matches whose rows were all in their row windows when the newest arrived; probes check time."""
         if not self._counts_rows:
             return partials
         newest = np.max([self[s].column(SEQ)[rows] for s, rows in partials.rows.items()], axis=0)
@@ -175,13 +173,12 @@ class Windows(Sequence[WindowStore]):
         return int(np.count_nonzero(leaving))
 
     def forget_keys(self) -> None:
-        """Remove keys without stored rows. Runs between calls, because rows that are read but not stored yet
-        already have key numbers."""
+        """Remove keys without stored rows. Only between calls: rows in flight already have key numbers."""
         for window, counted in zip(self, self.row_windows, strict=True):
             if counted is not None:
                 counted.forget(window)
 
-    # -- other sizes --------------------------------------------------------------------------------
+    # -- resizing -----------------------------------------------------------------------------------
 
     def resize(self, sizes: Sequence[Window], seq: int) -> None:
         """Change the window sizes. Rows that only larger windows would hold are not recovered; rows that

@@ -230,8 +230,7 @@ def pps_constant(sizes: Array, counts: Array, memory: float) -> float:
 
 
 def mean_within(memory: float, z: float, row: float = 1.0) -> float:
-    """The mean that, plus z standard deviations of a Poisson number of rows of size `row`, equals
-    `memory`."""
+    """The mean that plus z standard deviations of a Poisson count of rows of size `row` is `memory`."""
     return float((np.sqrt(memory + z * z * row / 4) - z * np.sqrt(row) / 2) ** 2)
 
 

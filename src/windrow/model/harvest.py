@@ -220,8 +220,7 @@ class Harvest:
 
     @classmethod
     def of_everything(cls, windows: BasicWindows, orders: Sequence[Sequence[int]]) -> Harvest:
-        """The harvest of whole windows; `orders` lists the windows of each direction, without its own
-        stream."""
+        """The harvest of whole windows; `orders` lists each direction's windows, without its own."""
         directions = tuple(
             HarvestDirection(
                 arriving,

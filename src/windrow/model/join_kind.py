@@ -61,8 +61,7 @@ class JoinShapes:
 
     @property
     def eager(self) -> bool:
-        """Whether results with a row of every stream are those of the inner join, and so are returned at
-        once."""
+        """Whether the inner join finds the results with a row of every stream, so they are immediate."""
         return all(x.role == "optional" and x.match is None for shape in self.shapes for x in shape.levels)
 
     @property

@@ -91,8 +91,7 @@ class LearnedModels:
 
 
 def _harvest(harvest: Harvest) -> dict[str, Any]:
-    """As drawn in the papers: for each direction and window, the pieces probed, in basic windows from the
-    youngest."""
+    """As drawn in the papers: the pieces probed per direction and window, youngest basic window first."""
     return {
         "throttle": _round(harvest.throttle),
         "recall": _round(harvest.recall),

@@ -60,8 +60,7 @@ class JoinCounts(StreamCounts):
 
 @dataclass(frozen=True, kw_only=True)
 class ResultCounts:
-    """The sums that the recall estimate is made of. As sums they can be added over operators and subtracted
-    between two moments."""
+    """Sums behind the recall estimate: they can be added over operators and subtracted between moments."""
 
     results_found: float = counter("Results the estimate of the recall knows of.", unit="results")
     results_estimated: float = counter("The true number of results, estimated.", unit="results")
@@ -117,8 +116,7 @@ class Quality(ResultCounts):
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorMetrics(JoinCounts):
-    """Metrics of the whole operator. Counters run from its start, or from that of the operator it was
-    restored from."""
+    """Metrics of an operator. Counters run from its start, or that of the one it was restored from."""
 
     quality: Quality
     streams: Mapping[str, StreamMetrics]

@@ -54,8 +54,7 @@ class JoinColumn:
 
     @cached_property
     def name(self) -> str:
-        """Its name in the stream's window. Includes the type: one expression may be compared as several
-        types."""
+        """Its name in the window, with the type: an expression may be compared as several types."""
         return f"{self.sql}: {self.type}"
 
     def __str__(self) -> str:

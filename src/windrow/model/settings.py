@@ -37,8 +37,7 @@ class SettingField:
 def setting(
     read: Callable[[Any], Any], help: str, *, texts: bool = True, example: str | None = None
 ) -> dict[str, SettingField]:
-    """Metadata that makes a field a setting: `late: str = field(default="0 seconds",
-    metadata=setting(...))`."""
+    """Metadata of a setting: `late: str = field(default="0 seconds", metadata=setting(...))`."""
     return {"setting": SettingField(read, help, texts, example)}
 
 

@@ -22,8 +22,8 @@ class Subscription:
     Parameters
     ----------
     query
-        Streams, windows and predicate. Conditions on one stream alone are pulled up above the join, so
-        queries that differ in them share it.
+        Streams, windows and predicate. Single-stream conditions are evaluated above the join, so queries
+        that differ in them share it.
     where
         A further SQL condition on results.
     select

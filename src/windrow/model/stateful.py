@@ -25,8 +25,7 @@ _CLASSES: dict[str, type[Stateful]] = {}
 
 
 class Stateful:
-    """A class with state. If there is no object to restore into, one is built from its fields alone, without
-    its constructor."""
+    """A class with state. Without an object to restore into, one is built from its fields alone."""
 
     saved: ClassVar[tuple[str, ...]] = ()
     """Fields that are saved, in addition to those of base classes."""

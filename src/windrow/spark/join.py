@@ -241,13 +241,13 @@ def join(
     spread: Mapping[str, Any] | SkewedKeys | None = None,
     control: DataFrame | None = None,
 ) -> DataFrame:
-    """Joins Spark DataFrames over sliding windows: a DataFrame with a struct column per stream.
+    """Join Spark DataFrames over sliding windows; returns a DataFrame with a struct column per stream.
 
-    Streams in, a stream out; or batches in, a batch out with the same rows. Whatever is wrong with the query
-    is refused here, before any data is read.
+    Streams in, a stream out; or batches in, a batch out with the same rows. Mistakes in the query are refused
+    here, before any data is read.
 
-    `late` does here what a watermark does elsewhere; set watermarks on the result, since Spark allows a query
-    only one.
+    `late` takes the place of a watermark on the input. Set watermarks on the result: Spark allows only
+    one per query.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def join(
         How the join runs: see the table of options.
     control
         A DataFrame of the frames' kind with a text column `document`: changes to the running query, as in
-        `Operator.control`. One that is not understood is left out, with the reason in the metrics.
+        `Operator.control`. A refused one is skipped, with the reason in the metrics.
 
     Examples
     --------

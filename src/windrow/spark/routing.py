@@ -114,8 +114,7 @@ class Router:
         stream = self._stream
         value = _plain_value(self._frame, word) if self._native[cut] else self._key(word)
         assert value is not None
-        # A row without a value is in no result. It may go anywhere, but such rows must not all go to one
-        # place.
+        # A row without a value is in no result: it may go anywhere, but not all of them to one place.
         home = _modulo(sf.when(value.isNull(), self.content()).otherwise(sf.xxhash64(value)), cut.parts)
         if cut.skewed is None:
             return home, False
@@ -152,7 +151,7 @@ class Router:
             sf.array(lost)
         ), True
 
-    # -- words ------------------------------------------------------------------------------------------
+    # -- join columns -----------------------------------------------------------------------------------
 
     def _key(self, word: JoinColumn) -> Column:
         """The computed join column: equal where Windrow finds values equal; null for null and NaN."""

@@ -89,8 +89,7 @@ class JoinTask:
     kind: JoinKind = field(default_factory=SingleQuery)
     """A single query, or several that share the join."""
     token: str = field(default_factory=lambda: uuid4().hex)
-    """Identifies this call of `join`: state that a worker caches for another call may belong to another
-    query."""
+    """Identifies this call of `join`: what a worker caches for another may belong to another query."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_loaded_objects()
@@ -198,7 +197,7 @@ class JoinTask:
     def _fresh(self) -> PartitionJoin:
         return self.kind.start(self.query, dict(zip(self.query.aliases, self.schemas, strict=True)))
 
-    # -- finding the windows ----------------------------------------------------------------------------
+    # -- loading the windows ----------------------------------------------------------------------------
 
     def _check_metadata(self, log: CommitLog, first: bool) -> None:
         schemas = dict(zip(self.query.aliases, self.schemas, strict=True))

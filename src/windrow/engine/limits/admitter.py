@@ -96,8 +96,7 @@ class Admitter(Stateful):
     # -- the data flow ------------------------------------------------------------------------------
 
     def survey(self, windows: Sequence[WindowStore], arrivals: Sequence[ArrivingRows]) -> list[Array | None]:
-        """Record the rows of a call; return the unit of each row per stream, None for streams without
-        units."""
+        """Record the rows of a call; return their units per stream, None for streams without units."""
         now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
         found: list[Array | None] = [None] * len(arrivals)
         if self._now is None:
@@ -115,8 +114,7 @@ class Admitter(Stateful):
         return found
 
     def shares(self, arrivals: Sequence[ArrivingRows], spare: bool = True) -> tuple[Array, Array]:
-        """Fractions of this call's rows and results that are kept, by the number of units admitted. Hot units
-        come first if `spare`."""
+        """Fractions of the call's rows and results kept, by units admitted; hot units first if `spare`."""
         streams = self.units.streams
         total = float(sum(len(a.rows) for a in arrivals))
         if self.units.by_row:
@@ -176,8 +174,7 @@ class Admitter(Stateful):
     def count(
         self, windows: Sequence[WindowStore], partials: PartialMatches, arriving: int, probes: float
     ) -> None:
-        """Weight the results of arriving rows for the rows dropped, and for the rows that did not probe while
-        a fraction `probes` did."""
+        """Weight results for rows dropped, and for rows that did not probe while a fraction `probes` did."""
         count = len(partials)
         self.found += count
         mean = 1 / probes

@@ -37,8 +37,7 @@ EVERYTHING, NOTHING = Choice(UNITS), Choice(0, 1.0, 0.0, 0.0, 0.0)
 MARGIN = 0.95
 """Fraction of the time left that a plan may use once it has to shed."""
 SPARED = 0.05
-"""Fraction of the deadline for rows even if the fixed cost alone exceeds the deadline: without rows nothing
-more is learned."""
+"""Fraction of the deadline that rows always get: without rows nothing more is learned."""
 LATE = 1.2
 """No row is admitted if the fixed cost exceeds this multiple of the time left."""
 TRIAL, STARVED_TRIAL = 2.0, 20.0
@@ -52,16 +51,13 @@ SETTLED = 16
 BRAKE = 0.15
 """Fraction of the deadline that a call may be late before it builds fewer results."""
 FEWEST = 0.02
-"""Minimum fraction of the planned probes, however late a call is; their results show what the other rows
-miss."""
+"""Minimum fraction of the planned probes in a late call; they show what the other rows miss."""
 CHEAP = 0.002
 """Results that take less than this fraction of the deadline are always built."""
 PARTS, WORTH, QUICKEST = 16, 0.02, 2e-4
-"""Maximum number of sub-batches; fraction of the deadline that cutting may cost; minimum seconds of a
-sub-batch."""
+"""Maximum sub-batches; fraction of the deadline that cutting may cost; minimum seconds of a sub-batch."""
 EXACT_CALLS = 5
-"""The median of this many exact calls predicts the next, unless the cost model predicts more than `UNLIKELY`
-times the time left."""
+"""Number of exact calls whose median predicts the next, up to a model estimate of `UNLIKELY` times."""
 UNLIKELY = 1.5
 _FORGET = 0.01
 
@@ -180,8 +176,7 @@ class CallPlanner(Stateful):
         fill: float,
         curve: Curve | None,
     ) -> None:
-        """Maximise the expected recall in the time left, hot keys first; if that gives nothing, treat hot
-        keys like the others."""
+        """Maximise the recall in the time left, hot keys first; if that fails, treat all keys alike."""
         costs = self.costs.fitted
         seconds, least = MARGIN * self._began, costs.fixed + SPARED * controller.budget
         kept = None if curve is None else Curve(curve.work, curve.found * self._kept)
@@ -189,8 +184,7 @@ class CallPlanner(Stateful):
         compared, results = self._exact_work
         for spare in (True, False):
             row_share, share = self.admitter.shares(arrivals, spare)
-            # A scan compares with every row in the window: those held now, or those of the admitted units
-            # later.
+            # A scan compares with every row held: those of now, or later those of the admitted units.
             met = row_share * np.maximum(row_share, fill) if self.scans else share
             work = Work(self._rows * row_share, compared * met, results * share, share)
             self.choice = choose(work, costs, max(seconds, least), self.admitter.admitted, kept, in_parts)
@@ -205,8 +199,7 @@ class CallPlanner(Stateful):
         self._promised = part * curve(self.choice.z) if curve is not None and self.choice.z < 1 else 0.0
 
     def parts(self, controller: DeadlineController) -> int:
-        """Number of sub-batches. A call that may be late gets several, so that it can be corrected between
-        them."""
+        """Number of sub-batches: several if the call may be late, to correct it between them."""
         each = max(self.costs.fitted.fixed, QUICKEST)
         return max(1, min(PARTS, int(WORTH * controller.budget / each))) if self._tight else 1
 
@@ -257,8 +250,7 @@ class CallPlanner(Stateful):
     # -- learning -----------------------------------------------------------------------------------
 
     def end(self, seconds_left: float, compared: int, built: int, work: float) -> None:
-        """End the call and learn from it. `work` is the fraction of the full comparisons that its rows
-        made."""
+        """End the call and learn from it. `work` is the fraction of the full comparisons made."""
         took, rows, exact = self._began - seconds_left, self._rows, self.choice == EVERYTHING
         self._exact = [*self._exact[1 - EXACT_CALLS :], took / rows] if exact and rows else []
         self._last_exact = took / rows if exact and rows else self._last_exact

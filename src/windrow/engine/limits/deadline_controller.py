@@ -88,8 +88,7 @@ class DeadlineController(Stateful):
         self._began = self.clock()
 
     def begin_call(self, rows: int, came: int, seconds: float | None = None) -> None:
-        """Begin a call of `rows` rows, of which `came` are new. It may take `seconds`, by default the
-        deadline."""
+        """Begin a call of `rows` rows, `came` of them new, limited to `seconds` or the deadline."""
         if self._began is None:
             self.open()
         self._budget = self.deadline.seconds(came) if seconds is None else max(seconds, LEAST_SECONDS)
@@ -152,8 +151,7 @@ class DeadlineController(Stateful):
         self._rows_left -= rows
 
     def end_sub_batch(self, rows: int, share: float, now: int) -> None:
-        """End a sub-batch of `rows` rows up to event time `now`, which did a fraction `share` of the full
-        work."""
+        """End a sub-batch up to event time `now` that did a fraction `share` of the full work."""
         # The clock may be set back; a negative duration would corrupt the decayed sum.
         self._spent = _FADE * self._spent + max(0.0, self.clock() - self._sub_batch_began)
         self._done = _FADE * self._done + rows * share

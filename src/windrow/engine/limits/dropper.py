@@ -71,8 +71,7 @@ class Dropper(Stateful):
         return [rng.random(count) < keep for count, keep in zip(arrived, self.keep, strict=True)]
 
     def _choose(self, join: Join, z: float) -> None:
-        """Choose rates for the steady state and scale them to the rows now held, so that the time is used
-        up."""
+        """Choose rates for the steady state, scaled to the rows now held so that the time is used up."""
         self.keep, self._work_fraction = np.ones(len(self.keep)), 1.0
         if join.plan is None or (z >= 1.0 and self._steady > 0.99):
             return
@@ -85,8 +84,7 @@ class Dropper(Stateful):
         self._work_fraction = replace(model, rates=model.rates * self.keep, rows=held).full[0] / full
 
     def _rates(self, model: HarvestModel) -> Array:
-        """Rates that lose the fewest results by the cost model; renewed when the throttle moves or every 64
-        sub-batches."""
+        """Rates that lose the fewest results; renewed when the throttle moves or every 64 sub-batches."""
         steady = min(1.0, max(self._steady, 1e-4))
         known = self._chosen
         if known is None or abs(steady / known[0] - 1) > 0.05 or self.statistics.sub_batches - known[1] >= 64:

@@ -263,8 +263,7 @@ class Evictor(Stateful):
     def _evict(
         self, windows: Windows, wanted: Sequence[float], costs: Sequence[float], gone: Sequence[Array]
     ) -> None:
-        """Add the rows of lowest priority to the masks `gone`, until `wanted` is free in each group of
-        streams."""
+        """Add the rows of lowest priority to `gone`, until `wanted` is free in each group of streams."""
         views = [self._view(windows, s) for s in range(len(windows))]
         watched = self._adjust_monitoring(views, costs)
         evicted = [np.zeros(len(view), bool) for view in views]
@@ -324,7 +323,7 @@ class Evictor(Stateful):
                 mine[seen.rows] = False
             evicted[view.stream] |= mine
 
-    # -- what it tells ------------------------------------------------------------------------------
+    # -- reports ------------------------------------------------------------------------------------
 
     def quality(self, windows: Windows, results: int) -> Quality:
         """Quality of the answer after this many results."""

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 LEARNED_AT_ONCE = 512
 LEARNED_AT_EASE = 128
-"""Maximum results of a probe to learn from: with a harvest, and with whole windows, when results are
-plentiful."""
+"""Maximum results of a probe to learn from: with a harvest, and (fewer) with whole windows."""
 STRATA = 10
 """Minimum number of window parts that an even sample covers."""
 SUB_BATCHES_BETWEEN_PLANS = 8
@@ -54,8 +53,7 @@ SUB_BATCHES_TO_LEARN, SUB_BATCHES_PLANNED = 16, 16
 CURVE_AT = np.array([0.0, 0.02, 0.06, 0.15, 0.3, 0.5, 0.75, 1.0])
 CALLS_BETWEEN_CURVES = 16
 SHRUNK, GROWN = 0.5, 1.25
-"""Lags are learned again once the time a row window covers leaves this range: lags longer than it covered
-before are unknown."""
+"""Lags are learned again once the time a row window covers changes by more than these factors."""
 _KINDS = {"per stream": "stream", "pairwise": "pair"}
 
 

@@ -53,8 +53,7 @@ class ProbeStatistics(Stateful):
         return np.maximum(self._arrivals / max(self._seconds, 1e-6), 1e-9)
 
     def begin(self, join: Join, arrived: Sequence[int], now: int) -> float:
-        """Begin a sub-batch with `arrived` rows per stream up to event time `now`; return the decay since the
-        last."""
+        """Begin a sub-batch with `arrived` rows per stream; return the decay since the last one."""
         self.sub_batches += 1
         fade = 1.0
         if self._now is not None and now > self._now:

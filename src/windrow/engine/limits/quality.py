@@ -111,8 +111,7 @@ def _dropped(known: Quality, dropper: Dropper, lost: bool) -> Quality:
 def _thinned(
     known: Quality, found: float, stood_for: float, variance: float, unit: float, lost: bool
 ) -> Quality:
-    """Scale by the results found among admitted rows and their total weight. Before the first result the loss
-    is unknown."""
+    """Scale by the weight of results among admitted rows; unknown before the first result."""
     if found == 0:
         return _unknown(known) if lost else known
     factor = stood_for / found

@@ -133,8 +133,7 @@ def buffer_unprocessed(
     at: Sequence[int],
     call: int,
 ) -> int:
-    """Buffer unprocessed rows while there is `room`, and drop the last to arrive beyond it. Return the number
-    buffered."""
+    """Buffer unprocessed rows while there is `room`, drop the last ones; return the number buffered."""
     waiting = 0
     for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
         kept = min(len(arrived.rows) - start, room)

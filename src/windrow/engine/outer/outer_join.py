@@ -98,8 +98,7 @@ class Decider(Stateful):
             reached = earliest[level.level.stream]
             if reached is None:
                 return
-            # Rows newer than a combination do not affect its last match, unless an earlier level can add a
-            # newer row.
+            # Newer rows matter to a combination's last match only if an earlier level can add one.
             settled = settled and (level.level.match == "last" or level.level.role in ("exists", "absent"))
             only_before = settled and level.level.match == "last"
             done &= (self.parked.newest if only_before else self.parked.latest) < reached

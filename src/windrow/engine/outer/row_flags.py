@@ -28,8 +28,7 @@ MOST_COLUMNS = 60
 
 
 def column_flags(bound: BoundQuery, stream: int, columns: Iterable[JoinColumn]) -> int:
-    """Bits for "this join column has a value", for the columns of the stream. Sets have none: a null set is
-    empty."""
+    """Bits for "this join column has a value". Sets have none: a null set is empty."""
     place = {w.name: _FIRST_COLUMN + k for k, w in enumerate(bound.join_columns[stream])}
     return sum(
         1 << place[name] for name in {w.name for w in columns if w.stream == stream and w.kind != "set"}

@@ -137,15 +137,13 @@ class BacklogScheduler:
             self.retain_rows(windows)
 
     def run(self, join: Join, router: QueryRouter, clock: Callable[[], float], everything: bool) -> None:
-        """Serve units in the schedule's order until the deadline's work is done, or all of them if
-        `everything`."""
+        """Serve units in the schedule's order until the deadline's work is done, or `everything`."""
         everything = everything or self.speed is None or self._mostly_displaced(join.windows)
         used = self._spend(join, router, np.inf if everything else self.seconds * (self.speed or 0.0))
         self._learn(used, clock() - self._began)
 
     def drain(self, join: Join, router: QueryRouter) -> None:
-        """Serve everything, between two calls. The speed is not updated: the next call must depend only on
-        the state."""
+        """Serve everything between two calls. Keeps the speed: a call must depend only on the state."""
         self._spend(join, router, np.inf)
 
     def _spend(self, join: Join, router: QueryRouter, budget: float) -> float:
@@ -259,8 +257,7 @@ class BacklogScheduler:
             router.arrival_counts[stream] = ArrivalCounts.of(counted, seq, keys)
 
     def _mostly_displaced(self, windows: Windows) -> bool:
-        """Whether a window counted per key holds mostly displaced rows, which are removed only when the
-        backlog is empty."""
+        """Whether a window per key holds mostly displaced rows, which stay until the backlog is empty."""
         newest = [
             int(s[-1]) for call in self.calls for given in call.arrivals.values() for s, _ in given if len(s)
         ]
@@ -309,8 +306,7 @@ def _floors(
     first: Sequence[int],
     end: Sequence[int],
 ) -> dict[int, Array]:
-    """Per row window, for each arriving row, the time before which a window of the tier's size cannot
-    reach."""
+    """Per row window and arriving row, the time before which a window of the tier cannot reach."""
     arriving = probe.probe.direction.arriving
     found: dict[int, Array] = {}
     if not any(windows.row_windows) or probe.probe.direction.order[0] != arriving:

@@ -25,23 +25,23 @@ from windrow.model.sharing import SharedMetrics, Subscription
 class SharedOperator:
     """Many queries over the same streams, in this process.
 
-    Queries with the same streams and conditions between them share one join, whatever their windows, filters
-    and select lists; others get joins of their own. Each query's results are exactly, and in the same order,
-    what it would get alone: by the time of their newest row.
+    Queries with the same streams and conditions between them share one join; their windows, filters and
+    select lists may differ. Other queries get joins of their own. Each query gets exactly the results it
+    would get alone, in the same order: by the time of their newest row.
 
     Parameters
     ----------
     queries
         Name to `Query`, or to `Subscription` for a select list or a further filter.
     schedule
-        "lwo", "swf" or "greedy": what is served first when the deadline leaves no time for all.
+        "lwo", "swf" or "greedy": what is served first when time is short.
     deadline
-        Time a call may take, such as "2 seconds"; what is left is carried over to the next. None: a call
+        Time limit of a call, such as "2 seconds"; the rest is deferred to the next call. None: a call
         finishes all its rows.
     backlog
-        Most rows of a join that may be carried over; past that the deadline gives way.
+        Maximum rows of a join in the backlog; beyond it the deadline is exceeded.
     schemas
-        Alias to pyarrow schema, where they are known beforehand.
+        Alias to pyarrow schema, if known in advance.
     clock
         Seconds, for response times and the deadline.
 

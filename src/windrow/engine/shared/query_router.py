@@ -97,7 +97,7 @@ class QueryRouter:
                     wanted[alias].append(name)
         self._columns = [wanted[alias] for alias in self._bound.query.aliases]
 
-    # -- what the join calls ------------------------------------------------------------------------
+    # -- called by the join -------------------------------------------------------------------------
 
     def add(
         self, windows: Windows, found: PartialMatches, sample: Selection | None
@@ -146,8 +146,7 @@ class QueryRouter:
         return self._verified(ResultBatch(columns, newest, places, ranks, self.now, self._bound.functions))
 
     def _distances(self, windows: Windows, rows: Sequence[Array], times: Array, newest: Array) -> Array:
-        """Distance per stream and result: how far back the row lies when the newest arrives, in time or
-        rows."""
+        """Distance per stream and result: how far back the row lies from the newest, in time or rows."""
         distances = newest - times
         if not self._counts_rows:
             return distances

@@ -118,8 +118,7 @@ class SharedJoin:
         return self._deliver()
 
     def add(self, name: str, asked: Subscription, at: int | None = None) -> None:
-        """Add a query from event time `at` on, or from now on. It starts with the rows that the windows
-        hold."""
+        """Add a query from event time `at` or from now on. It starts with the rows in the windows."""
         if not isinstance(name, str) or not name:
             raise QueryError(f"add: a query's name must be a text, got {name!r}")
         at = self._now if at is None else at

@@ -1,5 +1,4 @@
-"""The joins of one `share`: all get the same control messages, and each must know what the others do with
-them."""
+"""The joins of one `share`: all get the same control messages, and each knows what the others do."""
 
 from __future__ import annotations
 

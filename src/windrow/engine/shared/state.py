@@ -165,8 +165,7 @@ def _came_from_batch(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | No
 
 
 def _places(join: Join) -> list[int]:
-    """Origins of stored places: numbers in the order of all streams for joins with row windows, else row
-    numbers of the window."""
+    """Origins of stored places: by `seq` in joins with row windows, else by row numbers of the window."""
     return [0 if join.bound.query.counts_rows else w.number(w.first) for w in join.windows]
 
 
