@@ -101,7 +101,7 @@ class RowWindow:
         self.keys.keep(kept)
 
     def expire(self, window: WindowStore, seq: int) -> int:
-        """Remove rows displaced before `seq`; return how many."""
+        """Remove rows displaced up to `seq`; return how many."""
         alive = window.column(OUT)[window.first : window.end] > seq
         gone = len(alive) - int(alive.sum())
         before, self.displaced_early = self.displaced_early, 0

@@ -1,6 +1,6 @@
 """Watermarks: the oldest event time each stream can still deliver, and the expiry of old rows.
 
-A later row of stream i is never older than `earliest(i)`: the stream's max event time less `late`. An idle
+A later row of stream i is never older than `watermark(i)`: the stream's max event time less `late`. An idle
 stream is assumed to have reached the max event time of all streams less `idle`. In a join with row windows
 all streams share one order, so the max event time of all streams applies to each.
 """

@@ -57,7 +57,7 @@ CHEAP = 0.002
 PARTS, WORTH, QUICKEST = 16, 0.02, 2e-4
 """Maximum sub-batches; fraction of the deadline that cutting may cost; minimum seconds of a sub-batch."""
 EXACT_CALLS = 5
-"""Number of exact calls whose median predicts the next, up to a model estimate of `UNLIKELY` times."""
+"""The median of this many exact calls overrules a prediction of up to `UNLIKELY` times the time left."""
 UNLIKELY = 1.5
 _FORGET = 0.01
 

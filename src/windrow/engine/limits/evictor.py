@@ -44,12 +44,7 @@ LEARNING_FRACTION = 0.125
 
 
 class Evictor(Stateful):
-    """
-    Parameters
-    ----------
-    limit
-        May be changed between calls; on Spark each partition's share of the whole.
-    """
+    """Evicts rows over `limit`, which may change between calls; on Spark it is the partition's share."""
 
     saved = (
         "evicted", "ranking", "monitor", "fairness", "_sub_batches", "_now", "_arrival_rates",

@@ -40,7 +40,7 @@ class DeferredSubBatch:
 
     start: list[int]
     end: list[int]
-    """Row numbers per stream, as `Window.number` returns them."""
+    """Row numbers per stream, as `WindowStore.number` returns them."""
     oldest: int
     first: int | None = None
     """First place of its rows in the order of all streams, in a join with row windows."""

@@ -50,7 +50,7 @@ class ResponseTimes(Stateful):
         return None
 
     def since(self, before: ResponseTimes) -> ResponseTimes:
-        """Response times added after `before`; the maximum is the overall one, unless nothing was added."""
+        """Response times added after `before`; their maximum is accurate to a bucket."""
         found = ResponseTimes()
         found.count, found.total = self.count - before.count, self.total - before.total
         found._buckets = {

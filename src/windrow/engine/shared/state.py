@@ -76,7 +76,7 @@ def restore_group(group: SharedJoin, state: State) -> SharedJoin:
 
 
 def _plain(group: SharedJoin) -> dict[str, Any]:
-    """Shared fields of the queries, as far as they are valid in another process."""
+    """The queries' signature in a form that is valid in another process: functions by name."""
     found = signature(group.subscribers.like)
     found["functions"] = [name for name, _ in found["functions"]]
     return found
