@@ -99,7 +99,7 @@ class Windows(Sequence[WindowStore]):
 
     def expire(self, horizons: Sequence[int | None], seq: int) -> list[int]:
         """Remove rows that no later result can contain: older than their stream's horizon, or displaced
-        before `seq`. Return how many, per stream."""
+        up to `seq`. Return how many, per stream."""
         if self.holder is not None:
             horizons = self.holder.bounded(horizons)
         gone = []
