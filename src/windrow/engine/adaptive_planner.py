@@ -1,7 +1,7 @@
-"""Plans the join and plans again when the streams change: measure, choose an order, install the plan.
+"""Plans the join, and plans it again when the streams change: measure, choose an order, install the plan.
 
-The first plan is made for the first rows that come. After that the streams are looked at again each time
-so many rows have passed; only a change past the query's threshold leads to another choice of orders.
+The first plan is made for the first rows to arrive. After that the streams are measured again at intervals of
+rows, and only a change past the query's threshold leads to a new choice of orders.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ if TYPE_CHECKING:
 
 ROWS_BETWEEN_LOOKS = 65_536
 PAIRS_TO_JUDGE = 10_000
-"""Pairs of rows that must have been tried before orders are changed on their account."""
+"""Pairs of rows that must be tried before their selectivities may change an order."""
 REORDER_FACTOR = 2.0
-"""By which factor fewer rows must match. Further down an order fewer match anyway, so it is well above 1."""
+"""A window must pass this many times fewer rows to be moved to the front. Fewer rows match further down an
+order anyway, so the factor is well above 1."""
 
 
 class AdaptivePlanner(Stateful):
@@ -46,26 +47,25 @@ class AdaptivePlanner(Stateful):
         self.replans = 0
         self._statistics: JoinStatistics | None = None
         self.learned: dict[int, tuple[int, ...]] = {}
-        """Orders that probes told to be better than those chosen from statistics; of all streams, or none."""
+        """Orders that probes found better than those chosen from statistics; of all streams, or empty."""
         self._next_check = 1024
         self._seen_rows = [0] * len(query.streams)
         self._seen_until: int | None = None
 
     def set_query(self, query: Query) -> None:
-        """The same join over other windows from now on."""
+        """Plan for the same join over other windows from now on."""
         self._query = query
 
     def prepare(
         self, join: Join, arrivals: Sequence[ArrivingRows], tally: Counters, newest: int | None
     ) -> None:
-        """Makes the first plan, from the rows that are about to be processed and, after a restart, those that
-        are stored already."""
+        """Make the first plan, from arriving rows and, after a restart, the rows already stored."""
         if join.plan is not None:
             return
         present = [a.rows.ts for a in arrivals if len(a.rows)]
         if present and self._seen_until is None:
             seconds = (max(int(t[-1]) for t in present) - min(int(t[0]) for t in present)) / 1e6
-            # Rows of one moment tell how the streams compare, not how fast they are.
+            # Rows of a single instant give relative rates only.
             self.rates = [len(a.rows) / (seconds or 1.0) for a in arrivals]
             self._seen_until, self._seen_rows = newest, list(tally.counts["rows_in"])
         samples = [
@@ -75,19 +75,19 @@ class AdaptivePlanner(Stateful):
         self._install(join, self._statistics_now(join, samples, {}))
 
     def ensure_plan(self, join: Join) -> None:
-        """Makes a plan for rows that are stored already, if there is none yet."""
+        """Make a plan from the rows already stored, if there is none yet."""
         if join.plan is None:
             self._install(join, self._statistics_now(join, _recent(join), {}))
 
     def forget(self, join: Join) -> None:
-        """The next plan is made from the rows that come and what the windows hold, whatever was known before;
-        so that who goes on from a stored state plans as who wrote it does."""
+        """Make the next plan only from arriving rows and the windows. A join that resumes from stored state
+        then plans like the one that wrote it."""
         join.plan = None
         self.rates = [0.0] * len(self.rates)
         self._statistics, self.learned, self._next_check, self._seen_until = None, {}, 0, None
 
     def replan(self, join: Join, tally: Counters, newest: int | None) -> None:
-        """Looks at the streams again if it is time, and at the orders if the streams have changed."""
+        """Measure the streams again if it is time, and choose new orders if they have changed."""
         rows = sum(tally.counts["rows_in"])
         if rows < self._next_check:
             return
@@ -102,7 +102,7 @@ class AdaptivePlanner(Stateful):
         self.replans += join.plan.orders != before
 
     def plan_for(self, join: Join, rates: Sequence[float]) -> Plan:
-        """The plan for such rates, from what the windows hold now."""
+        """Plan for these rates and the current window contents."""
         assert join.plan is not None
         residuals = self._try_residuals(join)
         stats = statistics(
@@ -111,8 +111,7 @@ class AdaptivePlanner(Stateful):
         return make_plan(self._query, join.bound.predicate, join.bound.classes, stats, self.learned)
 
     def reorder(self, join: Join) -> None:
-        """Under a deadline probes tell how often rows of each two streams match, when one of them is new; a
-        window that lets much less through than the first one probed should come first."""
+        """Move the most selective window to the front, by selectivities measured under a deadline."""
         if join.load_shedder is None or self._statistics is None or isinstance(self._query.order, Mapping):
             return
         if len(join.windows) == 2:
@@ -143,7 +142,7 @@ class AdaptivePlanner(Stateful):
     def _statistics_now(
         self, join: Join, samples: Sequence[Sample], residuals: dict[Residual, float]
     ) -> JoinStatistics:
-        # A stream nothing is known of yet is taken to be as fast as one row a second.
+        # A stream not seen yet is assumed to bring one row per second.
         rates = [rate or 1.0 for rate in self.rates]
         return statistics(self._query, join.bound.predicate, join.bound.classes, rates, samples, residuals)
 
@@ -156,7 +155,7 @@ class AdaptivePlanner(Stateful):
         self._seen_until, self._seen_rows = newest, list(rows)
 
     def _try_residuals(self, join: Join) -> dict[Residual, float]:
-        """Selectivities of residuals over two streams, tried on pairs of recent rows."""
+        """Selectivities of two-stream residuals, measured on pairs of recent rows."""
         found = {}
         for residual in join.bound.predicate.residuals:
             if len(residual.streams) != 2 or any(len(join.windows[s]) == 0 for s in residual.streams):
@@ -178,7 +177,7 @@ class AdaptivePlanner(Stateful):
 
 
 def _recent(join: Join) -> list[Sample]:
-    """Per stream, words of the rows that were stored last."""
+    """Per stream, the join columns of its most recent rows."""
     samples: list[Sample] = []
     for window, words in zip(join.windows, join.bound.join_columns, strict=True):
         recent = slice(max(window.first, window.end - SAMPLE), window.end)

@@ -1,9 +1,8 @@
-"""Age intervals a row probes, where an age is how much older the stored row is than the probing one.
+"""Age intervals that a row probes. The age is how much older the stored row is than the probing one.
 
-Without ages a complete window is looked at. With them, each interval narrows the time bounds that a partial
-result has anyway, so kernels need not know of it. Where a look-up costs the same however narrow the bounds
-are, as through a hash table, all intervals are looked up at once and what lies between them is left out
-afterwards.
+Without intervals the whole window is probed. With them, each interval narrows the time bounds of a partial
+match, so kernels need no special case. Where a lookup costs the same for any bounds, as in a hash table, one
+lookup covers all intervals and the rows between them are filtered out afterwards.
 """
 
 from __future__ import annotations
@@ -19,33 +18,32 @@ FOREVER = 1 << 61
 
 @dataclass(frozen=True)
 class AgeIntervals:
-    """Disjoint intervals of age in microseconds, ascending: low <= age < high, the same for all probing rows
-    or, where `low` and `high` are arrays, with an entry for each."""
+    """Disjoint intervals of age in microseconds, ascending: low <= age < high. They hold for all probing
+    rows; if `low` and `high` are arrays, they have one entry per probing row."""
 
     intervals: tuple[tuple[int | Array, int | Array], ...]
 
     @classmethod
     def sampled(cls, share: float, period: int, youngest: int, oldest: int, offsets: Array) -> AgeIntervals:
-        """An even sample: of every `period` of ages this share, beginning at a place of its own for each
-        probing row (`offsets` in 0..1), over all ages from `youngest` to `oldest`. So every age has the same
-        chance to be looked at."""
+        """An even sample: this share of every `period` of ages from `youngest` to `oldest`, shifted for each
+        probing row by its offset in 0..1. Every age has the same probability of being probed."""
         begin = np.floor(offsets * period).astype(np.int64)
         length = max(1, round(share * period))
         first, last = youngest // period - 1, oldest // period
         return cls(tuple((k * period + begin, k * period + begin + length) for k in range(first, last + 1)))
 
     def narrowed(self, oldest: Array, latest: Array, anchor: Array) -> Iterator[tuple[Array, Array]]:
-        """The time bounds of each interval, inside the given ones; `anchor` are the probing rows' times."""
+        """Time bounds of each interval within the given ones; `anchor` holds the probing rows' times."""
         for low, high in self.intervals:
             yield np.maximum(oldest, anchor - high + 1), np.minimum(latest, anchor - low)
 
     def hull(self, oldest: Array, latest: Array, anchor: Array) -> tuple[Array, Array]:
-        """The time bounds of all intervals together."""
+        """Time bounds that cover all intervals."""
         low, high = self.intervals[0][0], self.intervals[-1][1]
         return np.maximum(oldest, anchor - high + 1), np.minimum(latest, anchor - low)
 
     def contains(self, age: Array) -> Array:
-        """Mask of the ages that lie in an interval. Only of intervals that are the same for all."""
+        """Mask of the ages inside an interval. Only for intervals that are the same for all rows."""
         inside = np.zeros(len(age), bool)
         for low, high in self.intervals:
             inside |= (age >= low) & (age < high)

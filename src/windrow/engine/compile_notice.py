@@ -1,4 +1,4 @@
-"""A notice that kernels are being compiled: they are on first use, and kept on disk."""
+"""A notice that kernels are being compiled, which happens on first use; the result is cached on disk."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _told = False
 
 
 def is_compiled() -> bool:
-    """Whether compiled kernels were found on disk, be they those of this join or of another."""
+    """Whether compiled kernels are cached on disk, for this join or another."""
     folder = Path(probe_index.probe_hash._cache.cache_path)
     return folder.is_dir() and any(folder.glob("*.nbi"))
 
 
 def announce_compilation() -> None:
-    """Says, once per process, that first use is about to compile."""
+    """Announce, once per process, that first use is about to compile."""
     global _told
     if not _told and not is_compiled():
         _log.warning("compiling kernels for this machine: some seconds on first use, then kept on disk")

@@ -1,7 +1,7 @@
 """Conditions as arithmetic on join columns: ranges to look up, masks to check.
 
-A range is inclusive and may be a little too wide (strict comparisons, rounding of float bands): then the
-planner keeps the condition among the checks. Integer bands are exact and never overflow.
+A range is inclusive. It may be slightly too wide, for strict comparisons and for rounding of float bands; the
+planner then keeps the condition among the checks. Integer bands are exact and never overflow.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def lookup_range(conditions: Sequence[Condition], stream: int, bound: Sequence[Array]) -> tuple[Array, Array]:
-    """Lowest and highest value of the stream's own word that can fulfil all conditions, per probe.
+    """Lowest and highest value of the stream's own join column that can fulfil all conditions, per probe.
 
-    `bound` are the values of the other side of each condition.
+    `bound` holds the values of the other side of each condition.
     """
     low, high = _range(conditions[0], stream, bound[0])
     for condition, values in zip(conditions[1:], bound[1:], strict=True):
@@ -45,8 +45,8 @@ def _range(condition: Condition, stream: int, bound: Array) -> tuple[Array, Arra
 
 def _band_range(band: Band, bound: Array) -> tuple[Array, Array]:
     if bound.dtype.kind == "f":
-        # Two steps outward: rounding of x - e and of |x - y| moves the border by less than that
-        # relative to the larger operand.
+        # Widen the range by two units in the last place on each side: rounding of x - e and of |x - y| moves
+        # the border by less than that, relative to the larger operand.
         margin = 4 * np.finfo(np.float64).eps * (np.abs(bound) + abs(band.epsilon))
         margin = np.where(np.isfinite(bound), margin, 0.0)
         return bound - band.epsilon - margin, bound + band.epsilon + margin
@@ -60,7 +60,7 @@ def _band_range(band: Band, bound: Array) -> tuple[Array, Array]:
 
 
 def holds(condition: Condition, left: Array, right: Array) -> Array:
-    """Mask of the pairs that fulfil a condition. For a Match `left` is its own word."""
+    """Mask of the pairs that fulfil a condition. For a Match, `left` is the stream's own join column."""
     if isinstance(condition, BoundEquality | Equality):
         return left == right
     if isinstance(condition, Band):
@@ -69,7 +69,7 @@ def holds(condition: Condition, left: Array, right: Array) -> Array:
 
 
 def alike(likeness: SetSimilarity, shared: Array, left: Array, right: Array) -> Array:
-    """Mask of the pairs of sets of these sizes that share enough elements; computed as the function is."""
+    """Mask of the pairs of sets that share enough elements; uses the arithmetic of the SQL function."""
     if likeness.measure == "overlap":
         return shared >= likeness.at_least
     part = shared / np.maximum(left + right - shared, 1)

@@ -1,8 +1,8 @@
 """Control messages: what may be changed while a query runs.
 
-They come from outside and are replayed after every restart, so none may ever fail whoever applies it: a
-message is read and checked as a whole before anything changes, it is bounded in every direction, and whatever
-else goes wrong on the way is a refusal like any other.
+Messages come from outside and are replayed after every restart, so applying one must never fail. A message is
+read and checked as a whole before anything changes, and every size in it is bounded. Any other error on the
+way is a refusal too.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from windrow.expr.parse import depth
 FIELDS = ("at", "importance", "event_time", "seq")
 MESSAGE_BYTES = 65_536
 NESTING = 20
-"""Brackets inside each other in a message."""
+"""Maximum depth of nested brackets in a message."""
 EXPRESSION_DEPTH, EXPRESSION_TERMS = 24, 100
-"""Of expressions in messages: nested so deep, and so many terms in a row. They are parsed again wherever a
-state is loaded, however deep in calls of its own; so what is accepted must be far from what a stack holds."""
+"""Limits of expressions in messages: nesting depth, and terms in a row. Expressions are parsed again wherever
+a state is loaded, however deep the stack is by then, so the limits are far below what a stack holds."""
 REASON_LENGTH = 300
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 _KINDS = ("event_time", "remove", "add", "importance")
-"""What goes first of messages that nothing else puts in order."""
+"""Order of messages that have nothing else to order them by."""
 
 
 @dataclass(frozen=True)
 class ImportanceChange:
-    """Another importance function."""
+    """A new importance function."""
 
     at: int
-    """Event time from which it holds, in microseconds since 1970."""
+    """Event time from which it applies, in microseconds since 1970."""
     importance: object
-    """As in `Importance(by=...)`; checked by whoever knows the streams."""
+    """As in `Importance(by=...)`; checked where the streams are known."""
 
 
 @dataclass(frozen=True)
 class SetBack:
-    """Event times that streams are set back to, by alias, in microseconds since 1970."""
+    """Event times to set streams back to, by alias, in microseconds since 1970."""
 
     times: Mapping[str, int]
 
 
 def read_control(document: str | Mapping[str, Any]) -> ImportanceChange | SetBack:
-    """A message as a value; what is wrong with it is told here."""
+    """Parse and check a message."""
     with refusing():
         document = read_fields(document, FIELDS)
         if "event_time" in document:
@@ -75,7 +75,7 @@ def read_event_times(document: Mapping[str, Any]) -> SetBack:
 
 
 def read_fields(document: str | Mapping[str, Any], fields: Sequence[str]) -> Mapping[str, Any]:
-    """A message, if it is a mapping or JSON of one, is of a sane size, and has no other fields than these."""
+    """Parse a mapping or JSON object of sane size, with no fields other than these."""
     if isinstance(document, str):
         document = _parsed(document)
     if not isinstance(document, Mapping):
@@ -88,13 +88,13 @@ def read_fields(document: str | Mapping[str, Any], fields: Sequence[str]) -> Map
 
 
 def in_order(documents: Iterable[str]) -> list[str]:
-    """Messages of one batch in the order they are applied in, however they came: those without a `seq` first,
-    then by `seq`; else by `at`, times set back before removals before additions, by name, by text."""
+    """Messages of one micro-batch in the order they are applied, independent of arrival: those without `seq`
+    first, then by `seq`, then by `at`; times set back before removals before additions; by name, by text."""
     return sorted(documents, key=_place)
 
 
 def event_time(value: object) -> int:
-    """Microseconds since 1970, from a number of them or from a text."""
+    """Microseconds since 1970, from a number of microseconds or a text."""
     if isinstance(value, int) and not isinstance(value, bool):
         found = value
     else:
@@ -111,7 +111,7 @@ def event_time(value: object) -> int:
 
 
 def check_expression(text: str, where: str) -> None:
-    """Refuses what is no expression, and one that is nested too deep."""
+    """Refuse text that is not an expression, or is nested too deep."""
     try:
         with placed(Option(where, section="control")):
             nested, deep = depth(text)
@@ -126,12 +126,12 @@ def check_expression(text: str, where: str) -> None:
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Whatever reading or checking a message ends with is a QueryError, and a short one."""
+    """Turn any error while a message is read or checked into a short QueryError."""
     try:
         yield
     except WindrowError as error:
         raise QueryError(short(str(error))) from None
-    except Exception as error:  # whatever it is, the message caused it
+    except Exception as error:  # any error is the message's fault
         raise QueryError(short(f"control: refused: {type(error).__name__}: {error}")) from None
 
 
@@ -182,7 +182,7 @@ def _place(text: str) -> tuple[Any, ...]:
         named = document[_KINDS[kind]]
         name = str(named.get("name") if isinstance(named, Mapping) else named)
         return (0 if seq is None else 1, seq or 0, at, kind, name, text)
-    except Exception:  # it will be refused, and may be so at any place
+    except Exception:  # it will be refused, so its place does not matter
         return (2, 0, 0, 0, "", text)
 
 

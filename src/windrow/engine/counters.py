@@ -23,14 +23,14 @@ class Counters(Stateful):
 
     def __init__(self, streams: int) -> None:
         self.counts = {name: [0] * streams for name in PER_STREAM}
-        """Without what the join counts itself."""
+        """Counts per stream, except those the join keeps."""
         self.results = 0
         self.sub_batches = 0
         self.compared_before = 0
         """Comparisons of the operator this one was restored from."""
 
     def count(self, name: str, rows: Sequence[int]) -> None:
-        """Rows of each stream."""
+        """Add rows of each stream to a counter."""
         self.counts[name] = [a + b for a, b in zip(self.counts[name], rows, strict=True)]
 
     def admit(self, stream: int, rows: int, left_out: LeftOut) -> None:
@@ -44,7 +44,7 @@ class Counters(Stateful):
         self.count("rows_filtered", [0 if u is None else int(len(u) - u.sum()) for u in useful])
 
     def rows_evaluated(self, join: Join) -> int:
-        """Rows that have come into the windows so far."""
+        """Rows stored in the windows so far."""
         shed = (sum(join.evictor.evicted) if join.evictor else 0) + sum(join.conserved)
         return sum(self.counts["rows_expired"]) + shed + sum(map(len, join.windows))
 

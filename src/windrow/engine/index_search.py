@@ -1,7 +1,7 @@
-"""One step of a probe: partial matches in, extended partial matches out, a bounded batch at a time.
+"""One step of a probe: extends partial matches by one window, in bounded batches.
 
-The kernels write into buffers that are used again and again, so that memory for candidates is bounded
-whatever the join multiplies to, and no time goes into fresh pages.
+Kernels write into buffers that are reused. Memory for candidates is therefore bounded, however many there
+are, and no time is lost on fresh pages.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
 CANDIDATES = 1 << 17
-"""Pairs found at a time."""
+"""Pairs found per batch."""
 
 Kernel = Callable[[Array, Array, Array], tuple[bool, int, int]]
 
 
 class IndexSearch:
-    """Carries out one step of a direction.
+    """Executes one step of a direction.
 
     Parameters
     ----------
     step
         What to look up.
     windows
-        Of all streams: the sets of bound rows are taken from there.
+        Windows of all streams, for the sets of bound rows.
     """
 
     def __init__(self, step: Step, windows: Sequence[WindowStore]) -> None:
@@ -58,7 +58,7 @@ class IndexSearch:
     ) -> Iterator[tuple[Array, Array]]:
         """Pairs (partial match, row of the step's window at `first` or later), in batches.
 
-        With `ages`, only rows that are so much older than `anchor`, the time of the arriving row.
+        With `ages`, only rows older than `anchor`, the time of the arriving row, by an age in the intervals.
         """
         if len(partials) == 0:
             return
@@ -70,7 +70,7 @@ class IndexSearch:
             for kernel in self._kernels([(oldest, partials.latest)], window, first, values):
                 yield from self._drain(kernel)
         elif self.step.access.path == "hash":
-            # A chain is followed to its end in any case.
+            # A hash chain is followed to its end for any bounds, so look up once.
             hull = ages.hull(oldest, partials.latest, anchor)
             for kernel in self._kernels([hull], window, first, values):
                 for which, found in self._drain(kernel):
@@ -89,7 +89,7 @@ class IndexSearch:
         end: int,
         bounds: tuple[Array, Array],
     ) -> Iterator[tuple[Array, Array]]:
-        """As `run`, for rows at positions from `first` to before `end` and inside these time bounds."""
+        """Like `run`, for positions from `first` to before `end` inside these time bounds."""
         if first >= end:
             return
         window = windows[self.step.stream]
@@ -108,8 +108,7 @@ class IndexSearch:
                 yield which, found
 
     def _bound(self, partials: PartialMatches, windows: Sequence[WindowStore]) -> list[Array]:
-        """What is looked up, of the streams that are bound: a column for each condition that drives the
-        step, or the positions of rows whose sets are."""
+        """Values to look up: a column per driving condition, or the positions of rows with sets."""
         words = self._looked_up
         if self.step.access.path == "inverted":
             return [partials.rows[words[0].stream]]
@@ -118,8 +117,7 @@ class IndexSearch:
     def _kernels(
         self, parts: Iterable[tuple[Array, Array]], window: WindowStore, first: int, values: list[Array]
     ) -> Iterator[Kernel]:
-        """The kernel calls that cover parts of the window, each within its time bounds: one for each part, or
-        one for each sorted run."""
+        """Kernel calls for these parts and their time bounds: one per part, or one per sorted run."""
         step, ts = self.step, window.ts
         if step.access.path == "inverted":
             yield from self._inverted(parts, window, first, values[0])
@@ -152,8 +150,7 @@ class IndexSearch:
     def _inverted(
         self, parts: Iterable[tuple[Array, Array]], window: WindowStore, first: int, bound: Array
     ) -> Iterator[Kernel]:
-        """The postings of each segment that lies inside the time bounds, for sets of rows at these positions
-        of the bound stream."""
+        """Lookups in each segment's postings inside the time bounds, for the sets of the bound rows."""
         likeness = self.step.driver[0]
         assert isinstance(likeness, SetSimilarity)
         word = bound_word(likeness, self.step.stream)
@@ -161,7 +158,7 @@ class IndexSearch:
         share = float(likeness.threshold) if likeness.measure == "jaccard" else -1.0
         wanted = (likeness.at_least, share, likeness.strict)
         name = self.step.indexed[0].name
-        # Shared by all segments: each leaves the counts as it found them.
+        # Shared by all segments: each lookup resets the counts it changes.
         longest = max((s.rows for s in window.segments), default=0)
         room = (np.zeros(longest, np.int32), np.empty(longest, np.int32))
         for bounds in parts:
@@ -172,7 +169,7 @@ class IndexSearch:
                 yield _bind(inverted_index.probe_inverted, *sides, *wanted, *room)
 
     def _drain(self, probe: Kernel) -> Iterator[tuple[Array, Array]]:
-        """Calls a kernel until all probes are through."""
+        """Call a kernel until it has finished all probes."""
         state = probe_index.fresh_state()
         more = True
         while more:
@@ -183,7 +180,7 @@ class IndexSearch:
 
 
 def _segments(window: WindowStore, first: int, bounds: tuple[Array, Array]) -> list[Segment]:
-    """Those with rows from position `first` on inside the time bounds of any probe."""
+    """Segments with rows from position `first` on inside the time bounds of any probe."""
     earliest, latest = int(bounds[0].min()), int(bounds[1].max())
     return [
         s

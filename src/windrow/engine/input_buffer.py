@@ -1,4 +1,4 @@
-"""Buffered rows, which cannot be processed yet: a schema is missing, or an earlier row may still arrive."""
+"""Buffered rows: not processable yet, because a schema is missing or an earlier row may still arrive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = np.ndarray
 
 
 class InputBuffer:
-    """The waiting rows of one stream as they came: times, rows, and the number of the call with them."""
+    """Buffered rows of one stream in arrival order, with their times and call numbers."""
 
     def __init__(self) -> None:
         self.parts: list[tuple[Array, pa.RecordBatch, Array]] = []
@@ -33,7 +33,7 @@ class InputBuffer:
         self.parts.append((ts, rows, calls))
 
     def merged(self, schema: pa.Schema | None) -> tuple[Array, pa.RecordBatch, Array]:
-        """All waiting rows, ascending in time; rows of one time in the order they came."""
+        """All buffered rows in time order; rows of equal time stay in arrival order."""
         if not self.parts:
             assert schema is not None
             empty = np.empty(0, np.int64)
@@ -47,7 +47,7 @@ class InputBuffer:
         return ts[order], rows.take(pa.array(order)), calls[order]
 
     def release(self, before: int | None, schema: pa.Schema | None) -> tuple[Array, pa.RecordBatch, Array]:
-        """Takes out the rows older than `before`; all of them if None."""
+        """Remove and return the rows older than `before`; all of them if None."""
         ts, rows, calls = self.merged(schema)
         count = len(ts) if before is None else int(np.searchsorted(ts, before, side="left"))
         self.parts = [(ts[count:], rows.slice(count), calls[count:])] if count < len(ts) else []
@@ -57,8 +57,8 @@ class InputBuffer:
 def expire_buffered(
     waiting: Sequence[InputBuffer], query: Query, frontier: Watermarks, schemas: Sequence[pa.Schema | None]
 ) -> list[int]:
-    """Rows that wait for the first sight of a stream go as they would from a window: when `idle` says that
-    stream can no longer bring anything to match them. Returns how many went, per stream."""
+    """Expire rows that wait for a stream's first rows as if they were in a window: once `idle` rules out a
+    match. Return how many expired, per stream."""
     gone = [0 for _ in waiting]
     if query.idle_timeout_us is None or query.counts_rows or query.kind.shapes:
         return gone
@@ -72,7 +72,7 @@ def expire_buffered(
 def check_nothing_waits(
     waiting: Sequence[InputBuffer], query: Query, schemas: Sequence[pa.Schema | None]
 ) -> None:
-    """Rows of an outer join that wait for a stream that was never seen must not be lost."""
+    """Raise if rows of an outer join wait for a stream that was never seen: they must not be lost."""
     unseen = [alias for alias, schema in zip(query.aliases, schemas, strict=True) if schema is None]
     if unseen and any(map(len, waiting)):
         raise DataError(
@@ -82,8 +82,8 @@ def check_nothing_waits(
 
 
 def warn_if_large(waiting: Sequence[InputBuffer], query: Query, schemas: Sequence[pa.Schema | None]) -> None:
-    """Warns where rows that wait for the first sight of other streams take more than the memory limit, which
-    is for windows: a policy needs to know the columns."""
+    """Warn if rows that wait for other streams' schemas exceed the memory limit. The limit covers only
+    windows: a policy needs the columns."""
     limit = query.memory_limit
     if limit is None:
         return

@@ -1,7 +1,7 @@
-"""One join: windows, a plan, the probes that follow it, and a sink for what they find.
+"""One join: windows, a plan, the probes that follow it, and a sink for the results.
 
-Streams take turns in a fixed order: a stream's new rows are appended, then probe all other windows. So a
-result among rows of one sub-batch is found exactly once, by the last of its streams to take its turn.
+Streams take turns in a fixed order: a stream's new rows are appended, then probe all other windows. Each
+result among rows of one sub-batch is therefore found exactly once, by the last of its streams.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ Array = np.ndarray
 
 
 class ResultSink(Protocol):
-    """Where results go: `ResultBuilder` builds rows, `QueryRouter` passes them on to many queries."""
+    """Receives results: `ResultBuilder` builds rows, `QueryRouter` routes them to many queries."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the batches that come out."""
+        """Schema of the batches it yields."""
 
     @property
     def defers(self) -> bool:
-        """Whether new rows are stored now and probed later, by the sink."""
+        """Whether new rows are only stored now, and probed later by the sink."""
 
     def add(
         self, windows: Windows, found: PartialMatches, sample: Selection | None
     ) -> Iterator[pa.RecordBatch]:
-        """Results were found. Positions hold until the next stream takes its turn."""
+        """Take results. Their positions are valid until the next stream's turn."""
 
     def end_sub_batch(
         self, windows: Windows, arrivals: Sequence[ArrivingRows], starts: Sequence[int]
     ) -> None:
-        """Rows of a sub-batch are stored, each stream's from position `starts[stream]` on."""
+        """A sub-batch is stored, each stream's rows from position `starts[stream]` on."""
 
 
 class Join(Stateful):
-    """The state of a window join once all schemas are known.
+    """A window join whose schemas are all known, and its state.
 
     Parameters
     ----------
@@ -88,22 +88,22 @@ class Join(Stateful):
         self.dropped = [0] * count
         """Rows dropped for lack of time, per stream."""
         self.unsampled = [0] * count
-        """Of these, rows that had no chance to be admitted."""
+        """Dropped rows that had no chance of being admitted."""
         self.conserved = [0] * count
-        """Rows evicted because nothing would have probed them again, per stream."""
+        """Rows evicted because no harvest would probe them again, per stream."""
         self.found = 0
-        """Results, built or not."""
+        """Results found, built or not."""
         self.skipped = 0
-        """Results that were not built, for lack of time."""
+        """Results not built for lack of time."""
 
     @property
     def call_planner(self) -> CallPlanner | None:
-        """Plans whole calls under a deadline; None without one, or where each sub-batch decides anew."""
+        """Plans whole calls under a deadline; None without one, or if each sub-batch decides."""
         return self.load_shedder.calls if self.load_shedder else None
 
     @property
     def row_state(self) -> RowState:
-        """Columns that policies keep with each row."""
+        """Columns that policies store per row."""
         return (
             *(self.load_shedder.row_state if self.load_shedder else ()),
             *(self.evictor.row_state if self.evictor else ()),
@@ -116,7 +116,7 @@ class Join(Stateful):
         return self._compared_before + sum(p.comparisons for p in self.probes) + outer
 
     def install(self, plan: Plan) -> None:
-        """Follows another plan from now on; the windows get the indexes it needs."""
+        """Follow another plan from now on; the windows build the indexes it needs."""
         self._compared_before += sum(p.comparisons for p in self.probes)
         self.plan = plan
         self.probes = [
@@ -139,12 +139,11 @@ class Join(Stateful):
     def evaluate(
         self, arrivals: Sequence[ArrivingRows], controller: DeadlineController | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Stores a sub-batch's rows and yields the results they complete, in the time that `controller`
-        knows."""
+        """Store a sub-batch and yield the results it completes, in the time `controller` allows."""
         now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
         if self.load_shedder and controller:
             arrivals = self._drop_rows(self.load_shedder, arrivals, now, controller.z)
-        # Which rows the sub-batch displaces must be known before any of them is probed.
+        # Find the rows that the sub-batch displaces before any of them is probed.
         places = self.windows.places(arrivals)
         if self.evictor:
             times = [a.rows.ts for a in arrivals if len(a.rows)]
@@ -192,14 +191,14 @@ class Join(Stateful):
         return arrivals if masks is None else self.admit(arrivals, masks)
 
     def admit(self, arrivals: Sequence[ArrivingRows], masks: Sequence[Array | None]) -> list[ArrivingRows]:
-        """Drops and counts the rows that a mask leaves out; None stands for all."""
+        """Drop and count the rows outside the masks; a mask of None admits all."""
         for stream, mask in enumerate(masks):
             if mask is not None:
                 self.dropped[stream] += int(len(mask) - mask.sum())
         return [arrived.admitted(mask) for arrived, mask in zip(arrivals, masks, strict=True)]
 
     def _evict_unharvested(self, load_shedder: LoadShedder, now: int) -> None:
-        """Evicts rows that are older than anything the harvest probes."""
+        """Evict rows that are older than anything the harvest probes."""
         ages = load_shedder.max_useful_ages()
         if ages is None:
             return

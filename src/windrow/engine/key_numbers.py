@@ -1,7 +1,7 @@
-"""Numbers for the keys of a stream: each new key gets the next number and keeps it.
+"""Numbers the keys of a stream: each new key gets the next number and keeps it.
 
-A key that is one exact word is numbered by a kernel. Any other (text, several columns) is told apart by its
-values, not by a hash of them: once per different key in a batch, in Python.
+A kernel numbers keys that are one exact join column. All others (text, several columns) are compared by
+value, not by hash: in Python, once per distinct key of a batch.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ NO_KEY = -1
 
 
 class KeyNumbers:
-    """
+    """Maps keys to numbers, and counts rows per key.
+
     Parameters
     ----------
     exact
-        Whether the key is a single word that is never a hash.
+        Whether the key is a single join column that is never a hash.
     """
 
     def __init__(self, exact: bool) -> None:
@@ -38,7 +39,7 @@ class KeyNumbers:
         self._values: list[pa.RecordBatch] = []
 
     def number_words(self, keys: Array) -> Array:
-        """Numbers of keys that are exact words."""
+        """Numbers of keys that are exact join columns."""
         known = len(self._words)
         if 2 * (known + len(keys)) > len(self._table):
             size = 4 * (known + len(keys)) + 64
@@ -55,9 +56,9 @@ class KeyNumbers:
         return numbers
 
     def number_values(self, columns: Sequence[pa.Array]) -> Array:
-        """Numbers of keys that are the values of one or several columns."""
+        """Numbers of keys that are the values of one or more columns."""
         codes = np.zeros(len(columns[0]), np.int64)
-        # Adding zero makes 0.0 of -0.0, which is the same key.
+        # Adding zero turns -0.0 into 0.0, which is the same key.
         columns = [pc.add(c, 0.0) if pat.is_floating(c.type) else c for c in columns]
         for column in columns:
             encoded = column.dictionary_encode()
@@ -77,20 +78,20 @@ class KeyNumbers:
         return numbers[which]
 
     def rank(self, numbers: Array) -> Array:
-        """How many rows of the same key came before each row."""
+        """Number of earlier rows of the same key, per row."""
         ranks = np.empty(len(numbers), np.int64)
         key_numbers.rank_within(numbers, self.counts, ranks)
         return ranks
 
     def keep(self, numbers: Array) -> None:
-        """Just these keys, which get the numbers 0, 1, 2, ... in this order."""
+        """Keep only these keys and renumber them 0, 1, 2, ... in this order."""
         batch = self.to_batch().take(pa.array(numbers))
         self._words, self._table, self._numbers, self._values = self._words[:0], self._table[:0], {}, []
         self.counts = self.counts[:0]
         self.load(batch)
 
     def to_batch(self) -> pa.RecordBatch:
-        """All keys and counts, in the order of their numbers."""
+        """All keys and counts, in number order."""
         counts = pa.array(self.counts)
         if self.exact or not self._values:
             return pa.record_batch(
@@ -99,7 +100,7 @@ class KeyNumbers:
         return pa.concat_batches(self._values).append_column("count", counts)
 
     def load(self, batch: pa.RecordBatch) -> None:
-        """Goes on from what `to_batch` gave."""
+        """Restore from a batch that `to_batch` wrote."""
         if self.exact:
             self.number_words(batch.column("word").to_numpy())
         elif batch.num_columns > 1:

@@ -8,11 +8,11 @@ from windrow.model.learned_models import Histogram, LagHistogram, LearnedModels
 from windrow.model.query import Query
 
 NOTHING = 1e-6
-"""Results of a row in its life, below which a curve is of nothing found."""
+"""A curve with fewer results per row's lifetime has learned nothing."""
 
 
 def learned_models(query: Query, join: Join | None, throttle: float) -> LearnedModels:
-    """Of an operator that lately had time for such a part of the work."""
+    """Models of an operator at this throttle fraction."""
     load_shedder = join.load_shedder if join is not None else None
     harvest = load_shedder.last_harvest if isinstance(load_shedder, Harvester) and throttle < 1 else None
     plan = join.plan if join is not None else None

@@ -27,10 +27,10 @@ class Operator:
     query
         What to join.
     schemas
-        Alias to pyarrow schema, where they are known beforehand; mistakes in the query are then found here.
-        A stream whose schema is not given shows it with its first batch.
+        Alias to pyarrow schema, if known in advance; mistakes in the query are then found here. Otherwise
+        the first rows of a stream define its schema.
     clock
-        Seconds from any origin, to hold a deadline by.
+        Seconds from an arbitrary origin, for deadlines.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class Operator:
         if not isinstance(query, Query):
             raise QueryError(f"expected wr.Query(streams, on=...), got {query!r}", Option("query"))
         self.runner = JoinRunner(query, schemas, clock)
-        """Runs the join; for Windrow's own use, such as in a Spark task."""
+        """The running join; internal, used by Spark tasks."""
 
     @property
     def query(self) -> Query:
@@ -62,13 +62,13 @@ class Operator:
         seconds: float | None = None,
         now: int | None = None,
     ) -> pa.Table:
-        """Joins new rows, in any order and of any of the streams, and returns the results they complete.
+        """Join new rows of any streams, in any order, and return the results they complete.
 
-        `seconds` is the time limit of this call, if it is not the query's deadline. `now` is the clock's
-        time, in microseconds since 1970, that rows may be `ahead` of.
+        `seconds` is the time limit of this call, by default the query's deadline. `now` is the current time
+        in microseconds since 1970, which rows may be `ahead` of.
 
-        Returns a table with a struct column per stream. A row that is late, has no time, or is too far ahead
-        of `now` is dropped and counted.
+        Returns a table with a struct column per stream. Rows that are late, have no time, or are too far
+        ahead of `now` are dropped and counted.
         """
         if not isinstance(data, Mapping):
             raise QueryError(
@@ -86,7 +86,8 @@ class Operator:
         return f"{self.query._repr_html_()}{self.metrics()._repr_html_()}"
 
     def finish(self) -> pa.Table:
-        """Declares that nothing earlier than what was seen will come, and returns what had to wait for it.
+        """Declare that no row earlier than those seen will arrive, and return the results that waited for
+        this.
 
         Only a query with row windows and with `late` holds rows back. In an outer, semi, anti or as-of join
         it declares the end of all streams: everything that waits is decided, and any later row is late.
@@ -100,7 +101,7 @@ class Operator:
 
     @property
     def plan(self) -> Plan | None:
-        """The plan in force; None until all schemas are known."""
+        """The current plan; None until all schemas are known."""
         return self.runner.plan
 
     def metrics(self) -> OperatorMetrics:
@@ -108,18 +109,18 @@ class Operator:
         return self.runner.metrics()
 
     def forecast(self) -> RecallCurve | None:
-        """The recall to expect of how much memory, from what was learned so far.
+        """Expected recall by memory, from what has been learned so far.
 
-        None without a memory limit, and of policies that have no model of it.
+        None without a memory limit, and for policies that have no model of it.
         """
         return self.runner.forecast()
 
     def learned_models(self) -> LearnedModels:
-        """What is known of the streams by now, and the plan: age curves, lags, the harvest."""
+        """What is known about the streams, and the plan: age curves, lags, the harvest."""
         return self.runner.learned_models()
 
     def control(self, document: str | Mapping[str, Any]) -> None:
-        """Changes how the query runs, from a stated event time on. A message that is refused changes nothing.
+        """Change how the query runs, from a given event time on. A refused message changes nothing.
 
         Parameters
         ----------
@@ -145,13 +146,13 @@ class Operator:
             evictor.ranking.change_importance(change.at, change.importance)
 
     def snapshot(self) -> bytes:
-        """Everything the operator knows, as bytes for `restore`."""
+        """The operator's whole state as bytes for `restore`."""
         self.runner.check_usable()
         return pack(capture(self.runner))
 
     @classmethod
     def restore(cls, query: Query, blob: bytes, clock: Callable[[], float] = perf_counter) -> Operator:
-        """An operator that goes on where the one that wrote `blob` stopped. The query must be the same."""
+        """Resume where the operator that wrote `blob` stopped. The query must be the same."""
         operator = cls(query, clock=clock)
         restore(operator.runner, unpack(blob))
         return operator

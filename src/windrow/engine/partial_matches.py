@@ -1,8 +1,8 @@
-"""Partial matches: for each bound stream the positions of its rows, and the time bounds that remain.
+"""Partial matches: per bound stream the positions of its rows, and the remaining time bounds.
 
 A row x of stream j may join if  newest - T_j <= x.ts <= latest,  where `newest` is the newest time in the
-partial match and `latest` the earliest end of its rows' windows. Keeping just these two numbers is enough
-to hold every pair of rows to the definition of a result.
+partial match and `latest` the earliest end of its rows' windows. These two numbers are enough to hold every
+pair of rows to the definition of a result.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
 PIECE = 1 << 13
-"""Results that are worth building by themselves."""
+"""Minimum number of results worth building at once."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class PartialMatches:
     newest: Array | None = None
     latest: Array | None = None
     adjacent: slice | None = None
-    """Where the rows of the only stream stand, if they stand side by side."""
+    """Positions of the only stream's rows, if they are contiguous."""
 
     @classmethod
     def start(cls, stream: int, window: WindowStore, first: int, end: int) -> PartialMatches:
@@ -35,7 +35,7 @@ class PartialMatches:
 
     @classmethod
     def of_rows(cls, stream: int, window: WindowStore, rows: Array) -> PartialMatches:
-        """Partial matches of single rows, wherever they stand."""
+        """Partial matches of single rows at any positions."""
         ts = window.ts[rows]
         return cls({stream: rows}, ts, ts + window.time_span)
 
@@ -49,7 +49,7 @@ class PartialMatches:
     def extend(
         self, stream: int, window: WindowStore, which: Array, found: Array, last: bool
     ) -> PartialMatches:
-        """Partial match `which[k]` with row `found[k]` of `stream` added; the last needs no time bounds."""
+        """Add row `found[k]` of `stream` to match `which[k]`; the `last` stream needs no time bounds."""
         rows = {s: positions[which] for s, positions in self.rows.items()}
         rows[stream] = found
         if last:
@@ -64,17 +64,17 @@ class PartialMatches:
 
     @classmethod
     def joined(cls, parts: Sequence[PartialMatches]) -> PartialMatches:
-        """Complete ones, one after the other."""
+        """Concatenate complete matches."""
         if len(parts) == 1:
             return parts[0]
         return cls({s: np.concatenate([p.rows[s] for p in parts]) for s in parts[0].rows})
 
     def kept(self) -> PartialMatches:
-        """Complete ones in memory of their own: what a search finds lasts only until it goes on."""
+        """Copy complete matches: a search reuses its buffers when it goes on."""
         return PartialMatches({s: p.copy() for s, p in self.rows.items()})
 
     def slice(self, begin: int, end: int) -> PartialMatches:
-        """Complete ones from `begin` to `end`."""
+        """Complete matches from `begin` to `end`."""
         return PartialMatches({s: p[begin:end] for s, p in self.rows.items()})
 
     def where(self, mask: Array) -> PartialMatches:
@@ -85,7 +85,7 @@ class PartialMatches:
 
 
 def in_pieces(found: Iterable[PartialMatches]) -> Iterator[PartialMatches]:
-    """The same results in fewer pieces: each takes some time to build however small it is."""
+    """Merge small pieces: each has a fixed cost to build."""
     parts: list[PartialMatches] = []
     held = 0
     for partials in found:

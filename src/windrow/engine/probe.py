@@ -1,8 +1,8 @@
 """Probing in one direction: from arriving rows through all other windows to results.
 
-Level by level: the partial matches so far are expanded through the next window's index inside the time
-bounds, then whatever has become checkable is checked. Depth first over bounded batches, so that memory does
-not depend on how much the join multiplies.
+Each step extends the partial matches through the next window's index inside the time bounds, then checks
+every condition whose streams are now bound. It proceeds depth first over bounded batches, so memory does not
+depend on the size of the result.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class ProbeScope:
-    """How much of the windows is looked at."""
+    """How much of the windows a probe covers."""
 
     ages: tuple[AgeIntervals | None, ...] = ()
-    """Per step of the direction; None, or nothing at all, for complete windows."""
+    """Age intervals per step of the direction; None or missing for whole windows."""
     step_counts: Array | None = None
-    """Gets the number of partial matches that enter each step added, and at the end of results."""
+    """Accumulates the number of partial matches that enter each step and, last, of results."""
 
 
 FULL_WINDOWS = ProbeScope()
 
 
 class Probe:
-    """Carries out one direction of a plan."""
+    """Executes one direction of a plan."""
 
     def __init__(
         self,
@@ -75,13 +75,13 @@ class Probe:
     def run_rows(
         self, windows: Sequence[WindowStore], rows: Array, look: ProbeScope
     ) -> Iterator[PartialMatches]:
-        """Results that contain one of these rows of the arriving stream, which the order starts from."""
+        """Results that contain one of these rows of the arriving stream."""
         if len(rows):
             start = PartialMatches.of_rows(self.direction.arriving, windows[self.direction.arriving], rows)
             yield from self._expand(start, 0, windows, 0, look)
 
     def extend(self, partials: PartialMatches, windows: Sequence[WindowStore]) -> Iterator[PartialMatches]:
-        """The same partial matches through all steps, whatever streams they are of."""
+        """Extend partial matches of any streams through all steps."""
         return self._expand(partials, 0, windows, 0, FULL_WINDOWS)
 
     def _expand(
@@ -115,7 +115,7 @@ class Probe:
     def checks(
         self, step: Step, windows: Sequence[WindowStore]
     ) -> Iterator[Callable[[PartialMatches], Array]]:
-        """What has become checkable with a step, each as a function that returns a mask."""
+        """Conditions that a step makes checkable, each as a function that returns a mask."""
         for condition in step.checks:
             yield partial(self._check, condition, windows)
         for residual in step.residuals:
@@ -129,7 +129,7 @@ class Probe:
     def _check_sets(
         self, likeness: SetSimilarity, partials: PartialMatches, windows: Sequence[WindowStore]
     ) -> Array:
-        """On the sets that the windows hold: a list was encoded when its row came in."""
+        """Check the sets in the windows; a list is encoded when its row is stored."""
         x, y = (windows[w.stream].sets(w.name, partials.rows[w.stream]) for w in likeness.words)
         return alike(likeness, common(*x, *y), x[1], y[1])
 
@@ -149,7 +149,7 @@ class Probe:
 
 
 def as_mask(condition: pa.Array) -> Array:
-    """A SQL condition as a mask: null counts as false."""
+    """A SQL condition as a mask: null is false."""
     if condition.null_count:
         condition = condition.fill_null(False)
     return condition.to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""From positions to result rows: one struct column per stream, hashed matches verified on the values."""
+"""Builds result rows from positions: one struct column per stream; hashed matches are verified by value."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from windrow.planning.equivalence import Class
 from windrow.window.window_store import WindowStore
 
 WEIGHT, CLUSTER = "weight", "cluster"
-"""Columns of a sample's results."""
+"""Extra result columns of a sample."""
 
 
 class ResultBuilder:
-    """The sink of one query: builds its result rows."""
+    """Sink of a single query: builds its result rows."""
 
     defers = False
 
@@ -68,7 +68,7 @@ class ResultBuilder:
     def end_sub_batch(
         self, windows: Sequence[WindowStore], arrivals: Sequence[ArrivingRows], starts: Sequence[int]
     ) -> None:
-        """Nothing is held back."""
+        """Nothing to do: no result is held back."""
 
     def _verified(self, batch: pa.RecordBatch, members: Class) -> pa.RecordBatch:
         """Rows whose values are equal, not only their hashes."""

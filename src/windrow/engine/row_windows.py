@@ -1,11 +1,11 @@
 """Row windows: when later rows displace a row.
 
-All rows of all streams stand in one order, (time, arrival), and have a number in it, `seq`. A row of a
-stream with window `n rows` is pushed out by the n-th later row of its stream (or of its key): from that
-row's `seq` on it joins no more. So a combination is a result if its newest row comes before each of its
-rows is pushed out:  max(seq) < out(u)  for each u from a row window.
+All rows of all streams are in one order, (time, arrival); `seq` is a row's number in it. A row of a stream
+with window `n rows` is displaced by the n-th later row of its stream (or key), and does not join from that
+row's `seq` on. A combination is a result if its newest row precedes the displacement of each of its rows:
+max(seq) < out(u)  for each u from a row window.
 
-Rows that are never stored (a filter fails, a key is null) push out others all the same.
+Rows that are never stored (a filter fails, a key is null) displace others all the same.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Array = np.ndarray
 NEVER = np.iinfo(np.int64).max
 FEW_KEYS = 1024
 SEQ, OUT, RANK, KEY = "seq", "out", "rank", "key"
-"""Columns of windows where rows are counted: a row's number in the order of all streams; for row windows also
-the number of the row that pushes it out, how many rows of its stream (or key) came before it, and its key."""
+"""Columns of windows in a join with row windows: `seq`; and for row windows the `seq` of the displacing row,
+the number of earlier rows of the stream (or key), and the key number."""
 
 
 class RowWindow:
-    """Knows for the rows of one stream when they are pushed out.
+    """Computes when the rows of one stream are displaced.
 
     Parameters
     ----------
@@ -39,12 +39,12 @@ class RowWindow:
         self.keys = keys
         self.total = 0
         self.displaced_early = 0
-        """Rows that were pushed out and let go for lack of memory, before `expire` could tell of them."""
+        """Displaced rows that were evicted for lack of memory before `expire` could count them."""
 
     def admit(self, window: WindowStore, seq: Array, keys: Array | None) -> dict[str, Array]:
-        """Columns OUT, RANK and KEY of a sub-batch's rows; rows already in the window learn theirs.
+        """Columns OUT, RANK and KEY of a sub-batch's rows; sets OUT of the rows it displaces.
 
-        `keys` are the rows' key numbers, NO_KEY for those that belong to none.
+        `keys` holds the rows' key numbers, NO_KEY for rows without a key.
         """
         if self.keys is not None and keys is not None:
             return self._admit_per_key(self.keys, window, seq, keys)
@@ -70,7 +70,7 @@ class RowWindow:
         starts = np.searchsorted(numbers[order], np.arange(len(before) + 1))
 
         def pushed_out(key: Array, rank: Array) -> Array:
-            """The seq of the row `size` ranks later within the key, where this sub-batch brings it."""
+            """The `seq` of the row `size` ranks later in the key, if it is in this sub-batch."""
             place = rank + self.size - before[key]
             coming = (place >= 0) & (place < starts[key + 1] - starts[key])
             found = np.full(len(key), NEVER)
@@ -91,8 +91,8 @@ class RowWindow:
         return mask if mask.any() else None
 
     def forget(self, window: WindowStore) -> None:
-        """Lets go of keys of which no row is held, when they are many: whatever comes later pushes out rows
-        that are held, and counts from any number on. Without a memory limit every key has rows."""
+        """Remove keys without stored rows once they are many. Later rows displace only stored rows, so such a
+        key can restart from any number. Without a memory limit every key has rows."""
         if self.keys is None or len(self.keys.counts) <= max(FEW_KEYS, 2 * len(window)):
             return
         held = window.column(KEY)[window.first : window.end]
@@ -101,7 +101,7 @@ class RowWindow:
         self.keys.keep(kept)
 
     def expire(self, window: WindowStore, seq: int) -> int:
-        """Lets go of rows that were pushed out before `seq`; returns how many."""
+        """Remove rows displaced up to `seq`; return how many."""
         alive = window.column(OUT)[window.first : window.end] > seq
         gone = len(alive) - int(alive.sum())
         before, self.displaced_early = self.displaced_early, 0

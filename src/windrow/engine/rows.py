@@ -1,7 +1,7 @@
 """Turns an input table into rows for a window: times, join columns and payload, sorted by time.
 
-What no result can contain is left out here and counted: rows without a time, rows too late, rows that fail
-a single-stream condition, rows with a null or NaN where an atom needs a value.
+Rows that no result can contain are left out and counted: rows without a time, late rows, rows that fail a
+single-stream condition, rows with null or NaN where an atom needs a value.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PER_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 def as_batch(alias: str, data: object, known: pa.Schema | None = None) -> pa.RecordBatch:
-    """One contiguous batch in the types that windows hold; `known` is a schema of such types."""
+    """One contiguous batch in the types that windows store; `known` is a schema of such types."""
     if isinstance(data, pa.RecordBatch):
         batch = data
     elif isinstance(data, pa.Table):
@@ -49,7 +49,7 @@ def as_batch(alias: str, data: object, known: pa.Schema | None = None) -> pa.Rec
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Without metadata, dictionaries and views: what windows hold."""
+    """The schema that windows store: without metadata, dictionaries and views."""
     return pa.schema(
         [(name, _plain_type(kind)) for name, kind in zip(schema.names, schema.types, strict=True)]
     )
@@ -85,7 +85,7 @@ def check_time_column(alias: str, schema: pa.Schema, name: str) -> None:
 
 
 def event_times(column: pa.Array) -> Array:
-    """Microseconds since 1970; nulls come out as 0 and must be left out by the caller."""
+    """Microseconds since 1970; nulls become 0 and must be filtered by the caller."""
     unit = column.type.unit
     counts = column.view(pa.int64())
     if counts.null_count:
@@ -96,7 +96,7 @@ def event_times(column: pa.Array) -> Array:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one stream, ascending in time, and what was left out."""
+    """Rows of one stream in time order."""
 
     ts: Array
     columns: Mapping[str, Array]
@@ -124,7 +124,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """How many rows were, for each reason."""
+    """Number of rows left out, by reason."""
 
     null_times: int
     late: int
@@ -134,8 +134,7 @@ class LeftOut:
 def timed(
     batch: pa.RecordBatch, time: str, earliest: int | None, latest: int | None
 ) -> tuple[Array, pa.RecordBatch, LeftOut]:
-    """Times and rows that are neither without a time nor before `earliest` nor after `latest`, ascending in
-    time (rows of one time stay in their order)."""
+    """Times and rows from `earliest` to `latest`, in time order; rows of equal time keep their order."""
     column = batch.column(time)
     ts = event_times(column)
     null_times = column.null_count
@@ -163,27 +162,27 @@ class ArrivingRows:
 
     rows: Rows
     joinable: Array | None
-    """Mask of the rows that can be in a result; None: all."""
+    """Mask of the rows that can be in a result; None for all."""
     keys: Array | None = None
-    """Number of each row's key. Only for windows counted per key."""
+    """Key number of each row. Only for windows counted per key."""
     seq: Array | None = None
-    """Place of each row in the order of all streams. Only where windows are row windows."""
+    """Place of each row in the order of all streams. Only in joins with row windows."""
 
     def slice(self, start: int, end: int) -> ArrivingRows:
         parts = (None if a is None else a[start:end] for a in (self.joinable, self.keys, self.seq))
         return ArrivingRows(self.rows.slice(start, end), *parts)
 
     def admitted(self, mask: Array | None) -> ArrivingRows:
-        """Without the rows that a mask leaves out; they keep their place in the order of all streams."""
+        """Restrict `joinable` to a mask; all rows keep their place in the order of all streams."""
         return replace(self, joinable=all_of(self.joinable, mask))
 
     def compact(self) -> ArrivingRows:
-        """The rows that can be in a result alone; where the others displace none."""
+        """Only the rows that can be in a result. For joins in which the others displace none."""
         return self if self.joinable is None else ArrivingRows(self.rows.where(self.joinable), None)
 
 
 class RowReader:
-    """Computes the join columns of a stream's rows and says which rows can be in a result.
+    """Computes the join columns of a stream's rows, and which rows can be in a result.
 
     Parameters
     ----------
@@ -220,7 +219,7 @@ class RowReader:
         return ArrivingRows(rows, all_of(passed, *valid.values(), *equal), keys)
 
     def _numbered(self, known: KeyNumbers, rows: Rows, valid: Mapping[str, Array | None]) -> Array:
-        """The number of each row's key."""
+        """Key number of each row."""
         whole = all_of(*(valid[w.name] for w in self._key_columns))
         who = np.arange(len(rows)) if whole is None else np.flatnonzero(whole)
         keys = np.full(len(rows), NO_KEY)
@@ -236,12 +235,12 @@ class RowReader:
         return column_values(word, _columns(references(word.node), batch), batch.num_rows, self._functions)
 
     def sets(self, word: JoinColumn, batch: pa.RecordBatch) -> tuple[Array, Array]:
-        """(sizes, elements) of the rows' sets."""
+        """Sizes and elements of the rows' sets."""
         return column_sets(word, _columns(references(word.node), batch), batch.num_rows, self._functions)
 
 
 def all_of(*masks: Array | None) -> Array | None:
-    """Rows that are in every mask; None stands for all rows."""
+    """Conjunction of masks; None means all rows."""
     given = [mask for mask in masks if mask is not None]
     return np.logical_and.reduce(given) if given else None
 
@@ -251,7 +250,7 @@ def _columns(needed: Iterable[Reference], batch: pa.RecordBatch) -> dict[Referen
 
 
 def same_schema(alias: str, expected: pa.Schema, got: pa.Schema) -> None:
-    """Refuses rows of another shape than before, and says what differs."""
+    """Refuse rows whose schema differs from the one before, and name the difference."""
     if expected.equals(got):
         return
     got = plain_schema(got)

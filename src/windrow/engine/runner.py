@@ -2,8 +2,8 @@
 
     read -> admit -> for each sub-batch: expire, append, probe
 
-Rows wait outside the windows only until all schemas are known or, where windows are counted in rows and rows
-may be late, until their place in the order is certain.
+Rows are buffered only until all schemas are known or, in a join with row windows and late rows, until their
+place in the order is certain.
 """
 
 from __future__ import annotations
@@ -50,15 +50,16 @@ Array = np.ndarray
 
 
 class JoinRunner:
-    """
+    """Runs a join and owns its buffers, watermarks and counters.
+
     Parameters
     ----------
     query
         What to join.
     schemas
-        Alias to pyarrow schema, as far as they are known.
+        Alias to pyarrow schema, as far as known.
     clock
-        Seconds from any origin, for deadlines.
+        Seconds from an arbitrary origin, for deadlines.
     make_sink
         Makes the sink of the results, once all schemas are known.
     """
@@ -90,10 +91,10 @@ class JoinRunner:
             self.deadline_controller = DeadlineController(query.time_limit, query.time_policy, clock)
         self.calls = 0
         self.seq = 0
-        """Rows of all streams that have their place in the order, where windows are counted in rows."""
+        """Rows of all streams numbered so far, in a join with row windows."""
         self._broken = False
         self._arrivals = 0
-        """Rows that came with this call."""
+        """Rows that arrived with this call."""
         for alias, schema in (schemas or {}).items():
             self._learn_schema(self._stream(alias), schema)
         self.create_join()
@@ -101,7 +102,7 @@ class JoinRunner:
     # -- the data flow ------------------------------------------------------------------------------
 
     def read(self, data: Mapping[str, pa.Table | pa.RecordBatch]) -> dict[int, pa.RecordBatch]:
-        """Checks the rows of a call. Rows of a stream that was not seen before bring its schema."""
+        """Check the rows of a call. The first rows of a stream define its schema."""
         self.check_usable()
         if self.deadline_controller is not None:
             self.deadline_controller.open()
@@ -115,7 +116,7 @@ class JoinRunner:
         return batches
 
     def admit(self, batches: Mapping[int, pa.RecordBatch], now: int | None = None) -> None:
-        """Buffers the rows that have a time, and are neither late nor too far ahead of `now`."""
+        """Buffer the rows that have a time and are neither late nor too far ahead of `now`."""
         self.calls += 1
         self._arrivals = 0
         earliest = [self.watermarks.watermark(stream) for stream in range(len(self.buffer))]
@@ -135,8 +136,7 @@ class JoinRunner:
             warn_if_large(self.buffer, self.query, self.schemas)
 
     def run(self, final: bool = False, seconds: float | None = None) -> Iterator[pa.RecordBatch]:
-        """Joins the buffered rows whose turn it is, all of them if `final`; yields what the sink makes of the
-        results."""
+        """Join the buffered rows that are ready, all of them if `final`; yield the batches of the sink."""
         if self.join is None:
             return
         arrivals = self._release(self.join, final)
@@ -176,13 +176,13 @@ class JoinRunner:
 
     @contextmanager
     def whole_call(self) -> Iterator[None]:
-        """What fails in here leaves the join without some of its rows: it refuses to go on."""
+        """Refuse further calls if this one fails: the join lacks some of its rows."""
         self._broken = True
         yield
         self._broken = False
 
     def close(self) -> None:
-        """Nothing earlier than what was seen will come; in an outer join, nothing at all."""
+        """Declare that no row earlier than those seen will arrive; in an outer join, no row at all."""
         self.check_usable()
         if self.query.counts_rows:
             self.watermarks.close()
@@ -198,11 +198,11 @@ class JoinRunner:
         kinds = {a: pa.null() if s is None else pa.struct(list(s)) for a, s in known.items()}
         return pa.schema([(alias, kinds[alias]) for alias in self.query.kind.result_aliases])
 
-    # -- what is known ------------------------------------------------------------------------------
+    # -- reports ------------------------------------------------------------------------------------
 
     @property
     def plan(self) -> Plan | None:
-        """The plan in force; None until all schemas are known."""
+        """The current plan; None until all schemas are known."""
         if self.join is None or self.join.plan is None:
             return None
         load_shedder = self.join.load_shedder
@@ -230,7 +230,7 @@ class JoinRunner:
         )
 
     def forecast(self) -> RecallCurve | None:
-        """Recall to expect by memory; None without a memory limit or a model of it."""
+        """Expected recall by memory; None without a memory limit or a model of it."""
         self.check_usable()
         if self.join is None or self.join.evictor is None or self.counters.sub_batches == 0:
             return None
@@ -243,29 +243,29 @@ class JoinRunner:
         return learned_models(self.query, self.join, controller.mean_throttle if controller else 1.0)
 
     def memory_demand(self) -> float | None:
-        """What complete windows would take lately, in the unit of the memory limit; None without a limit."""
+        """Memory demand in the limit's unit; None without a limit."""
         if self.join is None or self.join.evictor is None:
             return None
         return self.join.evictor.memory_demand(self.join.windows)
 
     def watermark(self, alias: str) -> int | None:
-        """The oldest time at which the next call admits a row of this stream; None: any."""
+        """The oldest time at which the next call admits a row of this stream; None for any."""
         return self.watermarks.watermark(self._stream(alias))
 
     # -- changes from outside -----------------------------------------------------------------------
 
     def advance_event_time(self, reached: Mapping[str, int | None]) -> None:
-        """Other partitions have seen rows of these event times (microseconds since 1970)."""
+        """Advance to event times that other partitions have seen (microseconds since 1970)."""
         self.check_usable()
         for alias, time in reached.items():
             if time is not None:
                 self.watermarks.advance(self._stream(alias), time)
 
     def set_back(self, times: Mapping[str, int]) -> None:
-        """Streams go on from these event times, where a wrong row has pushed them further.
+        """Set streams back to these event times, where a wrong row has advanced them too far.
 
         Rows from there on, less `late`, are admitted again. Rows that were dropped as late, and rows of other
-        streams that have expired, stay gone; rows later than the time stay.
+        streams that have expired, are not recovered. Rows later than the time stay.
         """
         self.check_usable()
         for alias, time in times.items():
@@ -279,12 +279,12 @@ class JoinRunner:
                 part.turn_back(newest)
 
     def count_ahead(self, rows: Mapping[str, int]) -> None:
-        """Counts rows of each stream that were found too far ahead of the clock before they came here."""
+        """Count rows of each stream that were dropped upstream as too far ahead of the clock."""
         for alias, count in rows.items():
             self.counters.admit(self._stream(alias), count, LeftOut(0, 0, count))
 
     def set_memory_limit(self, limit: MemoryLimit) -> None:
-        """Another memory limit from the next rows on; the query must have one."""
+        """Change the memory limit from the next rows on; the query must have one."""
         self.check_usable()
         if self.query.memory_limit is None:
             raise QueryError("this query has no memory limit; give Query(memory=...) one", Option("memory"))
@@ -296,7 +296,7 @@ class JoinRunner:
             self.join.evictor.limit = limit
 
     def set_windows(self, query: Query) -> None:
-        """The same join over other windows from now on."""
+        """Continue the same join over other windows."""
         self.query = query
         self.planner.set_query(query)
         if self.join is not None:
@@ -326,13 +326,13 @@ class JoinRunner:
         self.schemas[stream] = plain_schema(schema)
 
     def create_join(self) -> None:
-        """As soon as all schemas are known."""
+        """Create the join if all schemas are known."""
         schemas = [s for s in self.schemas if s is not None]
         if self.join is None and len(schemas) == len(self.schemas):
             self.join = Join(BoundQuery.of(self.query, schemas), self._make_sink)
 
     def _release(self, join: Join, final: bool) -> list[ArrivingRows]:
-        """The rows whose turn it is, each stream's ascending in time, with their join columns."""
+        """Rows that are ready, per stream in time order, with their join columns."""
         before: int | None = None
         if self.query.counts_rows and self.query.watermark_delay_us and not final:
             top = self.watermarks.max_event_time
@@ -350,7 +350,7 @@ class JoinRunner:
         return [replace(a, seq=p) for a, p in zip(arrivals, parts, strict=True)]
 
     def _expire(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> None:
-        """Before rows `at` and later are stored."""
+        """Expire rows before those from `at` on are stored."""
         assert self.join is not None
         join, earliest = self.join, self._earliest(arrivals, at)
         if self.expiry.due(earliest, lambda: self.counters.rows_evaluated(join)):
@@ -359,8 +359,7 @@ class JoinRunner:
     def _decide(
         self, join: Join, arrivals: Sequence[ArrivingRows], at: Sequence[int], final: bool = False
     ) -> Iterator[pa.RecordBatch]:
-        """Results of an outer join that waited for rows that can no longer come. Before rows expire: what is
-        decided now may need them."""
+        """Decided results of an outer join. Runs before expiry: deciding may need rows about to expire."""
         if join.outer is None:
             return
         for batch in join.outer.release([END] * len(arrivals) if final else self._earliest(arrivals, at)):
@@ -368,7 +367,7 @@ class JoinRunner:
             yield batch
 
     def _earliest(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> list[int | None]:
-        """Per stream, the oldest time that can still come, from rows `at` on."""
+        """Per stream, the oldest time that can still arrive, from rows `at` on."""
         earliest: list[int | None] = []
         for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
             bound = self.watermarks.watermark(stream)
@@ -379,7 +378,7 @@ class JoinRunner:
         return earliest
 
     def _sub_batches(self, arrivals: Sequence[ArrivingRows]) -> Iterator[list[int]]:
-        """Where each sub-batch ends in each stream."""
+        """End of each sub-batch in each stream."""
         pace = self.query.evaluate_interval
         if pace is None and self.join is not None and self.join.evictor is not None:
             pace = interval_under_limit(
@@ -388,7 +387,7 @@ class JoinRunner:
         if self.query.counts_rows:
             pace = pace or Interval(rows=default_sub_batch_rows(self.query))
             if pace.rows:
-                # Rows of one time have their order too.
+                # Rows of equal time are ordered too, so cut by `seq`.
                 return cut([a.seq for a in arrivals if a.seq is not None], pace, None)
         spans = [s.window.size for s in self.query.streams.values() if s.window.is_time]
         return cut([a.rows.ts for a in arrivals], pace, min(spans, default=None))

@@ -1,9 +1,9 @@
 """Aggregates over a sample of join results, with confidence intervals.
 
-A sampled result comes with the inverse of its chance to be in the sample, `weight`, and with the `cluster`
-it belongs to: the results of one cluster hang on one sampled row and come or stay away together, while
-clusters are drawn independently of each other. Weighted sums are therefore unbiased (Horvitz and Thompson),
-and clusters are the units whose spread tells the error.
+A sampled result carries its `weight`, the inverse of its probability of being sampled, and its `cluster`. The
+results of a cluster depend on one sampled row and are sampled together; clusters are drawn independently.
+Weighted sums are therefore unbiased (Horvitz and Thompson), and the spread between clusters measures the
+error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Array = np.ndarray
 Aggregate = Literal["sum", "count", "avg"]
 AGGREGATES = ("sum", "count", "avg")
 CERTAIN = -1
-"""The cluster of results that were sure to be in the sample."""
+"""Cluster of results that were certain to be sampled."""
 
 
 def estimate(
@@ -73,7 +73,7 @@ def estimate(
     -----
     Sums and counts are those of Horvitz and Thompson; an average is the ratio of the two (Hajek). Its
     variance is that of the sum of (y - average) / n, n being the estimated count, times k / (k - 1) for k
-    clusters. `engine.spread` derives the variance of a sum and its interval.
+    clusters. `estimation/cluster_variance.py` derives the variance of a sum and its interval.
 
     >>> from datetime import datetime
     >>> bid = {"at": datetime(2024, 1, 1), "price": 5.0}
@@ -144,7 +144,7 @@ class _Sample:
         return cls(streams, weight, cluster)
 
     def evaluated(self, what: str, text: str) -> pa.Array:
-        """An expression over the streams' columns, in each result."""
+        """Value of an expression over the streams' columns, per result."""
         if not isinstance(text, str):
             raise QueryError(f"{what}: expected an expression such as 'b.price', got {text!r}")
         with placed(Option(what)):
@@ -185,7 +185,7 @@ def _codes(key: pa.Array) -> Array:
 
 
 def _groups(keys: Sequence[pa.Array]) -> tuple[Array, Array]:
-    """For each row the number of its group, and for each group its first row."""
+    """Group number of each row, and first row of each group."""
     group, first = np.zeros(len(keys[0]), np.int64), np.empty(0, np.int64)
     for key in keys:
         codes = _codes(key).astype(np.int64)
@@ -196,7 +196,7 @@ def _groups(keys: Sequence[pa.Array]) -> tuple[Array, Array]:
 
 
 def _shared(key: pa.Array, flag: Array) -> Array:
-    """Where some row of the same key has the flag."""
+    """Mask of rows whose key has the flag on any row."""
     codes = _codes(key)
     return (np.bincount(codes, flag) > 0)[codes]
 
@@ -216,20 +216,20 @@ def _figures(sample: _Sample, group: Array, groups: int, wanted: _Wanted) -> lis
     average = wanted.aggregate == "avg"
     estimates: Array = np.bincount(group, weight * value, groups).astype(
         np.float64
-    )  # integers if there is no row
+    )  # bincount returns integers if there is no row
     with np.errstate(invalid="ignore", divide="ignore"):  # groups without values, and infinite values
         if average:
             counts = np.bincount(group, weight, groups)
             estimates = estimates / counts
             value = (value - estimates[group]) / counts[group]
-        # A value that is not finite spoils the figures of its own group only.
+        # A value that is not finite invalidates only its own group.
         value = np.where(np.isfinite(estimates)[group], value, 0.0)
         spread = cluster_variance(group, cluster, weight, value, groups)
         variance = spread.variance * spread.units / (spread.units - 1) if average else spread.variance
         half = np.where(spread.sampled, spread.quantile(wanted.confidence) * np.sqrt(variance), 0.0)
         low, high = estimates - half, estimates + half
     if wanted.aggregate == "count":
-        low = np.maximum(low, rows)  # each of the sampled results exists
+        low = np.maximum(low, rows)  # every sampled result exists
     known = (rows > 0) | (wanted.aggregate == "count")
     bounded = known & ~(average & spread.sampled & (spread.units == 1))
     return [from_numpy(estimates, known), from_numpy(low, bounded), from_numpy(high, bounded), pa.array(rows)]

@@ -1,8 +1,7 @@
 """Statistics for the planner, from small samples of rows: distinct counts and selectivities.
 
-Nothing is kept per row. When the plan is looked at again, some recent rows of each window are sampled: how
-often values repeat among them tells how many there are, and trying conditions on pairs of them tells how
-often these hold.
+Nothing is kept per row. When a plan is reviewed, recent rows of each window are sampled. Repeated values
+among them give the distinct count; conditions tried on pairs of them give the selectivities.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ UNKNOWN_RESIDUAL = 0.25
 """Selectivity of a residual that was never tried."""
 
 Sample = Mapping[JoinColumn, Array]
-"""Recent values of each word of one stream."""
+"""Recent values of each join column of one stream."""
 
 
 def distinct_values(sample: Array) -> float:
-    """How many values the sample was drawn from, if all are equally likely (as MultiJoin s. 4.2 assumes):
-    d values among n rows are expected of v values where d = v (1 - exp(-n / v))."""
+    """Number of values the sample was drawn from, if all are equally likely (MultiJoin s. 4.2): n rows of v
+    values show d = v (1 - exp(-n / v)) different ones."""
     n = len(sample)
     if n == 0:
         return 1.0
@@ -43,7 +42,7 @@ def distinct_values(sample: Array) -> float:
 
 
 def selectivity(atom: Atom, samples: Sequence[Sample]) -> float:
-    """How often a comparison or band holds, tried on all pairs of a few rows of both streams."""
+    """Selectivity of a comparison or band, measured on all pairs of a few rows of both streams."""
     left, right = (samples[w.stream].get(w, np.empty(0))[-PAIRS:] for w in atom.words)
     if len(left) == 0 or len(right) == 0:
         return 1 / 3
@@ -59,7 +58,7 @@ def statistics(
     samples: Sequence[Sample],
     residuals: Mapping[Residual, float],
 ) -> JoinStatistics:
-    """Everything the cost model asks for."""
+    """All inputs of the cost model."""
     streams = []
     for stream, (rate, described) in enumerate(zip(rates, query.streams.values(), strict=True)):
         window = described.window

@@ -1,8 +1,7 @@
-"""The state of an operator, taken apart: metadata of plain values, and parts that are Arrow batches.
+"""The state of an operator: metadata of plain values, and parts that are Arrow batches.
 
-The parts are the very segments of the windows, immutable and in order, so that whoever stores states can tell
-by identity which parts it has stored already. Join columns and indexes are computed anew when a state is
-restored; so stored states do not depend on how the join is planned.
+The parts are the windows' own immutable segments in order, so a store can recognise by identity those it has
+already written. Join columns and indexes are rebuilt on restore, so stored states do not depend on the plan.
 
 A snapshot is a state as bytes: a magic word, a checksum, the length of a JSON head, the head, and an Arrow
 stream per part.
@@ -37,12 +36,12 @@ _COMPONENTS = ("watermarks", "counters", "expiry", "planner", "deadline_controll
 @dataclass(frozen=True)
 class State:
     metadata: dict[str, Any]
-    """Plain values, fit for JSON. `metadata["streams"][i]` says how many of the parts belong to stream i."""
+    """Plain values that fit JSON. `metadata["streams"][i]` has the number of parts of stream i."""
     parts: tuple[pa.RecordBatch, ...]
 
 
 def fingerprint(query: Query) -> dict[str, Any]:
-    """What must be the same for a state to be used again. How the join is run may change."""
+    """Settings that must be equal for a state to be restored. How the join is run may change."""
     return {
         "streams": [[a, s.time, str(s.window)] for a, s in query.streams.items()],
         "on": query.on,
@@ -76,7 +75,7 @@ def capture(runner: JoinRunner) -> State:
 
 
 def restore(runner: JoinRunner, state: State) -> None:
-    """Puts a state of the same query into a join that has seen nothing yet."""
+    """Restore a state of the same query into a join that has seen nothing yet."""
     head, wanted = state.metadata, fingerprint(runner.query)
     if head["query"] != wanted:
         raise StateError(
@@ -87,7 +86,7 @@ def restore(runner: JoinRunner, state: State) -> None:
 
 
 def restore_any(runner: JoinRunner, state: State) -> None:
-    """As `restore`, where the windows may be of another size than those of the query."""
+    """Like `restore`, but the state's windows may differ in size from the query's."""
     head = state.metadata
     runner.calls, runner.seq = head["calls"], head["seq"]
     runner.counters.compared_before = head["comparisons"]
@@ -108,7 +107,7 @@ def restore_any(runner: JoinRunner, state: State) -> None:
 
 
 def _packed(arrays: Sequence[np.ndarray]) -> pa.RecordBatch:
-    """As one part."""
+    """Arrays as one part."""
     return pa.record_batch(
         {
             "dtype": pa.array([array.dtype.str for array in arrays]),
@@ -168,9 +167,9 @@ class _Kept:
     buffered: list[pa.RecordBatch]
     segments: list[pa.RecordBatch]
     row_state: pa.RecordBatch | None
-    """Columns beyond the join columns, of the live rows."""
+    """Columns other than join columns, of the live rows."""
     keys: pa.RecordBatch | None
-    """With their counts, where windows are counted per key."""
+    """Keys and their counts, for windows counted per key."""
 
 
 def _take(parts: Iterator[pa.RecordBatch], described: dict[str, Any]) -> _Kept:
@@ -203,7 +202,7 @@ def _restore_window(join: Join, stream: int, described: dict[str, Any], kept: _K
         ts = event_times(batch.column(time))
         columns = dict(join.windows.readers[stream].read(ts, batch).rows.columns)
         if kept.row_state is not None:
-            # Rows that are skipped have no place any more; any number will do for them.
+            # Skipped rows have no row state; pad with zeros.
             begin = max(at, 0)
             known = kept.row_state.slice(begin, at + len(ts) - begin)
             for name, column in zip(known.schema.names, known.columns, strict=True):
@@ -211,7 +210,7 @@ def _restore_window(join: Join, stream: int, described: dict[str, Any], kept: _K
         window.append(ts, columns, batch)
         at += len(ts)
     window.drop_front(skip)
-    # Scans take less work in order; what a call does under a deadline must not depend on a restart.
+    # Scans do less work in order, and the work of a call under a deadline must not depend on a restart.
     window.disordered = described["disordered"]
 
 

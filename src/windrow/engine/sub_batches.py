@@ -2,8 +2,8 @@
 
 A sub-batch changes cost, never the answer. Small sub-batches keep windows short and results early; large ones
 spread the fixed cost of an evaluation over more rows. By default a sub-batch covers an eighth of the shortest
-window, so that windows hold little more than they must even when a call brings hours of history, but not
-less than some thousand rows.
+window but at least a few thousand rows. Windows then hold little more than they must, even when a call brings
+hours of history.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ QUANTA_PER_LIMIT = 3
 
 
 class SubBatchCutter:
-    """Cuts sub-batches of any number of rows, in the order of time and, at one time, of the streams."""
+    """Cuts sub-batches of any number of rows, in order of time and, at equal times, of streams."""
 
     def __init__(self, times: Sequence[Array]) -> None:
         self._source = merged_sources(times)
@@ -34,11 +34,11 @@ class SubBatchCutter:
 
     @property
     def left(self) -> int:
-        """Rows that were not cut off yet."""
+        """Rows not cut yet."""
         return len(self._source) - self._at
 
     def cut(self, rows: int) -> list[int]:
-        """Where the next sub-batch ends in each stream."""
+        """End of the next sub-batch in each stream."""
         taken = self._source[self._at : self._at + rows]
         self._counts += np.bincount(taken, minlength=len(self._counts))
         self._at += len(taken)
@@ -46,7 +46,7 @@ class SubBatchCutter:
 
 
 def cut(times: Sequence[Array], interval: Interval | None, shortest: int | None) -> Iterator[list[int]]:
-    """For each sub-batch, where it ends in each stream. `times` ascend; `shortest` is the shortest window."""
+    """End of each sub-batch in each stream. `times` ascend; `shortest` is the shortest window."""
     if sum(map(len, times)) == 0:
         return
     if interval is not None and interval.rows:
@@ -62,7 +62,7 @@ def cut(times: Sequence[Array], interval: Interval | None, shortest: int | None)
 def interval_under_limit(
     limit: MemoryLimit, windows: Sequence[WindowStore], arrived: Sequence[Rows]
 ) -> Interval:
-    """A sub-batch's rows come on top of the limit, so they should be few against it."""
+    """Sub-batch size under a memory limit: small against it, since a sub-batch comes on top."""
     held, rows = sum(map(len, windows)), sum(map(len, arrived))
     if limit.kind == "rows":
         fit = limit.size
@@ -72,19 +72,19 @@ def interval_under_limit(
         size = sum(each.payload.nbytes for each in arrived)
         fit = limit.size * rows // max(1, size + 64 * rows)
     most = max(1, fit // QUANTA_PER_LIMIT)
-    # All of a size: a small rest would cost as much as a whole sub-batch.
+    # Equal sizes: a small remainder would cost as much as a whole sub-batch.
     return Interval(rows=max(1, -(-rows // max(1, -(-rows // most)))))
 
 
 def default_sub_batch_rows(query: Query) -> int:
-    """Where windows are counted: rows of one that were pushed out within the sub-batch still cost a look; so
-    sub-batches should not be much longer than the shortest window counted in rows."""
+    """Default size in a join with row windows. Rows displaced within the sub-batch still cost comparisons, so
+    it should not be much longer than the shortest row window."""
     sizes = [s.window.size for s in query.streams.values() if s.window.kind == "rows"]
     return min(max(256, min(sizes)), 65_536) if sizes else 16_384
 
 
 def _by_time(times: Sequence[Array], length: int, least_rows: int) -> Iterator[list[int]]:
-    """Every `length` of time, but not before `least_rows` rows have come together."""
+    """Cut every `length` of time, but only after at least `least_rows` rows."""
     at = [0] * len(times)
     ends = [len(t) for t in times]
     while at != ends:
@@ -94,7 +94,7 @@ def _by_time(times: Sequence[Array], length: int, least_rows: int) -> Iterator[l
             stop = [int(np.searchsorted(t, until, side="left")) for t in times]
             if stop == ends or sum(stop) - sum(at) >= least_rows:
                 break
-            # Jump over time without rows, and grow geometrically where rows are sparse.
+            # Skip time without rows, and grow geometrically where rows are sparse.
             following = min(int(t[s]) for t, s in zip(times, stop, strict=True) if s < len(t))
             until = max(following + 1, begin + 2 * (until - begin))
         yield stop
@@ -102,7 +102,7 @@ def _by_time(times: Sequence[Array], length: int, least_rows: int) -> Iterator[l
 
 
 def _by_rows(times: Sequence[Array], rows: int) -> Iterator[list[int]]:
-    """Every `rows` rows, in the order of time and, at one time, of the streams."""
+    """Cut every `rows` rows, in order of time and, at equal times, of streams."""
     if sum(map(len, times)) <= rows:
         yield [len(t) for t in times]
         return
@@ -112,7 +112,7 @@ def _by_rows(times: Sequence[Array], rows: int) -> Iterator[list[int]]:
 
 
 def merged_sources(times: Sequence[Array]) -> Array:
-    """Which stream each row comes from, when all rows stand in one order of time."""
+    """Stream of each row, with all rows in one order of time."""
     together = np.concatenate(times)
     source = np.repeat(np.arange(len(times)), [len(t) for t in times])
     return source[np.argsort(together, kind="stable")]

@@ -1,8 +1,8 @@
-"""Watermarks: the oldest event time each stream can still deliver; and when old rows expire for it.
+"""Watermarks: the oldest event time each stream can still deliver, and the expiry of old rows.
 
-A later row of stream i is never older than `earliest(i)`: the newest seen on it, less `late`. A silent
-stream is taken to have come as far as the newest of any stream less `idle`. Where windows are counted in
-rows all streams share one order, so there the newest of any stream counts for all.
+A later row of stream i is never older than `watermark(i)`: the stream's max event time less `late`. An idle
+stream is assumed to have reached the max event time of all streams less `idle`. In a join with row windows
+all streams share one order, so the max event time of all streams applies to each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from windrow.model.interval import Interval
 from windrow.model.stateful import Stateful
 
 END = 1 << 62
-"""After the event time of any row."""
+"""Later than the event time of any row."""
 
 
 class Watermarks(Stateful):
@@ -26,7 +26,7 @@ class Watermarks(Stateful):
         self.shared = shared
         self.max_event_times: list[int | None] = [None] * streams
         self.closed_at: int | None = None
-        """Everything up to here has been given out for good: nothing earlier is taken any more."""
+        """Results up to here are final: no earlier row is admitted."""
 
     def advance(self, stream: int, newest: int) -> None:
         known = self.max_event_times[stream]
@@ -52,12 +52,12 @@ class Watermarks(Stateful):
         return reached - self.late if self.closed_at is None else max(reached - self.late, self.closed_at)
 
     def close(self) -> None:
-        """Nothing earlier than what was seen will be taken."""
+        """Admit no row earlier than those seen."""
         self.closed_at = self.max_event_time
 
 
 def horizons(earliest: Sequence[int | None], spans: Sequence[int | None]) -> list[int | None]:
-    """For each stream the time before which its rows can join nothing more; None: keep all.
+    """Per stream, the time before which its rows can join nothing more; None to keep all.
 
     A row is needed until every other stream has passed the end of its window.
     """
@@ -72,7 +72,7 @@ def horizons(earliest: Sequence[int | None], spans: Sequence[int | None]) -> lis
 
 
 class Expiry(Stateful):
-    """Runs before every sub-batch, or at an interval of event time or rows."""
+    """Decides when rows expire: before every sub-batch, or at an interval of event time or rows."""
 
     saved = ("passes", "_last_time", "_last_rows")
 
@@ -83,8 +83,8 @@ class Expiry(Stateful):
         self.passes = 0
 
     def due(self, earliest: Sequence[int | None], stored: Callable[[], int]) -> bool:
-        """`earliest` is the oldest time that can still come per stream, `stored` counts the rows
-        stored so far, and is called only if the interval is in rows."""
+        """Whether to expire now. `earliest` is the oldest time that can still arrive, per stream. `stored`
+        counts the rows stored so far and is called only if the interval is in rows."""
         known = [t for t in earliest if t is not None]
         if self._interval is None or not known:
             return bool(known)
@@ -101,10 +101,10 @@ class Expiry(Stateful):
         return True
 
     def set_back(self) -> None:
-        """Event time has been set back: the next pass is due at once."""
+        """Make the next pass due at once, after event time was set back."""
         self._last_time = None
 
     def run(self, windows: Windows, earliest: Sequence[int | None], seq: int) -> list[int]:
-        """One pass over all windows; returns how many rows expired, per stream."""
+        """Expire rows of all windows; return how many, per stream."""
         self.passes += 1
         return windows.expire(horizons(earliest, [w.span for w in windows]), seq)

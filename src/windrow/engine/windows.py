@@ -1,6 +1,6 @@
 """The windows of all streams: rows are appended, expire, and are evicted.
 
-A window is limited by time, or by rows: then `row_windows.py` says when later rows displace a row.
+A window is limited by time or by rows; for the latter see `row_windows.py`.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ Array = np.ndarray
 
 
 class RowHolder(Protocol):
-    """Who holds on to rows between calls."""
+    """Holds on to rows between calls."""
 
     def bounded(self, horizons: Sequence[int | None]) -> Sequence[int | None]:
-        """Expiry horizons that leave the rows it needs."""
+        """Expiry horizons lowered to keep the rows it needs."""
 
     def evicted(self, stream: int, leaving: Array) -> None:
-        """Live rows of a stream are about to be evicted, and the others to get other numbers."""
+        """Rows of a stream are about to be evicted, which renumbers the others."""
 
 
 class Windows(Sequence[WindowStore]):
-    """
+    """The windows of a join.
+
     Parameters
     ----------
     bound
-        Says which columns each window holds, and how long.
+        Columns and length of each window.
     row_state
-        Further columns, which policies keep with each row.
+        Additional columns that policies store per row.
     """
 
     def __init__(self, bound: BoundQuery, row_state: RowState = ()) -> None:
@@ -49,17 +50,16 @@ class Windows(Sequence[WindowStore]):
         self._row_state = row_state
         described = [stream.window for stream in bound.query.streams.values()]
         self.row_windows = [_row_window(bound, s, window) for s, window in enumerate(described)]
-        """Per stream, what counts its rows; None where the window is limited by time."""
+        """Per stream, its row window; None if the window is limited by time."""
         keys = [None if counted is None else counted.keys for counted in self.row_windows]
         self.readers = [RowReader(bound, s, keys[s]) for s in range(len(described))]
         self._stores = [self._store(bound, s, window) for s, window in enumerate(described)]
         self.holder: RowHolder | None = None
         self.complete_from: list[int | None] = [None] * len(described)
-        """Per stream, the event time from which on every row that came is held, as far as it was admitted."""
+        """Per stream, the event time from which on every admitted row is held."""
         self.pending_from: int | None = None
         self.pending_seq: int | None = None
-        """Event time and place in the order of all streams of the first row that has yet to be probed, where
-        probing is deferred. What such rows can match is kept."""
+        """With deferred probing: time and `seq` of the first row not probed. What it can match is kept."""
 
     def _store(self, bound: BoundQuery, stream: int, window: Window) -> WindowStore:
         columns: dict[str, type[np.generic]] = {
@@ -88,7 +88,7 @@ class Windows(Sequence[WindowStore]):
         return iter(self._stores)
 
     def stored_columns(self, stream: int) -> dict[str, type[np.generic]]:
-        """Columns of a window that can't be computed from its rows again."""
+        """Columns of a window that cannot be computed again from its rows."""
         order: tuple[str, ...] = ()
         if self._counts_rows:
             order = (SEQ,) if self.row_windows[stream] is None else (SEQ, OUT, RANK, KEY)
@@ -98,8 +98,8 @@ class Windows(Sequence[WindowStore]):
     # -- the data flow ------------------------------------------------------------------------------
 
     def expire(self, horizons: Sequence[int | None], seq: int) -> list[int]:
-        """Removes rows that can be in no later result: older than their stream's horizon, or displaced before
-        `seq`. Returns how many, per stream."""
+        """Remove rows that no later result can contain: older than their stream's horizon, or displaced
+        up to `seq`. Return how many, per stream."""
         if self.holder is not None:
             horizons = self.holder.bounded(horizons)
         gone = []
@@ -113,7 +113,7 @@ class Windows(Sequence[WindowStore]):
             elif self.pending_seq is None:
                 gone.append(counted.expire(window, seq))
             else:
-                # Windows counted per key are packed to remove rows, which gives the others other numbers.
+                # Removing rows from a window counted per key compacts it, which renumbers the others.
                 gone.append(0 if counted.keys is not None else counted.expire(window, self.pending_seq))
         return gone
 
@@ -123,8 +123,8 @@ class Windows(Sequence[WindowStore]):
         return min(horizon, self.pending_from - window.span)
 
     def places(self, arrivals: Sequence[ArrivingRows]) -> list[dict[str, Array]]:
-        """Columns that say where new rows stand in the order of all streams, where windows are counted in
-        rows. Rows that they displace learn of it: before any of a sub-batch is probed."""
+        """Order columns of new rows, in a join with row windows. Marks the rows they displace; must run
+        before any row of the sub-batch is probed."""
         return [self._place(stream, arrived) for stream, arrived in enumerate(arrivals)]
 
     def _place(self, stream: int, arrived: ArrivingRows) -> dict[str, Array]:
@@ -135,7 +135,7 @@ class Windows(Sequence[WindowStore]):
         return {SEQ: arrived.seq} | placed
 
     def append(self, stream: int, arrived: ArrivingRows, places: Mapping[str, Array]) -> int:
-        """Stores the rows that can be in a result; returns the position of the first."""
+        """Store the rows that can be in a result; return the position of the first."""
         rows = arrived.rows
         if arrived.joinable is not None and not arrived.joinable.all():
             places = {name: column[arrived.joinable] for name, column in places.items()}
@@ -143,8 +143,7 @@ class Windows(Sequence[WindowStore]):
         return self[stream].append(rows.ts, {**rows.columns, **places}, rows.payload)
 
     def contain(self, partials: PartialMatches) -> PartialMatches:
-        """The matches whose rows were all in their windows when the newest came. Time is checked by probes,
-        so this matters where rows are counted."""
+        """Matches whose rows were all in their row windows when the newest arrived; probes check time."""
         if not self._counts_rows:
             return partials
         newest = np.max([self[s].column(SEQ)[rows] for s, rows in partials.rows.items()], axis=0)
@@ -157,13 +156,13 @@ class Windows(Sequence[WindowStore]):
     # -- memory -------------------------------------------------------------------------------------
 
     def removable(self, stream: int, spent: Array | None) -> Array | None:
-        """Mask of the rows that are `spent` or displaced; None: none."""
+        """Mask of rows that are `spent` or displaced; None for none."""
         counted = self.row_windows[stream]
         dead = None if counted is None else counted.displaced(self[stream])
         return spent if dead is None else dead if spent is None else spent | dead
 
     def evict(self, stream: int, leaving: Array, tight: bool) -> int:
-        """Removes rows for lack of memory; returns how many, without those that were displaced anyway."""
+        """Remove rows for lack of memory; return how many, not counting displaced ones."""
         if self.holder is not None:
             self.holder.evicted(stream, leaving)
         dead, counted = self.removable(stream, None), self.row_windows[stream]
@@ -174,16 +173,15 @@ class Windows(Sequence[WindowStore]):
         return int(np.count_nonzero(leaving))
 
     def forget_keys(self) -> None:
-        """Removes keys of which no row is held, between calls: rows that are read and not stored yet have
-        numbers of keys already."""
+        """Remove keys without stored rows. Only between calls: rows in flight already have key numbers."""
         for window, counted in zip(self, self.row_windows, strict=True):
             if counted is not None:
                 counted.forget(window)
 
-    # -- other sizes --------------------------------------------------------------------------------
+    # -- resizing -----------------------------------------------------------------------------------
 
     def resize(self, sizes: Sequence[Window], seq: int) -> None:
-        """Other window sizes from now on. Rows that larger windows would hold are gone and stay so; rows that
+        """Change the window sizes. Rows that only larger windows would hold are not recovered; rows that
         smaller ones do not hold go with the next expiry."""
         for window, counted, size in zip(self, self.row_windows, (w.size for w in sizes), strict=True):
             if counted is None:
@@ -193,7 +191,7 @@ class Windows(Sequence[WindowStore]):
             live = slice(window.first, window.end)
             out, rank, key = (window.column(name)[live] for name in (OUT, RANK, KEY))
             came = counted.total if counted.keys is None else counted.keys.counts[key]
-            # Displaced by a row that came under the larger window: when exactly no longer matters.
+            # Displaced by a row that arrived under the larger window: the exact `seq` no longer matters.
             out[:] = np.where(rank + size < came, np.minimum(out, seq), out)
 
 

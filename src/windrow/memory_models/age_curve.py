@@ -1,15 +1,15 @@
-"""The age model: how many results a row still brings depends on its age alone (Memory s. 2.2, 3.2).
+"""The age model: the results a row still yields depend on its age alone (Memory s. 2.2, 3.2).
 
-An age curve says how many results an average row takes part in, as a stored row, in each span of its age.
-Inside a span they come evenly, so the results up to an age are a line bent at the spans' ends.
+An age curve is the number of results that an average stored row takes part in, per span of its age. Inside a
+span results are evenly spaced, so the cumulative curve is piecewise linear.
 
 Which ages to keep rows for is a linear program: choose a distribution of retention times with a given mean
 (the memory, by Little's law) that has the most results. Its optimum is the upper concave envelope of the
-cumulative curve, met by mixing the two retention times at the ends of one edge. It holds for any curve.
+cumulative curve, reached by mixing the two retention times at the ends of one edge. It holds for any curve.
 
-The paper's priority, offered there as a heuristic, comes to the same where rows arrive evenly. Before the
-edge, and on the way along it, every row has a priority above the edge's slope; where the edge begins it is
-that slope, where it ends it is less. So rows are discarded at the two ends alone.
+The paper's priority, a heuristic there, gives the same where rows arrive evenly. Before the edge and along
+it, every row has a priority above the edge's slope; at its start the priority equals the slope, at its end it
+is lower. Rows are therefore discarded only at the two ends.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Retention(Stateful):
-    """Keep the part `share` of the rows until the age `long`, the others until the age `short`."""
+    """Keep a fraction `share` of the rows until age `long`, the others until age `short`."""
 
     short: float
     long: float
@@ -46,13 +46,14 @@ class Retention(Stateful):
 
 @dataclass(frozen=True)
 class AgeCurve(Stateful):
-    """
+    """Results of a stored row by age.
+
     Parameters
     ----------
     rates
         Results of an average row in each span of its age, youngest first.
     width
-        Length of a span; ages and retention times are in the same unit. `len(rates) * width` is the window.
+        Length of a span, in the unit of ages and retention times. `len(rates) * width` is the window.
     """
 
     rates: tuple[float, ...]
@@ -71,7 +72,7 @@ class AgeCurve(Stateful):
 
     @cached_property
     def ages(self) -> Array:
-        """Where the spans begin and end."""
+        """Boundaries of the spans."""
         return _fixed(np.arange(len(self.rates) + 1) * self.width)
 
     @cached_property
@@ -86,7 +87,7 @@ class AgeCurve(Stateful):
 
     @property
     def n(self) -> float:
-        """Results of a row in its whole life."""
+        """Results of a row in its lifetime."""
         return float(self.cumulative[-1])
 
     @property
@@ -100,7 +101,7 @@ class AgeCurve(Stateful):
         return np.interp(age, self.ages, self.cumulative)
 
     def age_at(self, results: float | Array) -> Array:
-        """The age by which a row has had so many results (the inverse of C, s. 4.2.2)."""
+        """The age by which a row has this many results (the inverse of C, s. 4.2.2)."""
         wanted = np.clip(np.asarray(results, dtype=float), 0.0, self.n)
         after = np.searchsorted(self.cumulative, wanted, side="left")
         before = np.maximum(after - 1, 0)
@@ -111,7 +112,7 @@ class AgeCurve(Stateful):
         return self.ages[before] + part * self.width
 
     def best_retention(self) -> float:
-        """The age with the most results per time a row is kept (k_opt of s. 3.2.1); the least of equals."""
+        """The age with the most results per time kept (k_opt of s. 3.2.1); the smallest of equals."""
         return float(self.ages[1:][np.argmax(self.cumulative[1:] / self.ages[1:])])
 
     def envelope(self) -> tuple[Array, Array]:
@@ -119,20 +120,20 @@ class AgeCurve(Stateful):
         return self._envelope
 
     def retention(self, mean: float) -> Retention:
-        """The best retention times with this mean: an edge of the envelope, its ends mixed."""
+        """The best retention times with this mean: a mix of the two ends of an envelope edge."""
         corners, _ = self._envelope
         right = int(np.clip(np.searchsorted(corners, mean, side="right"), 1, len(corners) - 1))
         short, long = float(corners[right - 1]), float(corners[right])
         return Retention(short, long, min(max((mean - short) / (long - short), 0.0), 1.0))
 
     def results(self, mean: float | Array) -> Array:
-        """The most results per row that any retention with this mean has."""
+        """The most results per row of any retention with this mean."""
         return np.interp(mean, *self._envelope)
 
     def paper_results(self, memory: float | Array, rate: float) -> Array:
         """Results per unit of time from `memory` rows of a stream of `rate` rows (eq. 3).
 
-        The optimum where the curve has no minima, too little where it has some.
+        Optimal for a curve without minima; otherwise too low.
         """
         if not rate > 0:
             return np.zeros(np.shape(memory))
@@ -142,9 +143,8 @@ class AgeCurve(Stateful):
         )
 
     def priority(self, ages: Array) -> Array:
-        """The fastest rate at which rows of these ages can still bring results (s. 3.2.1):
-        Priority(i) = max over j > i of (C(j) - C(i)) / (j - i). 0 beyond the window.
-        """
+        """The highest rate at which rows of these ages can still yield results (s. 3.2.1): Priority(i) = max
+        over j > i of (C(j) - C(i)) / (j - i). 0 beyond the window."""
         age = np.asarray(ages, dtype=float)
         out = np.empty(age.shape)
         toward_goals(age.ravel(), *self._goals, out.reshape(-1))
@@ -152,12 +152,13 @@ class AgeCurve(Stateful):
 
     @cached_property
     def _walk(self) -> tuple[list[int], list[tuple[float, int, int]]]:
-        """From the oldest span to the youngest, with the envelope of everything older as a stack of corners.
+        """Walk from the oldest span to the youngest, with the envelope of everything older as a stack of
+        corners.
 
         Seen from an age, the best j is where a line from there touches that envelope. As the age moves left
-        through a span, the touching point leaves a corner for the next one where the span's own line meets
-        the edge between the two; the same event takes the corner off the stack. So there are no more than
-        two pieces a span. Returns the corners from 0 up, and the pieces (start, span, best j).
+        through a span, the touching point moves on to the next corner where the span's own line meets the
+        edge between the two; the same event pops the corner. There are thus at most two pieces per span.
+        Returns the corners from 0 up, and the pieces (start, span, best j).
         """
         X, C = self.ages.tolist(), self.cumulative.tolist()
         stack, pieces = [len(self.rates)], []
@@ -197,7 +198,7 @@ class AgeCurve(Stateful):
 
 @dataclass(frozen=True)
 class MemorySplit:
-    """Memory by stream, the mean retention time it allows there, and the recall to expect of the join."""
+    """Memory and mean retention time by stream, and the expected recall of the join."""
 
     memory: tuple[float, ...]
     retention: tuple[float, ...]
@@ -217,20 +218,20 @@ def split(
     memory: float,
     bytes_per_row: Sequence[float] | None = None,
 ) -> MemorySplit:
-    """The division of memory between the streams of a join that gives the highest recall (s. 3.2.2).
+    """The split of memory between the streams of a join with the highest recall (s. 3.2.2).
 
-    With two streams each result needs one stored row, results add up, and taking the edges of all envelopes
-    by results per byte is the optimum. With more, a result completed by stream k needs a stored row of every
-    other stream. We take their presence as independent, so that its chance is the product of the streams'
-    own recalls. How many results each stream completes follows from the curves: rows of stream i take part
-    in all results but those that i completes. From several divisions streams then give memory to each other,
-    as long as that raises the recall.
+    With two streams each result needs one stored row and results add up, so taking the edges of all envelopes
+    by results per byte is optimal. With more, a result completed by stream k needs a stored row of every
+    other stream. Their presence is assumed independent, so its probability is the product of the streams' own
+    recalls. The curves determine how many results each stream completes: rows of stream i take part in all
+    results except those that i completes. Starting from several splits, streams then exchange memory while
+    that raises the recall.
 
     Parameters
     ----------
     curves, rates
-        By stream; rates in rows per unit of time, of the unit of the curves' ages. A single curve stands
-        for a join of which only one stream is stored.
+        By stream; rates in rows per unit of time, in the unit of the curves' ages. A single curve
+        describes a join of which only one stream is stored.
     memory
         In bytes, or in rows without `bytes_per_row`.
     """
@@ -242,7 +243,7 @@ def split(
 
 
 def _costs(rates: Sequence[float], bytes_per_row: Sequence[float] | None) -> Array:
-    """Memory of each stream for one unit of mean retention."""
+    """Memory of each stream per unit of mean retention."""
     sizes = np.ones(len(rates)) if bytes_per_row is None else np.asarray(bytes_per_row, dtype=float)
     costs = np.asarray(rates, dtype=float) * sizes
     if not np.isfinite(costs).all() or (costs < 0).any():
@@ -273,12 +274,12 @@ class _Sharing:
         return MemorySplit(tuple(map(float, held)), tuple(kept), self._recall_of(held))
 
     def _even(self, memory: float) -> Array:
-        """The same part of every window."""
+        """The same fraction of every window."""
         whole = self.costs * np.array([curve.window for curve in self.curves])
         return whole * min(1.0, memory / whole.sum()) if whole.sum() > 0 else whole
 
     def _exchanged(self, held: Array) -> Array:
-        """Let one stream give a part of its memory to another, the best such pair and part each time."""
+        """Move memory from one stream to another, the best pair and amount each time."""
         gives, takes = np.nonzero(~np.eye(len(held), dtype=bool))
         moves = (np.eye(len(held))[takes] - np.eye(len(held))[gives])[:, np.newaxis]
         for _ in range(_ROUNDS):
@@ -293,7 +294,7 @@ class _Sharing:
         return held
 
     def _by_density(self, memory: float, among: Array) -> Array:
-        """Memory by stream when the edges of the envelopes of some streams are taken by results per byte."""
+        """Memory by stream when the envelope edges of some streams are taken by results per byte."""
         edges = [curve.envelope() for curve in self.curves]
         owner = np.repeat(np.arange(len(edges)), [len(ages) - 1 for ages, _ in edges])
         sizes = (self.costs * among)[owner] * np.concatenate([np.diff(ages) for ages, _ in edges])
@@ -301,7 +302,7 @@ class _Sharing:
         return np.bincount(owner, Knapsack(sizes, gains).take(memory), minlength=len(edges))
 
     def _shares(self, held: Array) -> Array:
-        """The part of its results for which a stream has its row, by stream (last axis)."""
+        """Fraction of its results for which a stream has its row, by stream (last axis)."""
         held = np.atleast_2d(held)
         shares = np.ones(held.shape)
         for i, curve in enumerate(self.curves):
@@ -322,15 +323,15 @@ class _Sharing:
 
 
 def joint_recall(shares: Array, stored: Array) -> Array:
-    """The recall where a stream has its row for these fractions of its results (last axis), independently of
+    """The recall if each stream has its row for these fractions of its results (last axis), independently of
     the other streams.
 
     Parameters
     ----------
     stored
-        By stream, the results in which its stored rows take part: all but those that the stream completes.
-        Summed, every result counts once for each of its m - 1 stored rows. Learned numbers may disagree a
-        little, so what a stream completes never falls below 0.
+        By stream, the results in which its stored rows take part: all except those the stream completes.
+        In the sum every result counts once for each of its m - 1 stored rows. Learned values may be
+        inconsistent, so the results a stream completes are clipped at 0.
     """
     streams = len(stored)
     if streams == 1:

@@ -1,9 +1,9 @@
-"""Recall against memory, and the division of memory between joins that makes the worst recall best.
+"""Recall by memory, and the allocation of memory between joins that maximises the lowest recall.
 
-A recall curve never falls, so the memory needed for a recall can be read off it backwards. The minimum over
-joins is highest where all have the same recall, each over its weight (Memory s. 5, Theorem 5.1): for
-a common level each join says what it needs, and bisection finds the highest level that fits. A join that
-has all it can use stays there, and the others go on rising, so nothing is left lying.
+A recall curve is non-decreasing, so it can be inverted: the memory needed for a recall. The minimum over
+joins is highest if all have the same recall, each divided by its weight (Memory s. 5, Theorem 5.1). Bisection
+finds the highest common level whose total memory fits. A join that has all it can use stays there while the
+others rise, so no memory is left unused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Recall = Callable[[float], float]
 Unit = Literal["bytes", "rows"]
 
 POINTS = 129
-"""Amounts of memory at which a model is asked for its recall."""
+"""Number of memory amounts at which a model's recall is computed."""
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 """The recalls that a curve prints."""
 _HALVINGS = 60
@@ -32,14 +32,14 @@ _HALVINGS = 60
 
 @dataclass(frozen=True, eq=False)
 class RecallCurve:
-    """The recall to expect for each amount of memory; straight between the points given.
+    """The expected recall by memory; linear between the points given.
 
     Parameters
     ----------
     memory
-        Rising amounts, in `unit`.
+        Ascending amounts, in `unit`.
     recall
-        The recall at each, from 0 to 1 and never falling.
+        The recall at each, from 0 to 1 and non-decreasing.
     """
 
     memory: Array
@@ -66,7 +66,7 @@ class RecallCurve:
         rates: Sequence[float],
         bytes_per_row: Sequence[float] | None = None,
     ) -> RecallCurve:
-        """Of a join whose streams follow age curves, each amount split between them at its best."""
+        """Curve of a join whose streams follow age curves, each amount split optimally between them."""
         sizes = np.ones(len(curves)) if bytes_per_row is None else np.asarray(bytes_per_row, dtype=float)
         edges = [
             np.diff(curve.envelope()[0]) * rate * size
@@ -81,7 +81,7 @@ class RecallCurve:
 
     @classmethod
     def of_frequency(cls, model: FrequencyModel) -> RecallCurve:
-        """Of a join on a key with known frequencies."""
+        """Curve of a join on a key with known frequencies."""
         levels = model.levels[model.levels < model.whole]
         thinned = levels[:: len(levels) // POINTS + 1]
         amounts = np.concatenate([thinned, np.linspace(0.0, model.whole, POINTS)])
@@ -95,11 +95,11 @@ class RecallCurve:
         return cls(amounts, np.minimum(np.maximum.accumulate(found), 1.0), unit)
 
     def at(self, memory: float) -> float:
-        """The recall with so much memory."""
+        """The recall with this much memory."""
         return float(np.interp(memory, self.memory, self.recall))
 
     def memory_for(self, recall: float) -> float:
-        """The least memory that reaches a recall; infinite where none does."""
+        """The least memory that reaches a recall; infinite if none does."""
         after = int(np.searchsorted(self.recall, recall - 1e-12, side="left"))
         if after == len(self.recall):
             return float("inf")
@@ -110,8 +110,8 @@ class RecallCurve:
         return float(self.memory[after - 1] + part * (self.memory[after] - self.memory[after - 1]))
 
     def through(self, measured: Mapping[float, float]) -> RecallCurve:
-        """The curve moved to go through recalls measured at some amounts of memory, and between them by what
-        lies between; nothing and everything stay."""
+        """Shift the curve through recalls measured at some amounts of memory, and interpolate the shift
+        between them. The end points, no memory and full memory, stay."""
         amounts = sorted(amount for amount in measured if 0 < amount < self.memory[-1])
         if not amounts:
             return self
@@ -119,7 +119,7 @@ class RecallCurve:
         by = [measured[amount] - self.at(amount) for amount in amounts]
         moved = np.interp(memory, [0.0, *amounts, memory[-1]], [0.0, *by, 0.0])
         recall = np.clip(np.interp(memory, self.memory, self.recall) + moved, 0.0, 1.0)
-        # What was measured holds: what is expected of less memory is at most that.
+        # Measurements take precedence: with less memory the recall is at most the measured one.
         for amount in amounts:
             recall[memory < amount] = np.minimum(recall[memory < amount], measured[amount])
         return RecallCurve(memory, np.maximum.accumulate(recall), self.unit)
@@ -153,16 +153,16 @@ class CurveAllocation:
 def allocate_max_min(
     curves: Sequence[RecallCurve | Recall], memory: float, weights: Sequence[float] | None = None
 ) -> CurveAllocation:
-    """Divide memory between joins so that the lowest recall, each over its weight, is as high as can be.
+    """Divide memory between joins so that the lowest recall, each divided by its weight, is maximal.
 
     Parameters
     ----------
     curves
-        One a join: a curve, or a function from memory to recall that never falls.
+        One per join: a curve, or a non-decreasing function from memory to recall.
     memory
         For all joins together.
     weights
-        How much each join matters: twice the weight is worth twice the recall. All alike by default.
+        How much each join matters: twice the weight is worth twice the recall. Equal by default.
     """
     joins = _joins(curves, memory)
     w = np.ones(len(joins)) if weights is None else np.asarray(weights, dtype=float)
@@ -177,7 +177,7 @@ def allocate_max_min(
     top = max(join.best / each for join, each in zip(joins, w, strict=True))
     q_opt = _highest(lambda q: bool(needs(q).sum() <= memory), top)
     given = needs(q_opt)
-    # Where a curve is flat, the next level may cost much at once: what is left goes to whoever lacks some.
+    # On a flat curve the next level may cost much at once: the remainder goes to joins that lack memory.
     lacks = np.maximum(needs(top) - given, 0.0)
     given = given + lacks * (
         min(1.0, max(memory - given.sum(), 0.0) / lacks.sum()) if lacks.sum() > 0 else 0.0
@@ -186,7 +186,7 @@ def allocate_max_min(
 
 
 def proportional(curves: Sequence[RecallCurve], memory: float) -> CurveAllocation:
-    """Each join the same part of what it would need for everything (PROP, s. 6.2.5): to compare with."""
+    """Give each join the same fraction of its full demand (PROP, s. 6.2.5), for comparison."""
     joins, whole = _joins(curves, memory), np.array([curve.memory[-1] for curve in curves])
     given = whole * min(1.0, memory / whole.sum()) if whole.sum() > 0 else whole
     return _allocation(curves, joins, given)
@@ -204,7 +204,7 @@ class _Join:
     def of(cls, curve: RecallCurve | Recall, limit: float) -> _Join:
         if isinstance(curve, RecallCurve):
             return cls(curve.at, curve.memory_for, float(curve.recall[-1]))
-        # Memory beyond the limit is never given, so the search need not look there.
+        # Memory beyond the limit is never allocated, so the search ends there.
         return cls(
             curve, lambda recall: _least(lambda memory: curve(memory) >= recall, limit), float(curve(limit))
         )
@@ -219,7 +219,7 @@ def _joins(curves: Sequence[RecallCurve | Recall], memory: float) -> list[_Join]
 
 
 def _highest(fits: Callable[[float], bool], top: float) -> float:
-    """The highest value up to `top` that fits, where everything below a fitting value fits."""
+    """The highest value up to `top` that fits, if everything below a fitting value fits."""
     if fits(top):
         return top
     low, high = 0.0, top
@@ -230,7 +230,7 @@ def _highest(fits: Callable[[float], bool], top: float) -> float:
 
 
 def _least(reaches: Callable[[float], bool], top: float) -> float:
-    """The least value up to `top` that reaches, where everything above a reaching value reaches."""
+    """The least value up to `top` that reaches, if everything above a reaching value reaches."""
     if reaches(0.0):
         return 0.0
     low, high = 0.0, top

@@ -1,15 +1,15 @@
-"""The frequency model: how many results a row brings depends on its value alone (Memory s. 2.1, 3.3).
+"""The frequency model: the results a row yields depend on its key alone (Memory s. 2.1, 3.3).
 
-A fixed part of each stream's rows has each value of the key, so a window's rows of one value bring results
-at a fixed rate, and keeping the values with the most results per byte is PROB.
+A fixed fraction of each stream's rows has each key value, so a window's rows of one value yield results at a
+fixed rate. Keeping the values with the most results per byte is PROB.
 
-The paper has two streams. Here m streams share one key. With all windows whole, stream j completes
-T_j(v) = r_j f_j(v) * product over i != j of N_i(v) results of value v per unit of time, where
-N_i(v) = r_i W_i f_i(v) rows of it lie in window i; a row of stream i has its part in every T_j but T_i. So
-rows of one value are worth keeping together: in all windows, or in all but one when that stream then
-completes all its results alone. For each value we take the better beginning (all windows, or the all-but-one
-with the most results per byte) and then the rest; these steps of all values, by results per byte, are the
-ranking. For two streams the steps are single windows and the ranking is PROB's in both at once.
+The paper has two streams. Here m streams share one key. With complete windows, stream j completes T_j(v) =
+r_j f_j(v) * product over i != j of N_i(v) results of value v per unit of time, where window i holds N_i(v) =
+r_i W_i f_i(v) rows of it; a row of stream i takes part in every T_j but T_i. Rows of one value are therefore
+best kept together: in all windows, or in all but one if that stream then completes all its results alone. For
+each value the first step is the better of these (all windows, or the all-but-one with the most results per
+byte), the second step is the rest. All steps, ordered by results per byte, are the ranking. For two streams
+the steps are single windows and the ranking is PROB's in both at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class RetentionPlan:
-    """The part of the rows kept, by stream and value; memory by stream; the recall to expect."""
+    """Fraction of rows kept by stream and value, memory by stream, and expected recall."""
 
     share: Array
     memory: tuple[float, ...]
@@ -45,12 +45,13 @@ class RetentionPlan:
 
 @dataclass(frozen=True, eq=False)
 class FrequencyModel:
-    """
+    """Frequencies, rates and windows of streams that share one key.
+
     Parameters
     ----------
     frequencies
-        By stream and value: the part of the stream's rows that have the value. Rows of values left out
-        (a row may sum to less than 1) count neither as memory nor as results.
+        By stream and value: the fraction of the stream's rows that have the value. Rows of values left
+        out (the fractions may sum to less than 1) count neither as memory nor as results.
     rates
         Rows per unit of time, by stream.
     windows
@@ -84,7 +85,7 @@ class FrequencyModel:
 
     @cached_property
     def rows(self) -> Array:
-        """Rows of each value in each window when everything is kept (N)."""
+        """Rows of each value in each complete window (N)."""
         return self.frequencies * np.multiply(self.rates, self.windows)[:, np.newaxis]
 
     @cached_property
@@ -101,18 +102,18 @@ class FrequencyModel:
 
     @cached_property
     def completed(self) -> Array:
-        """Results per unit of time by the stream that completes them and their value (T)."""
+        """Results per unit of time, by completing stream and value (T)."""
         return np.asarray(self.rates)[:, np.newaxis] * self.frequencies * _product_of_others(self.rows)
 
     @cached_property
     def yields(self) -> Array:
-        """Results per unit of time of one row, by stream and value, while the other windows are whole:
-        the sum over j of r_j f_j(v) times the rows of v in the windows besides its own and j's."""
+        """Results per unit of time of one row, by stream and value, with the other windows complete: the sum
+        over j of r_j f_j(v) times the rows of v in the windows other than its own and j's."""
         taking_part = self.completed.sum(axis=0) - self.completed
         return _ratio(taking_part, self.rows)
 
     def recall(self, share: Array) -> float:
-        """The part of all results found when these parts of the rows are kept, by stream and value."""
+        """Fraction of all results found if these fractions of the rows are kept, by stream and value."""
         total = self.completed.sum()
         return float((self.completed * _product_of_others(share)).sum() / total) if total > 0 else 1.0
 
@@ -123,9 +124,9 @@ class FrequencyModel:
         return self._kept(np.where(self._first, taken[0], taken[1]))
 
     def prob(self, memory: Sequence[float]) -> RetentionPlan:
-        """PROB where each stream has its own memory: in each the values of the highest `yields` (s. 3.3).
+        """PROB with separate memory per stream: each keeps the values with the highest `yields` (s. 3.3).
 
-        A value of which only some rows fit is kept in part.
+        A value whose rows do not all fit is kept in part.
         """
         if len(memory) != len(self.rates):
             raise QueryError(f"frequencies: memory for {len(self.rates)} streams, got {len(memory)}")
@@ -143,7 +144,7 @@ class FrequencyModel:
 
     @property
     def levels(self) -> Array:
-        """The amounts of memory at which one more step is whole."""
+        """The amounts of memory at which another step is complete."""
         return self._steps.levels[1]
 
     def _kept(self, share: Array) -> RetentionPlan:
@@ -152,7 +153,7 @@ class FrequencyModel:
 
     @cached_property
     def _first(self) -> Array:
-        """By stream and value: whether the stream's window is in the first step of the value."""
+        """By stream and value: whether the stream's window is in the value's first step."""
         together = self.sizes.sum(axis=0)
         without = _ratio(self.completed, together - self.sizes)
         left_out = np.argmax(without, axis=0)
@@ -161,7 +162,7 @@ class FrequencyModel:
 
     @cached_property
     def _steps(self) -> Knapsack:
-        """The first steps of all values, then the second ones (of size 0 where the first is everything)."""
+        """The first steps of all values, then the second ones (of size 0 if the first is everything)."""
         sizes = np.stack([(self.sizes * self._first).sum(axis=0), (self.sizes * ~self._first).sum(axis=0)])
         total = self.completed.sum(axis=0)
         # After the first step only the stream left out, if any, completes results.

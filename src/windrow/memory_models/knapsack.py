@@ -1,7 +1,7 @@
-"""A fractional knapsack: parts of items, those with the most gain per unit of memory first.
+"""A fractional knapsack: items with the most gain per unit of memory first.
 
-Items of the same density are taken in equal parts, so that streams which are alike get alike. With parts
-allowed this is the optimum of the linear program, for every amount of memory at once.
+Items of equal density are taken in equal parts, so that equal streams get equal memory. With fractional items
+this is the optimum of the linear program, for every amount of memory at once.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 Array = np.ndarray
 
 _SAME = 1e-12
-"""Densities that differ by less, relative to the greater one, differ only by rounding."""
+"""Relative difference below which densities differ only by rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Knapsack:
-    """Items by size and gain; a size of 0 is an item that is not there."""
+    """Items by size and gain; an item of size 0 does not exist."""
 
     sizes: Array
     gains: Array
@@ -31,7 +31,7 @@ class Knapsack:
 
     @cached_property
     def levels(self) -> tuple[Array, Array]:
-        """The densities from high to low, and the memory that all items down to each of them take."""
+        """The densities in descending order, and the memory of all items down to each."""
         order = np.argsort(-self.density, kind="stable")
         return self.density[order], np.cumsum(self.sizes[order])
 

@@ -1,16 +1,16 @@
-"""How much memory a sample of the results takes, and the sampling fraction that fits (Memory s. 4).
+"""The memory that a sample of the results takes, and the sampling fraction that fits (Memory s. 4).
 
-UNIFORM chooses each result with probability p beforehand and keeps a row until the last chosen result it
-takes part in, so a row with n results to come outlives a with probability 1 - q^(results after a), q = 1 - p.
-The integral of that over all ages, times the rate, is the expected memory: Theorems 4.2 and 4.3.
+UNIFORM selects each result with probability p in advance and keeps a row until the last selected result it
+takes part in. A row thus outlives age a with probability 1 - q^(results after a), q = 1 - p. The integral of
+that over all ages, times the rate, is the expected memory: Theorems 4.2 and 4.3.
 
 Its variance. Let S(a) be the probability that a row outlives a. Rows live independently of each other, so
-given the arrivals the variance is that of coins, r ∫ S(1 - S); the arrivals themselves add D r ∫ S², where D
-is the variance of the number of arrivals in a long span over its mean (0 for rows at fixed distances, 1 for
-a Poisson stream). Together r ∫ S - (1 - D) r ∫ S²: for D = 1 the variance is the mean.
+given the arrivals the variance is binomial, r ∫ S(1 - S). The arrivals themselves add D r ∫ S², where D is
+the variance of the number of arrivals in a long span over its mean (0 for rows at fixed distances, 1 for a
+Poisson stream). Together r ∫ S - (1 - D) r ∫ S²: for D = 1 the variance is the mean.
 
-The theorems take results as evenly spaced. Where they come at random, equally often at every age, a row
-waits for its last one but never past its window, so the memory is less on average: the limit still holds.
+The theorems assume evenly spaced results. If results occur at random, equally often at every age, a row waits
+for its last one but never past its window. The memory is then lower on average, and the limit still holds.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from windrow.memory_models.age_curve import AgeCurve
 Array = np.ndarray
 
 _AGES = 256
-"""Ages at which the survival of rows of many values is summed up."""
+"""Number of ages at which the survival of rows of many values is summed."""
 
 
 class SampledStream(Protocol):
-    """A stream of which UNIFORM keeps rows: rows held on average, and their variance."""
+    """A stream of which UNIFORM keeps rows: mean rows held, and their variance."""
 
     def memory(self, fraction: float) -> float: ...
 
@@ -48,9 +48,9 @@ class FrequencySample:
     rate, window
         Rows per unit of time, and units of time.
     shares
-        The part of the stream's rows that have each value (f_1).
+        Fraction of the stream's rows that have each value (f_1).
     results
-        Results to come of a row of each value: r_2 W_1 f_2 for two streams (eq. 1).
+        Expected results of a row of each value: r_2 W_1 f_2 for two streams (eq. 1).
     """
 
     rate: float
@@ -71,10 +71,10 @@ class FrequencySample:
         object.__setattr__(self, "results", results)
 
     def rounded(self) -> FrequencySample:
-        """The same with whole numbers of results, each rounded up or down by chance to keep its mean.
+        """The same with integer numbers of results, each rounded up or down at random to keep its mean.
 
-        Theorem 4.2 is exact for whole numbers; a row with, say, 0.6 results it gives more memory than the row
-        takes when it is discarded at once in 40 of 100 cases.
+        Theorem 4.2 is exact for integers. For a row with, say, 0.6 results it overestimates the memory, since
+        such a row is discarded at once in 40 of 100 cases.
         """
         low = np.floor(self.results)
         up = self.results - low
@@ -82,11 +82,11 @@ class FrequencySample:
         return FrequencySample(self.rate, self.window, shares, np.concatenate([low, low + 1]))
 
     def memory(self, fraction: float) -> float:
-        """Rows held on average (Theorem 4.2)."""
+        """Mean rows held (Theorem 4.2)."""
         return float(self.rate * self.window * (self.shares * self.stay(fraction)).sum())
 
     def stay(self, fraction: float) -> Array:
-        """The part of its window that a row of each value stays on average."""
+        """Mean fraction of its window that a row of each value stays."""
         p, n = _checked(fraction), np.maximum(self.results, 1e-300)
         if p == 0:
             return np.zeros(len(n))
@@ -94,7 +94,7 @@ class FrequencySample:
         return np.where(self.results > 0, 1 - q * (1 - np.power(q, n)) / (p * n), 0.0)
 
     def variance(self, fraction: float, dispersion: float = 1.0) -> float:
-        """Of the rows held, around `memory`."""
+        """Variance of the rows held, around `memory`."""
         if dispersion == 1:
             return self.memory(fraction)
         n, q = self.results, 1 - _checked(fraction)
@@ -112,8 +112,8 @@ class AgeSample:
     curve, rate
         Its age curve, and rows per unit of time.
     stepwise
-        Whether results come at the ends of the curve's spans, as in discrete time, rather than
-        evenly inside them.
+        Whether results occur at the ends of the curve's spans, as in discrete time, rather than evenly
+        inside them.
     """
 
     curve: AgeCurve
@@ -124,20 +124,20 @@ class AgeSample:
         _positive(self.rate, self.curve.window)
 
     def memory(self, fraction: float) -> float:
-        """Rows held on average (Theorem 4.3)."""
+        """Mean rows held (Theorem 4.3)."""
         spans, survival = self._survival(_checked(fraction))
         return float(self.rate * (spans * survival).sum())
 
     def variance(self, fraction: float, dispersion: float = 1.0) -> float:
-        """Of the rows held, around `memory`."""
+        """Variance of the rows held, around `memory`."""
         spans, S = self._survival(_checked(fraction))
         return float(self.rate * (spans * (S - (1 - dispersion) * S**2)).sum())
 
     def _survival(self, p: float) -> tuple[Array, Array]:
-        """Spans of age and the probability to outlive each one's beginning.
+        """Spans of age and the probability of outliving each one's start.
 
-        After i of n results a row is still needed with probability 1 - q^(n - i). A number of results that
-        is not whole is rounded by chance to keep its mean, as in `FrequencySample.rounded`.
+        After i of n results a row is still needed with probability 1 - q^(n - i). A fractional number of
+        results is rounded at random to keep its mean, as in `FrequencySample.rounded`.
         """
         low = int(np.floor(self.curve.n))
         up = self.curve.n - low
@@ -163,16 +163,17 @@ def uniform_fraction(
     dispersion: float = 1.0,
     bytes_per_row: Sequence[float] | None = None,
 ) -> float:
-    """The sampling fraction, the same for all streams, whose memory fits (s. 4.2.2).
+    """The sampling fraction, common to all streams, whose memory fits (s. 4.2.2).
 
     Parameters
     ----------
     streams
-        Those of which rows are kept, in any model.
+        Streams of which rows are kept, in any model.
     memory
         In bytes, or in rows without `bytes_per_row`.
     z
-        Mean memory plus z standard deviations stays within the limit; with 0 it does so on average only.
+        Keep mean memory plus z standard deviations within the limit; with 0 the limit holds only on
+        average.
     dispersion
         Variance over mean of the number of arrivals in a long span: 1 for a Poisson stream.
     """
@@ -199,19 +200,19 @@ def uniform_fraction(
 
 
 def pps_constant(sizes: Array, counts: Array, memory: float) -> float:
-    """The constant p of PPS-CLUSTER: a row with n results to come is taken with probability min(1, p n).
+    """The constant p of PPS-CLUSTER: a row with n expected results is sampled with probability min(1, p n).
 
-    Solved as if no probability passed 1; rows for which one does are then certain, and the rest is solved
-    again for the memory they leave, until none passes 1 (s. 4.3.1, its iterative procedure).
+    Solved as if no probability exceeded 1. Rows whose probability does are then certain, and the rest is
+    solved again for the remaining memory, until none exceeds 1 (the iterative procedure of s. 4.3.1).
 
     Parameters
     ----------
     sizes
-        Results to come of a row, by class of rows (stream and value).
+        Expected results of a row, by class of rows (stream and value).
     counts
         Memory of all rows of the class in a complete window, in the unit of `memory`.
     memory
-        The limit on average; take `mean_within` of it for a margin.
+        Mean limit; pass `mean_within` of it for a margin.
     """
     n, rows = np.asarray(sizes, dtype=float), np.asarray(counts, dtype=float)
     if n.shape != rows.shape or not (n >= 0).all() or not (rows >= 0).all() or not memory >= 0:
@@ -229,7 +230,7 @@ def pps_constant(sizes: Array, counts: Array, memory: float) -> float:
 
 
 def mean_within(memory: float, z: float, row: float = 1.0) -> float:
-    """The mean that, with z standard deviations of a Poisson number of rows of size `row`, makes `memory`."""
+    """The mean that plus z standard deviations of a Poisson count of rows of size `row` is `memory`."""
     return float((np.sqrt(memory + z * z * row / 4) - z * np.sqrt(row) / 2) ** 2)
 
 

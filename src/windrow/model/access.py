@@ -1,4 +1,4 @@
-"""How a window is searched for the rows that match."""
+"""How a window is searched for matching rows."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ PATHS = ("hash", "sorted", "inverted", "scan")
 
 @dataclass(frozen=True)
 class Access:
-    """How a window is searched: one of `PATHS`; `hash` with so many buckets, or as many as needed."""
+    """Access path of a window: one of `PATHS`; `hash` optionally with a number of buckets."""
 
     path: str
     buckets: int | None = None
 
     @classmethod
     def parse(cls, value: str | Access | None) -> Access | None:
-        """Accepts one of `PATHS`, or "hash(30)", or an Access; None leaves it to the planner."""
+        """Accepts one of `PATHS`, "hash(30)" or an Access; None leaves it to the planner."""
         if value is None or isinstance(value, Access):
             access = value
         else:

@@ -1,4 +1,4 @@
-"""Whether the settings of a query fit each other; each alone has been read already."""
+"""Checks that the settings of a query fit each other; each has already been read on its own."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from windrow.model.query import Query
 
 MOST_EXHAUSTIVE = 5
-"""Streams whose orders can all be tried."""
+"""Maximum number of streams for which all orders can be tried."""
 
 
 def check_limits(query: Query) -> None:
-    """A memory limit and its policy."""
+    """Check a memory limit and its policy."""
     limit, policy, count = query.memory_limit, query.memory_policy, len(query.streams)
     with placed(Option("shed")):
         if not isinstance(policy.split, str) and set(policy.split) != set(query.streams):
@@ -33,7 +33,7 @@ def check_limits(query: Query) -> None:
 
 
 def check_kind(query: Query) -> None:
-    """A kind of join other than inner, and what it does not go with."""
+    """Check that the settings support a join that is not inner."""
     if not query.kind.shapes:
         return
     option = Option("match" if query.how == INNER else "how")
@@ -62,7 +62,7 @@ def check_kind(query: Query) -> None:
 
 
 def check_deadline(query: Query) -> None:
-    """A deadline and its policy."""
+    """Check a deadline and its policy."""
     if query.deadline is None:
         return
     policy, memory = query.time_policy, query.memory_policy

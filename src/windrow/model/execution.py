@@ -1,7 +1,7 @@
-"""How a join runs on Spark, and the one table of all settings of a join.
+"""How a join runs on Spark, and the table of all settings of a join.
 
-`SETTINGS` is what `wr.join`, SQL's WITH, TOML's [join] and the command line know. `describe` turns values by
-name into a query and its execution.
+`wr.join`, SQL's WITH, TOML's [join] and the command line all read `SETTINGS`. `describe` turns values by name
+into a query and its execution.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from windrow.model.settings import (
 
 @dataclass(frozen=True)
 class SkewedKeys:
-    """Values of the key that have too many rows for one partition, each spread over `ways` of them."""
+    """Key values with too many rows for one partition, each spread over `ways` partitions."""
 
     values: tuple[Any, ...]
     ways: int
@@ -99,19 +99,19 @@ class Execution:
 
     @property
     def skewed_keys(self) -> SkewedKeys | None:
-        """`spread` as a value."""
+        """`spread`, parsed."""
         assert self.spread is None or isinstance(self.spread, SkewedKeys)
         return self.spread
 
 
 STREAM_SETTINGS = settings_of(Stream)
-"""One value for all streams, or a mapping by alias."""
+"""Settings of a stream: one value for all streams, or a mapping by alias."""
 EXECUTION_SETTINGS = settings_of(Execution)
 SETTINGS: Mapping[str, SettingField] = {**STREAM_SETTINGS, **settings_of(Query), **EXECUTION_SETTINGS}
 
 
 def read_texts(given: Mapping[str, Any], known: Mapping[str, SettingField] = SETTINGS) -> dict[str, Any]:
-    """Values as SQL, TOML or the command line have them, each read alone."""
+    """Read values from SQL, TOML or the command line, each on its own."""
     check_known(given, known)
     found = {}
     for name, value in given.items():

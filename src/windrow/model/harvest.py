@@ -1,12 +1,12 @@
-"""A harvest: which parts of the windows an arriving row is compared with when there is no time for all.
+"""A harvest: the parts of the windows that an arriving row probes when there is no time for all.
 
-A window is cut into logical basic windows by age, counted from the arriving row: the k-th (from 0) holds the
-rows at most `length * (k + 1)` and more than `length * k` older than it, the last one what is left of the
-window (GrubJoin s. 4.1). Rows that are younger than the arriving one, which comes late, belong to the first.
-For each direction (arriving stream) and hop (window in its order) a harvest tells the ranking of the basic
-windows, and how many of the first in it are looked at; of the last of these perhaps only a part.
+A window is cut into logical basic windows by age relative to the arriving row: the k-th (from 0) holds the
+rows older than it by more than `length * k` and at most `length * (k + 1)`; the last one holds the rest of
+the window (GrubJoin s. 4.1). Rows younger than a late arriving row belong to the first. For each direction
+(arriving stream) and hop (window in its order) a harvest has a ranking of the basic windows and the number of
+them to probe, best first; the last of these may be probed in part.
 
-Lengths and sizes are in the unit in which the window is measured: seconds, or rows of the stream.
+Lengths and sizes are in the unit of the window: seconds, or rows of the stream.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from windrow.errors import QueryError
 from windrow.model.stateful import Stateful
 
 _WHOLE = 1e-9
-"""A number of basic windows this near to a whole one is that one."""
+"""Tolerance for a whole number of basic windows."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class BasicWindows(Stateful):
     Parameters
     ----------
     sizes
-        Of the window of each stream.
+        Size of each stream's window.
     lengths
-        Of its basic windows; the last one is shorter where they do not divide the window.
+        Length of its basic windows; the last one is shorter if they do not divide the window.
     """
 
     sizes: tuple[float, ...]
@@ -55,12 +55,12 @@ class BasicWindows(Stateful):
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
-        """Logical basic windows of each stream (n_i)."""
+        """Number of logical basic windows per stream (n_i)."""
         return tuple(ceil(s / b - _WHOLE) for s, b in zip(self.sizes, self.lengths, strict=True))
 
     @classmethod
     def equal(cls, sizes: Sequence[float], count: int) -> BasicWindows:
-        """The same number for each stream."""
+        """The same number of basic windows for each stream."""
         if count < 1:
             raise QueryError(f"basic windows: a number from 1, got {count}")
         return cls(tuple(sizes), tuple(size / count for size in sizes))
@@ -68,18 +68,18 @@ class BasicWindows(Stateful):
 
 @dataclass(frozen=True)
 class HarvestHop:
-    """What one direction looks at in one window.
+    """The part of one window that one direction probes.
 
     Parameters
     ----------
     stream
-        Whose window.
+        Stream of the window.
     ranking
         All its logical basic windows, from 0 for the youngest, best first (s_ij).
     used
-        How many of them are looked at, from the first in the ranking; not whole if the last is used in part.
+        Number of them to probe, best first; fractional if the last is probed in part.
     found
-        The part of the matches in the window that is expected there: the yield factor (P_ij).
+        Expected fraction of the window's matches found there: the yield factor (P_ij).
     """
 
     stream: int
@@ -111,15 +111,15 @@ class HarvestHop:
 
     @property
     def looked_at(self) -> tuple[int, ...]:
-        """The basic windows that are looked at, best first; the last perhaps in part."""
+        """The basic windows to probe, best first; the last possibly in part."""
         return self.ranking[: ceil(self.used)]
 
     @cached_property
     def pieces(self) -> tuple[tuple[float, float], ...]:
-        """Ages that are looked at, ascending and apart, in basic windows: (from, to].
+        """Disjoint ascending ages to probe, in basic windows: (from, to].
 
-        Of a basic window used in part it is the end beside its better neighbour: scores change
-        gradually, so the better neighbour tells where inside it most is found.
+        Of a basic window used in part, it is the end next to its better neighbour: scores change gradually,
+        so most matches lie on that side.
         """
         taken: list[tuple[float, float]] = []
         part = self.used - int(self.used)
@@ -138,7 +138,7 @@ class HarvestHop:
         return tuple(merged)
 
     def ages(self, windows: BasicWindows) -> tuple[tuple[float, float], ...]:
-        """Ages that are looked at in the unit of the window, (from, to]; from -inf where the youngest are."""
+        """Ages to probe in the unit of the window, (from, to]; from -inf if the youngest are included."""
         size, length = windows.sizes[self.stream], windows.lengths[self.stream]
         return tuple((low * length if low else -inf, min(high * length, size)) for low, high in self.pieces)
 
@@ -146,7 +146,7 @@ class HarvestHop:
         return self.ranking.index(k) if 0 <= k < len(self.ranking) else inf
 
     def picture(self) -> str:
-        """A sign for each basic window, youngest first: ● looked at, ◐ in part, ○ not."""
+        """A sign per basic window, youngest first: ● probed, ◐ in part, ○ not."""
         signs = ["○"] * len(self.ranking)
         for k in self.looked_at:
             signs[k] = "●"
@@ -157,18 +157,18 @@ class HarvestHop:
 
 @dataclass(frozen=True)
 class HarvestDirection:
-    """What arriving rows of one stream are compared with, window by window in their order."""
+    """The parts of windows that arriving rows of one stream probe, in order."""
 
     arriving: int
     hops: tuple[HarvestHop, ...]
     cost: float = 0.0
-    """Expected per second, in the unit of the model: rows compared, as a rule."""
+    """Expected cost per second, in the unit of the model: usually rows compared."""
     output: float = 0.0
     """Expected results per second."""
 
     @property
     def idle(self) -> bool:
-        """Whether it finds nothing, because one of its windows is not looked at at all."""
+        """Whether it finds nothing, because one of its windows is not probed at all."""
         return any(hop.used == 0 for hop in self.hops)
 
     @property
@@ -178,20 +178,20 @@ class HarvestDirection:
 
 @dataclass(frozen=True)
 class Harvest:
-    """For each direction and window, what is looked at; with what that is expected to cost and to find.
+    """The parts to probe for each direction and window, with their expected cost and output.
 
     Parameters
     ----------
     windows
         How they are cut.
     directions
-        One for each stream, in the order of the streams.
+        One per stream, in the order of the streams.
     throttle
-        The part of the full cost that may be spent (z).
+        The throttle fraction (z).
     full_cost, full_output
-        Expected per second if everything were looked at; 0 where not known.
+        Expected per second when probing everything; 0 if unknown.
     base
-        Cost per second that no harvest avoids, part of `full_cost`.
+        Cost per second that no harvest avoids, included in `full_cost`.
     method
         How the harvest was found.
     """
@@ -220,7 +220,7 @@ class Harvest:
 
     @classmethod
     def of_everything(cls, windows: BasicWindows, orders: Sequence[Sequence[int]]) -> Harvest:
-        """Nothing shed; the orders name the windows of each direction, without its own stream."""
+        """The harvest of whole windows; `orders` lists each direction's windows, without its own."""
         directions = tuple(
             HarvestDirection(
                 arriving,
@@ -232,7 +232,7 @@ class Harvest:
 
     @property
     def cost(self) -> float:
-        """Expected per second."""
+        """Expected cost per second."""
         return self.base + sum(direction.cost for direction in self.directions)
 
     @property
@@ -242,18 +242,18 @@ class Harvest:
 
     @property
     def recall(self) -> float:
-        """The part of all results it is expected to find; 1 where no result is expected at all."""
+        """Expected fraction of all results found; 1 if no result is expected."""
         return self.output / self.full_output if self.full_output > 0 else 1.0
 
     def ages(self, arriving: int, hop: int) -> tuple[tuple[float, float], ...]:
-        """Ages looked at in the hop's window, in its unit, as `HarvestHop.ages`."""
+        """Ages to probe in the hop's window, in its unit, as in `HarvestHop.ages`."""
         return self.directions[arriving].hops[hop].ages(self.windows)
 
     def __str__(self) -> str:
         return self.text([f"S{stream + 1}" for stream in range(len(self.directions))])
 
     def text(self, aliases: Sequence[str]) -> str:
-        """A line for each direction and window, as in GrubJoin's Figure 4, youngest rows at the left."""
+        """A line per direction and window, as in GrubJoin's Figure 4, youngest rows at the left."""
         lines = [
             f"Harvest for a throttle of {self.throttle:.3g} ({self.method}): "
             f"{self.cost / self.full_cost if self.full_cost > 0 else 1.0:.1%} of the cost, "
@@ -271,7 +271,7 @@ class Harvest:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """As values that JSON can hold."""
+        """As JSON values."""
         return {
             "sizes": list(self.windows.sizes),
             "lengths": list(self.windows.lengths),
@@ -295,7 +295,7 @@ class Harvest:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Harvest:
-        """What `to_dict` gave."""
+        """Inverse of `to_dict`."""
         directions = tuple(
             HarvestDirection(
                 arriving,

@@ -1,4 +1,4 @@
-"""How often something is done: by rows that came, or by event time that passed."""
+"""How often something is done: by rows arrived or event time passed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from windrow.model.units import format_duration, parse_duration, parse_rows
 
 @dataclass(frozen=True)
 class Interval:
-    """A pace: every so many rows, or every so much event time. Eager is every row."""
+    """An interval in rows or in event time. Eager is every row."""
 
     rows: int | None = None
     time: int | None = None
@@ -18,7 +18,7 @@ class Interval:
 
     @classmethod
     def parse(cls, value: str | Interval | None) -> Interval | None:
-        """Accepts "eager", "every 100 rows", "every 5 seconds" (the word "every" may be left out)."""
+        """Accepts "eager", "every 100 rows", "every 5 seconds" ("every" is optional)."""
         if value is None or isinstance(value, Interval):
             return value
         if not isinstance(value, str):

@@ -1,9 +1,9 @@
-"""Kinds of join: which streams a result must have a row of, and what becomes of a combination that lacks one.
+"""Kinds of join: which streams a result must have a row of, and what happens to a combination that lacks one.
 
-The required streams form the *core*, an inner join. The other streams follow one after the other, each at a
-*level* of its own: `exists` and `absent` streams first, which only filter, then the others in the order of
-the query, as in SQL's sequence of LEFT JOINs. A condition belongs to the last level it refers to. A stream
-with `match` takes part at a level of its own too, even a required one: of its rows only one fits.
+The required streams form the *core*, an inner join. Each other stream follows at a *level* of its own: first
+`exists` and `absent` streams, which only filter, then the others in the order of the query, like SQL's
+sequence of LEFT JOINs. A condition belongs to the last level it refers to. A stream with `match` also has its
+own level, even if required: only one of its rows is taken.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ KINDS = (INNER, "left", "right", "full", "semi", "anti")
 ROLES = ("required", "optional", "exists", "absent")
 MATCHES = ("last", "first", "nearest")
 CERTAIN = "certain"
-"""Column that says whether a result stands whatever was shed."""
+"""Result column: whether no shed row could have changed the result."""
 
 
 @dataclass(frozen=True)
 class Level:
-    """A stream that is looked at once the streams before it are bound."""
+    """A stream that is searched once the streams before it are bound."""
 
     stream: int
     role: Role
@@ -52,7 +52,7 @@ class JoinShape:
 
 @dataclass(frozen=True)
 class JoinShapes:
-    """What `how` and `match` say. An inner join has no shapes; a full outer join has one for each side."""
+    """`how` and `match`, parsed. An inner join has no shapes; a full outer join has one per side."""
 
     aliases: tuple[str, ...]
     shapes: tuple[JoinShape, ...]
@@ -61,7 +61,7 @@ class JoinShapes:
 
     @property
     def eager(self) -> bool:
-        """Whether results with a row of every stream are those of the inner join, and so come at once."""
+        """Whether the inner join finds the results with a row of every stream, so they are immediate."""
         return all(x.role == "optional" and x.match is None for shape in self.shapes for x in shape.levels)
 
     @property
@@ -78,7 +78,7 @@ class JoinShapes:
 
     @property
     def tells_certainty(self) -> bool:
-        """Whether results say if they stand: where a row that was shed can make one false."""
+        """Whether results have the column `CERTAIN`: if a shed row can make one false."""
         levels = [level for shape in self.shapes for level in shape.levels]
         return self.limited and any(x.role in ("optional", "absent") or x.match for x in levels)
 
@@ -102,7 +102,7 @@ class JoinShapes:
 
 
 def read_how(value: Any) -> str | Mapping[str, str]:
-    """A kind of join, or roles by alias."""
+    """Read a kind of join, or roles by alias."""
     if isinstance(value, Mapping):
         return _words(value, "role", ROLES)
     if not isinstance(value, str):
@@ -113,7 +113,7 @@ def read_how(value: Any) -> str | Mapping[str, str]:
 
 
 def read_match(value: Any) -> Mapping[str, str] | None:
-    """Which row is taken, by alias."""
+    """Read which row is taken, by alias."""
     if value is not None and not isinstance(value, Mapping):
         raise QueryError(f"expected {', '.join(MATCHES)} by stream, such as {{'b': 'last'}}, got {value!r}")
     return _words(value, "match", MATCHES) if value else None

@@ -10,13 +10,13 @@ from typing import Any
 from windrow.model.harvest import Harvest
 
 MOST_SPANS = 64
-"""Of a curve or histogram that is told."""
+"""Maximum spans of a reported curve or histogram."""
 DIGITS = 4
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """A curve or histogram: a value for each span of equal width, from `low` up."""
+    """A curve or histogram: a value per span of equal width, from `low` up."""
 
     low: float
     width: float
@@ -24,13 +24,13 @@ class Histogram:
 
     @classmethod
     def of_rates(cls, low: float, width: float, values: Sequence[float]) -> Histogram:
-        """With neighbours averaged until there are few enough."""
+        """Average neighbours until there are few enough."""
         together = -(-len(values) // MOST_SPANS)
         return cls(low, width * together, tuple(sum(v) / len(v) for v in _groups(values, together)))
 
     @classmethod
     def of_counts(cls, low: float, width: float, values: Sequence[float]) -> Histogram:
-        """With neighbours added up until there are few enough."""
+        """Sum neighbours until there are few enough."""
         together = -(-len(values) // MOST_SPANS)
         return cls(low, width * together, tuple(sum(v) for v in _groups(values, together)))
 
@@ -40,7 +40,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class LagHistogram:
-    """How much newer the row of one stream is in results than that of another, in seconds."""
+    """How much newer one stream's row is than another's in results, in seconds."""
 
     of: str
     behind: str
@@ -49,20 +49,20 @@ class LagHistogram:
 
 @dataclass(frozen=True)
 class LearnedModels:
-    """Of one operator.
+    """Learned models of one operator.
 
     Parameters
     ----------
     on, windows, memory, deadline, shed
         The query, as text.
     plan
-        The plan in force, as text, without the harvest.
+        The current plan as text, without the harvest.
     ages
-        By stream: results per second of a stored row, by its age in seconds; of policies that learn it.
+        By stream: results per second of a stored row, by its age in seconds; for policies that learn it.
     lags
-        Under a deadline that is kept by harvesting.
+        Only with a deadline and harvesting.
     harvest
-        What was looked at when there was last no time for everything; None if there was.
+        The last harvest when time was short; None if it never was.
     """
 
     on: str
@@ -76,7 +76,7 @@ class LearnedModels:
     harvest: Harvest | None
 
     def to_dict(self) -> dict[str, Any]:
-        """As values that JSON can hold."""
+        """As JSON values."""
         return {
             "on": self.on,
             "windows": dict(self.windows),
@@ -91,8 +91,7 @@ class LearnedModels:
 
 
 def _harvest(harvest: Harvest) -> dict[str, Any]:
-    """As the papers draw it: for each direction and window, the pieces that are looked at, in basic windows
-    from the youngest."""
+    """As drawn in the papers: the pieces probed per direction and window, youngest basic window first."""
     return {
         "throttle": _round(harvest.throttle),
         "recall": _round(harvest.recall),
@@ -123,5 +122,5 @@ def _groups(values: Sequence[float], size: int) -> list[Sequence[float]]:
 
 
 def _round(value: float) -> float | None:
-    """Short in JSON, which knows no infinity."""
+    """Shortened for JSON, which has no infinity."""
     return float(f"{float(value):.{DIGITS}g}") if isfinite(value) else None

@@ -17,14 +17,14 @@ _BINARY = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 @dataclass(frozen=True)
 class MemoryLimit:
-    """Of all windows of a join together, with their payloads and indexes."""
+    """Memory limit of all windows of a join together, with their payloads and indexes."""
 
     kind: Literal["bytes", "rows"]
     size: int
 
     @classmethod
     def parse(cls, value: str | int | MemoryLimit | None) -> MemoryLimit | None:
-        """Accepts "256 MiB", "64 kB", "100000 rows" or a number of bytes; None is no limit."""
+        """Accepts "256 MiB", "64 kB", "100000 rows" or a number of bytes; None for no limit."""
         if value is None:
             return None
         limit = value if isinstance(value, MemoryLimit) else cls._read(value)
@@ -64,9 +64,9 @@ _RATE = re.compile(
 
 @dataclass(frozen=True)
 class Deadline:
-    """Of one call of `process`, or of one partition's part of a micro-batch.
+    """Time limit of one call of `process`, or of one partition's part of a micro-batch.
 
-    Just one of both is given.
+    Exactly one of the two is given.
     """
 
     micros: int | None = None
@@ -76,7 +76,7 @@ class Deadline:
 
     @classmethod
     def parse(cls, value: str | timedelta | Deadline | None) -> Deadline | None:
-        """Accepts "2 seconds", a timedelta, "50000 rows/s"; None is no limit."""
+        """Accepts "2 seconds", a timedelta, "50000 rows/s"; None for no limit."""
         if value is None or isinstance(value, Deadline):
             return value
         match = _RATE.fullmatch(value) if isinstance(value, str) else None
@@ -89,7 +89,7 @@ class Deadline:
         return deadline
 
     def seconds(self, rows: int) -> float:
-        """What a call with so many rows may take."""
+        """Seconds that a call with this many rows may take."""
         if self.rate is not None:
             return rows / self.rate
         assert self.micros is not None

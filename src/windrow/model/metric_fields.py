@@ -1,9 +1,9 @@
 """Metrics, each declared once: as a field of the record that carries it.
 
-The declaration holds the help text, the unit, and how the values of several partitions or streams add up.
-Whatever adds, subtracts, shows, exports or documents metrics reads it. A counter only grows: its value in a
-micro-batch is the difference of two measurements, and batches add up. A gauge is a value at one moment: over
-several batches its largest counts.
+The declaration holds the help text, the unit, and how the values of several partitions or streams are merged.
+All code that merges, subtracts, shows, exports or documents metrics reads it. A counter only grows: its value
+in a micro-batch is the difference of two measurements, and micro-batches add up. A gauge is an instantaneous
+value: over several micro-batches the largest counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 Merge = Callable[[Sequence[Any], Sequence[float]], Any]
-"""Of the values of several partitions, and the rows of each."""
+"""Merges the values of several partitions, given the rows of each."""
 
 
 def total(values: Sequence[Any], rows: Sequence[float]) -> Any:
@@ -26,7 +26,7 @@ def largest(values: Sequence[Any], rows: Sequence[float]) -> Any:
 
 
 def mean_over_rows(values: Sequence[float], rows: Sequence[float]) -> float:
-    """1 where there are no rows."""
+    """Mean weighted by rows; 1 without rows."""
     return sum(v * n for v, n in zip(values, rows, strict=True)) / sum(rows) if sum(rows) else 1.0
 
 
@@ -37,9 +37,9 @@ class Metric:
     Parameters
     ----------
     lost
-        What to call rows that this counts as lost; empty if it counts no loss.
+        Name for the rows this counts as lost; empty if it counts no loss.
     held
-        A partition without rows in a batch still has this much.
+        Whether a partition without rows in a micro-batch keeps its value.
     """
 
     help: str
@@ -52,12 +52,12 @@ class Metric:
 
 
 def counter(help: str, unit: str = "rows", lost: str = "", merge: Merge = total) -> Any:
-    """Declares a field that counts from the operator's start."""
+    """Declare a field that counts from the operator's start."""
     return field(default=0, metadata={"metric": Metric(help, unit, merge, True, lost)})
 
 
 def gauge(help: str, unit: str = "rows", held: bool = False, merge: Merge = total, default: Any = 0) -> Any:
-    """Declares a field that holds a value of the moment."""
+    """Declare a field that holds an instantaneous value."""
     return field(default=default, metadata={"metric": Metric(help, unit, merge, False, held=held)})
 
 
@@ -68,12 +68,12 @@ def metrics_of(record: type) -> tuple[Metric, ...]:
 
 
 def merged(record: type, values: Sequence[Mapping[str, Any]], rows: Sequence[float] = ()) -> dict[str, Any]:
-    """The metrics of `record` over several partitions or streams, each by its own rule."""
+    """The metrics of `record` over several partitions or streams, each merged by its own rule."""
     return {m.name: m.merge([v[m.name] for v in values], rows) for m in metrics_of(record)}
 
 
 def between(record: type, before: Any, after: Any) -> dict[str, Any]:
-    """The metrics of `record` for what happened between two measurements."""
+    """The metrics of `record` between two measurements."""
     return {
         m.name: getattr(after, m.name) - (getattr(before, m.name) if m.counter else 0)
         for m in metrics_of(record)

@@ -11,7 +11,7 @@ from windrow.model.notebook import html_table, html_text
 
 @dataclass(frozen=True, kw_only=True)
 class StreamCounts:
-    """Counted for each stream; for a join they add up."""
+    """Counters per stream; a join's are their sum."""
 
     rows_in: int = counter("Rows that arrived.")
     rows_copied: int = counter("Copies of rows beyond the first, where partitions share a stream's rows.")
@@ -30,7 +30,7 @@ class StreamCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class JoinCounts(StreamCounts):
-    """Counted for a join."""
+    """Counters of a join."""
 
     rows_buffered: int = gauge("Rows that wait until their order is known or there is time.", held=True)
     results: int = counter("Results.", unit="results")
@@ -60,8 +60,7 @@ class JoinCounts(StreamCounts):
 
 @dataclass(frozen=True, kw_only=True)
 class ResultCounts:
-    """What the estimate of the recall consists of: sums, so that those of several operators, or the change
-    between two moments, can be had."""
+    """Sums behind the recall estimate: they can be added over operators and subtracted between moments."""
 
     results_found: float = counter("Results the estimate of the recall knows of.", unit="results")
     results_estimated: float = counter("The true number of results, estimated.", unit="results")
@@ -75,29 +74,29 @@ class ResultCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class BatchCounts(JoinCounts, ResultCounts):
-    """Counted in a micro-batch."""
+    """Counters of a micro-batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamMetrics(StreamCounts):
-    """Of one stream."""
+    """Metrics of one stream."""
 
     rate: float
-    """Rows per second of event time, lately."""
+    """Recent rows per second of event time."""
     max_event_time: int | None
     """Newest event time seen, in microseconds since 1970."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quality(ResultCounts):
-    """How good the answer is, from the operator's start on. What does not apply is None."""
+    """How good the answer is, since the operator's start. Fields that do not apply are None."""
 
     recall: float = 1.0
-    """Fraction of the true results that was found; an estimate, with its 95 % interval. NaN if unknown."""
+    """Estimated fraction of the true results that was found, with its 95 % interval. NaN if unknown."""
     recall_low: float = 1.0
     recall_high: float = 1.0
     monitored_rows: int = 0
-    """Rows kept until they expire, even if the policy would evict them, to measure what is lost."""
+    """Rows kept until they expire, even if the policy would evict them, to measure loss."""
     importance: float | None = None
     """Total importance of the results."""
     importance_recall: float | None = None
@@ -109,7 +108,7 @@ class Quality(ResultCounts):
     priority_recomputations: int | None = None
     """How often the priorities of a stream's rows were computed."""
     sampling_fraction: float | None = None
-    """Fraction of the results that is sampled at present."""
+    """Fraction of the results that is currently sampled."""
 
     def _repr_html_(self) -> str:
         return html_table("Quality", {k: v for k, v in vars(self).items() if v is not None})
@@ -117,7 +116,7 @@ class Quality(ResultCounts):
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorMetrics(JoinCounts):
-    """Of the whole operator. Counters run from its start, or from the start of what it was restored from."""
+    """Metrics of an operator. Counters run from its start, or that of the one it was restored from."""
 
     quality: Quality
     streams: Mapping[str, StreamMetrics]

@@ -1,4 +1,4 @@
-"""How values look in a notebook: a small table, or the text they print."""
+"""How values are shown in a notebook: a small table, or their printed text."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def html_table(title: str, facts: Mapping[str, object]) -> str:
 
 
 def html_text(value: object) -> str:
-    """What a value prints, as it is: as a class's `_repr_html_` it shows the instance."""
+    """The printed text of a value, preformatted; usable as a class's `_repr_html_`."""
     return f"<pre>{escape(str(value))}</pre>"

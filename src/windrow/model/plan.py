@@ -1,4 +1,4 @@
-"""A plan: for each arriving row, which windows to look at, in what order, and how. It prints itself."""
+"""A plan: for each arriving row, which windows to probe, in what order, and how. It prints itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from windrow.model.units import short_number
 
 @dataclass(frozen=True)
 class BoundEquality:
-    """An equality to hold when a row joins a partial match: the row's own word, and the one bound."""
+    """An equality to check when a row joins a partial match: the row's own join column, and the bound one."""
 
     own: JoinColumn
     bound: JoinColumn
@@ -28,10 +28,10 @@ Driver = Condition | SetSimilarity
 
 @dataclass(frozen=True)
 class Step:
-    """Looking into one window.
+    """Probing one window.
 
-    The index finds rows by `driver`; `checks` and then `residuals` are what has become checkable with this
-    stream and is not guaranteed by the index alone.
+    The index finds rows by `driver`. `checks` and then `residuals` are the conditions that become checkable
+    with this stream and that the index alone does not guarantee.
     """
 
     stream: int
@@ -46,7 +46,7 @@ class Step:
 
     @property
     def indexed(self) -> tuple[JoinColumn, ...]:
-        """The window's own words that the driver looks up."""
+        """The window's own join columns that the driver looks up."""
         found: dict[JoinColumn, None] = {}
         for condition in self.driver:
             found[own_word(condition, self.stream)] = None
@@ -61,7 +61,7 @@ def own_word(condition: Driver, stream: int) -> JoinColumn:
 
 
 def bound_word(condition: Driver, stream: int) -> JoinColumn:
-    """The other side."""
+    """The side of a condition that belongs to another stream."""
     if isinstance(condition, BoundEquality):
         return condition.bound
     return condition.right if condition.left.stream == stream else condition.left
@@ -69,12 +69,12 @@ def bound_word(condition: Driver, stream: int) -> JoinColumn:
 
 @dataclass(frozen=True)
 class Direction:
-    """What happens when rows of `arriving` come in. The order names all streams; the first one starts."""
+    """How new rows of `arriving` probe. The order has all streams; the first one starts."""
 
     arriving: int
     order: tuple[int, ...]
     steps: tuple[Step, ...]
-    """One for each stream of the order but the first."""
+    """One per stream of the order except the first."""
 
     @property
     def comparisons(self) -> float:
@@ -87,16 +87,16 @@ class Direction:
 
 @dataclass(frozen=True)
 class Plan:
-    """Join orders and access paths per direction, with what they are expected to cost and yield."""
+    """Join orders and access paths per direction, with their expected cost and output."""
 
     aliases: tuple[str, ...]
     directions: tuple[Direction, ...]
     rates: tuple[float, ...]
-    """Rows per second per stream, as the plan was made for."""
+    """Rows per second per stream that the plan was made for."""
     rows: tuple[float, ...]
     """Expected rows in each window."""
     harvest: Harvest | None = None
-    """What is looked at, under a deadline; None for everything."""
+    """Parts of windows to probe under a deadline; None for whole windows."""
 
     @property
     def comparisons(self) -> float:

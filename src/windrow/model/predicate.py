@@ -1,14 +1,15 @@
-"""A predicate taken apart: what is checked on one stream, what an index can find, what remains.
+"""A predicate in parts: what is checked on one stream, what an index can find, and the rest.
 
-A predicate is a conjunction. Each conjunct becomes
-- a `Filter`, if it speaks of one stream: applied before a row is stored;
-- an `Equality`, a `Comparison` or a `Band` between two `JoinColumn`s, if each side speaks of one stream:
-  kernels and indexes understand these;
-- a `Residual` otherwise: evaluated on whole batches of candidates. One that says how alike two sets are is
-  also a `SetSimilarity`, which an inverted index finds and a kernel checks.
+A predicate is a conjunction. Each conjunct becomes one of these:
 
-A `JoinColumn` is one number per row, computed when the row comes in. `Equality`, `Comparison` and `Band` are
-false when either side is null or NaN, so a row whose word is null or NaN can be left out at once.
+- a `Filter`, if it refers to one stream: applied before a row is stored;
+- an `Equality`, a `Comparison` or a `Band` between two `JoinColumn`s, if each side refers to one stream:
+  supported by kernels and indexes;
+- a `Residual` otherwise: evaluated on whole batches of candidates. One on the similarity of two sets is also
+  a `SetSimilarity`, which an inverted index finds and a kernel checks.
+
+A `JoinColumn` is one number per row, computed on arrival. `Equality`, `Comparison` and `Band` are false if
+either side is null or NaN, so a row with such a join column can be left out at once.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ WordKind = Literal["int", "float", "hash", "set"]
 class JoinColumn:
     """A single-stream expression as one number per row.
 
-    kind "int": int64, exact. kind "float": float64. kind "hash": 64-bit hash of the value's bytes, equal
-    for equal values; matches must be verified on the values themselves. kind "set": not one number but the
-    distinct elements of a list, each as one; `type` is that of the elements.
+    kind "int": int64, exact. kind "float": float64. kind "hash": 64-bit hash of the value's bytes, equal for
+    equal values; matches must be verified on the values themselves. kind "set": the distinct elements of a
+    list, one number each; `type` is the element type.
     """
 
     stream: int
     sql: str
     """Canonical text, such as `a.id` or `LOWER(b.name)`."""
     type: pa.DataType
-    """What the expression is cast to before it becomes a number: the common type of both sides."""
+    """The type the expression is cast to before it is encoded: the common type of both sides."""
     kind: WordKind
     node: exp.Expression
-    """The expression itself; not part of the word's identity, which is stream, text and type."""
+    """The expression itself; not part of the column's identity, which is stream, text and type."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JoinColumn) and self.key == other.key
@@ -53,7 +54,7 @@ class JoinColumn:
 
     @cached_property
     def name(self) -> str:
-        """What its stream's window calls it: one expression may be compared as several types."""
+        """Its name in the window, with the type: an expression may be compared as several types."""
         return f"{self.sql}: {self.type}"
 
     def __str__(self) -> str:
@@ -89,10 +90,10 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Band:
-    """|left - right| <= epsilon, or < epsilon if strict. Words of one kind, int or float.
+    """|left - right| <= epsilon, or < epsilon if strict. Join columns of one kind, int or float.
 
-    Rounded as written: form "abs" computes left - right; form "between" computes right - epsilon and
-    right + epsilon and compares left with both.
+    Rounded as written: form "abs" computes left - right; form "between" computes right - epsilon and right +
+    epsilon and compares left with both.
     """
 
     left: JoinColumn
@@ -116,10 +117,10 @@ Atom = Equality | Comparison | Band
 
 @dataclass(frozen=True)
 class SetSimilarity:
-    """How alike two sets must be: the elements they share, or their part of all elements of both.
+    """How similar two sets must be: by shared elements, or by their fraction of all elements of both.
 
-    At least `threshold`, or more if strict; at least one shared element in any case, so that what shares
-    none can be passed over. Words of kind "set".
+    At least `threshold`, or more if strict; always at least one shared element, so that an index can skip
+    pairs without any. Join columns of kind "set".
     """
 
     left: JoinColumn
@@ -134,7 +135,7 @@ class SetSimilarity:
 
     @property
     def at_least(self) -> int:
-        """Elements that any pair must share, whatever the size of the sets."""
+        """Minimum number of shared elements of any pair, regardless of set size."""
         return int(self.threshold) + self.strict if self.measure == "overlap" else 1
 
     def __str__(self) -> str:
@@ -159,7 +160,7 @@ class Residual:
     node: exp.Expression
     sql: str
     likeness: SetSimilarity | None = None
-    """The same for an inverted index, if it is about the likeness of two sets."""
+    """The same for an inverted index, if it is a similarity of two sets."""
 
     def __str__(self) -> str:
         return self.sql
@@ -167,7 +168,7 @@ class Residual:
 
 @dataclass(frozen=True)
 class Predicate:
-    """The whole predicate of a query, taken apart and checked against the streams' schemas."""
+    """The whole predicate of a query, in parts and checked against the streams' schemas."""
 
     sql: str
     filters: tuple[Filter, ...]
@@ -175,11 +176,11 @@ class Predicate:
     residuals: tuple[Residual, ...]
 
     def columns_of(self, stream: int) -> tuple[JoinColumn, ...]:
-        """The words a row of `stream` needs, each once, in the order of the atoms."""
+        """The join columns of `stream`, each once, in the order of the atoms."""
         seen = {w: None for atom in self.atoms for w in atom.words if w.stream == stream}
         return tuple(seen)
 
     def sets_of(self, stream: int) -> tuple[JoinColumn, ...]:
-        """The sets a row of `stream` needs, each once."""
+        """The sets of `stream`, each once."""
         alike = [r.likeness for r in self.residuals if r.likeness is not None]
         return tuple({w: None for each in alike for w in each.words if w.stream == stream})

@@ -1,7 +1,7 @@
-"""What is asked: streams, their windows, the predicate, and how it may be run.
+"""The query: streams, their windows, the predicate, and how it may be run.
 
-All values are frozen and validate themselves; texts such as "5 minutes" become values once, here. Every
-setting is one field with its reader and its help text: see `settings.py`.
+All values are frozen and validate themselves; text such as "5 minutes" is parsed once, here. Every setting is
+one field with its reader and its help text: see `settings.py`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ORDERS = ("heuristic", "low-selectivity", "exhaustive")
 ALGORITHMS = ("eager", "naive", "general")
 UNLIMITED = "unlimited"
 _DEFAULTS = {"late": 0, "ahead": 86_400_000_000, "shed": parse_shed("auto", None, None)}
-"""As they are once they are read."""
+"""Defaults after parsing."""
 DURATION = "a duration such as '5 seconds'"
 
 
@@ -97,7 +97,7 @@ def _factor(value: Any) -> float:
 
 
 def _order(value: Any) -> str | tuple[str, ...] | Mapping[str, tuple[str, ...]]:
-    """A strategy, or aliases; which aliases there are decides whether they fit."""
+    """Read a strategy, or aliases; whether these exist is checked later."""
     if isinstance(value, str):
         return choice("order", *ORDERS)(value)
     if isinstance(value, Mapping):
@@ -135,7 +135,7 @@ class Stream:
     )
 
     def checked(self, alias: str) -> Stream:
-        """The same with its settings read."""
+        """The same stream with its settings read."""
         with placed(Option(stream=alias)):
             return Stream(**read_values(self))
 
@@ -182,7 +182,7 @@ class Query:
         ),
     )
     ahead: str | timedelta | int | None = field(
-        default="1 day",  # more than any mistake about time zones, and over soon
+        default="1 day",  # more than any time zone mistake, and soon over
         metadata=setting(
             lambda value: None if value in (None, UNLIMITED) else _duration(value),
             "How far a row's time may be ahead of the clock; rows beyond are set aside and counted, since "
@@ -309,7 +309,7 @@ class Query:
                 )
 
     def _settings(self) -> dict[str, str]:
-        """What differs from the defaults, as a person would write it."""
+        """Settings that differ from the defaults, as a person would write them."""
         found = {}
         for f in fields(self):
             value = getattr(self, f.name)
@@ -351,37 +351,37 @@ class Query:
 
     @property
     def evaluate_interval(self) -> Interval | None:
-        """`evaluate` as a value."""
+        """`evaluate`, parsed."""
         assert not isinstance(self.evaluate, str)
         return self.evaluate
 
     @property
     def expire_interval(self) -> Interval | None:
-        """`expire` as a value."""
+        """`expire`, parsed."""
         assert not isinstance(self.expire, str)
         return self.expire
 
     @property
     def memory_limit(self) -> MemoryLimit | None:
-        """`memory` as a value."""
+        """`memory`, parsed."""
         assert self.memory is None or isinstance(self.memory, MemoryLimit)
         return self.memory
 
     @property
     def time_limit(self) -> Deadline | None:
-        """`deadline` as a value."""
+        """`deadline`, parsed."""
         assert self.deadline is None or isinstance(self.deadline, Deadline)
         return self.deadline
 
     @property
     def memory_policy(self) -> MemoryPolicy:
-        """What `shed` says of memory."""
+        """The memory policy of `shed`."""
         assert isinstance(self.shed, tuple) and isinstance(self.shed[0], MemoryPolicy)
         return self.shed[0]
 
     @property
     def time_policy(self) -> TimePolicy:
-        """What `shed` says of time."""
+        """The time policy of `shed`."""
         assert isinstance(self.shed, tuple) and isinstance(self.shed[1], TimePolicy)
         return self.shed[1]
 
@@ -391,10 +391,10 @@ class Query:
 
     @cached_property
     def kind(self) -> JoinShapes:
-        """`how` and `match` as a value."""
+        """`how` and `match`, parsed."""
         return JoinShapes.parse(self.how, self.match, self.aliases, self.memory is not None)
 
     @cached_property
     def counts_rows(self) -> bool:
-        """Whether any window is counted in rows."""
+        """Whether any window is a row window."""
         return any(not s.window.is_time for s in self.streams.values())

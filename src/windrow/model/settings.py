@@ -1,7 +1,7 @@
 """Settings declared once: a field of a dataclass with its reader and its help text.
 
-`Query`, `Stream` and `Execution` are made of such fields. Keywords, SQL's WITH, TOML and the command line all
-read values through them, so that no way of writing a query knows a setting that the others do not.
+`Query`, `Stream` and `Execution` consist of such fields. Keywords, SQL's WITH, TOML and the command line all
+read values through them, so all of them know the same settings.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class SettingField:
-    """How a value is read and what it means."""
+    """How a setting is read, and its meaning."""
 
     read: Callable[[Any], Any]
-    """From what a user may give to the value that is kept. Reading what was read already changes nothing."""
+    """Converts the user's value to the one that is kept. Reading a converted value again changes nothing."""
     help: str
     texts: bool = True
-    """Whether SQL, TOML and the command line may set it; functions have no text."""
+    """Whether SQL, TOML and the command line may set it; functions have no text form."""
     example: str | None = None
-    """Where only a text will do in these, what it looks like: a duration without its unit says nothing."""
+    """Sample text, for settings that must be text there: a duration without a unit is ambiguous."""
 
     def read_text(self, value: Any) -> Any:
-        """A value as SQL or TOML has it, checked as far as it can be alone."""
+        """Read a value from SQL or TOML, and check it as far as possible on its own."""
         if self.example is not None and value is not None and not isinstance(value, str):
             raise QueryError(f"expected {self.example}, got {value!r}")
         return self.read(value)
@@ -37,7 +37,7 @@ class SettingField:
 def setting(
     read: Callable[[Any], Any], help: str, *, texts: bool = True, example: str | None = None
 ) -> dict[str, SettingField]:
-    """What makes a field a setting: `late: str = field(default="0 seconds", metadata=setting(...))`."""
+    """Metadata of a setting: `late: str = field(default="0 seconds", metadata=setting(...))`."""
     return {"setting": SettingField(read, help, texts, example)}
 
 
@@ -47,7 +47,7 @@ def settings_of(kind: type) -> dict[str, SettingField]:
 
 
 def read_values(instance: Any) -> dict[str, Any]:
-    """Every setting of an instance, read."""
+    """Read every setting of an instance."""
     found = {}
     for name, each in settings_of(type(instance)).items():
         with placed(Option(name)):
@@ -56,21 +56,21 @@ def read_values(instance: Any) -> dict[str, Any]:
 
 
 def documented(kind: type[T]) -> type[T]:
-    """Adds the help texts to the docstring of a dataclass of settings."""
+    """Add the help texts to the docstring of a dataclass of settings."""
     told = "\n".join(f"    {name}\n        {each.help}" for name, each in settings_of(kind).items())
     kind.__doc__ = f"{kind.__doc__}\n\n    Parameters\n    ----------\n{told}\n    "
     return kind
 
 
 def check_known(given: Mapping[str, Any], known: Mapping[str, SettingField]) -> None:
-    """Refuses names of no setting."""
+    """Refuse unknown setting names."""
     for name in given:
         if name not in known or not known[name].texts:
             raise QueryError(unknown("setting", name, [n for n, s in known.items() if s.texts]))
 
 
 def choice(kind: str, *known: str) -> Callable[[Any], str]:
-    """Reads one of a few words."""
+    """Reader of one of a few words."""
 
     def read(value: Any) -> str:
         if value not in known:
@@ -81,7 +81,7 @@ def choice(kind: str, *known: str) -> Callable[[Any], str]:
 
 
 def whole(least: int, expected: str) -> Callable[[Any], int]:
-    """Reads a whole number."""
+    """Reader of an integer."""
 
     def read(value: Any) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -92,7 +92,7 @@ def whole(least: int, expected: str) -> Callable[[Any], int]:
 
 
 def text(expected: str) -> Callable[[Any], str]:
-    """Reads a text that is not empty."""
+    """Reader of non-empty text."""
 
     def read(value: Any) -> str:
         if not isinstance(value, str) or not value.strip():
@@ -103,12 +103,12 @@ def text(expected: str) -> Callable[[Any], str]:
 
 
 def truth(value: Any) -> bool:
-    """Reads true or false."""
+    """Read true or false."""
     if not isinstance(value, bool):
         raise QueryError(f"expected true or false, got {value!r}")
     return value
 
 
 def optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Reads a value or None."""
+    """Reader of a value or None."""
     return lambda value: None if value is None else read(value)

@@ -1,4 +1,4 @@
-"""Queries that share a join: what each asks beyond its windows, and how they fare."""
+"""Queries that share a join: what each asks for beyond its windows, and its metrics."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Subscription:
     Parameters
     ----------
     query
-        Streams, windows and predicate. Conditions on one stream alone are pulled up above the join, so
-        queries that differ in them share it.
+        Streams, windows and predicate. Single-stream conditions are evaluated above the join, so queries
+        that differ in them share it.
     where
         A further SQL condition on results.
     select
@@ -84,14 +84,14 @@ class Subscription:
 
     @property
     def windows(self) -> tuple[Window, ...]:
-        """Per stream."""
+        """Windows per stream."""
         return tuple(s.window for s in self.query.streams.values())
 
 
 @dataclass(frozen=True)
 class QueryMetrics:
-    """How one of the queries fares. Response times are from the call that brought a result's newest row to
-    the one that handed the result on, in seconds of the operator's clock; None before the first result."""
+    """Metrics of one query. A response time runs from the call that brought a result's newest row to the one
+    that delivered the result, in seconds of the operator's clock; None before the first result."""
 
     results: int
     response_mean: float | None
@@ -100,21 +100,21 @@ class QueryMetrics:
     backlog_rows: int
     """Rows whose results for this query are not finished."""
     since: int | None
-    """Event time of the first results it gets, in microseconds; None: from its start."""
+    """Event time of the first results it gets, in microseconds; None for its start."""
     until: int | None
-    """Event time from which it gets none; None: it goes on."""
+    """Event time from which it gets none; None if it has no end."""
     complete_from: int | None
-    """Event time from which its answers are complete; None: from its start."""
+    """Event time from which its answers are complete; None for its start."""
 
 
 @dataclass(frozen=True)
 class SharedMetrics:
-    """Of all joins and queries."""
+    """Metrics of all joins and queries."""
 
     joins: tuple[OperatorMetrics, ...]
     queries: Mapping[str, QueryMetrics]
     control_errors: tuple[str, ...] = ()
-    """Why queries that were added before the columns were known had to go."""
+    """Why queries that were added before the columns were known were removed."""
 
     _repr_html_ = html_text
 

@@ -1,4 +1,4 @@
-"""Where the rows of a stream come from, as TOML's [streams.x] and SQL's CREATE STREAM describe it."""
+"""Where the rows of a stream come from, as in TOML's [streams.x] and SQL's CREATE STREAM."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ STATIC = ("jdbc",)
 FILES = ("parquet", "orc", "json", "csv", "text", "avro", "xml", "delta")
 """Formats with a path."""
 TYPED = ("parquet", "orc", "delta")
-"""Files that know their columns; others need a schema to be read as a stream."""
+"""Formats that store their columns; others need a schema to be read as a stream."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where one stream comes from, and what is taken of it before the join."""
+    """The source of one stream, and what is taken from it before the join."""
 
     name: str
     format: str
@@ -42,7 +42,7 @@ class Source:
 
     @property
     def origin(self) -> str:
-        """Format and path, or what the format has instead; without credentials."""
+        """Format and path, or the format's equivalent of a path; without credentials."""
         named = self.path or self.options.get("subscribe") or self.options.get("dbtable") or ""
         return redacted(f"{self.format} {named}".strip())
 
@@ -51,7 +51,7 @@ class Source:
 
 
 def as_option(value: object) -> str:
-    """A value as Spark's options take it."""
+    """A value in the form of Spark's options."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

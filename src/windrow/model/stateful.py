@@ -4,11 +4,11 @@
         saved = ("_rows", "_seconds", "_until")
         clocks = ("_until",)
 
-What is not listed is a setting from the constructor, or is worked out anew. A frozen dataclass that lists
-nothing is a value: all of it is saved, and it is built anew. State is read into an object that was built
-like the one it was taken from, so that settings are those of today.
+Fields not listed are settings from the constructor, or are recomputed. A frozen dataclass that lists nothing
+is a value: all of it is saved, and it is rebuilt. State is restored into an object built like the original,
+so settings are the current ones.
 
-Encoded, state is a value that JSON can hold; arrays stand beside it, as they are.
+Encoded state is a JSON value; arrays are kept beside it, unchanged.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ _CLASSES: dict[str, type[Stateful]] = {}
 
 
 class Stateful:
-    """A class with state. One whose object may not be there yet when state is read is built from its fields
-    alone, without its constructor."""
+    """A class with state. Without an object to restore into, one is built from its fields alone."""
 
     saved: ClassVar[tuple[str, ...]] = ()
-    """Fields that are saved, beside those of base classes."""
+    """Fields that are saved, in addition to those of base classes."""
     clocks: ClassVar[tuple[str, ...]] = ()
-    """Of them those that are event times, or None."""
+    """Saved fields that are event times or None."""
     version: ClassVar[int] = 1
-    """To be raised when fields change their meaning: state of another version is refused."""
+    """Raise it when fields change their meaning: state of another version is refused."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -44,12 +43,12 @@ class Stateful:
         return {name: getattr(self, name) for name in _listed(type(self), "saved")}
 
     def restore(self, values: dict[str, Any]) -> None:
-        """Goes on from what `dump` gave."""
+        """Restore from the result of `dump`."""
         for name, value in values.items():
             setattr(self, name, value)
 
     def turn_back(self, now: int) -> None:
-        """Event time has been set back: clocks that are later go back to `now`."""
+        """Turn clocks that are later than `now` back to it, after event time was set back."""
         for name in _listed(type(self), "clocks"):
             if getattr(self, name) is not None:
                 setattr(self, name, min(getattr(self, name), now))
@@ -58,7 +57,7 @@ class Stateful:
 
 
 def encode(value: Any, arrays: list[np.ndarray]) -> Any:
-    """A value that JSON can hold; arrays are appended to `arrays`."""
+    """A JSON value; arrays are appended to `arrays`."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.generic):
@@ -81,7 +80,7 @@ def encode(value: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def decode(plain: Any, arrays: Sequence[np.ndarray], into: Any = None) -> Any:
-    """The value; objects that stand in its place in `into` are restored and stay the same objects."""
+    """Inverse of `encode`. Objects at the same place in `into` are restored and keep their identity."""
     if isinstance(plain, list):
         known = into if isinstance(into, list | tuple) and len(into) == len(plain) else [None] * len(plain)
         return [decode(each, arrays, part) for each, part in zip(plain, known, strict=True)]

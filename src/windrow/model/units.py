@@ -1,6 +1,6 @@
 """Quantities as people write them: durations ("5 minutes"), row counts ("1000 rows per key").
 
-Inside, time is int64 microseconds everywhere.
+Internally, time is always int64 microseconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HOUR = 60 * MINUTE
 DAY = 24 * HOUR
 WEEK = 7 * DAY
 LONGEST = 1 << 58
-"""Microseconds, or rows: sums of a few such and of event times stay far inside 64 bits."""
+"""Maximum in microseconds or rows: sums of a few of these and of event times stay well inside 64 bits."""
 
 _UNITS = {
     "us": MICROSECOND,
@@ -74,7 +74,7 @@ def parse_duration(value: str | timedelta) -> int:
 
 
 def parse_rows(value: str) -> tuple[int, bool] | None:
-    """(rows, per key) of a text like "100 rows per key"; None if it is no row count."""
+    """(rows, per key) of text like "100 rows per key"; None if it is not a row count."""
     match = _ROWS.fullmatch(value)
     if match is None:
         return None

@@ -3,7 +3,7 @@
     each stream: slots, stream number, partitions
         -> union -> observe -> repartition -> the join's task -> observe -> results
 
-Every partition takes part in every micro-batch, rows or not: see `_beats`.
+Every partition runs in every micro-batch, with rows or without: see `_beats`.
 """
 
 from __future__ import annotations
@@ -76,14 +76,14 @@ class PreparedJoin:
         if self.streaming:
             sources.append(self._beats(sources[0]))
         rows = reduce(DataFrame.union, sources)
-        # The number is stated, so adaptive execution leaves it alone; the partition stands in the row.
+        # An explicit number keeps adaptive execution from changing it; the row holds its partition.
         dealt = rows.repartitionById(self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS))
         joined = dealt.mapInArrow(task.run, kind)
         observed = joined.observe(observation_name(self.name), sf.collect_list(COLUMN).alias(DOCUMENTS))
         return observed.where(sf.col(COLUMN).isNull()).drop(COLUMN)
 
     def task(self, slots: UnionColumns) -> tuple[JoinTask, StructType]:
-        """What runs in the workers, and the type of the rows that come out."""
+        """The task for the workers, and the type of the rows it returns."""
         task = JoinTask(
             query=self.query,
             schemas=tuple(frame.arrow for frame in self.frames),
@@ -106,7 +106,7 @@ class PreparedJoin:
         return found
 
     def _control_messages(self, slots: UnionColumns) -> DataFrame:
-        """Control documents as the union has them, a copy for every partition."""
+        """Control documents in the union's columns, a copy for every partition."""
         assert self.control is not None
         columns = [sf.lit(None).cast(kind).alias(f"slot{slot}") for slot, kind in enumerate(slots.types)]
         columns[slots.text] = sf.col(DOCUMENT).alias(f"slot{slots.text}")
@@ -117,7 +117,7 @@ class PreparedJoin:
         return self.control.select(*columns, *extra, sf.explode(sf.array(*routes)).alias(ROUTE))
 
     def _rows(self, slots: UnionColumns, stream: int) -> DataFrame:
-        """One stream's rows as the union has them, each as often as partitions need it."""
+        """One stream's rows in the union's columns, one copy per partition that needs it."""
         frame = self.frames[stream]
         number = self._number(frame, stream)
         router = Router(self.layout, self.frames, stream, self.join.functions)
@@ -131,8 +131,8 @@ class PreparedJoin:
         return rows.select(*columns, _route(partitions, number).alias(ROUTE))
 
     def _number(self, frame: Frame, stream: int) -> sf.Column:
-        """Of a row's stream, as routes have it. In a stream a row may not be further than `ahead` beyond the
-        clock of the micro-batch, which Spark keeps in its offset log: a replay decides the same."""
+        """The number of a row's stream, as routes encode it. A streaming row may be at most `ahead` of the
+        micro-batch's clock, which Spark keeps in its offset log: a replay decides the same."""
         bound = self.query.head_start
         if not self.streaming or bound is None:
             return sf.lit(stream)
@@ -141,11 +141,11 @@ class PreparedJoin:
         return sf.when(far, sf.lit(stream + AHEAD)).otherwise(sf.lit(stream))
 
     def _beats(self, like: DataFrame) -> DataFrame:
-        """A row for every partition in every micro-batch, though nothing new is ever read for them.
+        """A row for every partition in every micro-batch, without reading any new data.
 
-        Only a stream can be united with streams, so they grow out of one that has no rows. `coalesce` makes
-        one partition even of an empty frame, and `mapInArrow` runs on it. Were it not for `observe`, Spark
-        would plan an empty frame away with all that stands above it.
+        Only a stream can be united with streams, so the rows derive from a stream without any. `coalesce`
+        makes one partition even of an empty frame, and `mapInArrow` runs on it. Without `observe`, Spark
+        would optimise an empty frame away with everything above it.
         """
         kinds = to_arrow_schema(like.schema, timezone="UTC")
         routes = [p << STREAM_BITS | BEAT for p in range(self.layout.partitions)]
@@ -173,7 +173,7 @@ def prepare(
     control: DataFrame | None = None,
     pool: MemoryPool | None = None,
 ) -> PreparedJoin:
-    """Checks a query against the frames' schemas and decides how rows are partitioned."""
+    """Check a query against the frames' schemas and choose how rows are partitioned."""
     run = execution or Execution()
     if set(query.aliases) != set(frames):
         raise QueryError(f"expected {list(query.aliases)}, got {list(frames)}", Option("frames"))
@@ -241,13 +241,13 @@ def join(
     spread: Mapping[str, Any] | SkewedKeys | None = None,
     control: DataFrame | None = None,
 ) -> DataFrame:
-    """Joins Spark DataFrames over sliding windows: a DataFrame with a struct column per stream.
+    """Join Spark DataFrames over sliding windows; returns a DataFrame with a struct column per stream.
 
-    Streams in, a stream out; or batches in, a batch out with the same rows. Whatever is wrong with the query
-    is refused here, before any data is read.
+    Streams in, a stream out; or batches in, a batch out with the same rows. Mistakes in the query are refused
+    here, before any data is read.
 
-    `late` does here what a watermark does elsewhere; set watermarks on the result, since Spark allows a query
-    only one.
+    `late` takes the place of a watermark on the input. Set watermarks on the result: Spark allows only
+    one per query.
 
     Parameters
     ----------
@@ -268,7 +268,7 @@ def join(
         How the join runs: see the table of options.
     control
         A DataFrame of the frames' kind with a text column `document`: changes to the running query, as in
-        `Operator.control`. One that is not understood is left out, with the reason in the metrics.
+        `Operator.control`. A refused one is skipped, with the reason in the metrics.
 
     Examples
     --------
@@ -293,7 +293,7 @@ def join(
 
 
 def _beside(query: Query, given: Mapping[str, Any], pool: MemoryPool | None) -> Execution:
-    """What is given beside a query: only how it runs, since the rest is in the query."""
+    """Execution settings given next to a query; all other settings belong in the query."""
     if not isinstance(query, Query):
         raise QueryError(f"expected wr.Query(...) or a SQL predicate, got {query!r}", Option("query"))
     defaults = {p.name: p.default for p in signature(join).parameters.values()} | {"functions": {}}
@@ -306,16 +306,16 @@ def _beside(query: Query, given: Mapping[str, Any], pool: MemoryPool | None) -> 
 
 
 def tasks_at_once(prepared: PreparedJoin) -> int:
-    """How many tasks run side by side, as far as Spark says; where it does not, all of them."""
+    """Number of tasks that run at the same time, if Spark reports it; else all of them."""
     try:
         return int(prepared.frames[0].data.sparkSession.sparkContext.defaultParallelism)
-    except Exception:  # Spark Connect has no context to ask, and says so in several ways
+    except Exception:  # Spark Connect has no context to ask, and reports that in several ways
         return prepared.layout.partitions
 
 
 def _empty_stream(spark: SparkSession) -> DataFrame:
-    """Files of a pattern that matches none; Spark asks for no directory where a path is a pattern. One
-    frame per session, so that it is one source of a query however many joins the query has."""
+    """A stream of files whose pattern matches none; for a pattern, Spark does not require the directory. One
+    frame per session, so that it is one source of a query, even one with several joins."""
     if spark not in _empty:
         _empty[spark] = spark.readStream.schema("value string").text("file:///windrow-without-rows-*/*")
     return _empty[spark]

@@ -1,9 +1,9 @@
 """Partitions of outer, semi, anti and as-of joins.
 
 A partition decides that nothing matches a combination, so it must meet every row that could. On each
-dimension a stream of the core takes exactly one place. A stream of a level stands at the same place if an
-equality of its own level ties it to a word that stands there; otherwise it is copied to all places. Rows near
-a border of cells are not tied to one place, so there are no ranges.
+dimension a stream of the core takes exactly one place. A level's stream takes the same place if an equality
+of that level ties it to a join column placed there; otherwise it is copied to all places. Rows near a cell
+border have several places, so ranges are not used.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ def outer_cuts(query: Query, predicate: Predicate) -> list[GridDimension]:
     cuts = [_by_key(query, first, equalities, group) for group in _core_groups(first, equalities)]
     if len(query.kind.shapes) == 1:
         return [*cuts, *(_by_content(query, stream) for stream in first.core)]
-    # Rows of both sides are kept, so none may be copied.
+    # Unmatched rows of both sides are returned, so none may be copied.
     return [cut for cut in cuts if all(place.how == "value" for place in cut.placements)]
 
 
 def _core_groups(shape: JoinShape, equalities: list[Equality]) -> list[tuple[JoinColumn, ...]]:
-    """Words of the core that are equal in each of its combinations."""
+    """Join columns of the core that are equal in each of its combinations."""
     inside = [e for e in equalities if shape.level_of(w.stream for w in e.words) < 0]
     groups = list(equality_classes(inside))
     known = {word for group in groups for word in group}

@@ -1,7 +1,7 @@
 """What a Spark task runs in one partition: the join of one query, or a join that queries share.
 
-A task knows both as a `JoinKind`, a frozen description that Spark sends to the workers, and the
-`PartitionJoin` that it starts there.
+`JoinKind` is the frozen description that Spark sends to the workers; `PartitionJoin` is the join it starts
+there.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from windrow.spark.metrics import COLUMN, PartitionQueryMetrics
 ROWS_PER_BATCH = 32_768
 BYTES_PER_BATCH = 16 << 20
 Batches = Iterator[pa.RecordBatch]
-"""Results as Spark gets them: the kind's columns, and an empty one for metrics."""
+"""Results for Spark: the kind's columns, and an empty one for metrics."""
 
 
 class PartitionJoin(Protocol):
-    """A join that runs."""
+    """A running join."""
 
     @property
     def runner(self) -> JoinRunner: ...
 
     def control(self, document: str | Mapping[str, Any]) -> None:
-        """Applies a control message; raises a QueryError if it is refused."""
+        """Apply a control message; raise a QueryError if it is refused."""
 
     def process(self, rows: dict[str, pa.RecordBatch], seconds: float | None) -> Batches:
-        """Joins rows at once; the results are made into batches as they are asked for."""
+        """Join rows at once; results are converted to batches lazily."""
 
     def finish(self) -> Batches:
-        """Nothing earlier will come."""
+        """Declare that no earlier row will arrive."""
 
     def capture(self) -> State: ...
 
     def restore(self, state: State) -> None:
-        """Into a join that has seen nothing yet."""
+        """Restore into a join that has seen nothing yet."""
 
     def query_metrics(self) -> dict[str, PartitionQueryMetrics]:
-        """Of each of several queries, for the rows processed last."""
+        """Metrics of each query of a shared join, for the rows processed last."""
 
     def control_errors(self) -> tuple[str, ...]:
-        """What was wrong with control messages that were not refused at once; each is reported once."""
+        """Errors of control messages that were not refused at once; each is reported once."""
 
 
 class JoinKind(Protocol):
@@ -58,16 +58,16 @@ class JoinKind(Protocol):
 
     @property
     def deadline_seconds(self) -> float | None:
-        """What each partition may take, where that is not a share of the query's own deadline."""
+        """Time limit of each partition, if it is not a share of the query's deadline."""
 
     def start(self, query: Query, schemas: dict[str, pa.Schema] | None) -> PartitionJoin:
-        """A join that has seen nothing yet. Without schemas it gets them from a state."""
+        """Start a join that has seen nothing yet. Without schemas it gets them from a state."""
 
     def fingerprint(self, query: Query) -> dict[str, Any]:
-        """What must be the same for a state to be used again."""
+        """Settings that must be equal for a state to be restored."""
 
     def columns(self, query: Query, schemas: tuple[pa.Schema, ...]) -> pa.Schema:
-        """Of the results."""
+        """Schema of the results."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class _SingleQueryJoin:
 
 
 def rows_at_once(results: pa.Table | pa.RecordBatch) -> int:
-    """How many of these results are handed on in one batch."""
+    """Number of these results per batch."""
     return max(1, min(ROWS_PER_BATCH, BYTES_PER_BATCH * results.num_rows // max(results.nbytes, 1)))
 
 

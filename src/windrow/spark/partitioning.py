@@ -1,10 +1,10 @@
 """Which partition meets which rows, so that every result is found in exactly one of them.
 
-Partitions form a grid of one or two dimensions. A dimension is cut by one thing: the value of an equality,
-cells of a band, or the content of one stream's rows. A stream that has the thing takes one place on the
-dimension (near a border of cells: a few); a stream that lacks it is copied to all places. On each dimension
-at least one stream takes exactly one place, and wherever it stands all rows it can match stand too: so the
-rows of a result meet in one partition and no other.
+Partitions form a grid of one or two dimensions. A dimension is cut by the value of an equality, by cells of a
+band, or by the content of one stream's rows. A stream that has this value, cell or content takes one place on
+the dimension, or a few near a cell border; any other stream is copied to all places. On each dimension at
+least one stream takes exactly one place, and all rows it can match are there too. The rows of a result
+therefore meet in exactly one partition.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from windrow.spark.outer_layout import outer_cuts
 
 KINDS = ("key", "range", "grid", "one")
 CELL = 4.0
-"""Width of a cell, in reaches: a row within reach of a border is copied, so half a copy per row."""
+"""Width of a cell, in reaches. A row within reach of a border is copied, which makes half a copy per row."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class PartitionLayout:
         )
 
     def described(self) -> dict[str, str]:
-        """All that decides which partition a row goes to, by the option that decides it."""
+        """Everything that decides which partition a row goes to, by option."""
         cuts = [f"{c.parts} by {c.by}{f' in cells of {c.width}' if c.width else ''}" for c in self.dimensions]
         spread = [str(cut.skewed) for cut in self.dimensions if cut.skewed]
         places = [
@@ -102,12 +102,12 @@ def choose_layout(
     wanted: str | None = None,
     spread: SkewedKeys | None = None,
 ) -> PartitionLayout:
-    """The layout with the fewest rows per partition, taking all streams to be equally fast.
+    """The layout with the fewest rows per partition, assuming that all streams are equally fast.
 
     Parameters
     ----------
     wanted
-        "key", "range", "range(width of a cell)", "grid" or "one"; None leaves the choice free.
+        "key", "range", "range(width of a cell)", "grid" or "one"; None leaves the choice open.
     """
     kind, width = _parse(wanted)
     counted = [a for a, s in query.streams.items() if s.window.kind == "rows"]
@@ -178,7 +178,7 @@ def _sized(cut: GridDimension, ways: int) -> GridDimension:
 
 
 def _divisible(query: Query, stream: int) -> bool:
-    """Whether rows of one key may be parted: not where they are counted."""
+    """Whether rows of one key may be split up: not in a row window."""
     return list(query.streams.values())[stream].window.is_time
 
 
@@ -198,7 +198,7 @@ def _by_content(query: Query, stream: int) -> GridDimension:
 
 
 def _by_range(query: Query, predicate: Predicate, width: float | None) -> list[GridDimension]:
-    """Cells of an anchor word. The others reach as far as the widths along the bands between add up to."""
+    """Cells of an anchor column. Another column's reach is the sum of the band widths between the two."""
     links: dict[JoinColumn, list[tuple[JoinColumn, float]]] = {}
     for atom in predicate.atoms:
         if atom.words[0].kind == "hash" or not isinstance(atom, Band | Equality):
@@ -220,7 +220,7 @@ def _by_range(query: Query, predicate: Predicate, width: float | None) -> list[G
         reach = max(place.reach for place in nearest.values())
         places = tuple(nearest.get(s, EVERYWHERE) for s in range(len(query.streams)))
         cut = GridDimension(1, "range", f"range of {anchor}", places, width or CELL * reach or 1.0)
-        # The anchor in the middle of a chain needs the shortest reach, and so the smallest cells.
+        # The anchor in the middle of a chain has the shortest reach, and so the smallest cells.
         known = shortest.get(frozenset(nearest))
         if known is None or reach < known[0]:
             shortest[frozenset(nearest)] = (reach, cut)
@@ -230,7 +230,7 @@ def _by_range(query: Query, predicate: Predicate, width: float | None) -> list[G
 def _distances(
     anchor: JoinColumn, links: Mapping[JoinColumn, Iterable[tuple[JoinColumn, float]]]
 ) -> Iterator[tuple[JoinColumn, float]]:
-    """Words within reach of the anchor, nearest first."""
+    """Join columns within reach of the anchor, nearest first."""
     seen: set[JoinColumn] = set()
     queue = [(0.0, 0, anchor)]
     pushed = 0
@@ -246,7 +246,7 @@ def _distances(
 
 
 def _with_spread(layout: PartitionLayout, query: Query, spread: SkewedKeys) -> PartitionLayout:
-    """Rows of a spread value form a grid of their own inside the key's dimension."""
+    """Give rows of a spread value a grid of their own inside the key's dimension."""
     keyed = [cut for cut in layout.dimensions if cut.kind == "key"]
     if not keyed:
         raise QueryError(f"rows are not partitioned by a key: {layout}", Option("spread"))
@@ -276,15 +276,15 @@ def _with_spread(layout: PartitionLayout, query: Query, spread: SkewedKeys) -> P
 
 
 def _fitted(value: Any, word: JoinColumn) -> Any:
-    """A value that the user named, as the key's type has it."""
+    """A value that the user named, cast to the key's type."""
     try:
         given = pa.scalar(value)
         found = cast(given, word.type)
-        # Text may stand for a date or a time, as in a condition; anything else must be of the key's kind.
+        # Text may denote a date or a time, as in a condition; anything else must be of the key's kind.
         told = is_text(given.type) and is_moment(word.type)
         meets = told or common_type(given.type, word.type) is not None
         if meets and found.is_valid and (told or cast(found, given.type).as_py() == value):
             return found.as_py()
     except (pa.ArrowException, OverflowError, QueryError):
-        pass  # told below in the user's terms
+        pass  # reported below in the user's terms
     raise QueryError(f"the key {word} is {word.type}, and {value!r} is no such value", Option("spread"))

@@ -1,12 +1,12 @@
 """A layout as Spark expressions: for each stream, the partitions its rows go to.
 
-What must be equal in a result must go to one place, so both sides of an equality are first brought to the
-type they are compared as, and then to one number in one way. That way is chosen for each dimension as a
-whole: if Spark and Windrow agree on every value of every stream's word there, plain columns are cast and
-hashed by Spark itself; otherwise all words are computed by Windrow's own evaluation, in an Arrow function.
+Values that must be equal in a result must go to the same place. Both sides of an equality are therefore cast
+to the type they are compared as, then hashed in the same way. That way is chosen per dimension: if Spark and
+Windrow agree on every value of every stream's join column, Spark itself casts and hashes plain columns;
+otherwise Windrow evaluates all join columns in an Arrow function.
 
-Cells are found in double precision. Rounding does no harm: the way from a value to its cell never turns the
-order of two values round, and reaches are widened by more than a rounding error.
+Cells are computed in double precision. Rounding does no harm: the mapping from values to cells is monotonic,
+and reaches are widened by more than a rounding error.
 """
 
 from __future__ import annotations
@@ -37,12 +37,11 @@ _HASHED = (
 _FURTHEST_CELL = 4e18
 _ROUNDING = 1e-15
 HASHING = 1
-"""Version of the way from a value to its partition. State is bound to it: raise it when a value may go to
-another."""
+"""Version of the mapping from values to partitions. State is bound to it: raise it when a value may move."""
 
 
 def native(cut: GridDimension, frames: Sequence[Frame]) -> bool:
-    """Whether Spark itself computes what rows are placed by on this dimension, for all streams alike."""
+    """Whether Spark itself computes the places on this dimension, for all streams."""
     if cut.skewed and any(not _is_literal(p.column.type) for p in cut.placements if p.column is not None):
         return False
     plain = _plain_number if cut.kind == "range" else _plain_value
@@ -53,13 +52,13 @@ def native(cut: GridDimension, frames: Sequence[Frame]) -> bool:
 
 
 def described(layout: PartitionLayout, frames: Sequence[Frame]) -> dict[str, str]:
-    """All that decides where a row goes; state can be used again only if it is the same."""
+    """Everything that decides where a row goes; state can be restored only if it is equal."""
     ways = ", ".join("by Spark" if native(cut, frames) else "by Windrow" for cut in layout.dimensions)
     return layout.described() | {"hashing": f"version {HASHING}{': ' if ways else ''}{ways}"}
 
 
 class Router:
-    """The way of one stream's rows."""
+    """Routes one stream's rows."""
 
     def __init__(
         self, layout: PartitionLayout, frames: Sequence[Frame], stream: int, functions: Mapping[str, Function]
@@ -71,17 +70,17 @@ class Router:
         self._native = {cut: native(cut, frames) for cut in layout.dimensions}
         words = {cut.placements[stream].column: None for cut, plain in self._native.items() if not plain}
         self._names = {word: f"windrow key {n}" for n, word in enumerate(words) if word is not None}
-        """Columns that hold computed words."""
+        """Columns that hold computed join columns."""
 
     def rows(self) -> DataFrame:
-        """The stream's rows with the words that routes are computed from, each computed once."""
+        """The stream's rows with the join columns that routes need, each computed once."""
         if not self._names:
             return self._frame.data
         computed = [self._computed(word).alias(name) for word, name in self._names.items()]
         return self._frame.data.select("*", *computed)
 
     def partitions(self) -> Column:
-        """The row's partition; or an array of them, each once, if the layout makes copies."""
+        """The row's partition; or an array of distinct ones, if the layout makes copies."""
         at: Column = sf.lit(0)
         many = False
         for cut in self._layout.dimensions:
@@ -96,11 +95,11 @@ class Router:
         return at.cast("int")
 
     def content(self) -> Column:
-        """A hash of the whole row: the same wherever and however often the row is read."""
+        """A hash of the whole row, the same wherever and however often it is read."""
         return sf.xxhash64(*(sf.col(quoted(f.name)) for f in self._frame.fields if _hashable(f.dataType)))
 
     def _places(self, cut: GridDimension) -> tuple[Column, bool]:
-        """Where the row stands on one dimension; whether that is an array."""
+        """The row's place on one dimension, and whether that is an array."""
         place = cut.placements[self._stream]
         if place.how == "everywhere":
             return sf.array(*(sf.lit(k) for k in range(cut.parts))), True
@@ -115,7 +114,7 @@ class Router:
         stream = self._stream
         value = _plain_value(self._frame, word) if self._native[cut] else self._key(word)
         assert value is not None
-        # A row without a value is in no result; it may go anywhere, but not all such rows to one place.
+        # A row without a value is in no result: it may go anywhere, but not all of them to one place.
         home = _modulo(sf.when(value.isNull(), self.content()).otherwise(sf.xxhash64(value)), cut.parts)
         if cut.skewed is None:
             return home, False
@@ -144,7 +143,7 @@ class Router:
             return sf.when(known, own).otherwise(lost), False
         reach = place.reach * (1 + 1e-9) + sf.abs(near) * _ROUNDING
         low, high = _cell(near - reach, cut.width), _cell(near + reach, cut.width)
-        # Cells past the number of partitions would reach no partition that others do not, hashes aside.
+        # More cells than partitions would reach no further partition, except through hash collisions.
         cells = sf.transform(sf.sequence(low, high), lambda c: _modulo(sf.xxhash64(c), cut.parts))
         everywhere = sf.array(*(sf.lit(k) for k in range(cut.parts)))
         copied = sf.when(high - low < 16 * cut.parts, cells).otherwise(everywhere)
@@ -152,10 +151,10 @@ class Router:
             sf.array(lost)
         ), True
 
-    # -- words ------------------------------------------------------------------------------------------
+    # -- join columns -----------------------------------------------------------------------------------
 
     def _key(self, word: JoinColumn) -> Column:
-        """The computed word: equal wherever Windrow finds words equal; null where they are null or NaN."""
+        """The computed join column: equal where Windrow finds values equal; null for null and NaN."""
         return sf.col(quoted(self._names[word]))
 
     def _computed(self, word: JoinColumn) -> Column:
@@ -164,7 +163,7 @@ class Router:
         functions = dict(self._functions)
 
         def numbers(*arrays: pa.Array) -> pa.Array:
-            # Only the names of time zones and the widths of offsets can differ from what was planned with.
+            # Only time zone names and offset widths can differ from the planned types.
             cast = [a if a.type == kind else a.cast(kind) for a, kind in zip(arrays, types, strict=True)]
             given = dict(zip(columns, cast, strict=True))
             values, valid = encoded_column(word, given, len(arrays[0]), functions)
@@ -183,7 +182,7 @@ class Router:
 
 
 def _plain_value(frame: Frame, word: JoinColumn) -> Column | None:
-    """A column as the word's type, if Spark's hash tells its values apart as Windrow does."""
+    """A column cast to the join column's type, if Spark's hash separates values as Windrow does."""
     if not isinstance(word.node, exp.Column):
         return None
     column, kind, wanted = sf.col(quoted(word.node.name)), frame.type_of(word.node.name), word.type
@@ -198,7 +197,7 @@ def _plain_value(frame: Frame, word: JoinColumn) -> Column | None:
 
 
 def _plain_number(frame: Frame, word: JoinColumn) -> Column | None:
-    """A column as the word's number, in double precision."""
+    """A column as the join column's number, in double precision."""
     if not isinstance(word.node, exp.Column):
         return None
     column, kind, wanted = sf.col(quoted(word.node.name)), frame.type_of(word.node.name), word.type
@@ -218,14 +217,14 @@ def _modulo(number: Column, ways: int) -> Column:
 
 
 def _cell(number: Column, width: float) -> Column:
-    # Held inside the integers before it becomes one: Spark raises an error otherwise.
+    # Clamp to the integer range before the cast: Spark raises an error otherwise.
     cell = sf.greatest(sf.least(number / width, sf.lit(_FURTHEST_CELL)), sf.lit(-_FURTHEST_CELL))
     return sf.floor(cell)
 
 
 def _every(left: Column, right: Column, ways: int) -> Column:
-    """Every place on the dimensions so far with every place on the next."""
-    # Both as one argument: they may come from a Python function, which Spark refuses in a lambda's body.
+    """Combine every place on the dimensions so far with every place on the next."""
+    # Pass both as one argument: they may come from a Python function, which Spark refuses inside a lambda.
     both = sf.array(sf.struct(left.alias("left"), right.alias("right")))
     return sf.flatten(
         sf.flatten(
@@ -242,12 +241,12 @@ def _is_binary_number(kind: st.DataType) -> bool:
 
 
 def _is_literal(kind: pa.DataType) -> bool:
-    """Types whose values Spark reads off Python as Windrow does, whatever the session's settings."""
+    """Types whose Python values Spark reads as Windrow does, under any session settings."""
     return pt.is_int64(kind) or pt.is_string(kind)
 
 
 def _is_binary_text(kind: st.DataType) -> bool:
-    """Text that is equal when its bytes are."""
+    """Text that is equal exactly if its bytes are."""
     return isinstance(kind, st.StringType) and kind.collation == "UTF8_BINARY"
 
 

@@ -35,7 +35,7 @@ class PreparedSharedJoin(PreparedJoin):
 
     group: QueryGroup | None = None
     columns: tuple[tuple[StructField, pa.DataType], ...] = ()
-    """Of the result, but for the query's name."""
+    """Columns of the result, except the query's name."""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -49,12 +49,12 @@ class PreparedSharedJoin(PreparedJoin):
 
     @property
     def arrow(self) -> pa.Schema:
-        """Of the result."""
+        """Schema of the result."""
         return pa.schema([(QUERY, pa.list_(pa.string())), *((f.name, kind) for f, kind in self.columns)])
 
     @property
     def as_sibling(self) -> JoinOnSpark:
-        """As the other joins of the same call see it."""
+        """This join as the others of the same call see it."""
         assert self.group is not None
         like = next(iter(self.group.subscriptions.values())).query
         schemas = {frame.alias: frame.arrow for frame in self.frames}
@@ -79,7 +79,7 @@ def prepare_shared(
     control: DataFrame | None = None,
     heartbeat: bool = False,
 ) -> list[PreparedSharedJoin]:
-    """Groups the queries, checks them against the frames, and lays out each join."""
+    """Group the queries, check them against the frames, and lay out each join."""
     run = execution or Execution()
     find_schedule(schedule)
     with placed(Option("deadline")):
@@ -123,11 +123,11 @@ def share(
     control: DataFrame | None = None,
     heartbeat: bool = False,
 ) -> DataFrame:
-    """Runs many queries over the same DataFrames: one DataFrame with a column `query`.
+    """Run many queries over the same DataFrames; returns one DataFrame with a column `query`.
 
-    Queries with the same streams and conditions between them share one join; others become joins of their
-    own. Each query's rows are exactly what it would get alone. The other columns are a struct per stream or,
-    where queries have select lists, what these name; a column that a query does not select is null.
+    Queries with the same streams and conditions between them share one join; others get joins of their own.
+    Each query gets exactly the rows it would get alone. The other columns are a struct per stream or, if
+    queries have select lists, the columns these name; a column that a query does not select is null.
 
     Parameters
     ----------
@@ -136,22 +136,22 @@ def share(
     frames
         Alias to DataFrame, streams or not.
     schedule
-        "lwo", "swf" or "greedy": what is served first when the deadline leaves no time for all.
+        "lwo", "swf" or "greedy": what is served first when time is short.
     deadline
-        Time a partition's join may take in a batch, such as "2 seconds"; what is left is carried over to the
-        next batch, in the state. None: all is finished in the batch.
+        Time limit of a partition in a micro-batch, such as "2 seconds"; the rest is deferred to the next
+        micro-batch, in the state. None: a micro-batch finishes all its rows.
     backlog
-        Most rows of a partition that may be carried over; past that the deadline gives way.
+        Maximum rows of a partition in the backlog; beyond it the deadline is exceeded.
     partitions, state, partitioning, spread
         As in `join`.
     name
-        Of the joins, in state and metrics; "shared" by default. Joins after the first are called name-2, ...
+        Of the joins in state and metrics; "shared" by default. Joins after the first are called name-2, ...
     control
         A DataFrame of the frames' kind with a text column `document`: queries added and removed, as in
-        `SharedOperator.control`. One that is refused is left out, with the reason in the metrics.
+        `SharedOperator.control`. A refused one is skipped, with the reason in the metrics.
     heartbeat
-        A row for every partition, once a second as far as batches run so often, from a source of its own:
-        what was carried over is served even where no rows come, and batches go on while the streams pause.
+        A row for every partition, at most once a second, from a source of its own. The backlog is then
+        served, and micro-batches continue, while the streams pause.
 
     Examples
     --------
@@ -165,15 +165,16 @@ def share(
 
 
 def union_of(prepared: Sequence[PreparedSharedJoin]) -> DataFrame:
-    """The results of several joins in one frame; a column that one lacks is null."""
+    """The results of several joins in one frame; columns that one lacks are null."""
     return reduce(lambda x, y: x.unionByName(y, allowMissingColumns=True), [p.frame() for p in prepared])
 
 
 def _with_beats(
     control: DataFrame | None, frames: Mapping[str, DataFrame], deadline: str | None
 ) -> DataFrame:
-    """Control documents, and empty ones that come by themselves. They reach every partition, as all do, and
-    say nothing. Their source keeps its offsets in Spark's log, so a batch that is repeated has the same."""
+    """Control documents, and empty ones that a timed source generates. Like all documents they reach every
+    partition, but change nothing. The source keeps its offsets in Spark's log, so a repeated micro-batch has
+    the same ones."""
     if deadline is None:
         raise QueryError(
             "without a deadline nothing is carried over; leave it out, or give one", Option("heartbeat")

@@ -28,17 +28,17 @@ from windrow.spark.partition_join import Batches, PartitionJoin, rows_at_once
 from windrow.spark.task_control import REASONS_TOLD
 
 QUERY = "query"
-"""The column that says whose result it is. A worker names all queries that get a result and hands it over
-once, since handing over costs more than copying a row on Spark's side."""
+"""The column that names the query of a result. A worker returns each result once, with all queries that get
+it: transferring a row costs more than copying it on Spark's side."""
 
 
 @dataclass(frozen=True)
 class JoinOnSpark(Sibling):
-    """On Spark the columns of the result are fixed: a new query can select no others."""
+    """A sibling join on Spark, where result columns are fixed: a new query can select no others."""
 
     columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
     names: tuple[str, ...] = ()
-    """Queries it began with."""
+    """Its initial queries."""
 
     def check(self, name: str, asked: Subscription) -> None:
         super().check(name, asked)
@@ -65,11 +65,11 @@ class SharedQueries:
     Parameters
     ----------
     subscriptions
-        The queries the stream began with.
+        The initial queries of the stream.
     result_columns
-        Of the result: the queries' names, then what any query selects.
+        Columns of the result: the queries' names, then those that any query selects.
     joins, number
-        All joins of the same call, and which of them this is.
+        All joins of the same call, and the number of this one.
     """
 
     subscriptions: dict[str, Subscription]
@@ -110,7 +110,7 @@ class _SharedQueriesJoin:
         self.runner = join.runner
         self.control = join.control
         self._before: dict[Key, ResponseTimes] = {}
-        """Response times as they were before the rows processed last."""
+        """Response times before the rows processed last."""
 
     def process(self, rows: dict[str, pa.RecordBatch], seconds: float | None) -> Batches:
         self._before = {m.key: copy.deepcopy(m.response_times) for m in self._join.subscribers}
@@ -149,7 +149,7 @@ class _SharedQueriesJoin:
                 yield whole.slice(start, rows)
 
     def _row_batch(self, dealt: FanOut) -> pa.RecordBatch:
-        """Results with all columns of the stream; those that are not selected are null."""
+        """Results with all columns of the stream; those not selected are null."""
         batch, count = dealt.table, dealt.table.num_rows
         arrays = [dealt.queries]
         for column in list(self._columns)[1:]:

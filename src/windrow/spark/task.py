@@ -1,13 +1,13 @@
 """Runs in a Python worker: one partition of the join, in one micro-batch.
 
-    read all input -> find the windows -> process -> commit the windows -> hand on the results
+    read all input -> load the windows -> process -> commit the windows -> return the results
 
-The windows are found as batch b-1 left them, and committed as those of batch b before the first result is
-handed on. So a reader that stops early loses nothing of the windows; and an attempt that fails after its
-commit does no harm, since the next starts again below b and does the same work.
+The windows are loaded as micro-batch b-1 left them, and committed as those of b before the first result is
+returned. A reader that stops early therefore loses nothing of the windows. An attempt that fails after its
+commit does no harm: the next starts from b-1 again and does the same work.
 
-Every partition takes part in every batch, rows or not: its event time advances, and what it held back comes
-out. Batch b goes on only if every partition has committed b-1.
+Every partition runs in every micro-batch, with rows or without: its event time advances, and it releases what
+it held back. Micro-batch b runs only if every partition has committed b-1.
 """
 
 from __future__ import annotations
@@ -43,33 +43,33 @@ from windrow.state.paths import JoinId
 from windrow.state.storage import Storage
 
 REPORTING_PARTITIONS = 2
-"""Partitions that tell in a batch what they have learned."""
+"""Partitions that report their learned models in a micro-batch."""
 
 
 @cache
 def freeze_loaded_objects() -> None:
-    """Once per process. Spark's workers collect garbage after every task; what is loaded by now stays for
-    good and need not be looked through each time, which takes longer than a small task."""
+    """Exempt loaded objects from garbage collection, once per process. Spark's workers collect after every
+    task; these objects are never freed, and traversing them takes longer than a small task."""
     gc.collect()
     gc.freeze()
 
 
 _cache = OperatorCache()
-"""Of this worker."""
+"""Cache of this worker."""
 
 
 @dataclass(frozen=True)
 class JoinTask:
-    """The join as workers get it.
+    """The join as sent to workers.
 
     Parameters
     ----------
     schemas, slots
-        Per stream: its columns, and where the union holds them.
+        Per stream: its columns, and their slots in the union.
     keys
-        Per stream: the word that rows are partitioned by, if they are.
+        Per stream: the join column that rows are partitioned by, if any.
     state
-        Where windows are kept; None if the frames are no streams, so that there is only one batch.
+        Where windows are stored; None for frames that are not streams, which have only one batch.
     """
 
     query: Query
@@ -81,15 +81,15 @@ class JoinTask:
     state: str | None
     layout: dict[str, str] = field(default_factory=dict)  # what decides where rows go
     pool: MemoryPool | None = None
-    """Memory it shares with other joins."""
+    """Memory pool shared with other joins."""
     parallel_tasks: int = 1
-    """Tasks that run at the same time."""
+    """Number of tasks that run at the same time."""
     text: int = -1
-    """The slot of control messages, if there are any."""
+    """The slot of control messages; -1 without any."""
     kind: JoinKind = field(default_factory=SingleQuery)
-    """Of one query, or of several that share it."""
+    """A single query, or several that share the join."""
     token: str = field(default_factory=lambda: uuid4().hex)
-    """Of this call of `join`: what a worker holds of another call may be of another query."""
+    """Identifies this call of `join`: what a worker caches for another may belong to another query."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_loaded_objects()
@@ -103,11 +103,11 @@ class JoinTask:
             yield from task.run_micro_batch(task.state, micro_batch(), arrived, read - began, _cache)
 
     def of(self, partition: int) -> Self:
-        """With chances of the partition's own. Were they the same in all, all estimates would err alike."""
+        """The task with the partition's own seed. With one seed for all, all estimates would err alike."""
         return replace(self, query=replace(self.query, seed=self.query.seed * self.partitions + partition))
 
     def _run_static(self, arrived: TaskInput, reading: float) -> Iterator[pa.RecordBatch]:
-        """All there is, at once."""
+        """Process a batch job's whole input at once."""
         if arrived.partition is None:
             return
         join = self._fresh()
@@ -197,7 +197,7 @@ class JoinTask:
     def _fresh(self) -> PartitionJoin:
         return self.kind.start(self.query, dict(zip(self.query.aliases, self.schemas, strict=True)))
 
-    # -- finding the windows ----------------------------------------------------------------------------
+    # -- loading the windows ----------------------------------------------------------------------------
 
     def _check_metadata(self, log: CommitLog, first: bool) -> None:
         schemas = dict(zip(self.query.aliases, self.schemas, strict=True))
@@ -222,7 +222,7 @@ class JoinTask:
     def _share_forecast(
         self, scope: JoinId, runner: JoinRunner, needs: dict[int, int], partition: int, need: int
     ) -> None:
-        """One partition speaks for all: they hold rows of the same streams."""
+        """Publish the forecast from one partition on behalf of all: they hold rows of the same streams."""
         if self.pool is None or partition != min([*needs, partition]):
             return
         forecast = runner.forecast()
@@ -233,10 +233,10 @@ class JoinTask:
     def _set_memory_share(
         self, runner: JoinRunner, partition: int, needs: dict[int, int], limit: MemoryLimit | None
     ) -> MemoryLimit | None:
-        """The partition's part of the limit, by what each needed when it last committed. The parts of
-        partitions that are not known yet are even, so that all parts together are never more than the limit.
+        """Set the partition's share of the memory limit, by each one's demand at its last commit. Partitions
+        not known yet get even shares, so that the shares never add up to more than the limit.
 
-        What others needed is read off commit markers of earlier batches, so a replay finds the same.
+        Demands are read from commit markers of earlier micro-batches, so a replay finds the same.
         """
         if limit is None:
             return None
@@ -248,7 +248,7 @@ class JoinTask:
         return share
 
     def _deadline_share(self, arrived: TaskInput) -> float | None:
-        """Seconds the partition may take in all, where there is a deadline."""
+        """Seconds the partition may take in all; None without a deadline."""
         limit = self.query.time_limit
         if limit is None:
             return self.kind.deadline_seconds
@@ -283,19 +283,19 @@ class JoinTask:
         return found
 
     def _report(self, account: PartitionReport) -> pa.RecordBatch:
-        """The row that tells how the partition fared."""
+        """The metrics row of the partition."""
         told = account.metrics(self.query).to_json()
         columns = self.kind.columns(self.query, self.schemas)
         arrays = [*(pa.nulls(1, kind) for kind in columns.types), pa.array([told], pa.string())]
         return pa.RecordBatch.from_arrays(arrays, [*columns.names, COLUMN])
 
     def _learned(self, runner: JoinRunner, partition: int, batch: int) -> dict[str, Any] | None:
-        """What the operator knows, if it is this partition's turn to tell it: two or three do in a batch, so
-        that a batch's metrics stay small however many partitions there are."""
+        """What the operator has learned, if it is this partition's turn to report. Two or three do per
+        micro-batch, so that metrics stay small for any number of partitions."""
         turns = max(1, self.partitions // REPORTING_PARTITIONS)
         return runner.learned_models().to_dict() if (partition - batch) % turns == 0 else None
 
 
 def _less(allowed: float | None, elsewhere: float) -> float | None:
-    """What is left for processing, when reading the rows and keeping the windows take so much."""
+    """Time left for processing, after reading the rows and storing the windows."""
     return None if allowed is None else allowed - elsewhere

@@ -1,12 +1,11 @@
-"""Units of rows that are admitted or dropped together when there is not time for all.
+"""Units: sets of rows that are admitted or dropped together when time is short.
 
-Where streams are joined by equality a unit is a set of keys, so that what is dropped on one stream would have
-found nothing on the others: a part x of the units costs a part x of the work and keeps a part x of the
-results, while rows dropped one by one keep x^m. In a band join a unit is a set of cells, much wider than the
-band: only results across the border of two cells need both. Elsewhere it is a set of rows.
+In an equijoin a unit is a set of keys. Its rows match only each other, so a fraction x of the units costs a
+fraction x of the work and keeps a fraction x of the results; dropping single rows would keep only x^m. In a
+band join a unit is a set of cells much wider than the band, and only results that cross a cell border need
+two units. In any other join a unit is a set of rows.
 
-A row's unit is computed from its join columns or its time whenever it is needed, so nothing is stored with
-rows.
+A row's unit is computed from its join columns or its time when needed; nothing is stored with the row.
 """
 
 from __future__ import annotations
@@ -23,20 +22,21 @@ from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
 BANDS_PER_CELL = 32
-"""About one result in so many lies across a border."""
+"""Cell width in bands; about one result in 32 crosses a cell border."""
 
 __all__ = ["UNITS", "Units"]
 
 
 class Units:
-    """
+    """Maps rows to admission units.
+
     Parameters
     ----------
     names
-        Per stream the join columns that make up its key, or that its cells are of; nothing for streams that
-        have none, whose rows are always admitted.
+        Per stream, the join columns of its key or of its cells. Empty for a stream without units, whose
+        rows are always admitted.
     width
-        Of a cell; 0 where units are keys.
+        Width of a cell; 0 if units are keys.
     """
 
     def __init__(self, names: Sequence[Sequence[str]], width: float = 0.0) -> None:
@@ -49,7 +49,7 @@ class Units:
 
     @classmethod
     def of_predicate(cls, streams: int, atoms: Sequence[Atom], classes: Sequence[Class]) -> Units:
-        """Keys of as many streams as possible; else cells; else rows."""
+        """Use keys that cover as many streams as possible; failing that cells, failing that rows."""
         firsts = [_first_columns(members) for members in classes]
         widest = max(firsts, key=len, default={})
         if len(widest) > 1:
@@ -62,14 +62,14 @@ class Units:
         return cls([[]] * streams)
 
     def of(self, stream: int, ts: Array, columns: Mapping[str, Array]) -> Array:
-        """The unit of each row of one of `streams`; `columns` has the join columns `names[stream]`."""
+        """Unit of each row of a stream in `streams`; `columns` holds the join columns `names[stream]`."""
         if self.by_row:
             return units_of(ts * 8 + stream)
         own = [columns[name] for name in self.names[stream]]
         return cells_of(own[0], self._width) if self._width else units_of(mix_columns(own))
 
     def in_window(self, stream: int, window: WindowStore, rows: Array | slice) -> Array:
-        """The unit of each row at these positions."""
+        """Unit of each row at these positions."""
         if self.by_row:
             return units_of(window.ts[rows] * 8 + stream)
         own = [window.column(name)[rows] for name in self.names[stream]]
@@ -77,7 +77,7 @@ class Units:
 
 
 def _first_columns(members: Sequence[JoinColumn]) -> dict[int, JoinColumn]:
-    """A join column of each stream; further ones of a stream must be equal to it anyway."""
+    """One join column per stream; the others of that stream are equal to it."""
     found: dict[int, JoinColumn] = {}
     for column in members:
         found.setdefault(column.stream, column)
@@ -85,7 +85,7 @@ def _first_columns(members: Sequence[JoinColumn]) -> dict[int, JoinColumn]:
 
 
 def _linked(bands: Sequence[Band]) -> tuple[dict[int, JoinColumn], float]:
-    """The streams whose columns lie in bands around each other, as many as possible, and the widest band."""
+    """Largest set of streams whose columns are linked by bands, and the widest of these bands."""
     groups: list[tuple[set[JoinColumn], float]] = []
     for band in bands:
         columns, reach = set(band.words), float(band.epsilon)

@@ -1,13 +1,13 @@
-"""Which units of rows are admitted when there is not time for all, and what that loses.
+"""Chooses which units are admitted when time is short, and estimates what that loses.
 
-Units have a fixed order drawn by the seed, and the first so many in it are admitted. So those that stay when
-there is less time are among those that stayed before, and their windows are complete. Units that have far
-more combinations than others, those of hot keys, are certain: without them chance would decide how much work
-there is and how much is found.
+The seed fixes an order of the units, and a prefix of it is admitted. With less time the prefix shrinks, so
+the units that stay were admitted before and their windows are complete. Units of hot keys have far more
+combinations than others and are always admitted; otherwise chance would decide how much work there is and how
+much is found.
 
-A result is found with the least chance that its unit had when one of its rows arrived: its weight is the
-inverse (Horvitz-Thompson). Results of a unit come or go together, so the variance is that of the totals of
-units (one cluster each); where a result needs several units, of each, to first order.
+A result is found with the smallest probability its unit had when any of its rows arrived; its weight is the
+inverse (Horvitz-Thompson). Results of a unit are found or lost together, so the variance is that of unit
+totals, one cluster per unit. For a result of several units it is taken for each, to first order.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 HOT, COOLED = 8.0, 4.0
-"""Times the mean of combinations that makes a unit hot, and below which it no longer is."""
+"""A unit becomes hot at 8 times the mean number of combinations, and stays hot down to 4 times."""
 COUNTED_AT_ONCE = 512
-"""Results of a piece whose chances are looked at; they stand for the others."""
+"""Sample size: probabilities are computed for this many results of a piece."""
 CELLS = 64
-"""With fewer, cells are too coarse to be left out one by one."""
+"""With fewer occupied cells, each is too coarse to be dropped."""
 HANDFUL = 5
-"""Units that must have brought results for an estimate to rest on."""
+"""Minimum number of units with results for an estimate."""
 
 
 class Admitter(Stateful):
@@ -49,32 +49,32 @@ class Admitter(Stateful):
     def __init__(self, units: Units, seed: int, streams: int) -> None:
         self.units = units
         self.admitted = UNITS
-        """How many, in their order; besides hot ones."""
+        """Length of the admitted prefix; hot units are admitted as well."""
         self.found = self.true = 0.0
         self.variance = 0.0
-        """Results, the estimate of all that there are, and its variance."""
+        """Results found, estimated true results, and the variance of that estimate."""
         self.partial = False
-        """Whether there ever were rows that did not probe."""
+        """Whether any row was ever stored without probing."""
         self.finders = 0
-        """Rows that found something while not all rows probed."""
+        """Rows that found results while only some rows probed."""
         self._totals = np.zeros(UNITS)
-        """Weights of the results of each unit that was not certain, summed."""
+        """Total result weight of each unit that was not certain."""
         self._order = np.random.default_rng((seed, 11)).permutation(UNITS)
         self._place = np.argsort(self._order)
         self._held = np.zeros((streams, UNITS))
-        """Rows that came, admitted or not, lately: about as many as whole windows would hold."""
+        """Rows that arrived recently, admitted or not; about as many as complete windows would hold."""
         self._new = np.zeros((streams, UNITS))
         self._now: int | None = None
         self._hot = np.zeros(UNITS, bool)
         self._since: list[int] = []
         self._chance: list[float] = []
         self._certain: list[Array] = []
-        """From which event time on units had which chance, and which were hot and therefore certain. A unit
-        may cool and become hot again while rows of both times are in the windows."""
+        """History by event time: the probability of a unit, and which units were hot and therefore certain. A
+        unit may cool and heat up again while rows of both periods are in the windows."""
 
     @property
     def thinned(self) -> bool:
-        """Whether rows that are missing in the windows may still matter."""
+        """Whether dropped rows may still be missing from the windows."""
         return bool(self._since)
 
     @property
@@ -84,19 +84,19 @@ class Admitter(Stateful):
 
     @property
     def bringing(self) -> int:
-        """Units that were not certain and brought results."""
+        """Number of units with results that were not certain."""
         return int(np.count_nonzero(self._totals))
 
     @property
     def unit(self) -> float:
-        """What the results of one unit more would weigh, had it been among those admitted."""
+        """Weight that the results of one more admitted unit would have."""
         total = float(self._totals.sum())
         return float((self._totals**2).sum()) / total if total else 0.0
 
     # -- the data flow ------------------------------------------------------------------------------
 
     def survey(self, windows: Sequence[WindowStore], arrivals: Sequence[ArrivingRows]) -> list[Array | None]:
-        """Takes note of the rows of a call; returns the unit of each, per stream, where it has one."""
+        """Record the rows of a call; return their units per stream, None for streams without units."""
         now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
         found: list[Array | None] = [None] * len(arrivals)
         if self._now is None:
@@ -114,28 +114,27 @@ class Admitter(Stateful):
         return found
 
     def shares(self, arrivals: Sequence[ArrivingRows], spare: bool = True) -> tuple[Array, Array]:
-        """By how many units are admitted: the share of this call's rows that are, and of its results. Hot
-        units come first, unless none is to be spared."""
+        """Fractions of the call's rows and results kept, by units admitted; hot units first if `spare`."""
         streams = self.units.streams
         total = float(sum(len(a.rows) for a in arrivals))
         if self.units.by_row:
             part = np.arange(UNITS + 1) / UNITS
             return part, part ** len(streams)
         if self.units.by_cell and np.count_nonzero(self._new.sum(axis=0)) < CELLS:
-            # To leave out one of so few would be too much.
+            # With so few cells, dropping even one loses too much.
             return np.ones(UNITS + 1), np.ones(UNITS + 1)
         rows, share = np.empty(UNITS + 1), np.empty(UNITS + 1)
         new, held = self._new, self._held
         if len(streams) < len(arrivals):
             new, held = new[streams], held[streams]
-        # A unit stays hot while it is near to it: each change would cost the rows of a window.
+        # Hysteresis: each change of the hot set costs a window's worth of rows.
         bounds = (HOT, COOLED) if spare else (np.inf, np.inf)
         survey(new, held, self._order, *bounds, self._hot, rows, share)
         rows += total - rows[-1]
         return rows / max(total, 1.0), share
 
     def fill(self, windows: Sequence[WindowStore]) -> float:
-        """The part of the rows that arrived lately which are in the windows."""
+        """Fraction of recently arrived rows that are in the windows."""
         held = sum(len(windows[stream]) for stream in self.units.streams)
         return min(1.0, held / max(1.0, float(self._held.sum()))) if self.thinned else 1.0
 
@@ -146,7 +145,7 @@ class Admitter(Stateful):
         arrivals: Sequence[ArrivingRows],
         units: Sequence[Array | None],
     ) -> list[Array | None]:
-        """Admits this many units from now on; returns masks of the rows that are admitted, None for all."""
+        """Admit this many units from now on; return masks of admitted rows, None for all."""
         self.admitted = count
         self._remember(windows, count / UNITS, min(int(a.rows.ts[0]) for a in arrivals if len(a.rows)))
         if count == UNITS:
@@ -175,8 +174,7 @@ class Admitter(Stateful):
     def count(
         self, windows: Sequence[WindowStore], partials: PartialMatches, arriving: int, probes: float
     ) -> None:
-        """Weighs results that arriving rows found, on account of rows that were not admitted, and of rows
-        that did not probe while this part of them did."""
+        """Weight results for rows dropped, and for rows that did not probe while a fraction `probes` did."""
         count = len(partials)
         self.found += count
         mean = 1 / probes
@@ -193,7 +191,7 @@ class Admitter(Stateful):
             self.variance += (1 - probes) * mean**2 * squares
 
     def weights(self, windows: Sequence[WindowStore], partials: PartialMatches) -> Array | float:
-        """Of each result."""
+        """Weight of each result."""
         if not self.thinned:
             return 1.0
         return 1 / np.prod(self._chances(windows, partials, slice(None))[1], axis=0)
@@ -201,8 +199,8 @@ class Admitter(Stateful):
     def _chances(
         self, windows: Sequence[WindowStore], partials: PartialMatches, which: slice
     ) -> tuple[Array, Array]:
-        """Of some results the units, by stream, and the chance of each (of units that a result has several
-        rows of, once; else 1)."""
+        """Units of the selected results by stream, and their probabilities. A unit that occurs several times
+        in a result counts once; its other probabilities are 1."""
         units: list[Array] = []
         times: list[Array] = []
         for stream in self.units.streams:

@@ -1,14 +1,14 @@
-"""What a call under a deadline gives up: decided before its first sub-batch.
+"""Plans before the first sub-batch how much of a call there is time for.
 
-- A call takes a fixed cost and a slope times its work: rows, comparisons, results. Both are fitted to the
-  last calls (`harvest/call_costs.py`). What an exact call would compare and find, earlier calls tell.
-- If there is time for the exact call, or the last exact calls were in time, the call is exact.
-- If not, `harvest/call_load.py` chooses what promises most: how many units of rows are admitted, and what
-  part of them probes, or what part of the windows is probed. It plans for windows as they will be once they
-  hold just what is admitted, so that it does not swing while they fill or drain.
-- Feedback: by how much calls take longer than their own amounts explain, the next one does less.
-- Where a call turns out to be late while it runs, fewer of its rows probe and fewer results are built; what
-  is not built is counted, so it is known exactly what that loses.
+- A call costs a fixed time plus a slope times its work: rows, comparisons, results. Both are fitted to recent
+  calls (`harvest/call_costs.py`). Earlier calls also predict what an exact call would compare and find.
+- The call is exact if it is predicted to fit the time left, or if recent exact calls were in time.
+- Otherwise `harvest/call_load.py` maximises the expected recall: how many units of rows are admitted, and
+  either which fraction of them probes or which part of the windows is probed. It plans for windows that hold
+  just the admitted rows, so the choice does not oscillate while windows fill or drain.
+- Feedback: when calls take longer than their work explains, the next one does less.
+- If a running call turns out to be late, fewer of its rows probe and fewer results are built. Results not
+  built are counted, so that loss is known exactly.
 """
 
 from __future__ import annotations
@@ -35,29 +35,27 @@ if TYPE_CHECKING:
 Array = np.ndarray
 EVERYTHING, NOTHING = Choice(UNITS), Choice(0, 1.0, 0.0, 0.0, 0.0)
 MARGIN = 0.95
-"""Of the time left that is planned with when something is given up anyway."""
+"""Fraction of the time left that a plan may use once it has to shed."""
 SPARED = 0.05
-"""Of the deadline that rows get where a call takes longer than that whatever is in it: without any row
-nothing would be learned any more."""
+"""Fraction of the deadline that rows always get: without rows nothing more is learned."""
 LEAST = Choice(16, recall=16 / UNITS, work=16 / UNITS)
-"""What is tried now and then where there seems to be no time for any row."""
+"""The trial choice while there seems to be no time for any row."""
 TRIAL = 2.0
-"""Times the time left that an exact call may be predicted to take and still be tried now and then."""
+"""An exact call is tried now and then if its predicted time is below this multiple of the time left."""
 PATIENCE = 4, 64
-"""Calls between trials: at first, and at most."""
+"""Calls between trials: at first, and at most. Doubles with every trial."""
 SETTLED = 16
-"""Exact calls in a row that were in time, after which the next trial is soon again."""
+"""After this many exact calls in time in a row, trials start over at the short interval."""
 BRAKE = 0.15
-"""Of the deadline by which a call may be late before it builds fewer results."""
+"""Fraction of the deadline that a call may be late before it builds fewer results."""
 FEWEST = 0.02
-"""Of the rows that were to probe, however late a call is: else nothing would tell what the others miss."""
+"""Minimum fraction of the planned probes in a late call; they show what the other rows miss."""
 CHEAP = 0.002
-"""Of the deadline: results that take no longer are built in any case."""
+"""Results that take less than this fraction of the deadline are always built."""
 PARTS, WORTH, QUICKEST = 16, 0.02, 2e-4
-"""Sub-batches at most; the part of the deadline that cutting into them may cost; and the least seconds that
-one takes whatever is in it."""
+"""Maximum sub-batches; fraction of the deadline that cutting may cost; minimum seconds of a sub-batch."""
 EXACT_CALLS = 5
-"""The median of so many tells what the next takes, unless it seems to take `UNLIKELY` times what is left."""
+"""The median of this many exact calls overrules a prediction of up to `UNLIKELY` times the time left."""
 UNLIKELY = 1.5
 _FORGET = 0.01
 
@@ -94,34 +92,33 @@ class CallPlanner(Stateful):
     def __init__(self, units: Units, streams: int, seed: int) -> None:
         self.admitter = Admitter(units, seed, streams)
         self.costs, self.costs_of_parts = CallCosts(), CallCosts()
-        """Of calls that probe whole windows, and of those that probe parts of them."""
+        """Costs of calls that probe whole windows, and of calls that probe parts of them."""
         self.choice = EVERYTHING
         self.scans = False
-        """Whether windows are scanned: then comparisons go with what they hold, else with the results."""
+        """Whether windows are scanned. Comparisons then scale with the rows held, else with the results."""
         self.short = False
-        """Whether this call has no time to store its rows."""
+        """Whether there is no time to store this call's rows."""
         self._seed = seed
         self._calls = 0
         self._per_row = (0.0, 0.0)
-        """Comparisons (where windows are scanned: for each row they hold) and results of an exact call, for
-        each of its rows."""
+        """Comparisons and results per row of an exact call; with scans, comparisons per row held as well."""
         self._kept = 1.0
-        """What part of what they promised harvests have found of late."""
+        """Results that recent harvests found, as a fraction of those predicted."""
         self._exact: list[float] = []
         """Seconds per row of the last calls, if they were exact."""
         self._to_exact, self._to_any = Patience(), Patience()
         """Before an exact call is tried, and a call with any rows at all."""
         self._in_time = 0
-        """Exact calls in a row that were in time."""
-        # Of this call:
+        """Number of exact calls in time in a row."""
+        # State of the current call:
         self._rows = self._admitted = self._size = 0
         self._exact_work = (0.0, 0.0)
-        """Comparisons and results, if nothing is given up."""
+        """Predicted comparisons and results of an exact call."""
         self._began = self._predicted = 0.0
-        """Seconds left when it was planned, and seconds it is predicted to take."""
+        """Seconds left when the call was planned, and the seconds it is predicted to take."""
         self._probes = 1.0
         self._promised = 0.0
-        """Results that a harvest would find if it kept all of its promise."""
+        """Results predicted for the harvest."""
         self._tight = False
         self._found, self._estimated = 0.0, 0.0
         self._random: np.random.Generator | None = None
@@ -136,7 +133,7 @@ class CallPlanner(Stateful):
         scans: bool,
         curve: Callable[[], Curve | None],
     ) -> Sequence[Array | None] | None:
-        """Masks of the rows that are admitted, None for all; `curve` tells what parts of windows give."""
+        """Masks of admitted rows, None for all. `curve` gives the recall of probing parts of windows."""
         rows = sum(len(a.rows) for a in arrivals)
         self._calls += 1
         self._rows = self._admitted = rows
@@ -168,13 +165,13 @@ class CallPlanner(Stateful):
         return masks if dropped else None
 
     def _at_ease(self, rows: int) -> bool:
-        """Whether there is time beyond doubt, or nothing is known yet."""
+        """Whether there is ample time, or nothing is known yet."""
         if len(self.costs) == 0:
             return True
         return bool(self._exact) and 2 * max(self._exact) * rows <= self._began
 
     def _fits(self) -> bool:
-        """Whether there is time for the exact call. The last ones tell best what the next takes."""
+        """Whether there is time for an exact call. Recent exact calls are the best predictor."""
         in_time = bool(self._exact) and median(self._exact) * self._rows <= self._began
         if self._predicted <= (UNLIKELY if in_time else 1.0) * self._began:
             return True
@@ -187,8 +184,7 @@ class CallPlanner(Stateful):
         fill: float,
         curve: Curve | None,
     ) -> None:
-        """What promises most in the time left, hot keys first; without sparing these if that promises
-        nothing."""
+        """Maximise the recall in the time left, hot keys first; if that fails, treat all keys alike."""
         costs = self.costs.fitted
         seconds, least = MARGIN * self._began, costs.fixed + SPARED * controller.budget
         kept = None if curve is None else Curve(curve.work, curve.found * self._kept)
@@ -196,7 +192,7 @@ class CallPlanner(Stateful):
         compared, results = self._exact_work
         for spare in (True, False):
             row_share, share = self.admitter.shares(arrivals, spare)
-            # A scan meets rows of all units that are in the windows, now and when they hold just these.
+            # A scan compares with every row held: those of now, or later those of the admitted units.
             met = row_share * np.maximum(row_share, fill) if self.scans else share
             work = Work(self._rows * row_share, compared * met, results * share, share)
             self.choice = choose(work, costs, max(seconds, least), self.admitter.admitted, kept, in_parts)
@@ -210,16 +206,16 @@ class CallPlanner(Stateful):
         self._promised = part * curve(self.choice.z) if curve is not None and self.choice.z < 1 else 0.0
 
     def parts(self, controller: DeadlineController) -> int:
-        """Sub-batches that a call which may be late is cut into, so that its course can be corrected."""
+        """Number of sub-batches: several if the call may be late, to correct it between them."""
         each = max(self.costs.fitted.fixed, QUICKEST)
         return max(1, min(PARTS, int(WORTH * controller.budget / each))) if self._tight else 1
 
     def correct(self, controller: DeadlineController, left: int) -> None:
-        """Between sub-batches, with so many rows left: if the call is late, fewer of them probe."""
+        """Reduce the rows that probe if the call is late, with `left` rows to go."""
         if self.choice.z < 1 or self._admitted == 0 or left == self._admitted:
             return
         part = left / self._admitted
-        # What it took so far tells as much of the rest as what was predicted.
+        # Average the prediction with an extrapolation of the time taken so far.
         so_far = (self._began - controller.seconds_left) / (1 - part)
         rest = part * (max(self._predicted, so_far) + so_far) / 2
         spare = controller.seconds_left + (BRAKE * controller.budget if self.choice.work >= 1 else 0.0)
@@ -228,12 +224,12 @@ class CallPlanner(Stateful):
         self.admitter.partial |= probes < 1
 
     def prober(self, rows: Array) -> Array:
-        """Those of the rows that probe."""
+        """Random subset of the rows that probe."""
         return rows[self._rng.random(len(rows)) < self.choice.probes]
 
     @property
     def _rng(self) -> np.random.Generator:
-        """The same however often the call is repeated."""
+        """Seeded by call number, so a repeated call draws the same numbers."""
         if self._random is None:
             self._random = np.random.default_rng((self._seed, self._calls, 9))
         return self._random
@@ -245,7 +241,7 @@ class CallPlanner(Stateful):
         arriving: int,
         controller: DeadlineController,
     ) -> PartialMatches:
-        """The results there is time to build: some side by side, beginning anywhere."""
+        """Results there is time to build: a contiguous run with a random start."""
         self.admitter.count(windows, partials, arriving, self.choice.probes)
         count = len(partials)
         room = controller.seconds_left + BRAKE * controller.budget
@@ -261,8 +257,7 @@ class CallPlanner(Stateful):
     # -- learning -----------------------------------------------------------------------------------
 
     def end(self, seconds_left: float, compared: int, built: int, work: float) -> None:
-        """The call is over, with so many seconds left; it compared so many rows, this part of what its rows
-        would have in whole windows, and built so many results."""
+        """End the call and learn from it. `work` is the fraction of the full comparisons made."""
         took, rows, exact = self._began - seconds_left, self._rows, self.choice == EVERYTHING
         self._exact = [*self._exact[1 - EXACT_CALLS :], took / rows] if exact and rows else []
         self._in_time = self._in_time + 1 if exact and seconds_left >= 0 else 0
@@ -279,11 +274,11 @@ class CallPlanner(Stateful):
         costs.add(took, self._admitted, compared, built, self._tight)
 
     def _learn_amounts(self, compared: int, work: float) -> None:
-        """What an exact call would compare and find, by what this one did."""
+        """Update what an exact call would compare and find from what this call did."""
         found, results = self.admitter.found - self._found, self.admitter.true - self._estimated
         per_row, share = self._per_row, max(work, 1e-4) * self._admitted / self._rows
         if self.choice.z < 1:
-            # What a harvest finds tells nothing of what there is.
+            # A harvest does not show how many results there are.
             results = per_row[1] * self._rows
             if self._promised > 1:
                 self._kept += 0.2 * (min(1.0, found / self._promised) - self._kept)
@@ -296,7 +291,7 @@ class CallPlanner(Stateful):
             compared_by_all = compared / share / size
         else:
             compared_by_all = compared * results / max(found, 1.0)
-        # The less was looked at, the less it tells.
+        # The smaller the fraction probed, the less it counts.
         part = 0.5 * min(1.0, max(0.1, 2 * share)) if self._calls > 1 else 1.0
         self._per_row = (
             per_row[0] + part * (compared_by_all / self._rows - per_row[0]),

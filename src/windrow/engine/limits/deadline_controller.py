@@ -1,12 +1,13 @@
-"""The time of a call under a deadline, and the throttle fraction where each sub-batch sets it anew.
+"""Measures the time of a call under a deadline, and sets the throttle fraction if calls are not planned.
 
-A call's time runs from when its rows are handed over until its results are. Where whole calls are planned
-(`call_planner.py`) that is all there is to it.
+A call's time runs from the arrival of its rows to the delivery of its results. If whole calls are planned
+(`call_planner.py`), it is only measured here.
 
-Else the throttle fraction is the part of the work that there is time for. With each sub-batch it is set to
-what lets the rows left take the time left. With an interval it is instead adapted every so much event time,
-from rows consumed against rows that arrived, as in GrubJoin; then a call can run out of time, and what is
-left over waits or is dropped, or without a buffer is processed late and not counted as consumed.
+Otherwise the throttle fraction is the fraction of the full work there is time for. Each sub-batch sets it so
+that the remaining rows take the remaining time. With an adaptation interval it is instead adapted at
+intervals of event time, from rows consumed and rows arrived, as in GrubJoin. Then a call can run out of time:
+the remaining rows wait in the buffer or are dropped. Without a buffer they are processed late and do not
+count as consumed.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ from windrow.model.policies.time_policies import TimePolicy
 from windrow.model.stateful import Stateful
 
 Clock = Callable[[], float]
-"""Seconds, from any origin."""
+"""Seconds from an arbitrary origin."""
 MARGIN = 0.9
-"""Of the time allowed that is planned with; the rest is for what comes after the last sub-batch."""
+"""Fraction of the time limit to plan with; the rest covers the work after the last sub-batch."""
 OVERTIME_FRACTION = 0.03
-"""Of the time allowed that the rows left get when time is up already. With nothing, those that come at the
-end of a call would never be looked at, and what that loses would never be seen."""
+"""Fraction of the time limit for the rows left when time is up. With none, rows at the end of a call would
+never probe, and their loss would never be measured."""
 PARTS_SHEDDING = 16
-"""Sub-batches in a call while work is shed, at most: each is a chance to correct the course."""
+"""Maximum sub-batches of a call that sheds work: the throttle is corrected after each."""
 PARTS = 4
-"""While there is time for everything, where each sub-batch decides anew."""
+"""Sub-batches of a call with time for the full work."""
 LEAST_SECONDS = 1e-3
-"""Of a call, however late it already is."""
+"""Minimum time limit of a call, however late it is."""
 MIN_USEFUL_THROTTLE = 0.01
 CALLS_TO_WARN = 3
 FIRST_ROWS = 64
-"""Of the first call: they tell what the others will cost."""
+"""Rows in the first sub-batch, which measures the cost of a row."""
 LEAST_ROWS = 16
 _FADE = 0.85
-"""How much what was learned of the cost of a row counts, one sub-batch later."""
+"""Decay per sub-batch of the measured cost of a row."""
 
 
 class DeadlineController(Stateful):
@@ -55,22 +56,22 @@ class DeadlineController(Stateful):
         self.clock = clock
         self.throttle = Throttle(boost=policy.boost)
         self.missed_deadlines = 0
-        """Calls that took more than a fifth longer than they should."""
+        """Calls that took over 1.2 times their limit."""
         self.calls = 0
         self.seconds = 0.0
-        """What the last call took."""
+        """Duration of the last call."""
         self.mean_throttle = 1.0
-        """The part of the last call's full work that was done."""
+        """Fraction of the last call's full work that was done."""
         self._throttled = 0.0
         self._spent = 0.0
         self._done = 0.0
-        """Seconds lately, and the full work for how many rows was done in them."""
+        """Decayed seconds spent, and the number of rows whose full work they would cover."""
         self._paced = True
-        """Whether each sub-batch sets the throttle fraction anew."""
+        """Whether each sub-batch sets the throttle fraction."""
         self._began: float | None = None
         self._budget = 0.0
         self._rows = 0
-        """Of this call, and how many of them are left."""
+        """Rows of this call; `_rows_left` of them are not processed yet."""
         self._rows_left = 0
         self._sub_batch_began = 0.0
         self._interval_ends: int | None = None
@@ -78,22 +79,21 @@ class DeadlineController(Stateful):
         self._consumed = 0.0
         self._waiting = 0
         self._hopeless = 0
-        """Calls in a row that were late with next to nothing left to shed."""
+        """Number of late calls in a row with almost nothing left to shed."""
 
     # -- the data flow ------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """A call begins: its time runs from here."""
+        """Start the clock of a call."""
         self._began = self.clock()
 
     def begin_call(self, rows: int, came: int, seconds: float | None = None) -> None:
-        """So many rows are to be processed, of which `came` are new; the call may take so many seconds, or
-        what the deadline says."""
+        """Begin a call of `rows` rows, `came` of them new, limited to `seconds` or the deadline."""
         if self._began is None:
             self.open()
         self._budget = self.deadline.seconds(came) if seconds is None else max(seconds, LEAST_SECONDS)
         self._rows = self._rows_left = rows
-        self._arrived -= self._waiting  # What waited for time was counted when it came.
+        self._arrived -= self._waiting  # Rows that waited were counted on arrival.
         self._throttled = 0.0
         self.calls += 1
         if self.policy.plans_calls:
@@ -102,7 +102,7 @@ class DeadlineController(Stateful):
             self._set_throttle()
 
     def pace(self, z: float) -> None:
-        """Each sub-batch of this call sets the throttle fraction anew, beginning with z."""
+        """Let each sub-batch of this call set the throttle fraction, starting from z."""
         self.throttle, self._paced = replace(self.throttle, fraction=max(self.throttle.floor, z)), True
 
     @property
@@ -118,22 +118,22 @@ class DeadlineController(Stateful):
 
     @property
     def budget(self) -> float:
-        """Seconds that the call may take."""
+        """Seconds the call may take."""
         return self._budget
 
     @property
     def out_of_time(self) -> bool:
-        """Whether what is left must wait or go."""
+        """Whether the remaining rows must wait or be dropped."""
         return self.policy.buffer is not None and self.seconds_left <= 0
 
     def next_rows(self) -> int:
-        """How many to process next."""
+        """Number of rows in the next sub-batch."""
         if self.cost == 0.0:
             return FIRST_ROWS
-        ends_in_time = self.policy.buffer is not None  # then the last sub-batch must be short
+        ends_in_time = self.policy.buffer is not None  # the last sub-batch must then be short
         parts = PARTS if self.z == 1.0 and not ends_in_time else PARTS_SHEDDING
         if self.seconds_left <= 0:
-            # Too late to correct the course, and each sub-batch has a cost of its own.
+            # Too late for corrections, and each sub-batch has a fixed cost.
             return max(LEAST_ROWS, self._rows // parts)
         affordable = int(self._budget / parts / (self.cost * self.z))
         if ends_in_time:
@@ -142,23 +142,23 @@ class DeadlineController(Stateful):
 
     @property
     def cost(self) -> float:
-        """Seconds a row would take lately if everything were probed."""
+        """Recent seconds per row at full work."""
         return self._spent / self._done if self._done else 0.0
 
     def begin_sub_batch(self, rows: int) -> None:
-        """A sub-batch of so many rows begins."""
+        """Begin a sub-batch of this many rows."""
         self._sub_batch_began = self.clock()
         self._rows_left -= rows
 
     def end_sub_batch(self, rows: int, share: float, now: int) -> None:
-        """A sub-batch of so many rows was processed, up to this event time, with this share of the work."""
-        # A clock that is set back tells nothing of the sub-batch; time below 0 would spoil what others told.
+        """End a sub-batch up to event time `now` that did a fraction `share` of the full work."""
+        # The clock may be set back; a negative duration would corrupt the decayed sum.
         self._spent = _FADE * self._spent + max(0.0, self.clock() - self._sub_batch_began)
         self._done = _FADE * self._done + rows * share
         self._throttled += rows * self.z
         self._arrived += rows
         if self.policy.buffer is not None or self.seconds_left > 0:
-            # Where no row waits, those processed when time was up are the ones that would have waited.
+            # Without a buffer, rows processed after the deadline count as rows that would have waited.
             self._consumed += rows
         if self._by_sub_batches:
             self._set_throttle()
@@ -166,8 +166,8 @@ class DeadlineController(Stateful):
             self._adapt(now)
 
     def end_call(self, waiting: int, newest: int | None, work: float = 1.0) -> None:
-        """The call is over; so many rows wait for the next, and event time has come to `newest`, be its rows
-        processed or not. Of the work this part was done, besides what the throttle left out."""
+        """End the call with `waiting` rows buffered and event time at `newest`, processed or not. `work` is
+        the fraction of the work done, apart from throttling."""
         self._waiting = waiting
         self._arrived += self._rows_left
         done = self._rows - self._rows_left
@@ -176,7 +176,7 @@ class DeadlineController(Stateful):
             self._adapt(newest)
 
     def close(self, short: bool = False) -> None:
-        """The results are handed over. `short` if there was no time to store the rows."""
+        """Stop the clock: results are delivered. `short` if there was no time to store the rows."""
         assert self._began is not None
         self.seconds = self.clock() - self._began
         self._began = None
@@ -204,7 +204,7 @@ class DeadlineController(Stateful):
         return self.policy.interval_micros is None and self._paced
 
     def _set_throttle(self) -> None:
-        """The fraction for which the rows left take the time left."""
+        """Set the fraction at which the remaining rows take the remaining time."""
         full = self.cost * self._rows_left
         if full > 0:
             left = self.seconds_left - (1 - MARGIN) * self._budget
@@ -212,7 +212,7 @@ class DeadlineController(Stateful):
             self.throttle = replace(self.throttle, fraction=fraction)
 
     def _adapt(self, now: int) -> None:
-        """Event time goes on; at the end of an interval the fraction follows consumption (s. 3.1)."""
+        """At the end of an adaptation interval, adapt the fraction to the consumption (s. 3.1)."""
         assert self.policy.interval_micros is not None
         if self._interval_ends is None:
             self._interval_ends = now + self.policy.interval_micros

@@ -1,10 +1,9 @@
-"""RandomDrop: drops arriving rows at the rates that lose the fewest results by the cost model.
+"""RandomDrop, GrubJoin's baseline (s. 6.2): drops rows at the rates that lose the fewest results.
 
-It is the baseline of GrubJoin (s. 6.2).
-
-A row carries the chance it had to come in. A result then stands for the inverse of the product of its rows'
-chances, which tells without bias how many results there would have been (Horvitz-Thompson). The variance is
-taken to first order: for each row, (1 - chance) times the square of what its results stand for in all.
+The rates come from the cost model. Each row stores the probability it was admitted with. A result's weight is
+the inverse product of its rows' probabilities, which estimates the true number of results without bias
+(Horvitz-Thompson). The variance is taken to first order: per row, (1 - probability) times the square of the
+total weight of its results.
 """
 
 from __future__ import annotations
@@ -40,22 +39,22 @@ class Dropper(Stateful):
     row_state: RowState = ((CHANCE, np.float64), (STOOD_FOR, np.float64))
     calls: CallPlanner | None = None
     harvest: Harvest | None = None
-    """All that is let in is looked at."""
+    """None: admitted rows probe whole windows."""
 
     def __init__(self, query: Query) -> None:
         count = len(query.streams)
         self.keep = np.ones(count)
-        """The part of each stream's rows that is let in."""
+        """Fraction of each stream's rows that is admitted."""
         self.found = 0.0
         self.estimated = 0.0
         self.variance = 0.0
         self.statistics = ProbeStatistics(count)
         self._seed = query.seed
         self._steady = 1.0
-        """The throttle fraction, evened out over about a window: what was let in before still costs time."""
+        """Throttle fraction, smoothed over about a window: rows admitted earlier still cost time."""
         self._work_fraction = 1.0
         self._chosen: tuple[float, int, Array] | None = None
-        """Throttle fraction and sub-batch for which rates were chosen last, and the rates."""
+        """Smoothed throttle fraction and sub-batch of the last choice, and the rates chosen."""
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -64,7 +63,7 @@ class Dropper(Stateful):
         return self._work_fraction
 
     def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> list[Array]:
-        """A sub-batch begins, of so many rows per stream; returns masks of the rows that are let in."""
+        """Begin a sub-batch with `arrived` rows per stream; return masks of admitted rows."""
         fade = self.statistics.begin(join, arrived, now)
         rng = np.random.default_rng((self._seed, self.statistics.sub_batches, 7))
         self._steady = self._steady * fade**4 + z * (1 - fade**4)
@@ -72,7 +71,7 @@ class Dropper(Stateful):
         return [rng.random(count) < keep for count, keep in zip(arrived, self.keep, strict=True)]
 
     def _choose(self, join: Join, z: float) -> None:
-        """Rates for the steady state, scaled so that with the rows in the windows now the time is used up."""
+        """Choose rates for the steady state, scaled to the rows now held so that the time is used up."""
         self.keep, self._work_fraction = np.ones(len(self.keep)), 1.0
         if join.plan is None or (z >= 1.0 and self._steady > 0.99):
             return
@@ -85,7 +84,7 @@ class Dropper(Stateful):
         self._work_fraction = replace(model, rates=model.rates * self.keep, rows=held).full[0] / full
 
     def _rates(self, model: HarvestModel) -> Array:
-        """Those that by the cost model lose least, chosen anew when the throttle has moved or time passed."""
+        """Rates that lose the fewest results; renewed when the throttle moves or every 64 sub-batches."""
         steady = min(1.0, max(self._steady, 1e-4))
         known = self._chosen
         if known is None or abs(steady / known[0] - 1) > 0.05 or self.statistics.sub_batches - known[1] >= 64:
@@ -94,7 +93,7 @@ class Dropper(Stateful):
         return known[2]
 
     def arrived(self, join: Join, stream: int, start: int) -> None:
-        """Rows from position `start` on were appended."""
+        """Store the probability of the rows appended from position `start` on."""
         window = join.windows[stream]
         window.column(CHANCE)[start : window.end] = self.keep[stream]
 
@@ -106,7 +105,7 @@ class Dropper(Stateful):
         self.statistics.learn(probe, flow, rows_held(join))
 
     def max_useful_ages(self) -> list[int] | None:
-        """All that is let in stays."""
+        """None: admitted rows stay until they expire."""
         return None
 
     # -- inside -------------------------------------------------------------------------------------
@@ -124,7 +123,7 @@ class Dropper(Stateful):
             self.variance += float(((1 - chances[stream][first]) * (after**2 - before**2)).sum())
 
     def model(self, join: Join) -> HarvestModel:
-        """All that was learned, of the streams as they come."""
+        """Model of the streams as they arrive, before dropping."""
         sizes = [(w.span or SECOND) / SECOND for w in join.windows]
         rows = [
             rate * size if window.span is not None else float(len(window))

@@ -1,8 +1,8 @@
 """Keeps the windows inside their memory limit.
 
-Between append and probe the policy gets to see new rows, after each probe the results, and at the end of a
-sub-batch, if the windows hold more than the limit, the rows that rank lowest go. So the limit holds whenever
-no sub-batch is under way; while one is, its own rows come on top, with the room arrays keep for growing.
+The policy sees new rows between append and probe, and results after each probe. At the end of a sub-batch, if
+the windows exceed the limit, the rows of lowest priority are evicted. The limit therefore holds between
+sub-batches; during one, its own rows and the spare capacity of the arrays come on top.
 """
 
 from __future__ import annotations
@@ -38,18 +38,13 @@ from windrow.model.stateful import Stateful
 Array = np.ndarray
 _TRIES = 4
 _PREFIX = "evictor."
-"""Of its columns: load shedding keeps row state too."""
+"""Prefix of its window columns, which keeps them apart from those of load shedding."""
 LEARNING_FRACTION = 0.125
-"""The part of the sub-batches that is learned from where windows are large."""
+"""Fraction of sub-batches to learn from when windows are large."""
 
 
 class Evictor(Stateful):
-    """
-    Parameters
-    ----------
-    limit
-        May be changed between calls; on Spark each partition's share of the whole.
-    """
+    """Evicts rows over `limit`, which may change between calls; on Spark it is the partition's share."""
 
     saved = (
         "evicted", "ranking", "monitor", "fairness", "_sub_batches", "_now", "_arrival_rates",
@@ -84,21 +79,21 @@ class Evictor(Stateful):
         self._arrival_rates = ArrivalRates(len(context.schemas))
         self._window_contents = WindowContentsOverTime(len(context.schemas))
         self._results = 0.0
-        """In this sub-batch, with those that shadow rows tell of."""
+        """Results of this sub-batch, including those estimated from shadow rows."""
         foretells = self.ranking.adapts_to_losses is not None and len(context.schemas) > 2
         self._result_sample = ResultSample(len(context.schemas)) if foretells else None
-        """Until anything is lost: from then on whole results are not seen as they are."""
+        """Kept until the first eviction; after it, results no longer show the complete windows."""
 
     @property
     def row_state(self) -> RowState:
-        """Columns that the windows keep with each row for the policy."""
+        """Columns that the windows store per row for the policy."""
         return tuple((_PREFIX + name, kind) for name, kind in self._row_state)
 
     # -- the data flow ------------------------------------------------------------------------------
 
     def begin_sub_batch(self, windows: Windows, rows: int, first: int, now: int) -> None:
-        """A sub-batch begins, of so many rows and from event time `first` to `now`. Its chances depend on its
-        number alone, so a replay takes the same."""
+        """Begin a sub-batch of `rows` rows with event times from `first` to `now`. Its random numbers depend
+        only on its sequence number, so a replay draws the same."""
         self._sub_batches += 1
         self._rng = np.random.default_rng((self._seed, self._sub_batches))
         self._before = first if self._sub_batches == 1 else self._now
@@ -109,7 +104,7 @@ class Evictor(Stateful):
         self._views.clear()
 
     def arrived(self, windows: Windows, stream: int, start: int) -> None:
-        """Rows from position `start` on were appended."""
+        """Show the policy the rows appended from position `start` on."""
         self._starts[stream] = start
         fresh = windows[stream].end - start
         self.fairness.add_arrivals(stream, fresh)
@@ -123,7 +118,7 @@ class Evictor(Stateful):
         self.ranking.on_arrival(view, self._rng)
 
     def on_results(self, windows: Windows, partials: PartialMatches) -> Selection | None:
-        """Results were found; tells which of them are given out, if not all."""
+        """Show the policy the results; return its selection of them, None for all."""
         ranking, before = self.ranking, self.monitor.results.estimated if self.monitor else 0.0
         self._results += len(partials)
         if self._idle:
@@ -142,7 +137,7 @@ class Evictor(Stateful):
         return chosen
 
     def result_weights(self, windows: Windows, partials: PartialMatches) -> Array:
-        """How many results each stands for, on account of rows that were evicted."""
+        """Weight of each result for the rows evicted so far."""
         if self.monitor is None:
             return np.ones(len(partials))
         slots = {s: self._view(windows, s).row_state[MONITOR_SLOT] for s in partials.rows}
@@ -150,7 +145,7 @@ class Evictor(Stateful):
         return self.monitor.weights(rows)
 
     def enforce_limit(self, windows: Windows) -> None:
-        """A sub-batch was evaluated: the policy learns, and what does not fit goes."""
+        """End a sub-batch: the policy learns, and rows over the limit are evicted."""
         spans = [window.covers / 1e6 for window in windows]
         passed = max(0, self._now - self._before) / 1e6
         self._arrival_rates.advance(passed, max(spans))
@@ -174,8 +169,8 @@ class Evictor(Stateful):
             self._check_holdable(windows)
 
     def _check_holdable(self, windows: Windows) -> None:
-        """Bytes can be too few for windows that are next to empty, which shows only when rows are there. The
-        limit of the whole join counts: a partition's share may be as small as its need."""
+        """Raise if even nearly empty windows exceed the limit in bytes. This shows only once rows are stored.
+        It checks the limit of the whole join: a partition's share may be tiny because its demand is."""
         held, rows = sum(window.nbytes for window in windows), sum(map(len, windows))
         if held > self._whole.size:
             raise QueryError(
@@ -185,17 +180,16 @@ class Evictor(Stateful):
 
     @property
     def _idle(self) -> bool:
-        """Whether there is nothing to learn in this sub-batch and nothing is watched."""
+        """Whether this sub-batch has nothing to learn and no monitored rows."""
         watching = self.monitor is not None and self.monitor.active
         return not self._learn_stride and self.ranking.can_skip_sub_batches and not watching
 
     def _plan_learning(self, windows: Windows, rows: int) -> tuple[int, bool]:
-        """Learn from every so-many-th row of this sub-batch, 0: from none; and whether to learn of the
-        streams as a whole.
+        """The stride of rows to learn from (0 for none), and whether to learn stream-wide statistics.
 
-        Windows of some thousand rows teach all there is. In larger ones, while memory is less than half full,
-        some thousand rows for each window are enough, from sub-batches taken at random; later every row
-        matters, but not every sub-batch tells something new of all.
+        Windows of a few thousand rows are learned from completely. In larger ones, while memory is less than
+        half full, a few thousand rows per window from random sub-batches are enough. Later the policy needs
+        every row, but stream-wide statistics only in some sub-batches.
         """
         held = sum(map(len, windows))
         if rows == 0 or held <= 2 * LEARNING_ROWS:
@@ -209,7 +203,7 @@ class Evictor(Stateful):
     # -- inside -------------------------------------------------------------------------------------
 
     def _view(self, windows: Windows, stream: int) -> WindowView:
-        """The window as policies see it; made anew when rows have come or gone."""
+        """The window as policies see it; cached until its rows change."""
         window = windows[stream]
         known = self._views.get(stream)
         if known is not None and known[0] is window.ts and known[1:3] == (window.first, window.end):
@@ -240,8 +234,8 @@ class Evictor(Stateful):
         return MemoryUsage(windows, self.limit, self._groups)
 
     def _evict_excess(self, windows: Windows, spent: Sequence[Array | None]) -> bool:
-        """Lets go of the rows that are `spent` (masks), whether there is room or not, and of the lowest ranks
-        as far as they do not fit; returns whether any went."""
+        """Evict the `spent` rows (masks) in any case, and the lowest priorities as far as the limit requires;
+        return whether any row was evicted."""
         held = self._held(windows)
         wanted = held.excess
         if max(wanted) <= 0 and all(mask is None for mask in spent):
@@ -264,8 +258,7 @@ class Evictor(Stateful):
     def _evict(
         self, windows: Windows, wanted: Sequence[float], costs: Sequence[float], gone: Sequence[Array]
     ) -> None:
-        """Adds to the masks of rows that go the lowest ranks, until so much of the limit's unit is free in
-        each group of streams."""
+        """Add the rows of lowest priority to `gone`, until `wanted` is free in each group of streams."""
         views = [self._view(windows, s) for s in range(len(windows))]
         watched = self._adjust_monitoring(views, costs)
         evicted = [np.zeros(len(view), bool) for view in views]
@@ -286,7 +279,7 @@ class Evictor(Stateful):
         self._views.pop(stream, None)
 
     def _adjust_monitoring(self, views: Sequence[WindowView], costs: Sequence[float]) -> list[MonitoredRows]:
-        """Sees to the number of monitored rows; returns those of each view."""
+        """Adjust the number of monitored rows; return those of each view."""
         if self.monitor is None:
             none, nobody = np.empty(0, np.int64), np.empty(0, bool)
             return [MonitoredRows(none, none, nobody, none) for _ in views]
@@ -305,8 +298,8 @@ class Evictor(Stateful):
         gone: Sequence[Array],
         evicted: Sequence[Array],
     ) -> None:
-        """Adds to the masks `evicted` the rows of a group of streams that rank lowest and together free what
-        is needed. Monitored rows among them stay, as shadow rows; rows that are `gone` are none of them."""
+        """Add to the masks `evicted` the lowest-priority rows of a group that together free what is needed.
+        Monitored rows among them stay as shadow rows; rows already `gone` are skipped."""
         ends = np.cumsum([0, *map(len, views)]).tolist()
         rank, frees, low = np.empty(ends[-1]), np.empty(ends[-1]), np.empty(ends[-1], bool)
         for view, begin, end in zip(views, ends[:-1], ends[1:], strict=True):
@@ -325,10 +318,10 @@ class Evictor(Stateful):
                 mine[seen.rows] = False
             evicted[view.stream] |= mine
 
-    # -- what it tells ------------------------------------------------------------------------------
+    # -- reports ------------------------------------------------------------------------------------
 
     def quality(self, windows: Windows, results: int) -> Quality:
-        """Of so many results."""
+        """Quality of the answer after this many results."""
         if self.monitor is None:
             known = Quality(results_found=float(results), results_estimated=float(results))
             if sum(self.evicted):
@@ -362,7 +355,7 @@ class Evictor(Stateful):
         return self.fairness.index(held, [view.window_length / 1e6 for view in views])
 
     def memory_demand(self, windows: Windows) -> float:
-        """What complete windows would take, in the limit's unit."""
+        """Memory that complete windows would take, in the limit's unit."""
         held = self._held(windows)
         spans = ((window.span or 0) / 1e6 for window in windows)
         whole = (self._arrival_rates.rate(stream) * span for stream, span in enumerate(spans))
@@ -371,8 +364,8 @@ class Evictor(Stateful):
     def forecast(
         self, windows: Windows, rates: Sequence[float] | None = None, faster: float = 1
     ) -> RecallForecast | None:
-        """What to expect of how much memory, from what has been learned so far; with rows of each stream
-        coming as fast as they do, or at these rates, so many times as fast in all."""
+        """Expected recall by memory, from what has been learned so far; at the current arrival rates or these
+        `rates`, times `faster`."""
         views = [self._view(windows, s) for s in range(len(windows))]
         known = self.ranking.stream_models(
             views, MemoryBudget(float(self.limit.size), self._held(windows).costs)
@@ -385,7 +378,7 @@ class Evictor(Stateful):
         return make_forecast(known, self.ranking, self._result_sample, views, contents, self._measured())
 
     def _measured(self) -> Measured | None:
-        """The recall so far, by the limit there was on average."""
+        """Recall so far at the average limit."""
         if self.monitor is None or not self.monitor.active:
             return None
         return Measured(self._window_contents.limit, *self.monitor.recall())
@@ -395,6 +388,6 @@ class Evictor(Stateful):
 
     def restore(self, values: dict[str, Any]) -> None:
         whole, size = values.pop("limit")
-        if whole == str(self._whole):  # else the query has another limit now, which holds
+        if whole == str(self._whole):  # otherwise the query's new limit applies
             self.limit = replace(self.limit, size=size)
         super().restore(values)

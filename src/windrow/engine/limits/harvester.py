@@ -1,10 +1,10 @@
 """Harvesting: rows probe the parts of windows that yield most in the time there is (GrubJoin).
 
-While there is time for everything, everything is looked at, and what is found tells how far apart in time
-matching rows are. When there is not, it is decided for a call what saves most (`call_planner.py`):
-admitting fewer units of rows, probing for fewer of them, or probing parts of windows. To probe parts of
-windows a harvest is chosen for the throttle fraction, and just a share of the rows, drawn at random, probes
-an even sample of everything: from these the lags go on being learned, and it is known what the others miss.
+With time for everything, rows probe whole windows, and the results show the time lags of matching rows.
+Otherwise the call planner (`call_planner.py`) decides what saves most: admitting fewer units of rows, probing
+with fewer rows, or probing parts of windows. For the last, a harvest is chosen for the throttle fraction. A
+random sample of the rows then probes an even sample of everything instead (window shredding). From these rows
+the lags are still learned, and the results the others miss are estimated.
 """
 
 from __future__ import annotations
@@ -42,21 +42,18 @@ if TYPE_CHECKING:
 Array = np.ndarray
 LEARNED_AT_ONCE = 512
 LEARNED_AT_EASE = 128
-"""Results of a probe that are learned from, at most; and while everything is looked at, when all of them tell
-the same and there are more than enough."""
+"""Maximum results of a probe to learn from: with a harvest, and (fewer) with whole windows."""
 STRATA = 10
-"""Parts of a window that an even sample looks into, at least."""
+"""Minimum number of window parts that an even sample covers."""
 SUB_BATCHES_BETWEEN_PLANS = 8
 ENOUGH, SUB_BATCHES_UNTHROTTLED = 5_000, 4
-"""With so many results known, and while everything is looked at, one sub-batch in so many is learned from."""
+"""With this many results known, and whole windows probed, learn from one sub-batch in 4."""
 SUB_BATCHES_TO_LEARN, SUB_BATCHES_PLANNED = 16, 16
-"""Where calls are planned: after so many sub-batches, one in so many; where windows are scanned, one in a
-few."""
+"""If calls are planned: after 16 sub-batches learn from one in 16, or in a few if windows are scanned."""
 CURVE_AT = np.array([0.0, 0.02, 0.06, 0.15, 0.3, 0.5, 0.75, 1.0])
 CALLS_BETWEEN_CURVES = 16
 SHRUNK, GROWN = 0.5, 1.25
-"""To which part or multiple the time that a row window covers must come for lags to be learned anew:
-those beyond what it covered are not known at all."""
+"""Lags are learned again once the time a row window covers changes by more than these factors."""
 _KINDS = {"per stream": "stream", "pairwise": "pair"}
 
 
@@ -71,9 +68,9 @@ class Harvester(Stateful):
         self.missed = MissedResults()
         self.calls = CallPlanner(units, len(query.streams), query.seed) if policy.plans_calls else None
         self.harvest: Harvest | None = None
-        """What is looked at; None until windows and orders are known."""
+        """Parts of windows to probe; None for whole windows."""
         self.last_harvest: Harvest | None = None
-        """The last one that was chosen, be there time for everything by now or not."""
+        """The last harvest chosen, even if there is time for everything now."""
         self._lags: Lags | None = None
         self._lags_fade = 1.0
         self.statistics = ProbeStatistics(len(query.streams), policy.half_life)
@@ -81,7 +78,7 @@ class Harvester(Stateful):
         self._counts_rows = query.counts_rows
         self._basic_windows: BasicWindows | None = None
         self._rng: np.random.Generator | None = None
-        """Of this sub-batch; made when it is first asked for."""
+        """Generator of this sub-batch, created on first use."""
         self._z = 1.0
         self._fade = 1.0
         self._ages: list[tuple[AgeIntervals, ...]] = []
@@ -89,16 +86,16 @@ class Harvester(Stateful):
         self._planned_at = 0
         self._planned_now = 0
         self._max_useful_ages: Array | None = None
-        """Per stream the greatest age that harvests of late look at, in microseconds."""
+        """Per stream, the greatest age in microseconds that recent harvests probe."""
         self._curve: tuple[Plan, int, Curve] | None = None
-        """What parts of windows give: by which plan, and in which call that was found."""
+        """Recall of probing parts of windows, with the plan and the call it was computed for."""
 
     # -- a call -------------------------------------------------------------------------------------
 
     def plan(
         self, join: Join, arrivals: Sequence[ArrivingRows], controller: DeadlineController
     ) -> Sequence[Array | None] | None:
-        """Masks of the rows that are admitted, None for all."""
+        """Masks of admitted rows, None for all."""
         assert self.calls is not None and join.plan is not None
         scans = any(d.steps[0].access.path == "scan" for d in join.plan.directions)
         return self.calls.plan(
@@ -106,7 +103,7 @@ class Harvester(Stateful):
         )
 
     def _curve_of(self, join: Join, controller: DeadlineController) -> Curve | None:
-        """What probing parts of windows gives; None where not all windows are scanned."""
+        """Recall of probing parts of windows; None unless all windows are scanned."""
         assert join.plan is not None
         if any(d.steps[0].access.path != "scan" for d in join.plan.directions) or self.lags is None:
             return None
@@ -123,7 +120,7 @@ class Harvester(Stateful):
 
     @property
     def work_fraction(self) -> float:
-        """What drawn rows and the others do of the full work, by the model."""
+        """Fraction of the full work that shredding and harvesting do, by the model."""
         if self.harvest is None or self.harvest.everything or self.harvest.full_cost <= 0:
             return self._probes
         omega = self.policy.shredding
@@ -131,11 +128,11 @@ class Harvester(Stateful):
 
     @property
     def _probes(self) -> float:
-        """The part of the rows that probe, where they probe whole windows."""
+        """Fraction of rows that probe, when they probe whole windows."""
         return 1.0 if self.calls is None else self.calls.choice.probes
 
     def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> None:
-        """A sub-batch begins, of so many rows per stream, at throttle fraction z. All rows are let in."""
+        """Begin a sub-batch with `arrived` rows per stream at throttle fraction z. All rows are admitted."""
         fade = self.statistics.begin(join, arrived, now)
         self._fade = fade ** (4 * self.policy.half_life)
         self._lags_fade *= fade
@@ -150,7 +147,7 @@ class Harvester(Stateful):
 
     @property
     def lags(self) -> Lags | None:
-        """How far apart matching rows are, lately; None until anything was found."""
+        """Recent time lags between matching rows; None before the first result."""
         if self._lags is not None and self._lags_fade < 1:
             self._lags = self._lags.decayed(self._lags_fade)
         self._lags_fade = 1.0
@@ -166,7 +163,7 @@ class Harvester(Stateful):
         return self._rng
 
     def arrived(self, join: Join, stream: int, start: int) -> None:
-        """Rows were appended."""
+        """Nothing to store with new rows."""
 
     def probe(self, join: Join, probe: Probe, start: int) -> Iterator[PartialMatches]:
         """Results of the rows from position `start` on."""
@@ -201,7 +198,7 @@ class Harvester(Stateful):
 
     @property
     def _may_skip_learning(self) -> bool:
-        """Whether this sub-batch's results, all of them found, need not be learned from."""
+        """Whether this sub-batch, which probes whole windows, need not be learned from."""
         if self.calls is not None:
             scans = self.calls.scans and (self._lags is None or self._lags.weight < ENOUGH)
             each = SUB_BATCHES_UNTHROTTLED if scans else SUB_BATCHES_PLANNED
@@ -215,8 +212,8 @@ class Harvester(Stateful):
         )
 
     def _draw(self, probe: Probe) -> ShreddingSample:
-        """Through an index a look costs much the same however few ages are looked at; so there fewer rows are
-        drawn, which look at everything."""
+        """Size of the shredding sample. An index lookup costs about the same for few ages as for all, so with
+        an index fewer rows are drawn and they probe everything."""
         if probe.direction.steps[0].access.path == "scan":
             return ShreddingSample(self.policy.shredding, self._z)
         return ShreddingSample(self.policy.shredding * self._z, 1.0)
@@ -224,7 +221,7 @@ class Harvester(Stateful):
     def _shred(
         self, join: Join, probe: Probe, rows: Array, flow: Array, draw: ShreddingSample
     ) -> Iterator[PartialMatches]:
-        """An even sample of everything."""
+        """Probe an even sample of the windows with the drawn rows."""
         self.missed.draw(len(rows), draw)
         first = join.windows[probe.direction.steps[0].stream]
         if len(rows) == 0 or len(first) == 0:
@@ -243,14 +240,14 @@ class Harvester(Stateful):
         youngest, oldest = int(times.min() - held.max()), int(times.max() - held.min())
         if window.span is not None:
             oldest = min(oldest, window.span)
-        # Rows that came late, or were held long, make for more ages; but not for many more intervals.
+        # Late or long-buffered rows widen the range of ages; keep the number of intervals bounded.
         period = max(1, (window.span or 0) // STRATA, (oldest - youngest) // (2 * STRATA))
         return AgeIntervals.sampled(z, period, youngest, oldest, self._random().random(len(times)))
 
     def _count(
         self, join: Join, probe: Probe, rows: Array, partials: PartialMatches, draw: ShreddingSample
     ) -> None:
-        """Takes account of what drawn rows found, and the harvest would not have."""
+        """Count the results of drawn rows that the harvest would have missed."""
         stream = probe.direction.arriving
         anchor = join.windows[stream].ts[partials.rows[stream]]
         outside = np.zeros(len(partials), bool)
@@ -274,7 +271,7 @@ class Harvester(Stateful):
     def _learn_lags(
         self, join: Join, partials: PartialMatches, weight: float, most: int = LEARNED_AT_ONCE
     ) -> None:
-        """How far apart the rows of results are, from some of them."""
+        """Learn the lags between rows from a sample of the results."""
         self._init_lags(join)
         assert self.lags is not None
         count = len(partials)
@@ -288,7 +285,7 @@ class Harvester(Stateful):
     # -- planning -----------------------------------------------------------------------------------
 
     def _init_lags(self, join: Join) -> None:
-        """How long windows are, in seconds. Of those counted in rows: as long as their rows were coming."""
+        """Set up basic windows and lags. The size of a row window is the time its rows cover."""
         if self._basic_windows is not None and self.lags is not None:
             return
         spans = [window.covers for window in join.windows]
@@ -300,8 +297,8 @@ class Harvester(Stateful):
             self.lags = KINDS[_KINDS[self.policy.correlations]].empty(sizes, buckets)
 
     def _follow_windows(self, join: Join) -> None:
-        """Where windows are row windows and these have come to cover much more or less time, lags are
-        learned anew: they would all fall into a few of the basic windows, or beyond."""
+        """Reset the lags when a row window covers much more or less time than before: they would fall into a
+        few basic windows, or beyond all of them."""
         if self._basic_windows is None or not self._counts_rows:
             return
         for window, size in zip(join.windows, self._basic_windows.sizes, strict=True):
@@ -310,16 +307,15 @@ class Harvester(Stateful):
                 return
 
     def model(self, join: Join) -> HarvestModel:
-        """All that was learned."""
+        """Cost and output model from everything learned."""
         self._init_lags(join)
         assert self._basic_windows is not None and self.lags is not None
         scores = self.lags.scores(self._basic_windows, orders_of(join))
         return self.statistics.model(join, self._basic_windows, scores, self._rows(join))
 
     def _rows(self, join: Join) -> Array:
-        """Rows of each window; where old ones were removed, as many as there would be. Those that are left
-        lie in its young part; spread over all of it they would make basic windows seem emptier than they
-        are."""
+        """Rows of each window; where old rows were removed, the number it would hold. The rows left are the
+        young ones, and averaging them over the whole window would underestimate its basic windows."""
         rows = rows_held(join)
         if self._max_useful_ages is not None:
             for stream, window in enumerate(join.windows):
@@ -328,8 +324,8 @@ class Harvester(Stateful):
         return rows
 
     def _stale(self, join: Join, z: float, now: int) -> bool:
-        """Whether the harvest is of another throttle fraction or plan, or old. With an interval it is chosen
-        once in each, as GrubJoin does."""
+        """Whether the harvest is old or belongs to another throttle fraction or plan. With an adaptation
+        interval it is renewed once per interval, as in GrubJoin."""
         known, interval = self.harvest, self.policy.interval_micros
         if known is None or self._planned is not join.plan:
             return True
@@ -341,7 +337,7 @@ class Harvester(Stateful):
         )
 
     def _plan(self, join: Join, z: float, now: int) -> None:
-        """The harvest for this throttle fraction."""
+        """Choose the harvest for this throttle fraction."""
         self._planned, self._planned_at, self._planned_now = join.plan, self.statistics.sub_batches, now
         self.harvest = self.last_harvest = solve(self.model(join), z, self.policy.method, parts=True)
         self._ages = [
@@ -353,10 +349,10 @@ class Harvester(Stateful):
         ]
 
     def max_useful_ages(self) -> list[int] | None:
-        """Per stream the greatest age in microseconds that is still looked at; None if all are.
+        """Per stream, the greatest age in microseconds that is still probed; None if all ages are.
 
-        Harvests widen and narrow with the throttle from one sub-batch to the next. So what one leaves out
-        goes only bit by bit, half of it in a quarter of a window: the next may look at it again.
+        Harvests widen and narrow with the throttle from one sub-batch to the next. The ages therefore shrink
+        slowly, by half in a quarter of a window: the next harvest may probe them again.
         """
         if not self.policy.conserve or self.harvest is None or self.harvest.everything:
             self._max_useful_ages = None
@@ -369,8 +365,8 @@ class Harvester(Stateful):
 
 
 def _micros(ages: Sequence[tuple[float, float]], size: float) -> AgeIntervals:
-    """Ages in seconds, (from, to], as the engine takes them: low <= age < high. Where the end of the window
-    is looked at, so is whatever is older."""
+    """Convert ages in seconds, (low, high], to the engine's microseconds, low <= age < high. An interval that
+    reaches the end of the window also includes everything older."""
     return AgeIntervals(
         tuple(
             (

@@ -1,5 +1,4 @@
-"""What saves time under a deadline: dropping keys, probing parts of windows, building fewer results; or
-dropping rows."""
+"""Load shedding under a deadline: dropping keys or rows, probing parts of windows, building fewer results."""
 
 from __future__ import annotations
 
@@ -26,22 +25,22 @@ if TYPE_CHECKING:
 
 
 class LoadShedder(Protocol):
-    """Called by the join in the order: begin, then for each stream arrived and probe."""
+    """Called by the join in this order: `begin`, then `arrived` and `probe` for each stream."""
 
     calls: CallPlanner | None
-    """Plans whole calls; None where each sub-batch decides anew."""
+    """Plans whole calls; None if each sub-batch decides."""
     statistics: ProbeStatistics
     harvest: Harvest | None
     row_state: RowState
-    """Columns it keeps with each row."""
+    """Columns it stores per row."""
 
     @property
     def work_fraction(self) -> float:
-        """The part of the full work that is done at present, as far as the model tells."""
+        """Fraction of the full work done at present, by the model."""
 
     def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> Sequence[np.ndarray] | None:
-        """A sub-batch begins, of so many rows per stream, up to this event time, with time for a part z of
-        the work; returns masks of the rows that are let in, None for all."""
+        """Begin a sub-batch with `arrived` rows per stream up to event time `now`, at throttle fraction z;
+        return masks of admitted rows, None for all."""
 
     def arrived(self, join: Join, stream: int, start: int) -> None:
         """Rows from position `start` on were appended."""
@@ -50,14 +49,14 @@ class LoadShedder(Protocol):
         """Results of the rows from position `start` on."""
 
     def max_useful_ages(self) -> list[int] | None:
-        """Per stream the greatest age in microseconds at which rows are looked at; None if all are."""
+        """Per stream, the greatest age in microseconds that is probed; None if all ages are."""
 
     def model(self, join: Join) -> HarvestModel:
-        """Of work and results, from all that was learned."""
+        """Cost and output model from everything learned."""
 
 
 def make_load_shedder(query: Query, units: Units) -> LoadShedder | None:
-    """As the query says; None without a deadline. `units` are what rows are admitted by."""
+    """Load shedder of the query's time policy; None without a deadline. Rows are admitted by `units`."""
     if query.time_limit is None:
         return None
     policy = query.time_policy

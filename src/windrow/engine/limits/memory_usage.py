@@ -14,35 +14,35 @@ class MemoryUsage:
     windows: Sequence[WindowStore]
     limit: MemoryLimit
     groups: Sequence[tuple[Sequence[int], float]]
-    """Streams that have memory together, and the part of all of it that is theirs."""
+    """Streams that share memory, and the fraction of the limit they share."""
 
     @property
     def sizes(self) -> list[float]:
-        """What each window holds, in the limit's unit."""
+        """Size of each window in the limit's unit."""
         if self.limit.kind == "rows":
             return [float(len(window)) for window in self.windows]
         return [float(window.nbytes_shrunk) for window in self.windows]
 
     @property
     def costs(self) -> list[float]:
-        """What a row of each stream takes of the limit."""
+        """Memory per row of each stream."""
         return [size / max(len(w), 1) for size, w in zip(self.sizes, self.windows, strict=True)]
 
     @property
     def freed_by_a_row(self) -> list[float]:
-        """What becomes free of the limit when a row of each stream goes."""
+        """Memory freed by evicting one row of each stream."""
         if self.limit.kind == "rows":
             return [1.0] * len(self.windows)
         return [window.nbytes_of_rows / max(len(window), 1) for window in self.windows]
 
     @property
     def excess(self) -> list[float]:
-        """How much of each group must go."""
+        """Amount by which each group exceeds its memory."""
         return [size - limit for size, limit in self._limited]
 
     @property
     def filled(self) -> list[float]:
-        """The part of its memory that each group uses."""
+        """Fraction of its memory that each group uses."""
         return [size / max(limit, 1e-9) for size, limit in self._limited]
 
     @property

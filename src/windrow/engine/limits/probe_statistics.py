@@ -1,7 +1,7 @@
 """Arrival rates and selectivities, learned from the probes of a join under a deadline.
 
-What was learned long ago counts less: after the length of the longest window, times the half life, half. A
-window counted in rows is as long as its rows have been coming.
+They decay with a half-life of `half_life` times the longest window. The length of a row window is the time
+its rows cover.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 SECOND = 1_000_000
 CHARGES = CostFactors(lookup=0.1)
-"""Our indexes are entered once for basic windows side by side, and probes go through them in order."""
+"""Our indexes are entered once for adjacent basic windows, and probes visit them in order."""
 
 
 class ProbeStatistics(Stateful):
@@ -34,7 +34,7 @@ class ProbeStatistics(Stateful):
         self.sub_batches = 0
         self._known = Selectivities.unknown(streams)
         self._fade = 1.0
-        """What was learned still counts for this much; taken account of when it is asked for."""
+        """Pending decay of `_known`, applied on the next read."""
         self._half_life = half_life
         self._arrivals = np.zeros(streams)
         self._seconds = 0.0
@@ -42,19 +42,18 @@ class ProbeStatistics(Stateful):
 
     @property
     def selectivities(self) -> Selectivities:
-        """How often rows match, lately."""
+        """Recent selectivities."""
         if self._fade < 1:
             self._known, self._fade = self._known.decayed(self._fade), 1.0
         return self._known
 
     @property
     def rates(self) -> Array:
-        """Rows per second of event time, lately."""
+        """Recent rows per second of event time."""
         return np.maximum(self._arrivals / max(self._seconds, 1e-6), 1e-9)
 
     def begin(self, join: Join, arrived: Sequence[int], now: int) -> float:
-        """A sub-batch of so many rows per stream, up to this event time; returns how much of what was learned
-        before still counts."""
+        """Begin a sub-batch with `arrived` rows per stream; return the decay since the last one."""
         self.sub_batches += 1
         fade = 1.0
         if self._now is not None and now > self._now:
@@ -69,16 +68,16 @@ class ProbeStatistics(Stateful):
         return fade
 
     def learn(self, probe: Probe, flow: Array, rows: Array, first: float = 1.0, weight: float = 1.0) -> None:
-        """From how many partial matches went into each step of a probe and how many came out at the end.
+        """Learn from the partial matches that entered each step of a probe and left the last.
 
         Parameters
         ----------
         rows
-            Of each window.
+            Number of rows in each window.
         first
-            The part of the first window that was looked at.
+            Fraction of the first window that was probed.
         weight
-            How many rows each row stands for.
+            Number of rows that each row represents.
         """
         arriving = probe.direction.arriving
         found, tried = np.zeros((2, len(rows), len(rows)))
@@ -89,7 +88,7 @@ class ProbeStatistics(Stateful):
         self._known = self.selectivities.add(found * weight, tried * weight)
 
     def model(self, join: Join, windows: BasicWindows, scores: Array | None, rows: Array) -> HarvestModel:
-        """All that was learned; scores by direction, hop and basic window, None if all are alike."""
+        """Cost and output model; scores by direction, hop and basic window, None if all are equal."""
         assert join.plan is not None
         orders = orders_of(join)
         paths = tuple(tuple(step.access.path for step in d.steps) for d in join.plan.directions)
@@ -107,11 +106,11 @@ class ProbeStatistics(Stateful):
 
 
 def rows_held(join: Join) -> Array:
-    """Of each window."""
+    """Number of rows in each window."""
     return np.array([float(len(w)) for w in join.windows])
 
 
 def orders_of(join: Join) -> tuple[tuple[int, ...], ...]:
-    """For each arriving stream the windows it probes, in order."""
+    """For each arriving stream, the windows it probes in order."""
     assert join.plan is not None
     return tuple(tuple(step.stream for step in d.steps) for d in join.plan.directions)

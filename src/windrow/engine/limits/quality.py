@@ -1,4 +1,4 @@
-"""Quality of the answer, from what each kind of shedding estimates to have missed."""
+"""Quality of the answer, combined from what each kind of shedding is estimated to miss."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ EXACT = Quality()
 
 
 def quality(join: Join, results: int, let_in: float) -> Quality:
-    """Of everything that was returned so far; `let_in` is the part of all combinations of rows that were not
-    dropped without a chance to come in."""
+    """Quality of everything returned so far. `let_in` is the fraction of combinations whose rows were not
+    dropped outright, that is with probability 0 of admission."""
     found = float(results + join.skipped)
     known = Quality(results_found=found, results_estimated=found)
     if join.evictor is not None:
@@ -34,7 +34,7 @@ def quality(join: Join, results: int, let_in: float) -> Quality:
         known = _harvested(known, join.load_shedder, any(join.conserved))
         known = _built(known, results, join.skipped)
         if admitter is not None and 0.0 in admitter._chance:
-            # The windows lack rows that had no chance: of what these would find the sums say nothing.
+            # Rows with probability 0 are missing from the windows, and the sums do not cover their results.
             known = replace(known, results_max_weight=UNKNOWN)
     elif isinstance(join.load_shedder, Dropper):
         known = _dropped(known, join.load_shedder, any(join.dropped))
@@ -42,7 +42,7 @@ def quality(join: Join, results: int, let_in: float) -> Quality:
 
 
 def _built(known: Quality, results: int, skipped: int) -> Quality:
-    """Of all results that were found these were built: that part is known exactly."""
+    """Scale by the fraction of found results that were built, which is known exactly."""
     if skipped == 0:
         return known
     part = results / (results + skipped)
@@ -60,8 +60,8 @@ def _unknown(known: Quality) -> Quality:
 
 
 def _overflowed(known: Quality, let_in: float) -> Quality:
-    """Rows that were turned away without a chance to come in were not drawn at random; they are taken to be
-    like the others, or to have twice as many results, or none."""
+    """Account for rows dropped outright. They were not drawn at random, so they are assumed to be like the
+    others; for the lower bound, to have twice as many results; for the upper, none."""
     if let_in <= 0 or isnan(known.recall):
         return _unknown(known)
     return replace(
@@ -72,8 +72,8 @@ def _overflowed(known: Quality, let_in: float) -> Quality:
 
 
 def _harvested(known: Quality, harvester: Harvester, conserved: bool) -> Quality:
-    """What was looked for and lost for lack of memory, and what was not looked for. Of rows that were evicted
-    because the harvest does not look at them nothing is known."""
+    """Combine results lost for lack of memory with those the harvest did not look for. Nothing is known about
+    rows evicted because the harvest does not probe them."""
     missed = harvester.missed
     if missed.rows == 0 and not conserved:
         return known
@@ -95,7 +95,7 @@ def _harvested(known: Quality, harvester: Harvester, conserved: bool) -> Quality
 
 
 def _admitted(known: Quality, admitter: Admitter, lost: bool) -> Quality:
-    """Rows that were not admitted lose results as rows lost for lack of memory do; the parts multiply."""
+    """Account for rows not admitted. Their loss multiplies with the loss for lack of memory."""
     if not lost and not admitter.partial:
         return known
     known = _thinned(known, admitter.found, admitter.true, admitter.variance, admitter.unit, True)
@@ -111,8 +111,7 @@ def _dropped(known: Quality, dropper: Dropper, lost: bool) -> Quality:
 def _thinned(
     known: Quality, found: float, stood_for: float, variance: float, unit: float, lost: bool
 ) -> Quality:
-    """Results that were found among the rows let in, and what they stand for; while there are none, what was
-    lost is not known."""
+    """Scale by the weight of results among admitted rows; unknown before the first result."""
     if found == 0:
         return _unknown(known) if lost else known
     factor = stood_for / found

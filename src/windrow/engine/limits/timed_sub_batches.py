@@ -1,7 +1,7 @@
-"""Sub-batches of a call under a deadline: cut, timed, and fewer or shorter where there is not time for all.
+"""Cuts a call under a deadline into sub-batches and times them.
 
-Where whole calls are planned, the plan says which rows are admitted, and they are cut as without a deadline.
-Else sub-batches are cut by what there is time for, and the throttle fraction follows each of them.
+If whole calls are planned, the plan chooses the rows to admit, and they are cut as without a deadline.
+Otherwise the time left determines the size of each sub-batch, and the throttle fraction follows each one.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from windrow.engine.sub_batches import SubBatchCutter
 from windrow.model.query import Query
 
 Cut = Callable[[Sequence[ArrivingRows]], Iterator[list[int]]]
-"""Where each sub-batch ends in each stream."""
+"""Yields the end of each sub-batch in each stream."""
 
 
 class TimedSubBatches:
-    """One call.
+    """The sub-batches of one call.
 
     Parameters
     ----------
     arrivals
-        The call's rows; those that are not admitted are taken out of it.
+        The call's rows; those not admitted are removed from it.
     at
-        Per stream how far sub-batches have come; the caller moves it on.
+        Per stream, the position sub-batches have reached; the caller advances it.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class TimedSubBatches:
         self._before = _work_done(join)
 
     def cut(self, plain: Cut, came: int, seconds: float | None) -> Iterator[list[int]]:
-        """Where each sub-batch ends, as long as there is time. `plain` cuts as without a deadline; `came`
-        rows are new, and the call may take so many seconds, or what the deadline says."""
+        """Yield the end of each sub-batch while there is time. `plain` cuts as without a deadline; `came`
+        rows are new; the call may take `seconds`, by default the deadline."""
         self._controller.begin_call(sum(len(a.rows) for a in self._arrivals), came, seconds)
         self._give_up_rows()
         planner, rows = self._join.call_planner, sum(len(a.rows) for a in self._arrivals)
@@ -74,8 +74,7 @@ class TimedSubBatches:
             self._controller.end_sub_batch(done, self._join.load_shedder.work_fraction, now)
 
     def end(self, waiting: int, newest: int | None) -> None:
-        """All is processed that there was time for; so many rows wait, and event time has come to
-        `newest`."""
+        """End processing, with `waiting` rows buffered and event time at `newest`."""
         found, skipped = self._join.found - self._before[1], self._join.skipped - self._before[2]
         built = 1 - skipped / found if found else 1.0
         planner = self._join.call_planner
@@ -84,7 +83,7 @@ class TimedSubBatches:
         )
 
     def close(self) -> None:
-        """The results are handed over."""
+        """Stop the clock: results are delivered."""
         planner = self._join.call_planner
         if planner is None:
             self._controller.close()
@@ -98,7 +97,7 @@ class TimedSubBatches:
         planner.end(left, compared, found - skipped, self._join.load_shedder.work_fraction)
 
     def _give_up_rows(self) -> None:
-        """Leaves out the rows that the plan has no time for."""
+        """Remove the rows that the plan has no time for."""
         load_shedder, join = self._join.load_shedder, self._join
         if not isinstance(load_shedder, Harvester) or load_shedder.calls is None:
             return
@@ -112,7 +111,7 @@ class TimedSubBatches:
         self._arrivals[:] = kept if self._query.counts_rows else [a.compact() for a in kept]
 
     def _paced(self) -> Iterator[list[int]]:
-        """As many rows at a time as the throttle fraction leaves time for."""
+        """Cut by the rows that the throttle fraction leaves time for."""
         pace, cutter = self._query.evaluate_interval, self._cutter()
         while cutter.left and not self._controller.out_of_time:
             yield cutter.cut(pace.rows if pace is not None and pace.rows else self._controller.next_rows())
@@ -134,8 +133,7 @@ def buffer_unprocessed(
     at: Sequence[int],
     call: int,
 ) -> int:
-    """Rows there was no time for wait, as many as the buffer has `room` for; those that came last are
-    dropped. Returns how many wait."""
+    """Buffer unprocessed rows while there is `room`, drop the last ones; return the number buffered."""
     waiting = 0
     for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
         kept = min(len(arrived.rows) - start, room)

@@ -1,8 +1,8 @@
-"""As-of: of the rows that fit a combination the one nearest in time, in the direction asked for.
+"""As-of: of the rows that match a combination, the nearest in time in the direction asked for.
 
-Among rows of one time that one is taken which comes first when rows are ordered by the values of their
-columns, in the order of the schema, nulls last; columns that have no order, such as lists, come after all
-others and are compared as text. So the choice depends on the rows alone, not on how they arrive.
+Rows of equal time are ordered by their column values in schema order, nulls last, and the first is taken.
+Columns without an order, such as lists, come after all others and are compared as text. The choice therefore
+depends on the rows alone, not on their arrival.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class NearestRows:
         self._rows = np.empty(0, np.int64)
 
     def add(self, which: Array, rows: Array) -> None:
-        """Row `rows[k]` fits combination `which[k]`."""
+        """Offer row `rows[k]` to combination `which[k]`."""
         which, rows = np.concatenate([self._which, which]), np.concatenate([self._rows, rows])
         distance, inside = self._distances(which, rows)
         which, rows, distance = which[inside], rows[inside], distance[inside]
@@ -41,11 +41,11 @@ class NearestRows:
         self._which, self._rows = self._without_ties(which[near], rows[near])
 
     def chosen(self) -> tuple[Array, Array]:
-        """Combinations, ascending, and the row of each."""
+        """Combinations, ascending, and the row chosen for each."""
         return self._which, self._rows
 
     def _distances(self, which: Array, rows: Array) -> tuple[Array, Array]:
-        """How far rows are from being taken, and which of them can be at all."""
+        """Distance of each row from its combination, and mask of the rows in the right direction."""
         after = self._window.ts[rows] - self._newest[which]
         if self._match == "last":
             return -after, after <= 0
@@ -64,7 +64,7 @@ class NearestRows:
 
 
 def value_ranks(window: WindowStore, rows: Array) -> Array:
-    """The place of each row when all are ordered by their values."""
+    """Rank of each row when all are ordered by value."""
     distinct, inverse = np.unique(rows, return_inverse=True)
     names = window.schema.names
     columns = dict(zip(names, window.gather(distinct), strict=True))

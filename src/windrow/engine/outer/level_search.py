@@ -1,4 +1,4 @@
-"""Finds the rows of one level's stream that fit combinations, each combination perhaps without some rows."""
+"""Finds the rows of a level's stream that match combinations, which may lack some rows."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from windrow.planning.levels import LevelStep
 
 Array = np.ndarray
 _ORIGIN = -1
-"""Stands beside the streams of a partial match and says which combination it grew from."""
+"""Pseudo-stream of a partial match that holds the combination it grew from."""
 
 
 @dataclass(frozen=True)
 class JoinParts:
-    """What an outer join sees of the join."""
+    """The parts of the join that an outer join uses."""
 
     bound: BoundQuery
     windows: Windows
@@ -63,7 +63,7 @@ class JoinParts:
 
 
 class LevelSearch:
-    """Carries out one level."""
+    """Executes one level."""
 
     def __init__(self, plan: LevelStep, parts: JoinParts, on_also_of: tuple[int, ...]) -> None:
         self.plan = plan
@@ -71,7 +71,7 @@ class LevelSearch:
         self._probe = parts.probe(Direction(_ORIGIN, (plan.step.stream,), (plan.step,)))
         self._own = column_flags(parts.bound, plan.step.stream, plan.own) | PASSED
         self.needed: dict[int, int] = dict.fromkeys(on_also_of, PASSED)
-        """Flags that rows of earlier streams must have for the level to be looked at at all."""
+        """Flags that rows of earlier streams need for the level to be searched at all."""
         for stream in {word.stream for word in plan.bound}:
             self.needed[stream] = self.needed.get(stream, 0) | column_flags(parts.bound, stream, plan.bound)
 
@@ -80,7 +80,7 @@ class LevelSearch:
         return self._probe.comparisons
 
     def possible(self, rows: Mapping[int, Array], count: int) -> Array:
-        """Mask of the combinations that can have a match at all, as far as these streams tell."""
+        """Mask of the combinations that can have a match, as far as these streams show."""
         can = np.ones(count, bool)
         for stream, needed in self.needed.items():
             if stream in rows:
@@ -91,7 +91,7 @@ class LevelSearch:
         return can
 
     def run(self, partials: PartialMatches) -> Iterator[tuple[Array, Array]]:
-        """Pairs (combination, row of the level's stream) that fit, in batches."""
+        """Matching pairs (combination, row of the level's stream), in batches."""
         assert partials.newest is not None and partials.latest is not None
         which = np.flatnonzero(self.possible(partials.rows, len(partials)))
         if len(which) == 0:

@@ -1,4 +1,4 @@
-"""Rows that are not there: combinations hold `MISSING` in place of a row's position."""
+"""Missing rows: combinations hold `MISSING` in place of a row's position."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""Outer, semi, anti and as-of joins: combinations of the core wait until no row can match them, then the
-levels decide them one after the other.
+"""Outer, semi, anti and as-of joins: combinations of the core are parked until no later row can match them,
+then decided level by level.
 
-A combination is complete with regard to a stream once that stream's watermark has passed `latest`, the end of
-the first of its rows' windows. Until then it is parked. Results that have a row of every stream are found by
-the inner join as rows arrive, where the kind of join allows it; what is decided late are the results that
-lack a row. A combination's own rows do not expire before it is complete: they expire when all other
-streams have passed the end of their windows, which is no earlier. Rows of the levels stay while a parked
-combination may need them.
+A combination is complete with regard to a stream once that stream's watermark has passed `latest`, the
+earliest end of its rows' windows. Until then it is parked. If the kind of join allows it, the inner join
+finds results with a row of every stream as rows arrive, and only results with missing rows are decided late.
+A combination's own rows do not expire before it is complete: they expire when all other streams have passed
+the end of their windows, which is no earlier. Rows of the levels are kept while a parked combination may need
+them.
 
-Under a limit, `lost_until` says up to which event time rows of a stream were evicted. A decision that a row
-of that time could have changed is not certain.
+Under a limit, `lost_until` is the newest event time of an evicted row, per stream. A decision that a row of
+that time could have changed is uncertain.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from windrow.planning.levels import ShapePlan
 
 Array = np.ndarray
 AT_ONCE = 1 << 13
-"""Combinations that are decided together."""
+"""Number of combinations decided together."""
 _NEVER = -(1 << 62)
 
 
@@ -61,9 +61,9 @@ class Decider(Stateful):
         ]
         self.parked = Parked.none(self.core)
         self.unmatched = 0
-        """Results given out that lack a row, or that an absent row makes."""
+        """Results returned that have a missing row, or that depend on the absence of one."""
         self.uncertain = 0
-        """Results given out that a row that was shed could have changed."""
+        """Results returned that a shed row could have changed."""
         self.given_up = 0
         """Combinations whose own rows were evicted before they were decided."""
 
@@ -73,7 +73,7 @@ class Decider(Stateful):
         return sum(search.comparisons for search in searches)
 
     def arrived(self, stream: int, start: int) -> Iterator[PartialMatches]:
-        """Parks the combinations that new rows complete; yields those that nothing can match."""
+        """Park the combinations that new rows complete; yield those that nothing can match."""
         if stream not in self.core:
             return
         for found in self._combinations(stream, start):
@@ -89,7 +89,7 @@ class Decider(Stateful):
             self.parked = self.parked.plus(Parked(numbers, found.newest, found.latest))
 
     def release(self, earliest: Sequence[int | None]) -> Iterator[PartialMatches]:
-        """Decides the combinations that are complete when later rows are no older than `earliest`."""
+        """Decide the combinations that are complete when later rows are no older than `earliest`."""
         if len(self.parked) == 0:
             return
         done = np.ones(len(self.parked), bool)
@@ -98,8 +98,7 @@ class Decider(Stateful):
             reached = earliest[level.level.stream]
             if reached is None:
                 return
-            # Rows after the newest of a combination do not matter to its last match, unless a level before
-            # this one can add a newer row.
+            # Newer rows matter to a combination's last match only if an earlier level can add one.
             settled = settled and (level.level.match == "last" or level.level.role in ("exists", "absent"))
             only_before = settled and level.level.match == "last"
             done &= (self.parked.newest if only_before else self.parked.latest) < reached
@@ -128,7 +127,7 @@ class Decider(Stateful):
             yield PartialMatches(rows, np.maximum.reduce(times), np.minimum.reduce(ends))
 
     def _decide(self, partials: PartialMatches, k: int) -> Iterator[PartialMatches]:
-        """Results of these combinations from level `k` on, without those the inner join finds."""
+        """Results of these combinations from level `k` on, except those the inner join finds."""
         if k == len(self._levels):
             yield partials
             return
@@ -165,8 +164,8 @@ class Decider(Stateful):
             yield from self._decide(lacking, k + 1)
 
     def _wanted(self, partials: PartialMatches, k: int) -> Array | None:
-        """Mask of the combinations whose matches at level `k` are to be followed; None: all. Where the inner
-        join gives out what has all rows, combinations that lack none yet need no last match."""
+        """Mask of the combinations whose matches at level `k` are followed; None for all. If the inner join
+        returns complete results, combinations without a missing row need no match at the last level."""
         if not self._eager or k < len(self._levels) - 1:
             return None
         lacking = [partials.rows[level.level.stream] == MISSING for level in self.plan.levels[:k]]
@@ -176,7 +175,7 @@ class Decider(Stateful):
         return partials.extend(stream, self._parts.windows[stream], which, rows, last=False)
 
     def certain(self, results: PartialMatches, lost_until: Sequence[int]) -> Array:
-        """Mask of the results that stand whatever was shed."""
+        """Mask of the results that no shed row could have changed."""
         windows = self._parts.windows
         newest = np.maximum.reduce([windows[s].ts[results.rows[s]] for s in self.core])
         found = np.ones(len(results), bool)
@@ -199,7 +198,7 @@ class Decider(Stateful):
         self.uncertain += int(len(certain) - np.count_nonzero(certain))
 
     def evicted(self, stream: int, alive: Array) -> None:
-        """Live rows of a stream are about to go where `alive` is false, and the others to move up."""
+        """Rows of a stream are about to be evicted where `alive` is false, which renumbers the others."""
         if stream not in self.core or len(self.parked) == 0:
             return
         window = self._parts.windows[stream]
@@ -210,7 +209,7 @@ class Decider(Stateful):
         self.parked = self.parked.with_rows(stream, renumbered[at]).where(kept)
 
     def dump(self) -> dict[str, Any]:
-        """Row numbers are counted from the first row that is stored, as a restored window counts them."""
+        """Row numbers are relative to the first stored row, as a restored window counts them."""
         return super().dump() | {"parked": self._shifted(-1)}
 
     def _shifted(self, sign: int) -> Parked:
@@ -223,12 +222,12 @@ class Decider(Stateful):
 
 
 class OuterJoin(Stateful):
-    """What a join does beside finding inner results.
+    """The part of a join that goes beyond inner results.
 
     Parameters
     ----------
     schema
-        Of the results.
+        Schema of the results.
     """
 
     saved = ("_deciders", "lost_until")
@@ -242,11 +241,11 @@ class OuterJoin(Stateful):
         self._tells_certainty = bound.query.kind.tells_certainty
         self._deciders = [Decider(plan, parts, self.eager) for plan in bound.shapes]
         self.lost_until = [_NEVER] * len(windows)
-        """Per stream the newest event time of a row that was shed."""
+        """Per stream, the newest event time of a shed row."""
 
     @property
     def steps(self) -> list[Step]:
-        """What the windows' indexes must serve, beside the plan."""
+        """Steps that the windows' indexes must serve in addition to the plan."""
         return [step for decider in self._deciders for step in decider.plan.steps]
 
     @property
@@ -264,17 +263,17 @@ class OuterJoin(Stateful):
         }
 
     def nbytes(self, stream: int) -> int:
-        """Memory of parked combinations, by the first stream of their core."""
+        """Memory of parked combinations, charged to the first stream of their core."""
         return sum(decider.parked.nbytes for decider in self._deciders if decider.core[0] == stream)
 
     def whole(self, partials: PartialMatches) -> PartialMatches:
-        """Inner results: no row is in one just because a word of it means nothing."""
+        """Only inner results: drop those with a row that is stored although a join column has no value."""
         for stream in partials.rows:
             partials = partials.where((self._parts.flags(stream)[partials.rows[stream]] & WHOLE) == WHOLE)
         return partials
 
     def arrived(self, stream: int, start: int) -> Iterator[pa.RecordBatch]:
-        """Takes note of new rows; yields results that nothing can change any more."""
+        """Process new rows; yield results that nothing can change any more."""
         for decider in self._deciders:
             yield from self._built(decider, decider.arrived(stream, start))
 
@@ -284,7 +283,7 @@ class OuterJoin(Stateful):
             yield from self._built(decider, decider.release(earliest))
 
     def bounded(self, horizons: Sequence[int | None]) -> list[int | None]:
-        """Expiry horizons that leave the rows that parked combinations may need."""
+        """Expiry horizons lowered to keep the rows that parked combinations may need."""
         found = list(horizons)
         for decider in self._deciders:
             if len(decider.parked) == 0:
@@ -298,7 +297,7 @@ class OuterJoin(Stateful):
         return found
 
     def evicted(self, stream: int, leaving: Array) -> None:
-        """Live rows of a stream are about to be evicted."""
+        """Rows of a stream are about to be evicted."""
         window = self._parts.windows[stream]
         if leaving.any():
             newest = int(window.ts[window.first : window.end][leaving].max())

@@ -1,4 +1,4 @@
-"""Combinations of the core that cannot be decided yet: a row may still come that matches them."""
+"""Parked combinations: rows of the core that a later row may still match."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Parked(Stateful):
     """Columns, one entry per combination."""
 
     rows: Mapping[int, Array]
-    """Stream to row numbers, which stay when rows move."""
+    """Stream to row numbers, which stay valid when rows move."""
     newest: Array
     """Time of the newest row."""
     latest: Array
-    """Where the first of the rows' windows ends: no later row can match."""
+    """Earliest end of the rows' windows: no later row can match."""
 
     @classmethod
     def none(cls, core: tuple[int, ...]) -> Parked:

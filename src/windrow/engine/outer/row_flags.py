@@ -1,8 +1,8 @@
-"""What is known of a row's part in an outer join when it arrives, as bits of one number.
+"""Flags of a row in an outer join, computed on arrival, as bits of one number.
 
-A row whose join column is null or NaN can be in no inner result and is not stored there. In an outer join it
-may still be in a result that lacks a row of the other stream. So such rows are stored, and flags say which of
-their join columns have a value.
+A row whose join column is null or NaN is in no inner result, and an inner join does not store it. In an outer
+join it may still be in a result that lacks a row of the other stream. Such rows are stored, and flags record
+which of their join columns have a value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from windrow.planning.levels import ShapePlan
 
 Array = np.ndarray
 FLAGS = "flags"
-"""The column of a window that holds them."""
+"""The window column that holds the flags."""
 WHOLE = 1
 """The row can be in a result that has a row of every stream."""
 PASSED = 2
@@ -28,8 +28,7 @@ MOST_COLUMNS = 60
 
 
 def column_flags(bound: BoundQuery, stream: int, columns: Iterable[JoinColumn]) -> int:
-    """The bits that say that these join columns, as far as they are of the stream, have a value. Sets have
-    none: that of a null is empty."""
+    """Bits for "this join column has a value". Sets have none: a null set is empty."""
     place = {w.name: _FIRST_COLUMN + k for k, w in enumerate(bound.join_columns[stream])}
     return sum(
         1 << place[name] for name in {w.name for w in columns if w.stream == stream and w.kind != "set"}
@@ -37,7 +36,7 @@ def column_flags(bound: BoundQuery, stream: int, columns: Iterable[JoinColumn]) 
 
 
 class RowFlags:
-    """Computes the flags of a stream's rows, and says which rows are stored."""
+    """Computes the flags of a stream's rows, and which rows are stored."""
 
     def __init__(self, bound: BoundQuery, stream: int) -> None:
         if len(bound.join_columns[stream]) > MOST_COLUMNS:
@@ -57,8 +56,8 @@ class RowFlags:
         valid: Mapping[str, Array | None],
         whole: Array | None,
     ) -> tuple[dict[str, Array], Array]:
-        """The join columns, 0 where there is no value, and the flags; and a mask of the rows that are stored.
-        Masks of None stand for all rows."""
+        """Join columns, 0 where there is no value, with the flags; and a mask of the rows to store. A mask of
+        None means all rows."""
         flags = np.full(count, WHOLE, np.int64) if whole is None else np.where(whole, WHOLE, 0)
         for k, mask in enumerate([passed, *valid.values()]):
             bit = PASSED if k == 0 else 1 << (_FIRST_COLUMN + k - 1)
@@ -77,7 +76,7 @@ class RowFlags:
 
 
 def _needed(bound: BoundQuery, plan: ShapePlan, stream: int) -> int:
-    """The flags that a row must have to be in a combination."""
+    """Flags that a row must have to be in a combination."""
     own = next((each.own for each in plan.levels if each.level.stream == stream), None)
     if own is not None:
         return column_flags(bound, stream, own) | PASSED

@@ -1,13 +1,13 @@
 """The backlog of a query group under a deadline: what runs now, and what is deferred to the next call.
 
-Rows are stored as they come; looking for their results is cut into units, a sub-batch's rows on one tier of
-the ladder, and served in the schedule's order while there is time. What is left stays queued. On each tier
-the first to come is the first to be served, and an output gets the results of a call once the whole call has
-passed its tier: so each query sees its results in the order in which it would see them alone.
+Rows are stored as they arrive. Finding their results is cut into units, one sub-batch on one tier each, which
+are served in the schedule's order while there is time; the rest stays queued. Each tier serves sub-batches in
+arrival order, and an output gets the results of a call once the whole call has passed its tier. Each query
+therefore sees its results in the same order as if it ran alone.
 
-How much fits the deadline is counted in work (rows looked at, compared and found), at the speed that earlier
-calls had. So what a call does depends on the state it starts from and on its rows alone: whoever repeats it,
-after a crash or beside another, does the same and leaves the same behind.
+The deadline is converted into work (rows scanned, compared and found) at the speed of earlier calls. What a
+call does then depends only on its rows and on the state it starts from, so a repeated call does the same work
+and leaves the same state.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Array = np.ndarray
 _ENDLESS = 1 << 61
 _FEW = 1024
 _MEMORY = 0.5
-"""How much of the speed known before is kept with each call."""
+"""Weight of the earlier speed when a call updates it."""
 
 
 @dataclass(eq=False)
@@ -40,12 +40,12 @@ class DeferredSubBatch:
 
     start: list[int]
     end: list[int]
-    """Per stream: the rows' numbers, as `Window.number` gives them."""
+    """Row numbers per stream, as `WindowStore.number` returns them."""
     oldest: int
     first: int | None = None
-    """Of its rows in the order of all streams, where windows are counted."""
+    """First place of its rows in the order of all streams, in a join with row windows."""
     done: int = 0
-    """Tiers it has passed."""
+    """Number of tiers it has passed."""
 
     @property
     def rows(self) -> int:
@@ -59,15 +59,15 @@ class PendingCall:
     arrived: float
     sub_batches: list[DeferredSubBatch] = field(default_factory=list)
     results: list[ResultBatch] = field(default_factory=list)
-    """Results that not all outputs have."""
+    """Results that not all outputs have received."""
     delivered: int = 0
-    """Outputs that have their results."""
+    """Number of outputs that have received their results."""
     arrivals: dict[int, list[tuple[Array, Array | None]]] = field(default_factory=dict)
-    """Per stream with a row window: order numbers and keys of all rows, stored or not, in their order."""
+    """Per stream with a row window: `seq` and keys of all rows, stored or not, in order."""
 
     @property
     def done(self) -> int:
-        """Tiers that all its sub-batches have passed."""
+        """Number of tiers that all its sub-batches have passed."""
         return min(q.done for q in self.sub_batches)
 
     @property
@@ -77,7 +77,7 @@ class PendingCall:
 
 @dataclass(frozen=True)
 class Delivery:
-    """Results that the outputs `first` to before `end` get now."""
+    """Results for the outputs `first` to before `end`."""
 
     batch: ResultBatch
     first: int
@@ -85,16 +85,17 @@ class Delivery:
 
 
 class BacklogScheduler:
-    """
+    """Queues sub-batches and serves them by tier.
+
     Parameters
     ----------
     schedule
         Ranks the tiers.
     seconds
-        What a call may take.
+        Time limit of a call.
     most
-        Rows that may be left behind; past that the deadline gives way. None: as many as the windows hold
-        besides.
+        Maximum rows in the backlog; beyond it the deadline is exceeded. None for as many as the windows
+        hold besides.
     """
 
     def __init__(self, schedule: Schedule, seconds: float, most: int | None = None) -> None:
@@ -102,7 +103,7 @@ class BacklogScheduler:
         self.seconds = seconds
         self.max_rows = most
         self.speed: float | None = None
-        """Work per second lately."""
+        """Recent work per second."""
         self.calls: list[PendingCall] = []
         self.found = 0
         """Results so far."""
@@ -113,12 +114,12 @@ class BacklogScheduler:
     # -- the data flow ------------------------------------------------------------------------------
 
     def begin(self, now: float) -> None:
-        """A call begins at this time: the rows it stores are queued."""
+        """Begin a call at this time; the rows it stores are queued."""
         self._began = now
         self._call = PendingCall(now)
 
     def defer(self, windows: Windows, arrivals: Sequence[ArrivingRows], starts: Sequence[int]) -> None:
-        """Queues the rows of a sub-batch."""
+        """Queue the rows of a sub-batch."""
         call, stored = self._call, list(zip(windows, starts, strict=True))
         numbers = [window.number(at) for window, at in stored]
         ends = [window.number(window.end) for window, _ in stored]
@@ -128,7 +129,7 @@ class BacklogScheduler:
             if windows.row_windows[stream] is not None and arrived.seq is not None:
                 call.arrivals.setdefault(stream, []).append((arrived.seq, arrived.keys))
         if times or call.arrivals:
-            # Rows that are not stored displace others all the same, so their sub-batch is queued too.
+            # Rows that are not stored still displace others, so their sub-batch is queued too.
             oldest, first = min(times, default=NEVER), min(seqs, default=None)
             call.sub_batches.append(DeferredSubBatch(numbers, ends, oldest, first))
             if len(call.sub_batches) == 1:
@@ -136,18 +137,17 @@ class BacklogScheduler:
             self.retain_rows(windows)
 
     def run(self, join: Join, router: QueryRouter, clock: Callable[[], float], everything: bool) -> None:
-        """Serves units in the schedule's order until the deadline's work is done, or everything."""
+        """Serve units in the schedule's order until the deadline's work is done, or `everything`."""
         everything = everything or self.speed is None or self._mostly_displaced(join.windows)
         used = self._spend(join, router, np.inf if everything else self.seconds * (self.speed or 0.0))
         self._learn(used, clock() - self._began)
 
     def drain(self, join: Join, router: QueryRouter) -> None:
-        """Serves everything, between two calls. Nothing is learned of it: the call that follows must do what
-        the state says and no more."""
+        """Serve everything between two calls. Keeps the speed: a call must depend only on the state."""
         self._spend(join, router, np.inf)
 
     def _spend(self, join: Join, router: QueryRouter, budget: float) -> float:
-        """Serves units until so much work is done; returns how much was."""
+        """Serve units until this much work is done; return the work done."""
         windows, top = join.windows, len(router.tiers)
         ranks = self.schedule(router.tiers.slices)
         self._probes = [SliceProbe(probe) for probe in join.probes]
@@ -164,7 +164,7 @@ class BacklogScheduler:
         return used
 
     def deliveries(self, outputs: int) -> list[Delivery]:
-        """What outputs get now; calls that all have are forgotten."""
+        """Results due to outputs now. Calls that every output has received are removed."""
         found = []
         for call in self.calls:
             done = call.done
@@ -178,13 +178,13 @@ class BacklogScheduler:
         return found
 
     def retain_rows(self, windows: Windows) -> None:
-        """Keeps in the windows what is still to be probed."""
+        """Keep rows in the windows that deferred rows still have to probe."""
         waiting = [q for call in self.calls for q in call.sub_batches]
         windows.pending_from = min((q.oldest for q in waiting), default=None)
         windows.pending_seq = min((q.first for q in waiting if q.first is not None), default=None)
 
     def rows_left(self, output: int) -> int:
-        """Rows whose results an output does not have yet."""
+        """Rows whose results an output has not received yet."""
         return sum(call.rows for call in self.calls if call.delivered <= output)
 
     # -- inside -------------------------------------------------------------------------------------
@@ -196,8 +196,8 @@ class BacklogScheduler:
     def _next(
         self, ranks: Array, top: int, endless: bool
     ) -> tuple[PendingCall, DeferredSubBatch, int] | None:
-        """The unit to serve, and the tier to which it may climb before another comes first: slices that
-        are served together are cheaper. With time to spare it climbs as far as it can."""
+        """The next unit, and the tier it may climb to before another unit comes first: slices served together
+        are cheaper. With ample time it climbs as far as it can."""
         heads: dict[int, tuple[PendingCall, DeferredSubBatch]] = {}
         behind: set[int] = set()
         for call in self.calls:
@@ -246,7 +246,7 @@ class BacklogScheduler:
         sub_batch.done = to
 
     def _recall(self, windows: Windows, router: QueryRouter) -> None:
-        """Counts the rows that came to row windows in all calls that are not over."""
+        """Count the rows that arrived at row windows in all unfinished calls."""
         for stream, counted in enumerate(windows.row_windows):
             if counted is None:
                 continue
@@ -257,8 +257,7 @@ class BacklogScheduler:
             router.arrival_counts[stream] = ArrivalCounts.of(counted, seq, keys)
 
     def _mostly_displaced(self, windows: Windows) -> bool:
-        """Whether a window counted per key is mostly rows that were pushed out: they go only when nothing is
-        left to be served."""
+        """Whether a window per key holds mostly displaced rows, which stay until the backlog is empty."""
         newest = [
             int(s[-1]) for call in self.calls for given in call.arrivals.values() for s, _ in given if len(s)
         ]
@@ -281,7 +280,7 @@ class BacklogScheduler:
 
 
 def _spans(windows: Windows, rung: Array) -> Array:
-    """Window lengths in time; without end where rows are counted."""
+    """Window lengths in time; unbounded for row windows."""
     counted = np.array([c is not None for c in windows.row_windows])
     return np.where(counted, _ENDLESS, rung)
 
@@ -289,8 +288,8 @@ def _spans(windows: Windows, rung: Array) -> Array:
 def _positions(
     windows: Windows, sub_batch: DeferredSubBatch, stream: int
 ) -> tuple[Sequence[int], Sequence[int]]:
-    """Where each stream is searched for rows of `stream`: its own new rows; of others what had come when it
-    took its turn, which is after the streams before it."""
+    """Position ranges to search for rows of `stream`: in the stream itself its new rows; in the others, rows
+    stored before its turn, which includes new rows of earlier streams only."""
     first, end = [], []
     for other, window in enumerate(windows):
         start, stop = window.position(sub_batch.start[other]), window.position(sub_batch.end[other])
@@ -307,8 +306,7 @@ def _floors(
     first: Sequence[int],
     end: Sequence[int],
 ) -> dict[int, Array]:
-    """Per stream that counts all its rows: before which time a window of the tier's size cannot reach, for
-    each of the arriving rows."""
+    """Per row window and arriving row, the time before which a window of the tier cannot reach."""
     arriving = probe.probe.direction.arriving
     found: dict[int, Array] = {}
     if not any(windows.row_windows) or probe.probe.direction.order[0] != arriving:
@@ -318,7 +316,7 @@ def _floors(
         coming, window = router.arrival_counts[stream], windows[stream]
         if stream == arriving or counted is None or counted.keys is not None or coming is None:
             continue
-        # Only rows that had come by then: so a tier's floor is the same whenever it is asked for.
+        # Only rows stored by then, so a tier's floor does not depend on when it is computed.
         held = slice(window.first, max(window.first, end[stream]))
         place = np.searchsorted(window.column(RANK)[held], coming.count(seq) - rung[stream], side="left")
         found[stream] = np.append(window.ts[held], NEVER)[place]

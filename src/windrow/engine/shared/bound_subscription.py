@@ -1,7 +1,7 @@
-"""Filters and select lists of a subscription, bound to the streams' columns; mistakes in them are refused
+"""Filters and select lists of a subscription, bound to the streams' columns. Mistakes in them are refused
 here.
 
-Expressions are known by their canonical text, so that what several queries ask for is computed once.
+Expressions are identified by their canonical text, so what several queries ask for is computed once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BoundExpression:
 
 @dataclass(frozen=True)
 class BoundSubscription:
-    """A subscription over known columns."""
+    """A subscription bound to known columns."""
 
     filters: tuple[BoundExpression, ...]
     columns: Mapping[str, BoundExpression] | None
@@ -53,18 +53,18 @@ class BoundSubscription:
 
     @property
     def listed(self) -> tuple[tuple[str, str], ...] | None:
-        """The select list as a key: the same for queries that select the same."""
+        """The select list as a key, equal for queries that select the same."""
         return None if self.columns is None else tuple((n, e.sql) for n, e in self.columns.items())
 
     def schema(self, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
-        """Of its results."""
+        """Schema of its results."""
         if self.columns is None:
             return pa.schema([(alias, pa.struct(list(schema))) for alias, schema in schemas.items()])
         return pa.schema([(name, e.type) for name, e in self.columns.items()])
 
 
 def bind(name: str, asked: Subscription, schemas: Mapping[str, pa.Schema]) -> BoundSubscription:
-    """Raises a QueryError under the query's name."""
+    """Bind a subscription; raise a QueryError under the query's name."""
     functions = {n: f for n, f in asked.query.functions.items() if isinstance(f, Function)}
     with placed(Option(query=name)):
         above = split_by_stream(asked.query).above
@@ -96,7 +96,7 @@ def _bind(
 def referenced_columns(
     bounds: Sequence[BoundSubscription], schemas: Mapping[str, pa.Schema]
 ) -> dict[str, list[str]]:
-    """Per alias the columns that any of them reads, in the stream's order."""
+    """Per alias, the columns that any subscription reads, in the stream's order."""
     asked = [bound.references for bound in bounds]
     if any(a is None for a in asked):
         return {alias: list(schema.names) for alias, schema in schemas.items()}

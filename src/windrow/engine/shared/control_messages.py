@@ -25,14 +25,14 @@ FIELDS = ("at", "add", "remove", "event_time", "seq")
 ADD_FIELDS = ("name", "within", "on", "where", "select", "like")
 NAME_LENGTH = 200
 WIDEST = {"time": 366 * DAY, "rows": 10_000_000, "rows per key": 10_000_000}
-"""Windows that a message can ask for: what is added by mistake must not hold everything for good."""
+"""Maximum windows in a message: a query added by mistake must not retain everything forever."""
 
 
 @dataclass(frozen=True)
 class AddQuery:
     name: str
     at: int | None
-    """Event time in microseconds since 1970; None: from now on."""
+    """Event time in microseconds since 1970; None for now."""
     within: Any
     on: str | None
     where: str | None
@@ -41,7 +41,7 @@ class AddQuery:
     """A query whose join it shares."""
 
     def subscription(self, like: Query) -> Subscription:
-        """Over the join of `like`."""
+        """The subscription over the join of `like`."""
         with placed(Option(section="add", query=self.name)):
             asked = with_windows(like, self.within, self.on or split_by_stream(like).on)
             return Subscription(asked, self.where, self.select)
@@ -54,7 +54,7 @@ class RemoveQuery:
 
 
 def read_change(document: str | Mapping[str, Any]) -> AddQuery | RemoveQuery | SetBack:
-    """A message as a value; what is wrong with it is told here."""
+    """Parse and check a message."""
     with refusing():
         document = read_fields(document, FIELDS)
         if "event_time" in document:
@@ -89,7 +89,7 @@ def _read_add(given: Any, at: int | None) -> AddQuery:
 
 
 def _check_windows(within: Any) -> None:
-    """Whether they are the join's, the join will know."""
+    """Check the windows' form and size; the join checks that they are its kind."""
     windows = within.values() if isinstance(within, Mapping) else within
     for given in windows if isinstance(windows, Iterable) and not isinstance(windows, str) else [windows]:
         with placed(Option("within", section="control: add")):

@@ -1,7 +1,7 @@
 """Groups queries that can share a join: the same streams and conditions, and windows of one kind.
 
-Conditions on one stream alone are pulled up above the join. They drop no row that another query needs, and a
-row that fails them still pushes others out of a row window, as it does when the query runs alone.
+Single-stream conditions are evaluated above the join. They then drop no row that another query needs, and a
+row that fails them still displaces others from a row window, as when the query runs alone.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from windrow.model.sharing import Subscription
 
 @dataclass(frozen=True)
 class SplitPredicate:
-    """A predicate in two: what the join checks, and what is checked on results."""
+    """A predicate in two parts: checked by the join, and checked on results."""
 
     join: tuple[str, ...]
-    """Conditions between streams, in an order of their own: two spellings of one predicate are the same."""
+    """Conditions between streams in canonical order, so that two spellings of a predicate are equal."""
     above: tuple[str, ...]
-    """Conditions on one stream, or on none."""
+    """Conditions on one stream or none."""
 
     @property
     def on(self) -> str:
@@ -35,7 +35,7 @@ class SplitPredicate:
 
 
 def split_by_stream(query: Query) -> SplitPredicate:
-    """The query's predicate in two.
+    """Split the query's predicate.
 
     >>> streams = {"a": Stream("at", "5 s"), "b": Stream("at", "5 s")}
     >>> split_by_stream(Query(streams, "b.k = a.k and a.x > 3"))
@@ -62,13 +62,13 @@ def _canonical(node: exp.Expression) -> str:
 
 
 def _side(node: exp.Expr) -> str:
-    """In parentheses if it is itself a condition: `=` binds as tightly as what is inside."""
+    """Parenthesise a side that is itself a condition: `=` binds as tightly as the operators inside."""
     condition = isinstance(node.unnest(), exp.Predicate | exp.Connector | exp.Not)
     return f"({render(node)})" if condition else render(node)
 
 
 def signature(query: Query) -> dict[str, Any]:
-    """What queries must have in common to share a join."""
+    """Properties that queries must have in common to share a join."""
     return {
         "streams": [[alias, s.time] for alias, s in query.streams.items()],
         "on": split_by_stream(query).on,
@@ -102,7 +102,7 @@ class QueryGroup:
 
     subscriptions: Mapping[str, Subscription]
     why: str = ""
-    """What sets it apart from the first group."""
+    """How it differs from the first group."""
 
     def __str__(self) -> str:
         first = next(iter(self.subscriptions.values())).query
@@ -116,7 +116,7 @@ class QueryGroup:
 
 
 def group_queries(queries: Mapping[str, Query | Subscription]) -> list[QueryGroup]:
-    """The queries by the join they can share, in the order given."""
+    """Group queries by the join they can share, in the order given."""
     if not queries:
         raise QueryError("queries: expected at least one, got none")
     groups: list[dict[str, Subscription]] = []
@@ -164,5 +164,5 @@ def with_windows(like: Query, within: object, on: str) -> Query:
 
 
 def base_query(like: Query, windows: tuple[Window, ...]) -> Query:
-    """The join that is run: the conditions between streams, over these windows."""
+    """The query to run: the conditions between streams, over these windows."""
     return with_windows(like, windows, split_by_stream(like).on)

@@ -1,4 +1,4 @@
-"""`SharedOperator`: many queries in one process, those that can share a join sharing it."""
+"""`SharedOperator`: many queries in one process; those that can share a join do."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from windrow.model.sharing import SharedMetrics, Subscription
 class SharedOperator:
     """Many queries over the same streams, in this process.
 
-    Queries with the same streams and conditions between them share one join, whatever their windows, filters
-    and select lists; others get joins of their own. Each query's results are exactly, and in the same order,
-    what it would get alone: by the time of their newest row.
+    Queries with the same streams and conditions between them share one join; their windows, filters and
+    select lists may differ. Other queries get joins of their own. Each query gets exactly the results it
+    would get alone, in the same order: by the time of their newest row.
 
     Parameters
     ----------
     queries
         Name to `Query`, or to `Subscription` for a select list or a further filter.
     schedule
-        "lwo", "swf" or "greedy": what is served first when the deadline leaves no time for all.
+        "lwo", "swf" or "greedy": what is served first when time is short.
     deadline
-        Time a call may take, such as "2 seconds"; what is left is carried over to the next. None: a call
+        Time limit of a call, such as "2 seconds"; the rest is deferred to the next call. None: a call
         finishes all its rows.
     backlog
-        Most rows of a join that may be carried over; past that the deadline gives way.
+        Maximum rows of a join in the backlog; beyond it the deadline is exceeded.
     schemas
-        Alias to pyarrow schema, where they are known beforehand.
+        Alias to pyarrow schema, if known in advance.
     clock
         Seconds, for response times and the deadline.
 
@@ -76,7 +76,7 @@ class SharedOperator:
     def process(
         self, data: Mapping[str, pa.Table | pa.RecordBatch], now: int | None = None
     ) -> ResultsByQuery:
-        """Takes in rows, as `Operator.process`; returns each query's results by name."""
+        """Join new rows, like `Operator.process`; return each query's results by name."""
         known = {alias for join in self._joins for alias in join.runner.query.aliases}
         for alias in data:
             if alias not in known:
@@ -88,33 +88,34 @@ class SharedOperator:
         )
 
     def finish(self) -> ResultsByQuery:
-        """Declares that nothing earlier will come; serves what was carried over."""
+        """Declare that no earlier row will arrive; serve the backlog and return the results."""
         return self._all(lambda join: join.finish())
 
     def add(self, name: str, query: Query | Subscription, at: int | None = None) -> None:
-        """Adds a query, for results from event time `at` on (microseconds since 1970), or from now on: those
-        whose newest row is later than every row seen so far.
+        """Add a query for results from event time `at` on (microseconds since 1970). By default it starts
+        now: with results whose newest row is later than every row seen so far.
 
-        It starts with what the windows hold; `metrics()` tells from when its answers are complete. A query
-        that names an unknown column is refused; if columns are not known yet, it is removed with the first
-        rows, and `metrics().control_errors` tells why.
+        It starts with the rows that the windows hold; `metrics()` reports from when its answers are complete.
+        A query that names an unknown column is refused. If columns are not known yet, it is removed with the
+        first rows, and `metrics().control_errors` gives the reason.
         """
         asked = Subscription.of(query, name)
         able = [join for join in self._joins if difference(join.subscribers.like, asked.query) is None]
         (able or self._joins)[0].add(name, asked, at)
 
     def remove(self, name: str, at: int | None = None) -> None:
-        """Removes a query: no results from event time `at` on, or from now on. What is earlier it still gets;
-        the name can be taken again from that time on."""
+        """Remove a query: no results from event time `at` on, by default from now on. It still gets earlier
+        results. Its name is free again from that time on."""
         if name not in self._names.taken:
             raise QueryError(f"remove: {unknown('query', str(name), self.queries)}")
         self._joins[self._names.join_of(name)].remove(name, at)
 
     def control(self, document: str | Mapping[str, Any]) -> None:
-        """Applies a control message: a mapping, or JSON. One that is refused (QueryError) changes nothing.
+        """Apply a control message: a mapping, or JSON. A message that is refused (QueryError) changes
+        nothing.
 
         {"at": "2026-01-31T12:00:00Z", "add": {"name": "hourly", "within": "1 hour", "where": "b.price > 10",
-        "select": ["a.id"], "like": "fast"}}, or {"at": ..., "remove": "hourly"}. `at` may be left out. Or, as
+        "select": ["a.id"], "like": "fast"}}, or {"at": ..., "remove": "hourly"}. `at` is optional. Or, like
         `Operator.control`, {"event_time": {"b": "2026-01-31T12:00:00Z"}}.
         """
         change = read_change(document)
@@ -138,17 +139,17 @@ class SharedOperator:
 
     @property
     def groups(self) -> list[QueryGroup]:
-        """The joins and who shares them; they print themselves."""
+        """The joins and the queries that share them; they print themselves."""
         return [QueryGroup({m.name: m.subscription for m in join.subscribers}) for join in self._joins]
 
     def metrics(self) -> SharedMetrics:
-        """Of each join and each query."""
+        """Metrics of each join and each query."""
         queries = {name: m for join in self._joins for name, m in join.query_metrics().items()}
         errors = tuple(reason for join in self._joins for reason in join.control_errors)
         return SharedMetrics(tuple(join.runner.metrics() for join in self._joins), queries, errors)
 
     def snapshot(self) -> bytes:
-        """Everything the operator knows, what is carried over included, as bytes for `restore`."""
+        """The operator's whole state, backlog included, as bytes for `restore`."""
         states = [capture_group(join) for join in self._joins]
         head = {"shared": [{"metadata": s.metadata, "parts": len(s.parts)} for s in states]}
         return pack(State(head, tuple(part for s in states for part in s.parts)))
@@ -163,7 +164,7 @@ class SharedOperator:
         backlog: int | None = None,
         clock: Callable[[], float] = perf_counter,
     ) -> SharedOperator:
-        """An operator that goes on where the one that wrote `blob` stopped.
+        """Resume where the operator that wrote `blob` stopped.
 
         `queries` are those the first operator was made with; queries added and removed since are in the blob.
         """

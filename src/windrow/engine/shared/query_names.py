@@ -1,7 +1,7 @@
 """Names of queries: which are taken, by which join, and until when.
 
-This follows from the control messages alone, not from how far a join has come: so every partition decides
-alike, and so does every cut of the same messages into batches.
+This depends only on the control messages, not on a join's progress. Every partition therefore decides alike,
+and so does every division of the messages into micro-batches.
 """
 
 from __future__ import annotations
@@ -14,26 +14,27 @@ from windrow.errors import QueryError, unknown
 from windrow.model.stateful import Stateful
 
 REMEMBERED = 1_000
-"""Names of queries that have an end; beyond that those that end first are forgotten."""
+"""Maximum names of ended queries to remember; those that end first are forgotten first."""
 
 
 @dataclass(frozen=True)
 class TakenName(Stateful):
-    """By the last query of the name."""
+    """The last query of a name."""
 
     join: int
     number: int = 0
-    """How many queries had the name before it."""
+    """Number of earlier queries of the name."""
     until: int | None = None
     """Event time from which the name is free again; None while the query has no end."""
 
 
 class QueryNames(Stateful):
-    """
+    """Names taken by the queries of all joins.
+
     Parameters
     ----------
     joins
-        Per join, the names of the queries it began with.
+        Per join, the names of its initial queries.
     """
 
     saved = ("taken",)
@@ -47,7 +48,7 @@ class QueryNames(Stateful):
         return self.taken[name].join
 
     def check_new(self, name: str, at: int | None) -> None:
-        """Refuses a query that would have its name at the same time as another."""
+        """Refuse a query whose name is taken at that time."""
         known = self.taken.get(name)
         if known is None:
             return
@@ -60,7 +61,7 @@ class QueryNames(Stateful):
             )
 
     def check_old(self, name: str, at: int | None) -> None:
-        """Refuses the end of a query that is not there, ends earlier already, or is the last."""
+        """Refuse to end a query that does not exist, already ends earlier, or is the last."""
         if name not in self.taken:
             raise QueryError(f"remove: {unknown('query', name, self.taken)}")
         known = self.taken[name]
@@ -71,13 +72,13 @@ class QueryNames(Stateful):
             raise QueryError(f"remove: '{name}' is the last query of the join; stop the join instead")
 
     def begin(self, name: str, join: int) -> int:
-        """Returns how many queries had the name before."""
+        """Take the name; return the number of earlier queries of that name."""
         known = self.taken.pop(name, None)
         self.taken[name] = TakenName(join, 0 if known is None else known.number + 1)
         return self.taken[name].number
 
     def end(self, name: str, at: int | None) -> None:
-        """From event time `at` on the name is free; at None it always was."""
+        """Free the name from event time `at` on; None frees it entirely."""
         if at is None:
             del self.taken[name]
             return

@@ -26,21 +26,21 @@ from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 Deferral = Callable[[Windows, Sequence[ArrivingRows], Sequence[int]], None]
-"""Gets a sub-batch's rows and where each stream's were stored."""
+"""Receives a sub-batch's rows and the position of each stream's first."""
 
 
 @dataclass(frozen=True)
 class ArrivalCounts:
-    """Rows that came to a row window lately, by key, to count rows up to any of them."""
+    """Recent rows of a row window by key, to count rows up to any of them."""
 
     before: Array
-    """Rows of each key that came before these."""
+    """Rows of each key that arrived earlier."""
     seqs: Array
     starts: Array
 
     @classmethod
     def of(cls, counted: RowWindow, seq: Array, keys: Array | None) -> ArrivalCounts:
-        """Of the rows that the window counted last, in their order."""
+        """Counts of the rows that the window counted last, in order."""
         if counted.keys is None or keys is None:
             return cls(np.array([counted.total - len(seq)]), seq, np.array([0, len(seq)]))
         who = np.flatnonzero(keys != NO_KEY)
@@ -49,18 +49,19 @@ class ArrivalCounts:
         return cls(counted.keys.counts - np.diff(starts), seq[order], starts)
 
     def count(self, seq: Array) -> Array:
-        """Rows before each of these in the order of all; where rows are not counted per key."""
+        """Rows before each of these in the order of all streams. Only for windows not counted per key."""
         return self.before[0] + np.searchsorted(self.seqs, seq, side="left")
 
 
 class QueryRouter:
-    """
+    """Routes results to queries.
+
     Parameters
     ----------
     bound
         The join over the largest windows of all queries.
     defer
-        Gets the rows of each sub-batch, where they are probed later; see `backlog.py`.
+        Receives the rows of each sub-batch if they are probed later; see `backlog.py`.
     """
 
     schema = pa.schema([])
@@ -71,9 +72,9 @@ class QueryRouter:
         self.defer = defer
         self.tiers = WindowTiers.of([tuple(s.window for s in bound.query.streams.values())])
         self.now = 0.0
-        """When the rows of this call came, on the operator's clock."""
+        """Arrival time of this call's rows, on the operator's clock."""
         self.batches: list[ResultBatch] = []
-        """Found and not yet delivered."""
+        """Results found and not yet delivered."""
         self.arrival_counts: list[ArrivalCounts | None] = [None] * len(bound.schemas)
         self._found: list[dict[int, Array]] = []
         self._columns: list[list[str]] = [list(schema.names) for schema in bound.schemas]
@@ -87,7 +88,7 @@ class QueryRouter:
         return self._bound.named_schemas
 
     def subscribe(self, tiers: WindowTiers, bounds: Sequence[BoundSubscription]) -> None:
-        """These queries from now on."""
+        """Route to these queries from now on."""
         self.tiers = tiers
         wanted = referenced_columns(bounds, self.named_schemas)
         for members in self._bound.hashed:
@@ -96,12 +97,12 @@ class QueryRouter:
                     wanted[alias].append(name)
         self._columns = [wanted[alias] for alias in self._bound.query.aliases]
 
-    # -- what the join calls ------------------------------------------------------------------------
+    # -- called by the join -------------------------------------------------------------------------
 
     def add(
         self, windows: Windows, found: PartialMatches, sample: Selection | None
     ) -> Iterator[pa.RecordBatch]:
-        # Positions change as other streams are stored; numbers stay.
+        # Positions change when other streams are stored; row numbers do not.
         self._found.append({s: windows[s].number(rows) for s, rows in found.rows.items()})
         return iter(())
 
@@ -122,14 +123,14 @@ class QueryRouter:
     # -- routing --------------------------------------------------------------------------------------
 
     def route(self, windows: Windows, found: Iterable[Mapping[int, Array]]) -> list[ResultBatch]:
-        """Results that some query takes, in order; `found` are positions of their rows."""
+        """Results that some query takes, in order; `found` holds the positions of their rows."""
         batches = list(found)
         if not batches:
             return []
         rows = [np.concatenate([batch[s] for batch in batches]) for s in range(len(windows))]
         times = np.array([w.ts[r] for w, r in zip(windows, rows, strict=True)])
         newest = times.max(axis=0)
-        # Row windows are packed now and then, which gives their rows other numbers.
+        # Row windows are compacted now and then, which renumbers their rows.
         places = np.array(
             [
                 w.column(SEQ)[r] if self._counts_rows else w.number(r)
@@ -145,7 +146,7 @@ class QueryRouter:
         return self._verified(ResultBatch(columns, newest, places, ranks, self.now, self._bound.functions))
 
     def _distances(self, windows: Windows, rows: Sequence[Array], times: Array, newest: Array) -> Array:
-        """Per stream and result: how far back the row lies when the newest comes, in time or rows."""
+        """Distance per stream and result: how far back the row lies from the newest, in time or rows."""
         distances = newest - times
         if not self._counts_rows:
             return distances
@@ -168,7 +169,7 @@ class QueryRouter:
         return found
 
     def _verified(self, piece: ResultBatch) -> list[ResultBatch]:
-        """Without results whose hashes are equal but not their values."""
+        """Remove results whose hashes are equal but whose values are not."""
         same = np.ones(len(piece), bool)
         for members in self._bound.hashed:
             values = [column_values(w, piece.columns, len(piece), self._bound.functions) for w in members]

@@ -1,6 +1,6 @@
 """Response times of one query in bounded memory: mean, 99th percentile and maximum.
 
-Times fall into buckets a fifth apart, so the percentile is right to within that; mean and maximum are exact.
+Times fall into buckets 20 % apart, so the percentile is accurate to that; mean and maximum are exact.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ResponseTimes(Stateful):
         return self.max_seconds if self.count else None
 
     def percentile(self, part: float) -> float | None:
-        """A time that this part of the results kept to."""
+        """Response time within which this fraction of results was delivered."""
         reached = 0
         for bucket in sorted(self._buckets):
             reached += self._buckets[bucket]
@@ -50,7 +50,7 @@ class ResponseTimes(Stateful):
         return None
 
     def since(self, before: ResponseTimes) -> ResponseTimes:
-        """What was added after `before`; its maximum is that of all, unless nothing was added."""
+        """Response times added after `before`; their maximum is accurate to a bucket."""
         found = ResponseTimes()
         found.count, found.total = self.count - before.count, self.total - before.total
         found._buckets = {

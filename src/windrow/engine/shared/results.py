@@ -1,8 +1,8 @@
 """Results for queries: found once, held once, turned into a table per query on request.
 
-A *piece* holds results in the order they are handed on, with the columns that any query reads. A query's
-part of a piece is a list of positions; its table is taken from the columns only when someone looks at it.
-The query that takes every result gets the piece as it is.
+A *piece* holds results in delivery order, with the columns that any query reads. A query's part of a piece is
+a list of positions; its table is built only when it is read. A query that takes every result gets the piece
+itself.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class ResultBatch:
     columns: dict[Reference, pa.Array]
     newest: Array
     positions: Array
-    """Per stream and result, where the row stands among all rows of its stream."""
+    """Per stream and result, the row's place among all rows of its stream."""
     ranks: Array
-    """Per stream and result, the smallest window size that holds it."""
+    """Per stream and result, the rank of the smallest window size that holds it."""
     arrived: float
-    """When its newest rows came, on the operator's clock."""
+    """Arrival time of its newest rows, on the operator's clock."""
     functions: Mapping[str, Function] = field(default_factory=dict)
     _computed: dict[str, pa.Array] = field(default_factory=dict)
     _structs: pa.RecordBatch | None = None
@@ -44,7 +44,7 @@ class ResultBatch:
         return len(self.newest)
 
     def value(self, expression: BoundExpression) -> pa.Array:
-        """Of every result; computed once."""
+        """Value of the expression for every result; computed once."""
         if expression.sql not in self._computed:
             self._computed[expression.sql] = evaluate(
                 expression.node, self.columns, len(self), self.functions
@@ -52,12 +52,12 @@ class ResultBatch:
         return self._computed[expression.sql]
 
     def prepare(self, bound: BoundSubscription) -> None:
-        """Computes a query's select list now: what fails, fails here."""
+        """Compute a query's select list now, so that errors surface here."""
         for expression in (bound.columns or {}).values():
             self.value(expression)
 
     def passes(self, bound: BoundSubscription) -> Array | None:
-        """Mask of the results that pass all filters of a query; None: all."""
+        """Mask of the results that pass all filters of a query; None for all."""
         masks = [self._mask(f) for f in bound.filters]
         return np.logical_and.reduce(masks) if masks else None
 
@@ -65,7 +65,7 @@ class ResultBatch:
         return as_mask(self.value(expression))
 
     def where(self, chosen: Array) -> ResultBatch:
-        """Those results alone, in the order of `chosen`."""
+        """Only these results, in the order of `chosen`."""
         positions = pa.array(chosen)
         return ResultBatch(
             {key: column.take(positions) for key, column in self.columns.items()},
@@ -100,7 +100,7 @@ class ResultBatch:
 
 
 def joined(pieces: Sequence[ResultBatch]) -> ResultBatch:
-    """Several pieces of one call as one; their order is that of the pieces."""
+    """Concatenate pieces of one call."""
     if len(pieces) == 1:
         return pieces[0]
     return replace(
@@ -115,8 +115,8 @@ def joined(pieces: Sequence[ResultBatch]) -> ResultBatch:
 
 
 def ordered(pieces: Sequence[ResultBatch], queries: int = 1) -> list[ResultBatch]:
-    """Pieces follow each other in order unless streams are apart or rows late; then they become one. So do
-    small ones if many queries take from them: each take has its price."""
+    """Put pieces in order. They already are, unless streams are apart or rows late; then they are merged.
+    Small pieces are merged too if many queries take from them: each take has a fixed cost."""
     if len(pieces) < 2:
         return list(pieces)
     ends = [np.array([0, len(p) - 1]) for p in pieces]
@@ -131,7 +131,7 @@ def ordered(pieces: Sequence[ResultBatch], queries: int = 1) -> list[ResultBatch
 
 @dataclass(frozen=True)
 class ResultSelection:
-    """What one query gets of a piece."""
+    """The results of a piece that one query gets."""
 
     batch: ResultBatch
     chosen: Array
@@ -139,13 +139,13 @@ class ResultSelection:
 
 @dataclass(frozen=True)
 class QueryResults:
-    """What one query gets of a call."""
+    """The results of a call that one query gets."""
 
     bound: BoundSubscription
     schemas: Mapping[str, pa.Schema]
     selections: tuple[ResultSelection, ...]
     before: QueryResults | None = None
-    """What the query gets that had the name before, where it is not over yet."""
+    """Results of the previous query of the same name, while it is not over."""
 
     @property
     def rows(self) -> int:
@@ -153,7 +153,7 @@ class QueryResults:
 
     @property
     def all(self) -> tuple[QueryResults, ...]:
-        """With what queries of the same name before it get, the first of them first."""
+        """With the results of earlier queries of the name, the first of them first."""
         return (*(self.before.all if self.before else ()), self)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -171,15 +171,15 @@ class QueryResults:
 
 @dataclass(frozen=True)
 class FanOut:
-    """Results of several queries with one select list, each once."""
+    """Results of several queries with the same select list, each once."""
 
     table: pa.RecordBatch
     queries: pa.ListArray
-    """Of each result: names of the queries that get it."""
+    """Per result, the names of the queries that get it."""
 
 
 def fan_out(answers: Mapping[str, QueryResults]) -> Iterator[FanOut]:
-    """All results, each as often as there are different select lists of queries that get it."""
+    """All results, once per distinct select list of the queries that get them."""
     takers: dict[tuple[int, object], list[tuple[str, QueryResults, ResultSelection]]] = {}
     for name, last in answers.items():
         for answer in last.all:
@@ -196,7 +196,7 @@ def fan_out(answers: Mapping[str, QueryResults]) -> Iterator[FanOut]:
 
 
 def _takers(chosen: Sequence[Array], results: int) -> tuple[Array, Array, Array]:
-    """Results that somebody takes, where the takers of each start in the last array, and the takers."""
+    """Results taken by any query, the start of each result's takers in the last array, and the takers."""
     counts = np.zeros(results, np.int64)
     for positions in chosen:
         counts[positions] += 1
@@ -211,7 +211,7 @@ def _takers(chosen: Sequence[Array], results: int) -> tuple[Array, Array, Array]
 
 
 class ResultsByQuery(Mapping[str, pa.Table]):
-    """Query name to its results, in order; a table is made when it is first looked at."""
+    """Query name to its results, in order; a table is built when it is first read."""
 
     def __init__(self, answers: Mapping[str, QueryResults]) -> None:
         self.query_results: dict[str, QueryResults] = dict(answers)

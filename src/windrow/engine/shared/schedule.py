@@ -1,8 +1,8 @@
 """The order of deferred work when there is no time for all of it (Shared, s. 3).
 
-Work comes in units: some arriving rows against one tier of the tiers, the part of the windows between it
-and the tier below. Rows pass the tiers from the smallest up, first come first served on each. A schedule
-ranks the tiers; the unit of the lowest rank is served first. That is all it is: one array expression.
+Work comes in units: some arriving rows against one slice, the part of the windows between a tier and the one
+below. Rows pass the tiers from the smallest up, in arrival order on each. A schedule ranks the tiers in one
+array expression; the unit of the lowest rank is served first.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from windrow.errors import QueryError, unknown
 
 Array = np.ndarray
 Schedule = Callable[[Array], Array]
-"""From what each tier adds to a rank for each."""
+"""Maps the slice of each tier to its rank."""
 
 
 def lwo(slices: Array) -> Array:
-    """Largest window only (s. 3.1): rows that have begun climb to the top before others begin."""
+    """Largest window only (s. 3.1): rows that have started climb to the top before others start."""
     return -np.arange(len(slices))
 
 
@@ -29,7 +29,7 @@ def swf(slices: Array) -> Array:
 
 
 def greedy(slices: Array) -> Array:
-    """Least work first (s. 3.3): the tier that adds least, and of equal ones the lower."""
+    """Least work first (s. 3.3): the tier with the smallest slice; among equals, the lower."""
     return np.argsort(np.argsort(slices, kind="stable"), kind="stable")
 
 

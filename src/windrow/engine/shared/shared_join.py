@@ -1,6 +1,6 @@
 """One query group: queries that share one join, in this process.
 
-The join runs as any other, over the largest windows of the queries; its sink routes results to the queries.
+The join runs like any other, over the largest windows of the queries; its sink routes results to the queries.
 Without a deadline a call finishes all its rows; with one, see `backlog.py`.
 """
 
@@ -37,18 +37,19 @@ MOST_REASONS = 100
 
 
 class SharedJoin:
-    """
+    """A join shared by several queries.
+
     Parameters
     ----------
     subscriptions
-        Name to query; they can share a join (see `grouping.group`).
+        Name to query; they must be able to share a join (see `grouping.group_queries`).
     schedule
-        "lwo", "swf" or "greedy": what is served first when the deadline leaves no time for all.
+        "lwo", "swf" or "greedy": what is served first when time is short.
     deadline
-        Time a call may take, such as "2 seconds"; None: a call finishes all its rows.
+        Time limit of a call, such as "2 seconds"; None: a call finishes all its rows.
     backlog
-        Most rows that may be left behind; past that the deadline gives way. None: as many as the windows
-        hold besides.
+        Maximum rows in the backlog; beyond it the deadline is exceeded. None: as many as the windows hold
+        besides.
     clock
         Seconds, for response times and for how much work fits the deadline.
     """
@@ -65,22 +66,22 @@ class SharedJoin:
         self.subscribers = Subscribers(subscriptions)
         self._initial = frozenset(subscriptions)
         self.control_errors: list[str] = []
-        """Why queries that were added got nothing or were removed; for whoever reports it."""
+        """Why queries that were added got no results or were removed; to be reported."""
         self.clock = clock
         self.router: QueryRouter | None = None
         """None until all schemas are known."""
         self._bound = False
         """Whether the queries are bound to the schemas."""
         self.undelivered: dict[Key, list[ResultSelection]] = {}
-        """Parts that were routed before the subscribers changed."""
+        """Results routed before the subscribers changed."""
         self.departing: dict[Key, Subscriber] = {}
-        """Queries that are over, and have yet to get what was deferred for them."""
+        """Queries that have ended but still await deferred results."""
         self.departed: dict[Key, Subscriber] = {}
-        """Those that got the last of theirs with the last call."""
+        """Queries that received their last results with the last call."""
         self.scheduler: BacklogScheduler | None = None
-        """What is deferred, where there is a deadline."""
+        """The backlog, if there is a deadline."""
         self.names, self.number = QueryNames([subscriptions]), 0
-        """Of all joins that get the same control messages, and which of them this is."""
+        """Names of all joins that get the same control messages, and the number of this one."""
         self.siblings: tuple[Sibling, ...] = ()
         """All these joins, if there are others."""
         if deadline is not None:
@@ -100,7 +101,7 @@ class SharedJoin:
     def process(
         self, data: Mapping[str, pa.Table | pa.RecordBatch], now: int | None = None
     ) -> ResultsByQuery:
-        """Joins new rows; returns each query's results."""
+        """Join new rows; return each query's results."""
         began = self.clock()
         self._drop_ended()
         batches = self.runner.read(data)
@@ -110,14 +111,14 @@ class SharedJoin:
         return self._deliver()
 
     def finish(self) -> ResultsByQuery:
-        """Nothing earlier will come: serves whatever was deferred."""
+        """Declare that no earlier row will arrive; serve the backlog."""
         began = self.clock()
         self.runner.close()
         self._run(began, final=True)
         return self._deliver()
 
     def add(self, name: str, asked: Subscription, at: int | None = None) -> None:
-        """A query from event time `at` on, or from now on. It starts with what the windows hold."""
+        """Add a query from event time `at` or from now on. It starts with the rows in the windows."""
         if not isinstance(name, str) or not name:
             raise QueryError(f"add: a query's name must be a text, got {name!r}")
         at = self._now if at is None else at
@@ -131,7 +132,7 @@ class SharedJoin:
         self._install()
 
     def remove(self, name: str, at: int | None = None) -> None:
-        """No results for this query from event time `at` on, or from now on."""
+        """End a query's results at event time `at`, or now."""
         at = self._now if at is None else at
         self.names.check_old(name, at)
         self._drain()
@@ -143,7 +144,7 @@ class SharedJoin:
                 self._drop([member.key])
 
     def control(self, document: str | Mapping[str, Any]) -> None:
-        """Applies a message as `SharedOperator.control`; of queries of other joins it takes note."""
+        """Apply a message like `SharedOperator.control`; record it if it concerns a query of another join."""
         change = read_change(document)
         with refusing():
             joins = self.siblings or (self.sibling,)
@@ -170,18 +171,18 @@ class SharedJoin:
 
     @property
     def sibling(self) -> Sibling:
-        """This join as others see it."""
+        """This join as the others see it."""
         if self.siblings:
             return self.siblings[self.number]
         return Sibling(self.subscribers.like, self.router.named_schemas if self.router else None)
 
     def set_back(self, times: Mapping[str, int]) -> None:
-        """Those of the streams that are its own go on from these event times."""
+        """Set this join's own streams back to these event times."""
         self.runner.set_back({a: t for a, t in times.items() if a in self.runner.query.streams})
 
     @property
     def _now(self) -> int | None:
-        """The first event time after all that was seen of any stream; None if nothing was."""
+        """The first event time after all those seen on any stream; None if none was."""
         newest = self.runner.watermarks.max_event_time
         return None if newest is None else newest + 1
 
@@ -189,18 +190,18 @@ class SharedJoin:
         return {m.name: m.metrics(self.backlog(m)) for m in self.subscribers}
 
     def backlog(self, member: Subscriber) -> int:
-        """Rows whose results a query does not have yet."""
+        """Rows whose results a query has not received yet."""
         return self.scheduler.rows_left(self.subscribers.output(member)) if self.scheduler else 0
 
     def serve_all(self, schedule: str = "lwo") -> None:
-        """Rows were deferred, but there is no deadline any more: they are served with the next call."""
+        """Serve the backlog with the next call, when there is no longer a deadline."""
         if self.scheduler is None:
             self.scheduler = BacklogScheduler(find_schedule(schedule), math.inf)
             if self.router is not None:
                 self.router.defer = self.scheduler.defer
 
     def restore_subscribers(self, members: Sequence[Subscriber]) -> None:
-        """These queries instead of those it was made with; before any row."""
+        """Replace the initial queries by these, before any row."""
         self.subscribers.all = {m.key: m for m in members}
         self.subscribers.drop([])
         self._install()
@@ -212,14 +213,14 @@ class SharedJoin:
         return self.router
 
     def bind(self) -> None:
-        """Binds the queries to the streams' columns, as soon as these are known."""
+        """Bind the queries to the streams' columns once these are known."""
         if self.router is not None and not self._bound:
             self._reject_unbindable(self.router.named_schemas)
             self._install()
             self._bound = True
 
     def _reject_unbindable(self, schemas: Mapping[str, pa.Schema]) -> None:
-        """Removes queries that were added before the columns were known and name one that there is not."""
+        """Remove queries that were added before the columns were known and name an unknown one."""
         for member in [m for m in self.subscribers if self._added(m)]:
             try:
                 bind(member.name, member.subscription, schemas)
@@ -229,14 +230,14 @@ class SharedJoin:
                 self.names.end(member.name, None)
 
     def _install(self) -> None:
-        """Brings the join into line with the subscribers."""
+        """Apply a change of subscribers to the join."""
         tiers = self.subscribers.tiers
         if self.router is not None:
             self.router.subscribe(tiers, self.subscribers.bind(self.router.named_schemas))
         self.runner.set_windows(base_query(self.subscribers.like, tiers.largest))
 
     def _run(self, began: float, final: bool) -> None:
-        """Finds results: of the rows of a call or, under a deadline, of rows deferred before as well."""
+        """Find results of the call's rows and, under a deadline, of rows deferred earlier."""
         join, router = self.runner.join, self.router
         if join is None or router is None:
             return
@@ -246,12 +247,12 @@ class SharedJoin:
                 self.runner.planner.forget(join)
                 self.scheduler.begin(began)
             for _ in self.runner.run(final):
-                pass  # The router keeps what is found.
+                pass  # the router keeps the results
             if self.scheduler is not None:
                 self.scheduler.run(join, router, self.clock, everything=final)
 
     def _drain(self) -> None:
-        """Serves what was left behind, for the queries as they are: tiers are about to change."""
+        """Serve the backlog for the present queries, before tiers change."""
         if self.scheduler is not None and self.runner.join is not None and self.router is not None:
             self.runner.planner.ensure_plan(self.runner.join)
             self.scheduler.drain(self.runner.join, self.router)
@@ -270,7 +271,7 @@ class SharedJoin:
         return ResultsByQuery(named)
 
     def _query_results(self) -> dict[Key, QueryResults]:
-        """What each query gets of what was found since the last look."""
+        """Each query's part of the results found since the last call."""
         members = (*self.subscribers, *self.departing.values())
         parts: dict[Key, list[ResultSelection]] = {
             m.key: list(self.undelivered.get(m.key, ())) for m in members
@@ -288,7 +289,7 @@ class SharedJoin:
         return {m.key: QueryResults(m.bound or empty, schemas, tuple(parts[m.key])) for m in members}
 
     def _chosen(self, member: Subscriber, piece: ResultBatch, held: Array) -> Array:
-        """Positions in the piece that a query gets, of those its windows hold."""
+        """Positions in the piece that a query gets, among those its windows hold."""
         held = member.inside(piece.newest, held)
         assert member.bound is not None
         try:
@@ -298,7 +299,7 @@ class SharedJoin:
                 piece.prepare(member.bound)
             return chosen
         except Exception as error:
-            # Rows for which an expression fails must not stop the other queries; the user's own may.
+            # A failing expression of an added query must not stop the others; one of the initial queries may.
             if not self._added(member):
                 raise
             if len(self.control_errors) < MOST_REASONS:
@@ -306,7 +307,7 @@ class SharedJoin:
             return held[:0]
 
     def _added(self, member: Subscriber) -> bool:
-        """Whether it came while the join ran."""
+        """Whether it was added while the join was running."""
         return member.number > 0 or member.name not in self._initial
 
     def _deliveries(self) -> list[Delivery]:
@@ -326,7 +327,7 @@ class SharedJoin:
         ]
 
     def _drop_ended(self) -> None:
-        """Queries whose time is over: every stream has passed it, so none of their results can come."""
+        """Remove queries whose end every stream has passed: no more results can arrive."""
         reached = [self.runner.watermarks.watermark(s) for s in range(len(self.runner.buffer))]
         if any(t is None for t in reached):
             return
@@ -337,14 +338,14 @@ class SharedJoin:
             self._drop(over)
 
     def _drop(self, keys: list[Key]) -> None:
-        """These queries are over, but for what was routed to them before."""
+        """End these queries, except for results already routed to them."""
         due = (key for key in keys if any(len(part.chosen) for part in self.undelivered.get(key, ())))
         self.departing |= {key: self.subscribers.all[key] for key in due}
         self.subscribers.drop(keys)
         self._install()
 
     def _completeness(self, asked: Subscription, at: int | None) -> tuple[int | None, list[int]]:
-        """From when a new query's answers are complete, and how many rows its row windows await."""
+        """Event time from which a new query's answers are complete, and the rows its row windows await."""
         whole, awaits = at, [0] * len(asked.windows)
         if self.runner.join is None:
             return whole, awaits
@@ -370,6 +371,6 @@ class SharedJoin:
                 continue
             totals = [0 if c is None else c.total for c in self.runner.join.windows.row_windows]
             if all(came >= due for came, due in zip(totals, member.awaits, strict=True)):
-                # Rows of the last time may have come before the row that made the window whole.
+                # Rows of the last time may precede the row that completed the window.
                 whole = (self.runner.watermarks.max_event_time or 0) + 1
                 member.complete_from = whole if member.since is None else max(member.since, whole)

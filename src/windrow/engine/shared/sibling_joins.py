@@ -1,5 +1,4 @@
-"""The joins of one call of `share`: all get the same control messages, and each must know what the others do
-with them."""
+"""The joins of one `share`: all get the same control messages, and each knows what the others do."""
 
 from __future__ import annotations
 
@@ -27,14 +26,14 @@ class Sibling:
     like
         One of its queries.
     schemas
-        Of its streams; None while they are not known.
+        Schemas of its streams; None until known.
     """
 
     like: Query
     schemas: Mapping[str, pa.Schema] | None = None
 
     def check(self, name: str, asked: Subscription) -> None:
-        """Refuses a query that cannot share the join."""
+        """Refuse a query that cannot share the join."""
         why = difference(self.like, asked.query)
         if why is not None:
             raise QueryError(f"add: query '{name}' cannot share the join: {why}")
@@ -43,7 +42,7 @@ class Sibling:
 
 
 def check_streams(change: SetBack, joins: Sequence[Sibling]) -> None:
-    """Refuses streams that none of the joins has."""
+    """Refuse streams that none of the joins has."""
     known = {alias for join in joins for alias in join.like.aliases}
     for alias in change.times:
         if alias not in known:
@@ -51,7 +50,7 @@ def check_streams(change: SetBack, joins: Sequence[Sibling]) -> None:
 
 
 def choose(change: AddQuery, joins: Sequence[Sibling], names: QueryNames) -> int:
-    """Which of the joins a new query belongs to."""
+    """The join that a new query belongs to."""
     if change.like is not None:
         try:
             return names.join_of(change.like)
@@ -68,5 +67,5 @@ def choose(change: AddQuery, joins: Sequence[Sibling], names: QueryNames) -> int
             if difference(join.like, change.subscription(join.like).query) is None:
                 return number
         except QueryError:
-            continue  # of other streams
-    return 0  # which will say why not
+            continue  # it has other streams
+    return 0  # it will report why not

@@ -1,11 +1,11 @@
 """Probes a slice of the windows: finds the results that one tier holds and the tier below does not.
 
-Partial matches start *inside*: within the windows of the tier below. A row that joins one keeps it inside, or
-takes it outside; once outside it stays so, and inside ones are left out at the last step. As a row's bounds
-inside are part of its bounds outside, what takes it outside are two ranges of time, one before and one after.
-So slices are disjoint, together they are the complete window, and no result is found twice.
+Partial matches start *inside*: within the windows of the tier below. Each added row keeps a match inside or
+takes it outside, where it stays; matches that are still inside after the last step are discarded. A row's
+bounds inside are part of its bounds outside, so two ranges of time, one before and one after, take it
+outside. Slices are therefore disjoint and together cover the window, and no result is found twice.
 
-Later rows may have come since a slice was put off: each stream is searched in a range of positions.
+More rows may have arrived since a slice was deferred, so each stream is searched in a range of positions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class SliceBounds:
-    """Per stream: window sizes of the tier below (None: there is none) and of this one, and positions."""
+    """Per stream: window sizes of the tier below (None if there is none) and of this tier, and positions."""
 
     inner: Array | None
     outer: Array
@@ -33,7 +33,7 @@ class SliceBounds:
     end: Sequence[int]
     inner_floors: Mapping[int, Array] | None = None
     outer_floors: Mapping[int, Array] | None = None
-    """Per stream that counts its rows: for each starting row, times before which its window cannot reach."""
+    """Per row window, for each starting row, the time before which its window cannot reach."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class _Some:
     rows: Mapping[int, Array]
     newest: Array
     latest: Array
-    """Earliest end of their rows' windows on this tier, and on the one below while they are inside it."""
+    """Earliest end of their rows' windows on this tier, and on the tier below while inside it."""
     below: Array | None
     origin: Array
-    """Which of the starting rows they began with."""
+    """Index of the starting row of each."""
 
     def __len__(self) -> int:
         return len(self.newest)
@@ -76,13 +76,13 @@ class _Some:
 
 
 class SliceProbe:
-    """Carries out one direction of a plan, a slice at a time."""
+    """Executes one direction of a plan, one slice at a time."""
 
     def __init__(self, probe: Probe) -> None:
         self.probe = probe
         self.work = 0
-        """Rows found by an index and rows scanned. How far an index had to look for them is not counted: it
-        depends on how the index has grown, which another process does not know."""
+        """Rows found by an index and rows scanned. Steps inside an index are not counted: they depend on how
+        it has grown, which another process cannot reproduce."""
 
     def run(self, windows: Sequence[WindowStore], reach: SliceBounds) -> Iterator[PartialMatches]:
         stream = self.probe.direction.order[0]
@@ -129,7 +129,7 @@ class SliceProbe:
 
 
 def _ranges(some: _Some, stream: int, reach: SliceBounds, last: bool) -> Iterator[tuple[Array, Array, bool]]:
-    """Times at which a row may join, and whether it leaves partial matches inside."""
+    """Time ranges in which a row may join, and whether it leaves partial matches inside."""
     low = _raised(some.newest - reach.outer[stream], reach.outer_floors, stream, some)
     if some.below is None or reach.inner is None:
         yield low, some.latest, False

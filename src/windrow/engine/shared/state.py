@@ -1,6 +1,6 @@
 """The state of a query group: its join, its subscribers and its backlog.
 
-Positions are stored relative to the first live row, and times as ages, so that they mean the same to another
+Positions are stored relative to the first live row, and times as ages, so that they are valid in another
 process.
 """
 
@@ -45,7 +45,7 @@ def capture_group(group: SharedJoin) -> State:
 
 
 def restore_group(group: SharedJoin, state: State) -> SharedJoin:
-    """Puts a state into a group that has seen nothing yet."""
+    """Restore a state into a group that has seen nothing yet."""
     shared = state.metadata.get("group")
     if shared is None or shared["signature"] != _plain(group):
         raise StateError(
@@ -76,7 +76,7 @@ def restore_group(group: SharedJoin, state: State) -> SharedJoin:
 
 
 def _plain(group: SharedJoin) -> dict[str, Any]:
-    """What the queries have in common, as far as it is the same in another process."""
+    """The queries' signature in a form that is valid in another process: functions by name."""
     found = signature(group.subscribers.like)
     found["functions"] = [name for name, _ in found["functions"]]
     return found
@@ -119,7 +119,7 @@ def _load(
     parts: list[pa.RecordBatch],
     now: float,
 ) -> int:
-    """Returns how many of the parts it took."""
+    """Restore the backlog; return the number of parts read."""
     base = [w.number(w.first) for w in join.windows]
     scheduler.speed, scheduler.found, scheduler.calls = saved["speed"], saved["found"], []
     at = 0
@@ -139,7 +139,7 @@ def _load(
 
 
 def _save_early(group: SharedJoin, join: Join) -> tuple[list[list[Any]], list[pa.RecordBatch]]:
-    """What queries are to get with the next call, since the subscribers changed."""
+    """Results that queries get with the next call, routed before the subscribers changed."""
     told, parts = [], []
     for key, given in group.undelivered.items():
         for part in given:
@@ -165,8 +165,7 @@ def _came_from_batch(batch: pa.RecordBatch) -> tuple[np.ndarray, np.ndarray | No
 
 
 def _places(join: Join) -> list[int]:
-    """What places of rows are stored relative to: they are numbers in the order of all rows where windows are
-    counted, and else numbers of the window."""
+    """Origins of stored places: by `seq` in joins with row windows, else by row numbers of the window."""
     return [0 if join.bound.query.counts_rows else w.number(w.first) for w in join.windows]
 
 

@@ -1,4 +1,4 @@
-"""The subscribers of a join: from when to when they are subscribed, with their response times."""
+"""The subscribers of a join: from when to when they are subscribed, and their response times."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from windrow.model.stateful import decode, encode
 
 Array = np.ndarray
 NEVER = int(np.iinfo(np.int64).max)
-"""Of `complete_from`: not yet, or it cannot be told."""
+"""`complete_from` of a query that is not complete yet, or whose completeness is unknown."""
 MOST_QUERIES = 1_000
-"""Of one join, where they are added while it runs."""
+"""Maximum queries of a join when they are added while it runs."""
 Key = tuple[str, int]
 
 
@@ -36,15 +36,15 @@ class Subscriber:
     until: int | None = None
     complete_from: int | None = None
     awaits: list[int] = field(default_factory=list)
-    """Per stream, how many rows must have come before a row window is whole; 0: it is."""
+    """Per stream, the rows still to arrive before its row window is complete; 0 if it is."""
     response_times: ResponseTimes = field(default_factory=ResponseTimes)
     number: int = 0
-    """How many queries had the name before."""
+    """Number of earlier queries of the name."""
     bound: BoundSubscription | None = None
 
     @property
     def key(self) -> Key:
-        """A name can be taken again while the query that had it before is not over in all streams."""
+        """Name and number: a name can be reused while its previous query is not over in all streams."""
         return self.name, self.number
 
     @property
@@ -53,7 +53,7 @@ class Subscriber:
         return self.until is not None and self.since is not None and self.until <= self.since
 
     def inside(self, newest: Array, held: Array) -> Array:
-        """Those of the results `held` that fall into its time; `newest` are the times of all, ascending."""
+        """The results among `held` that fall into its time; `newest` holds the times of all, ascending."""
         if self.since is None and self.until is None:
             return held
         newest = newest[held]
@@ -102,13 +102,13 @@ class Subscriber:
 
 
 def saved_window(text: str) -> Window:
-    """A window as `Subscriber.to_json` wrote it."""
+    """Parse a window that `Subscriber.to_json` wrote."""
     size, _, kind = text.partition(" ")
     return Window("time" if kind == "time" else "rows" if kind == "rows" else "rows per key", int(size))
 
 
 class Subscribers:
-    """The queries of one join, in the order they came."""
+    """The queries of one join, in the order they were added."""
 
     def __init__(self, subscriptions: Mapping[str, Subscription]) -> None:
         self.all: dict[Key, Subscriber] = {}
@@ -124,7 +124,7 @@ class Subscribers:
         return WindowTiers.of(m.subscription.windows for m in self)
 
     def output(self, member: Subscriber) -> int:
-        """Which of the tiers's outputs a query is attached to."""
+        """The output of the tiers that a query is attached to."""
         return self.tiers.number[member.subscription.windows]
 
     def bind(self, schemas: Mapping[str, pa.Schema]) -> list[BoundSubscription]:

@@ -1,11 +1,11 @@
 """The windows of all queries as nested tiers: each contains the one below, and the largest is joined.
 
-Queries with equal windows share one *output*. Outputs are sorted by size. Where each contains the one
-before (the paper's case, one window for all streams) a result belongs to the smallest output that holds it
-and to all larger ones. Windows per stream need not be so: then tier k is the union of the first k windows,
-output k is complete once tier k is, and each result is held against each output.
+Queries with equal windows share one *output*. Outputs are sorted by size. If each contains the one before
+(the paper's case, one window for all streams), a result belongs to the smallest output that holds it and to
+all larger ones. Windows per stream need not be nested: then tier k is the union of the first k windows,
+output k is complete once tier k is, and each result is checked against each output.
 
-A result's distance on a stream is how far back its row lies when the newest comes: in time, or in rows.
+A result's distance on a stream is how far back its row lies when the newest arrives, in time or in rows.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Windows = tuple[Window, ...]
 @dataclass(frozen=True, eq=False)
 class WindowTiers:
     outputs: tuple[Windows, ...]
-    """Different windows, the smallest first."""
+    """Distinct windows, the smallest first."""
     tier_sizes: Array
-    """Per output and stream, the size of the tier: microseconds or rows."""
+    """Size of the tier per output and stream, in microseconds or rows."""
     sizes: tuple[Array, ...]
-    """Per stream, the different sizes, ascending."""
+    """Per stream, the distinct sizes, ascending."""
     size_ranks: Array
-    """Per output and stream, which of the sizes is its own."""
+    """Per output and stream, the index of its size."""
 
     @classmethod
     def of(cls, windows: Iterable[Windows]) -> WindowTiers:
@@ -54,14 +54,14 @@ class WindowTiers:
 
     @property
     def largest(self) -> Windows:
-        """What the join must hold."""
+        """The windows that the join must hold."""
         return tuple(
             Window(w.kind, int(size)) for w, size in zip(self.outputs[0], self.tier_sizes[-1], strict=True)
         )
 
     @cached_property
     def number(self) -> dict[Windows, int]:
-        """Windows to their output."""
+        """Output of each distinct windows."""
         return {windows: k for k, windows in enumerate(self.outputs)}
 
     @cached_property
@@ -71,19 +71,19 @@ class WindowTiers:
 
     @property
     def slices(self) -> Array:
-        """How much each tier adds to the one below, as a part of the top."""
+        """What each tier adds to the one below, as a fraction of the top."""
         parts = np.diff(self.tier_sizes, axis=0, prepend=0) / self.tier_sizes[-1]
         return parts.sum(axis=1) / self.tier_sizes.shape[1]
 
     def ranks(self, distances: Array) -> Array:
-        """Per stream and result, the smallest size that holds it."""
+        """Per stream and result, the rank of the smallest size that holds it."""
         found = np.empty(distances.shape, np.int64)
         for stream, sizes in enumerate(self.sizes):
             result_routing.rank_among(distances[stream], sizes, found[stream])
         return found
 
     def route(self, ranks: Array) -> list[Array]:
-        """For each output the results it takes, in order."""
+        """Per output, the results it takes, in order."""
         counts = np.zeros(len(self), np.int64)
         if self.nested:
             first = np.empty(ranks.shape[1], np.int64)
