@@ -38,8 +38,8 @@ MARGIN = 0.95
 """Fraction of the time left that a plan may use once it has to shed."""
 SPARED = 0.05
 """Fraction of the deadline that rows always get: without rows nothing more is learned."""
-LEAST = Choice(16, recall=16 / UNITS, work=16 / UNITS)
-"""The trial choice while there seems to be no time for any row."""
+FEW_UNITS, FEW_ROWS = 16, 8
+"""What is tried while there seems to be no time for any row."""
 TRIAL = 2.0
 """An exact call is tried now and then if its predicted time is below this multiple of the time left."""
 PATIENCE = 4, 64
@@ -86,7 +86,7 @@ class Patience(Stateful):
 class CallPlanner(Stateful):
     saved = (
         "admitter", "costs", "costs_of_parts", "_calls", "_per_row", "_kept", "_exact",
-        "_to_exact", "_to_any", "_in_time",
+        "_to_exact", "_to_any", "_few_are_late", "_in_time",
     )  # fmt: skip
 
     def __init__(self, units: Units, streams: int, seed: int) -> None:
@@ -108,6 +108,8 @@ class CallPlanner(Stateful):
         """Seconds per row of the last calls, if they were exact."""
         self._to_exact, self._to_any = Patience(), Patience()
         """Before an exact call is tried, and a call with any rows at all."""
+        self._few_are_late = False
+        """Whether the last call of a few units was late."""
         self._in_time = 0
         """Number of exact calls in time in a row."""
         # State of the current call:
@@ -119,7 +121,7 @@ class CallPlanner(Stateful):
         self._probes = 1.0
         self._promised = 0.0
         """Results predicted for the harvest."""
-        self._tight = False
+        self._tight = self._tries_few = False
         self._found, self._estimated = 0.0, 0.0
         self._random: np.random.Generator | None = None
 
@@ -138,7 +140,8 @@ class CallPlanner(Stateful):
         self._calls += 1
         self._rows = self._admitted = rows
         self._began, self._size, self.scans = controller.seconds_left, sum(map(len, windows)) + rows, scans
-        self.choice, self.short, self._tight, self._probes = EVERYTHING, False, False, 1.0
+        self.choice, self._probes = EVERYTHING, 1.0
+        self.short = self._tight = self._tries_few = False
         self._found, self._estimated, self._random = self.admitter.found, self.admitter.true, None
         if rows == 0 or (not self.admitter.thinned and self._at_ease(rows)):
             return None
@@ -198,8 +201,12 @@ class CallPlanner(Stateful):
             self.choice = choose(work, costs, max(seconds, least), self.admitter.admitted, kept, in_parts)
             if self.choice.recall > 0 or not self.admitter.spares:
                 break
-        if costs.fixed > self._began:
-            self.choice = LEAST if self._to_any.due() else NOTHING
+        if costs.fixed > self._began or self.choice.recall == 0.0:
+            self.choice = NOTHING
+            if not self._few_are_late or self._to_any.due():
+                # A few units show what the fixed cost really is, unless even they were late.
+                few = min(UNITS, max(FEW_UNITS, FEW_ROWS * UNITS // self._rows))
+                self.choice, self._tries_few = Choice(few, recall=few / UNITS, work=few / UNITS), True
         self.short = seconds < least or self.choice.recall == 0.0
         self._predicted *= self.choice.work
         part = results * float(share[self.choice.units])
@@ -263,7 +270,9 @@ class CallPlanner(Stateful):
         self._in_time = self._in_time + 1 if exact and seconds_left >= 0 else 0
         if self._in_time >= SETTLED:
             self._to_exact.reset()
-        if self.choice not in (LEAST, NOTHING) and seconds_left >= 0:
+        if self._tries_few:
+            self._few_are_late = seconds_left < 0
+        elif self.choice != NOTHING and seconds_left >= 0:
             self._to_any.reset()
         if rows == 0:
             return
