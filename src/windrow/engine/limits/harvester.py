@@ -48,6 +48,8 @@ STRATA = 10
 SUB_BATCHES_BETWEEN_PLANS = 8
 ENOUGH, SUB_BATCHES_UNTHROTTLED = 5_000, 4
 """With this many results known, and whole windows probed, learn from one sub-batch in 4."""
+FIRST_RESULTS = 256
+"""Results that every sub-batch of a scan learns lags from."""
 SUB_BATCHES_TO_LEARN, SUB_BATCHES_PLANNED = 16, 16
 """If calls are planned: after 16 sub-batches learn from one in 16, or in a few if windows are scanned."""
 CURVE_AT = np.array([0.0, 0.02, 0.06, 0.15, 0.3, 0.5, 0.75, 1.0])
@@ -200,6 +202,8 @@ class Harvester(Stateful):
     def _may_skip_learning(self) -> bool:
         """Whether this sub-batch, which probes whole windows, need not be learned from."""
         if self.calls is not None:
+            if self.calls.scans and (self._lags is None or self._lags.weight < FIRST_RESULTS):
+                return False  # Without lags nothing can be harvested, so the first results count most.
             scans = self.calls.scans and (self._lags is None or self._lags.weight < ENOUGH)
             each = SUB_BATCHES_UNTHROTTLED if scans else SUB_BATCHES_PLANNED
             return self.statistics.sub_batches > SUB_BATCHES_TO_LEARN and bool(
