@@ -89,7 +89,9 @@ def begin(log: CommitLog) -> None:
 
 
 def revived(query: wr.Query, state: State) -> wr.Operator:
-    return restore(wr.Operator, query, state)
+    operator = wr.Operator(query)
+    restore(operator.runner, state)
+    return operator
 
 
 def run(

@@ -227,7 +227,7 @@ def test_pages_show_text_from_queries_safely_and_need_nothing_from_elsewhere():
 def test_ticks_are_round_and_curves_refuse_nonsense():
     assert Axis("", 310.0).ticks() == [0, 50, 100, 150, 200, 250, 300]
     assert Axis("", 0.0).ticks() == [0.0]
-    assert [Axis("", 1.0, 0.01).told(t) for t in Axis("", 1.0, 0.01).ticks()] == [
+    assert [Axis("", 1.0, 0.01).text(t) for t in Axis("", 1.0, 0.01).ticks()] == [
         "0",
         "20",
         "40",

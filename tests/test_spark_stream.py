@@ -227,7 +227,7 @@ def test_windows_counted_per_key_on_streams(two):
 
 def test_streams_need_state_and_company(two):
     a, b, path = two
-    with pytest.raises(wr.QueryError, match="pass state='path or URL'"):
+    with pytest.raises(wr.QueryError, match="give state='path or URL'"):
         joined(a, b, path, state=None)
     with pytest.raises(wr.QueryError, match=r"\['a'\] are streams and \['b'\] are not"):
         join({"a": a.read(), "b": frame(rows(1, 2))}, ON, "ts", "1 s", state=str(path))

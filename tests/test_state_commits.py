@@ -17,7 +17,7 @@ from windrow.state.commit_markers import CommitMarker, CommitMarkers
 from windrow.state.inspect import show, verify
 from windrow.state.storage import ArrowStorage, open_storage
 
-NOTHING = capture(wr.Operator(stored.QUERY, stored.schemas()))
+NOTHING = capture(wr.Operator(stored.QUERY, stored.schemas()).runner)
 PARTITIONS = 3
 FIRST, SECOND, THIRD = ("1" * 32, "2" * 32, "3" * 32)
 LOCAL, OBJECTS = "local directory", "object store"

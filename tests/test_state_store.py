@@ -320,5 +320,5 @@ def test_a_manifest_survives_being_written(tmp_path: Path) -> None:
 
 def _window_rows(held: StateStore, manifest: Manifest) -> list[int]:
     op = revived(QUERY, held.load(manifest))
-    assert capture(op).metadata["streams"] == manifest.metadata["streams"]
+    assert capture(op.runner).metadata["streams"] == manifest.metadata["streams"]
     return [len(window) for window in op.runner.join.windows]
