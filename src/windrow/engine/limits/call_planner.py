@@ -40,6 +40,8 @@ SPARED = 0.05
 """Fraction of the deadline that rows always get: without rows nothing more is learned."""
 FEW_UNITS, FEW_ROWS = 16, 8
 """What is tried while there seems to be no time for any row."""
+HOPELESS = 2.0
+"""A trial that takes longer than this multiple of the time left is not repeated soon."""
 TRIAL = 2.0
 """An exact call is tried now and then if its predicted time is below this multiple of the time left."""
 PATIENCE = 4, 64
@@ -272,6 +274,8 @@ class CallPlanner(Stateful):
             self._to_exact.reset()
         if self._tries_few:
             self._few_are_late = seconds_left < 0
+            if took > HOPELESS * self._began:
+                self._to_any.length = PATIENCE[1]
         elif self.choice != NOTHING and seconds_left >= 0:
             self._to_any.reset()
         if rows == 0:
