@@ -40,8 +40,8 @@ SPARED = 0.05
 """Fraction of the deadline that rows always get: without rows nothing more is learned."""
 FEW_UNITS, FEW_ROWS = 16, 8
 """What is tried while there seems to be no time for any row."""
-HOPELESS = 2.0
-"""A trial that takes longer than this multiple of the time left is not repeated soon."""
+HOPELESS = 100.0
+"""A trial that takes longer than this multiple of the time left is not repeated soon. No compilation does."""
 TRIAL = 2.0
 """An exact call is tried now and then if its predicted time is below this multiple of the time left."""
 PATIENCE = 4, 64
