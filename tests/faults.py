@@ -107,13 +107,13 @@ def _hook(faults: Faults) -> None:
     """Lets faults strike in the workers that are forked from this process."""
     import resource
 
-    from windrow.spark import task
+    from windrow.spark import partition_join, task
     from windrow.state.runs import Version
     from windrow.state.store import StateStore
 
     commit, batch_of, replace = StateStore.commit, task.JoinTask.run_micro_batch, Path.replace
     committing: list[int] = []
-    task.ROWS_PER_BATCH = 40  # so that there is something between the first results and the last
+    partition_join.ROWS_PER_BATCH = 40  # so that there is something between the first results and the last
 
     def struck_commit(self: StateStore, version: Version, *rest: Any) -> Any:
         batch = version.batch
