@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from windrow.model.execution import SkewedKeys
 from windrow.model.predicate import JoinColumn
+from windrow.model.query import Query
 
 
 @dataclass(frozen=True)
@@ -48,3 +50,20 @@ class GridDimension:
         if place.how == "near":
             return min(self.parts, 1 + 2 * place.reach / self.width)
         return self.parts if place.how == "everywhere" else 1.0
+
+
+def by_key(query: Query, columns: Iterable[JoinColumn]) -> GridDimension:
+    """Rows by the first of these columns of their stream; streams without one are copied everywhere."""
+    first: dict[int, JoinColumn] = {}
+    for column in columns:
+        first.setdefault(column.stream, column)
+    places = tuple(
+        GridPlacement("value", first[s]) if s in first else EVERYWHERE for s in range(len(query.streams))
+    )
+    return GridDimension(1, "key", "key " + " = ".join(str(w) for w in first.values()), places)
+
+
+def by_content(query: Query, stream: int) -> GridDimension:
+    """Rows of one stream by all their values; the others are copied everywhere."""
+    places = tuple(GridPlacement("content") if s == stream else EVERYWHERE for s in range(len(query.streams)))
+    return GridDimension(1, "grid", f"rows of {query.aliases[stream]}", places)

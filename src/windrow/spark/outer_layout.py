@@ -12,7 +12,7 @@ from windrow.model.join_kind import JoinShape
 from windrow.model.predicate import Equality, JoinColumn, Predicate
 from windrow.model.query import Query
 from windrow.planning.equivalence import equality_classes
-from windrow.spark.grid import EVERYWHERE, GridDimension, GridPlacement
+from windrow.spark.grid import GridDimension, by_content, by_key
 
 
 def outer_cuts(query: Query, predicate: Predicate) -> list[GridDimension]:
@@ -21,7 +21,7 @@ def outer_cuts(query: Query, predicate: Predicate) -> list[GridDimension]:
     equalities = [atom for atom in predicate.atoms if isinstance(atom, Equality)]
     cuts = [_by_key(query, first, equalities, group) for group in _core_groups(first, equalities)]
     if len(query.kind.shapes) == 1:
-        return [*cuts, *(_by_content(query, stream) for stream in first.core)]
+        return [*cuts, *(by_content(query, stream) for stream in first.core)]
     # Unmatched rows of both sides are returned, so none may be copied.
     return [cut for cut in cuts if all(place.how == "value" for place in cut.placements)]
 
@@ -44,15 +44,4 @@ def _by_key(
             own, other = e.words if e.left.stream == level.stream else (e.right, e.left)
             if other in tied:
                 tied.append(own)
-    first: dict[int, JoinColumn] = {}
-    for word in tied:
-        first.setdefault(word.stream, word)
-    places = tuple(
-        GridPlacement("value", first[s]) if s in first else EVERYWHERE for s in range(len(query.streams))
-    )
-    return GridDimension(1, "key", "key " + " = ".join(str(w) for w in first.values()), places)
-
-
-def _by_content(query: Query, stream: int) -> GridDimension:
-    places = tuple(GridPlacement("content") if s == stream else EVERYWHERE for s in range(len(query.streams)))
-    return GridDimension(1, "grid", f"rows of {query.aliases[stream]}", places)
+    return by_key(query, tied)

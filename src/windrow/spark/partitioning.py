@@ -25,7 +25,7 @@ from windrow.model.execution import SkewedKeys
 from windrow.model.predicate import Band, Equality, JoinColumn, Predicate
 from windrow.model.query import Query
 from windrow.planning.equivalence import Class
-from windrow.spark.grid import EVERYWHERE, GridDimension, GridPlacement
+from windrow.spark.grid import EVERYWHERE, GridDimension, GridPlacement, by_content, by_key
 from windrow.spark.outer_layout import outer_cuts
 
 KINDS = ("key", "range", "grid", "one")
@@ -131,9 +131,9 @@ def choose_layout(
             return PartitionLayout(query.aliases, 1, (), why)
     else:
         cuts = [
-            *(_by_key(query, members) for members in classes),
+            *(by_key(query, members) for members in classes),
             *_by_range(query, predicate, width),
-            *(_by_content(query, s) for s in range(len(query.streams)) if _divisible(query, s)),
+            *(by_content(query, s) for s in range(len(query.streams)) if _divisible(query, s)),
         ]
     cuts = [cut for cut in cuts if kind is None or cut.kind == kind]
     layouts = [PartitionLayout(query.aliases, partitions, chosen) for chosen in _grids(cuts, partitions)]
@@ -180,21 +180,6 @@ def _sized(cut: GridDimension, ways: int) -> GridDimension:
 def _divisible(query: Query, stream: int) -> bool:
     """Whether rows of one key may be split up: not in a row window."""
     return list(query.streams.values())[stream].window.is_time
-
-
-def _by_key(query: Query, members: Class) -> GridDimension:
-    first: dict[int, JoinColumn] = {}
-    for word in members:
-        first.setdefault(word.stream, word)
-    places = tuple(
-        GridPlacement("value", first[s]) if s in first else EVERYWHERE for s in range(len(query.streams))
-    )
-    return GridDimension(1, "key", "key " + " = ".join(str(w) for w in first.values()), places)
-
-
-def _by_content(query: Query, stream: int) -> GridDimension:
-    places = tuple(GridPlacement("content") if s == stream else EVERYWHERE for s in range(len(query.streams)))
-    return GridDimension(1, "grid", f"rows of {query.aliases[stream]}", places)
 
 
 def _by_range(query: Query, predicate: Predicate, width: float | None) -> list[GridDimension]:
