@@ -236,7 +236,10 @@ def test_another_number_of_partitions_is_refused(tmp_path: Path) -> None:
     [
         ({"on": "a.id = b.id"}, "on was 'a.k = b.k', now 'a.id = b.id'"),
         ({"late": "9 seconds"}, "late was 1000000, now 9000000"),
-        ({"streams": {alias: wr.Stream("ts", "6 seconds") for alias in "ab"}}, "streams was"),
+        (
+            {"streams": {alias: wr.Stream("ts", "6 seconds") for alias in "ab"}},
+            "the window of a was '5 seconds', now '6 seconds'",
+        ),
     ],
 )
 @pytest.mark.parametrize("first", [True, False])

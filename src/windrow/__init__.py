@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from windrow.spark.memory_pool import MemoryPool
     from windrow.spark.metrics import metrics
     from windrow.spark.shared_join import share
+    from windrow.spark.spark_errors import reason
     from windrow.spark.sql import sql
     from windrow.ui.dashboard import dashboard
 
@@ -49,6 +50,7 @@ __all__ = [
     "join",
     "metrics",
     "policies",
+    "reason",
     "share",
     "sql",
     "testing",
@@ -62,6 +64,7 @@ __getattr__ = lazy_names(
         "share": "windrow.spark.shared_join",
         "sql": "windrow.spark.sql",
         "metrics": "windrow.spark.metrics",
+        "reason": "windrow.spark.spark_errors",
         "MemoryPool": "windrow.spark.memory_pool",
         "dashboard": "windrow.ui.dashboard",
     },

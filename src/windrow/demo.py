@@ -10,6 +10,7 @@ import shutil
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from windrow.demo_limits import compare_limits, show_limits
 from windrow.engine.rows import event_times
 from windrow.errors import WindrowError
 from windrow.lab.generators import auctions_and_bids
+from windrow.model.query import Stream
 
 SECOND = 1_000_000
 ON = "a.id = b.auction_id and b.price >= 1.5 * a.reserve"
@@ -36,6 +39,12 @@ PAUSE = 0.3
 """Seconds between two files."""
 PATIENCE = 300
 """Seconds without progress after which something is wrong."""
+NEXT = """
+next:
+  .venv/bin/python examples/make_data.py auctions    # files of a pipeline of your own
+  .venv/bin/windrow explain examples/auctions.toml   # its plan, memory and cost, before anything runs
+  .venv/bin/windrow run examples/auctions.toml       # run it; --ui opens the dashboard
+"""
 
 
 def run_demo(
@@ -70,6 +79,12 @@ def run_demo(
         same = _recompute(streams) == (results.num_rows, _sum_of(results["auction"], results["bid_at"]))
     rows = sum(t.num_rows for t in streams.values())
     _summary(console, results, same, elapsed, rows, out)
+    with console.status("the same join with less memory and with less time than it needs"):
+        windows = {alias: Stream(TIME[alias], WITHIN[alias]) for alias in NAMES}
+        limited = compare_limits(_calls(streams), {"streams": windows, "on": ON, "seed": seed})
+    console.print()
+    show_limits(console, limited)
+    console.print(NEXT, highlight=False)
     return {
         "exact": same,
         "rows_in": rows,
@@ -78,6 +93,7 @@ def run_demo(
         "seed": seed,
         "results_in": str(out / "hot_bids"),
         "state_in": str(out / "state"),
+        "limited": [asdict(run) for run in limited],
     }
 
 
@@ -134,17 +150,25 @@ def _schema(spark: Any, table: pa.Table, out: Path) -> Any:
 
 def _arrive(streams: dict[str, pa.Table], out: Path) -> None:
     """Files of both streams appear in step, whole: written aside, then moved into place."""
-    times = {name: event_times(streams[name][TIME[a]].combine_chunks()) for a, name in NAMES.items()}
+    for k, call in enumerate(_calls(streams)):
+        for alias, rows in call.items():
+            aside = out / "arriving" / f"{NAMES[alias]}.tmp"
+            pq.write_table(rows, aside)
+            aside.rename(out / "arriving" / NAMES[alias] / f"{k:03d}.parquet")
+        time.sleep(PAUSE)
+
+
+def _calls(streams: dict[str, pa.Table]) -> list[dict[str, pa.Table]]:
+    """Both streams cut at the same event times, by alias."""
+    times = {a: event_times(streams[name][TIME[a]].combine_chunks()) for a, name in NAMES.items()}
     first = min(int(t[0]) for t in times.values())
     last = max(int(t[-1]) for t in times.values())
     edges = np.linspace(first, last + 1, FILES + 1)
-    cuts = {name: np.searchsorted(t, edges) for name, t in times.items()}
-    for k in range(FILES):
-        for name, cut in cuts.items():
-            aside = out / "arriving" / f"{name}.tmp"
-            pq.write_table(streams[name].slice(cut[k], cut[k + 1] - cut[k]), aside)
-            aside.rename(out / "arriving" / name / f"{k:03d}.parquet")
-        time.sleep(PAUSE)
+    cuts = {a: np.searchsorted(t, edges) for a, t in times.items()}
+    return [
+        {a: streams[name].slice(cuts[a][k], cuts[a][k + 1] - cuts[a][k]) for a, name in NAMES.items()}
+        for k in range(FILES)
+    ]
 
 
 def _view(batches: list[Any], total: int) -> Table:

@@ -48,6 +48,8 @@ from windrow.spark.partitioning import PartitionLayout, choose_layout
 from windrow.spark.routing import Router, described
 from windrow.spark.task import JoinTask
 from windrow.spark.task_input import AHEAD, BEAT, CONTENT, COPY, ROUTE, STREAM_BITS
+from windrow.spark.worker_python import check_worker_python
+from windrow.state.storage import check_reachable
 
 _empty: WeakKeyDictionary[SparkSession, DataFrame] = WeakKeyDictionary()
 
@@ -178,6 +180,7 @@ def prepare(
     if set(query.aliases) != set(frames):
         raise QueryError(f"expected {list(query.aliases)}, got {list(frames)}", Option("frames"))
     described, streaming = read_frames({alias: frames[alias] for alias in query.aliases})
+    check_worker_python(described[0].data.sparkSession)
     if control is not None:
         control = control_documents(control, streaming)
     if query.time_limit is not None and query.time_policy.buffer is not None:
@@ -194,6 +197,8 @@ def prepare(
             "executors reach and that outlives the query, for example beside its checkpoint",
             Option("state"),
         )
+    if streaming and run.state:
+        check_reachable(run.state)
     default = described[0].data.sparkSession.conf.get("spark.sql.shuffle.partitions")
     partitions = run.partitions or int(default or 1)
     layout = choose_layout(query, join.predicate, join.classes, partitions, run.partitioning, run.skewed_keys)

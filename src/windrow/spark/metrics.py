@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from pyspark.sql.streaming import StreamingQuery
@@ -144,7 +145,7 @@ class PartitionMetrics(BatchCounts):
         return cls(**saved | errors, streams=streams, queries=queries)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class BatchMetrics(BatchCounts):
     """Metrics of one join in one micro-batch: over all partitions, and of each."""
 
@@ -200,6 +201,9 @@ class BatchMetrics(BatchCounts):
 
     _repr_html_ = html_text
 
+    def __repr__(self) -> str:
+        return f"<BatchMetrics {self}>"
+
     def __str__(self) -> str:
         lost = losses(BatchCounts, self)
         return (
@@ -212,7 +216,26 @@ class BatchMetrics(BatchCounts):
         )
 
 
-def metrics(query: StreamingQuery, join: str | None = None) -> list[BatchMetrics]:
+class MetricsList(list[BatchMetrics]):
+    """Metrics of several micro-batches, oldest first; a table in a notebook and in pandas."""
+
+    COLUMNS = (
+        "batch", "join", "seconds", "rows_in", "rows_late", "results", "window_rows", "memory_bytes",
+        "rows_evicted", "rows_dropped", "recall", "recall_low", "recall_high",
+    )  # fmt: skip
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one line per micro-batch and join."""
+        pandas = import_module("pandas")
+
+        rows = [vars(m) | dict(zip(self.COLUMNS[-3:], m.recall, strict=True)) for m in self]
+        return pandas.DataFrame([[row[name] for name in self.COLUMNS] for row in rows], columns=self.COLUMNS)
+
+    def _repr_html_(self) -> str:
+        return str(self.to_pandas().to_html(index=False))
+
+
+def metrics(query: StreamingQuery, join: str | None = None) -> MetricsList:
     """Metrics of the joins of a running or ended query in its recent micro-batches, oldest first.
 
     Parameters
@@ -226,7 +249,7 @@ def metrics(query: StreamingQuery, join: str | None = None) -> list[BatchMetrics
         raise QueryError(
             f"expected a query as writeStream.start() returns it, got {type(query).__name__}", Option("query")
         )
-    return [found for progress in query.recentProgress for found in read_progress(progress, join)]
+    return MetricsList(found for progress in query.recentProgress for found in read_progress(progress, join))
 
 
 def read_progress(progress: Any, join: str | None = None) -> list[BatchMetrics]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql.streaming import StreamingQuery
 
 from windrow.errors import Option, QueryError, WindrowError
 from windrow.redaction import cause, redacted
@@ -62,3 +63,19 @@ def as_run_error() -> Iterator[None]:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
         raise RunError(short_message(error), str(error)) from cause(error)
+
+
+def reason(query: StreamingQuery) -> str | None:
+    """Why a streaming query failed, in one sentence without Java; None while it runs or if it was stopped.
+
+    Examples
+    --------
+    >>> query.awaitTermination(60)                                                     # doctest: +SKIP
+    >>> print(wr.reason(query))                                                        # doctest: +SKIP
+    """
+    if not hasattr(query, "exception"):
+        raise QueryError(
+            f"expected a query as writeStream.start() returns it, got {type(query).__name__}", Option("query")
+        )
+    failed = query.exception()
+    return None if failed is None else short_message(failed)

@@ -94,5 +94,17 @@ class JoinMetadata:
 
 
 def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    pairs = {key: (before.get(key), now.get(key)) for key in [*before, *now]}
-    return "; ".join(f"{key} was {a!r}, now {b!r}" for key, (a, b) in pairs.items() if a != b)
+    a, b = _flat(before), _flat(now)
+    return "; ".join(
+        f"{key} was {a.get(key)!r}, now {b.get(key)!r}"
+        for key in dict.fromkeys([*a, *b])
+        if a.get(key) != b.get(key)
+    )
+
+
+def _flat(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings by name, those of streams one by one."""
+    found = dict(described)
+    for alias, time, window in found.pop("streams", []):
+        found |= {f"the time of {alias}": time, f"the window of {alias}": window}
+    return found

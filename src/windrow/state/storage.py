@@ -243,6 +243,20 @@ def open_storage(root: str | Storage) -> Storage:
     return ArrowStorage(root, filesystem, base)
 
 
+def check_reachable(root: str) -> None:
+    """Raise a StateError if nothing can be stored under this path or URL, without writing anything."""
+    storage = open_storage(root)
+    storage.names("")
+    if not storage.local:
+        return
+    path = Path(storage.url)
+    there = next(each for each in (path, *path.parents) if each.exists())
+    if not there.is_dir():
+        raise StateError(f"cannot store windows under {path}: {there} is not a directory")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise StateError(f"cannot store windows under {path}: {there} is not writable; give another path")
+
+
 def _through_fsspec(url: str, refused: Exception) -> tuple[Any, str]:
     try:
         core = importlib.import_module("fsspec.core")

@@ -1,0 +1,92 @@
+"""Checks that Spark's workers run a Python that can import Windrow, before a query starts.
+
+PySpark runs workers with `python3` of the PATH unless told otherwise. That is often another Python than the
+driver's, and without the check the first micro-batch fails with a Java stack trace.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+from weakref import WeakSet
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from windrow.errors import QueryError
+from windrow.redaction import cause
+from windrow.spark.session import LOCAL
+from windrow.spark.spark_errors import short_message
+
+PROBE = """
+import importlib.util as u, sys
+missing = [m for m in ("windrow", "pyspark") if u.find_spec(m) is None]
+print(*sys.version_info[:2], *missing)
+"""
+SECONDS = 30
+"""How long a local Python may take to start."""
+
+_checked: WeakSet[Any] = WeakSet()
+"""Spark contexts whose workers can import Windrow."""
+
+
+def check_worker_python(spark: SparkSession) -> None:
+    """Raise a QueryError with the remedy if workers cannot import Windrow. Checks a Spark context once."""
+    try:
+        context = spark.sparkContext
+    except PySparkException:
+        return  # Spark Connect: the server's workers cannot be asked without running a job there.
+    if context in _checked:
+        return
+    if LOCAL.fullmatch(context.master or ""):
+        _check_local(context.pythonExec)
+    else:
+        _check_cluster(context)
+    _checked.add(context)
+
+
+def _check_local(python: str) -> None:
+    if python == sys.executable:
+        return
+    try:
+        ended = subprocess.run(
+            [python, "-c", PROBE], capture_output=True, text=True, timeout=SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        raise _refused(python, f"it does not start ({error})") from error
+    major, minor, *missing = ended.stdout.split()
+    if (int(major), int(minor)) != sys.version_info[:2]:
+        raise _refused(python, f"it is Python {major}.{minor}, the driver's is {_version()}")
+    if missing:
+        raise _refused(python, f"it has no module {' or '.join(missing)}")
+
+
+def _check_cluster(context: Any) -> None:
+    """Run one small task. Its function is nested, so it is sent by value and needs no import of Windrow."""
+
+    def probe(_: Any) -> list[str]:
+        from importlib.util import find_spec
+
+        return [module for module in ("windrow",) if find_spec(module) is None]
+
+    try:
+        missing = context.parallelize([0], 1).mapPartitions(probe).collect()
+    except PySparkException as error:
+        raise _refused(context.pythonExec, short_message(error)) from cause(error)
+    if missing:
+        raise _refused(context.pythonExec, f"it has no module {missing[0]}", local=False)
+
+
+def _version() -> str:
+    return ".".join(map(str, sys.version_info[:2]))
+
+
+def _refused(python: str, why: str, local: bool = True) -> QueryError:
+    remedy = (
+        f'os.environ["PYSPARK_PYTHON"] = "{sys.executable}"'
+        if local
+        else "install windrow on every executor, or point PYSPARK_PYTHON at a Python that has it"
+    )
+    where = "before the SparkSession is created" if local else "before the session starts"
+    return QueryError(f"Spark's workers run {python!r}, and {why}; {where}: {remedy}")
