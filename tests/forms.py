@@ -105,14 +105,16 @@ def _together(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def between(a: str, b: str, left: Form, right: Form, sql: str, test: Callable[..., bool], kind: str) -> Term:
-    """A term over a form of each of two streams; null gives null, NaN gives false."""
+    """A term over a form of each of two streams; null gives null. NaN equals NaN, and is near nothing."""
 
     def holds(bound: Any) -> bool | None:
         x, y = left.of(bound[a]), right.of(bound[b])
         if x is None or y is None:
             return None
         x, y = _together(x, y)
-        return False if x != x or y != y else bool(test(x, y))
+        if x != x or y != y:
+            return kind == "equality" and x != x and y != y
+        return bool(test(x, y))
 
     text = sql.format(l=left.sql.format(f"{a}.{left.column}"), r=right.sql.format(f"{b}.{right.column}"))
     key = ((a, left.name), (b, right.name)) if kind == "equality" else ()

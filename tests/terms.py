@@ -23,12 +23,25 @@ OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operat
 
 
 def known(test: Callable[..., bool]) -> Callable[..., bool | None]:
-    """The test with SQL's null and Windrow's NaN: null gives null, NaN gives false."""
+    """The test with SQL's null; NaN gives false."""
 
     def checked(*values: Any) -> bool | None:
         if any(value is None for value in values):
             return None
         return False if any(value != value for value in values) else bool(test(*values))
+
+    return checked
+
+
+def compared(sign: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool | None]:
+    """The operator with SQL's null and Spark's NaN, which equals itself and is above any other number."""
+
+    def checked(x: Any, y: Any) -> bool | None:
+        if x is None or y is None:
+            return None
+        if x != x or y != y:
+            x, y = x != x, y != y
+        return bool(sign(x, y))
 
     return checked
 
@@ -44,7 +57,11 @@ def negated(x: bool | None) -> bool | None:
     return None if x is None else not x
 
 
-equal = known(operator.eq)
+equal = compared(operator.eq)
+
+
+def above_a_tenth(x: float | None, y: int | None) -> bool | None:
+    return None if x is None or y is None else compared(operator.ge)(x * 2 - y, 0.1)
 
 
 def alike(x: int | None, y: int | None) -> bool:
@@ -105,7 +122,7 @@ def bands(draw: st.DrawFn, a: str, b: str) -> list[Term]:
 def comparisons(draw: st.DrawFn, a: str, b: str) -> list[Term]:
     column = draw(st.sampled_from(["i", "j", "f", "s", "d", "w", "m"]))
     sign = draw(st.sampled_from(list(OPERATORS)))
-    return [pair(f"{{l}} {sign} {{r}}", a, b, column, column, known(OPERATORS[sign]), "comparison")]
+    return [pair(f"{{l}} {sign} {{r}}", a, b, column, column, compared(OPERATORS[sign]), "comparison")]
 
 
 @st.composite
@@ -121,18 +138,18 @@ def residuals(draw: st.DrawFn, a: str, b: str) -> list[Term]:
             f"({a}.f <> {b}.f or {a}.d < {b}.d)",
             (a, b),
             lambda r: either(
-                known(operator.ne)(r[a]["f"], r[b]["f"]), known(operator.lt)(r[a]["d"], r[b]["d"])
+                compared(operator.ne)(r[a]["f"], r[b]["f"]), compared(operator.lt)(r[a]["d"], r[b]["d"])
             ),
         ),
         Term(
             f"case when {a}.flag then {a}.i = {b}.i else {a}.j < {b}.j end",
             (a, b),
             lambda r: (
-                equal(r[a]["i"], r[b]["i"]) if r[a]["flag"] else known(operator.lt)(r[a]["j"], r[b]["j"])
+                equal(r[a]["i"], r[b]["i"]) if r[a]["flag"] else compared(operator.lt)(r[a]["j"], r[b]["j"])
             ),
         ),
         pair("{l} + {r} > 1", a, b, "i", "i", known(lambda x, y: x + y > 1)),
-        pair("{l} * 2 - {r} >= 0.1", a, b, "f", "i", known(lambda x, y: x * 2 - y >= 0.1)),
+        pair("{l} * 2 - {r} >= 0.1", a, b, "f", "i", above_a_tenth),
         pair("alike({l}, {r})", a, b, "i", "j", alike),
         Term(f"not ({a}.i = {b}.j)", (a, b), lambda r: negated(equal(r[a]["i"], r[b]["j"]))),
         replace(
@@ -165,7 +182,7 @@ def filters(a: str) -> list[Term]:
 
 
 def _small(row: Row) -> bool | None:
-    return either(known(operator.lt)(row["f"], 1), known(operator.ne)(row["i"], 1))
+    return either(compared(operator.lt)(row["f"], 1), compared(operator.ne)(row["i"], 1))
 
 
 def graph(shape: str, aliases: Sequence[str]) -> list[tuple[str, str]]:

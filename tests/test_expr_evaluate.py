@@ -240,10 +240,14 @@ SMALL: dict[tuple[str, str], pa.Array] = {
         ("a.i % 0", [None] * 4),
         ("-7 % 3", [-1] * 4),
         ("7 / 2", [3.5] * 4),
-        ("a.x = a.x", [True, False, None, True]),  # NaN equals nothing
+        ("a.x = a.x", [True, True, None, True]),  # NaN equals itself
         ("a.x <> a.x", [False, False, None, False]),
-        ("a.x <> 1", [True, False, None, True]),
-        ("a.x >= a.x", [True, False, None, True]),
+        ("a.x <> 1", [True, True, None, True]),
+        ("a.x >= a.x", [True, True, None, True]),
+        ("a.x > 1e308", [False, True, None, False]),  # and is above every other number
+        ("1e308 < a.x", [False, True, None, False]),
+        ("a.x < a.x", [False, False, None, False]),
+        ("a.x <= 1", [False, False, None, True]),
         ("a.x in (2.5)", [True, False, None, False]),
         ("a.x = 0", [False, False, None, True]),
         ("cast(a.s as bigint)", [7, None, None, None]),  # a cast that fails is null

@@ -61,6 +61,15 @@ def test_integer_words(array: pa.Array, kind: pa.DataType, expected: list) -> No
         assert (valid is None) == (None not in wanted)
 
 
+def test_floats_in_order() -> None:
+    values = [-np.inf, -2.5, -1e-300, -0.0, 0.0, 1e-300, 3.0, np.inf, np.nan, -np.nan, None]
+    numbers, valid = encode(pa.array(values, from_pandas=False), ordered=True)
+    assert valid is not None and valid.tolist() == [True] * 10 + [False]
+    assert numbers.dtype == np.int64
+    steps = np.sign(np.diff(numbers[:10])).tolist()
+    assert steps == [1, 1, 1, 0, 1, 1, 1, 1, 0]
+
+
 def test_float_words() -> None:
     numbers, valid = words(pa.array([1.5, None, np.nan, -0.0]))
     assert valid is not None and valid.tolist() == [True, False, False, True]

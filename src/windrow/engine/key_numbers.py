@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pat
 
+from windrow.expr.encoding import encode
 from windrow.kernels import key_numbers
 
 Array = np.ndarray
@@ -58,8 +58,8 @@ class KeyNumbers:
     def number_values(self, columns: Sequence[pa.Array]) -> Array:
         """Numbers of keys that are the values of one or more columns."""
         codes = np.zeros(len(columns[0]), np.int64)
-        # Adding zero turns -0.0 into 0.0, which is the same key.
-        columns = [pc.add(c, 0.0) if pat.is_floating(c.type) else c for c in columns]
+        # Floats by their place in order: -0.0 and 0.0 are one key, and so are all NaN.
+        columns = [pa.array(encode(c, ordered=True)[0]) if pat.is_floating(c.type) else c for c in columns]
         for column in columns:
             encoded = column.dictionary_encode()
             codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()

@@ -1,7 +1,7 @@
 """Turns an input table into rows for a window: times, join columns and payload, sorted by time.
 
 Rows that no result can contain are left out and counted: rows without a time, late rows, rows that fail a
-single-stream condition, rows with null or NaN where an atom needs a value.
+single-stream condition, rows with null where an atom needs a value, or with NaN where a band does.
 """
 
 from __future__ import annotations

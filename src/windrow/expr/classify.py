@@ -24,7 +24,7 @@ from windrow.expr.evaluate import evaluate, result_type
 from windrow.expr.function_calls import own_function
 from windrow.expr.parse import Reference, detached, references
 from windrow.expr.types import common_type
-from windrow.model.predicate import Atom, Band, Comparison, Equality, JoinColumn
+from windrow.model.predicate import Atom, Band, Comparison, Equality, JoinColumn, WordKind
 from windrow.model.query import Function
 
 Order = Literal["<", "<=", ">", ">=", "<>"]
@@ -70,7 +70,7 @@ class Classifier:
     def _comparison(self, node: exp.Expr) -> Atom | None:
         if not isinstance(node, exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
             return None
-        columns = self._join_columns(node.left, node.right)
+        columns = self._join_columns(node.left, node.right, "ordered")
         if columns is None:
             return None
         if isinstance(node, exp.EQ):
@@ -121,7 +121,7 @@ class Classifier:
         strict: bool,
         form: Literal["abs", "between"],
     ) -> Band | None:
-        columns = self._join_columns(left, right)
+        columns = self._join_columns(left, right, "float")
         if columns is None or columns[0].kind == "hash":
             return None
         if columns[0].kind == "float":
@@ -134,8 +134,11 @@ class Classifier:
         limit = math.ceil(amount) if strict else math.floor(amount)
         return Band(*columns, limit, strict, form) if abs(limit) < 2**63 else None
 
-    def _join_columns(self, left: exp.Expr, right: exp.Expr) -> tuple[JoinColumn, JoinColumn] | None:
-        """Both sides as join columns of one type; None if they are not two-sided or cannot be encoded."""
+    def _join_columns(
+        self, left: exp.Expr, right: exp.Expr, floats: WordKind
+    ) -> tuple[JoinColumn, JoinColumn] | None:
+        """Both sides as join columns of one type, floats of kind `floats`; None if they are not two-sided or
+        cannot be encoded."""
         sides = self.two_sided(left, right)
         if sides is None:
             return None
@@ -143,6 +146,8 @@ class Classifier:
         encoding = None if kind is None else encoding_of(kind)
         if kind is None or encoding is None:
             return None
+        if encoding == "float":
+            encoding = floats
         x, y = (JoinColumn(stream, render(side), kind, encoding, detached(side)) for stream, side in sides)
         return x, y
 

@@ -1,8 +1,8 @@
 """Comparisons, and casts of several values to their common type.
 
-A comparison with null is null; with NaN it is false, even `<>`. A literal adapts to the values beside it:
-text becomes a date or timestamp, a number with a decimal point becomes an exact decimal beside a decimal, and
-a timestamp literal takes the zone of the other side.
+A comparison with null is null. As in Spark, NaN equals itself and is above every other number. A literal
+adapts to the values beside it: text becomes a date or timestamp, a number with a decimal point becomes an
+exact decimal beside a decimal, and a timestamp literal takes the zone of the other side.
 """
 
 from __future__ import annotations
@@ -64,13 +64,26 @@ def compare(op: str, left: Operand, right: Operand) -> Value:
         raise QueryError(f"cannot compare {left} with {right}{remedy}")
     if pt.is_null(x.type):
         return pa.scalar(None, pa.bool_())
-    if op == "<>" and pt.is_floating(x.type):
-        return pc.or_(pc.less(x, y), pc.greater(x, y))
+    if pt.is_floating(x.type):
+        return _compare_floats(op, x, y)
     try:
         return _COMPARE[op](x, y)
     except pa.ArrowNotImplementedError:
         # Arrow does not order this type. Its message names kernels instead of the query's expressions.
         raise QueryError(f"cannot compare {left} with {right}") from None
+
+
+def _compare_floats(op: str, x: Value, y: Value) -> Value:
+    """Arrow compares as IEEE does: with NaN, only `<>` holds."""
+    if op in (">", ">="):
+        return _compare_floats("<" if op == ">" else "<=", y, x)
+    x_nan, y_nan = pc.is_nan(x), pc.is_nan(y)
+    if op in ("=", "<>"):
+        same = pc.or_(pc.equal(x, y), pc.and_(x_nan, y_nan))
+        return same if op == "=" else pc.invert(same)
+    if op == "<=":
+        return pc.or_(pc.less_equal(x, y), y_nan)
+    return pc.or_(pc.less(x, y), pc.and_(pc.invert(x_nan), y_nan))
 
 
 def unified(operands: Sequence[Operand], where: str = "") -> list[Value]:

@@ -1,8 +1,9 @@
 """Encodes an array as one 64-bit number per value, for indexes, joins and sets.
 
 Integers, booleans, dates, times, durations and decimals of up to 18 digits become int64 and keep their order
-and differences (uint64 is shifted by 2^63). Floats become float64, with -0.0 as 0.0. Text, bytes and longer
-decimals become a hash. Nulls and NaN are flagged as invalid; their numbers are undefined.
+and differences (uint64 is shifted by 2^63). Floats become float64, with -0.0 as 0.0, or the int64 that has
+their place in order, with NaN last. Text, bytes and longer decimals become a hash. Nulls are flagged as
+invalid, and so is NaN as a float64; their numbers are undefined.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from windrow.kernels.hashing import hash_bytes, hash_fixed
 from windrow.model.predicate import WordKind
 
 _INT64, _FLOAT64 = pa.int64(), pa.float64()
+_INT64_MAX = np.iinfo(np.int64).max
 
 
 def encoding_of(kind: pa.DataType) -> WordKind | None:
@@ -31,18 +33,28 @@ def encoding_of(kind: pa.DataType) -> WordKind | None:
     return None
 
 
-def encode(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None]:
-    """(numbers, valid): valid is None if no value is null or NaN. Copies only if the layout requires it."""
+def encode(array: pa.Array, ordered: bool = False) -> tuple[np.ndarray, np.ndarray | None]:
+    """(numbers, valid): valid is None if every value is valid. Copies only if the layout requires it. Floats
+    become int64 if `ordered`."""
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     kind = "int" if array.type.equals(_INT64) else encoding_of(array.type)
     if kind == "float":
-        return _floats(array, valid)
+        numbers = _buffer(array if array.type.equals(_FLOAT64) else array.cast(_FLOAT64), np.float64)
+        return (_frozen(_in_order(numbers)), valid) if ordered else _floats(numbers, valid)
     numbers = _integers(array) if kind == "int" else _hashes(array)
     return _frozen(numbers), valid
 
 
-def _floats(array: pa.Array, valid: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    numbers = _buffer(array if array.type.equals(_FLOAT64) else array.cast(_FLOAT64), np.float64)
+def _in_order(numbers: np.ndarray) -> np.ndarray:
+    """Integers in the order of the floats. The bits of a positive float are in order already; those of a
+    negative one are in reverse. All NaN become one, above infinity."""
+    bits = (numbers + 0.0).view(np.int64)  # -0.0 + 0.0 is 0.0
+    bits ^= (bits >> 63) & _INT64_MAX
+    bits[np.isnan(numbers)] = _INT64_MAX
+    return bits
+
+
+def _floats(numbers: np.ndarray, valid: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
     nan = np.isnan(numbers)
     if nan.any():
         valid = ~nan if valid is None else valid & ~nan

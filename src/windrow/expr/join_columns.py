@@ -33,10 +33,11 @@ def encoded_column(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """(numbers, valid): float64 numbers for a column of kind float, else int64.
 
-    `valid` is None if every row has a number. Otherwise it is false where the value is null or NaN, and the
-    number there is undefined. The numbers are read-only: a plain column of the right type is not copied.
+    `valid` is None if every row has a number. Otherwise it is false where the value is null, or NaN in a
+    column of kind float, and the number there is undefined. The numbers are read-only: a plain column of the
+    right type is not copied.
     """
-    return encode(column_values(column, columns, length, functions))
+    return encode(column_values(column, columns, length, functions), column.kind == "ordered")
 
 
 def column_sets(

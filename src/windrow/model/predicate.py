@@ -8,8 +8,9 @@ A predicate is a conjunction. Each conjunct becomes one of these:
 - a `Residual` otherwise: evaluated on whole batches of candidates. One on the similarity of two sets is also
   a `SetSimilarity`, which an inverted index finds and a kernel checks.
 
-A `JoinColumn` is one number per row, computed on arrival. `Equality`, `Comparison` and `Band` are false if
-either side is null or NaN, so a row with such a join column can be left out at once.
+A `JoinColumn` is one number per row, computed on arrival. `Equality`, `Comparison` and `Band` are not true if
+either side is null, so a row with such a join column can be left out at once. NaN equals itself and is above
+every other number, as in Spark; in a `Band` it is never.
 """
 
 from __future__ import annotations
@@ -21,16 +22,17 @@ from typing import Literal
 import pyarrow as pa
 from sqlglot import exp
 
-WordKind = Literal["int", "float", "hash", "set"]
+WordKind = Literal["int", "float", "ordered", "hash", "set"]
 
 
 @dataclass(frozen=True)
 class JoinColumn:
     """A single-stream expression as one number per row.
 
-    kind "int": int64, exact. kind "float": float64. kind "hash": 64-bit hash of the value's bytes, equal for
-    equal values; matches must be verified on the values themselves. kind "set": the distinct elements of a
-    list, one number each; `type` is the element type.
+    kind "int": int64, exact. kind "float": float64, for bands. kind "ordered": a float as the int64 that has
+    its place among all floats and NaN. kind "hash": 64-bit hash of the value's bytes, equal for equal values;
+    matches must be verified on the values themselves. kind "set": the distinct elements of a list, one number
+    each; `type` is the element type.
     """
 
     stream: int
@@ -55,7 +57,7 @@ class JoinColumn:
     @cached_property
     def name(self) -> str:
         """Its name in the window, with the type: an expression may be compared as several types."""
-        return f"{self.sql}: {self.type}"
+        return f"{self.sql}: {self.type}" + (" in order" if self.kind == "ordered" else "")
 
     def __str__(self) -> str:
         return self.sql

@@ -13,7 +13,7 @@ import heapq
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -190,8 +190,10 @@ def _by_range(query: Query, predicate: Predicate, width: float | None) -> list[G
             continue
         epsilon = max(float(atom.epsilon), 0.0) if isinstance(atom, Band) else 0.0
         if math.isfinite(epsilon):
-            links.setdefault(atom.left, []).append((atom.right, epsilon))
-            links.setdefault(atom.right, []).append((atom.left, epsilon))
+            # An equality beside a band places rows by the same numbers as the band does.
+            left, right = (replace(w, kind="float") if w.kind == "ordered" else w for w in atom.words)
+            links.setdefault(left, []).append((right, epsilon))
+            links.setdefault(right, []).append((left, epsilon))
     banded = {w for atom in predicate.atoms if isinstance(atom, Band) for w in atom.words if w in links}
     shortest: dict[frozenset[int], tuple[float, GridDimension]] = {}
     for anchor in (word for word in links if word in banded):

@@ -36,7 +36,7 @@ _HASHED = (
 )  # fmt: skip
 _FURTHEST_CELL = 4e18
 _ROUNDING = 1e-15
-HASHING = 1
+HASHING = 2
 """Version of the mapping from values to partitions. State is bound to it: raise it when a value may move."""
 
 
@@ -154,7 +154,7 @@ class Router:
     # -- join columns -----------------------------------------------------------------------------------
 
     def _key(self, word: JoinColumn) -> Column:
-        """The computed join column: equal where Windrow finds values equal; null for null and NaN."""
+        """The computed join column: equal where Windrow finds values equal; null for null."""
         return sf.col(quoted(self._names[word]))
 
     def _computed(self, word: JoinColumn) -> Column:
@@ -177,7 +177,7 @@ class Router:
         assert cut.skewed is not None
         if self._native[cut]:
             return value.isin(list(cut.skewed.values))
-        numbers, _ = encode(pa.array(cut.skewed.values, word.type))
+        numbers, _ = encode(pa.array(cut.skewed.values, word.type), word.kind == "ordered")
         return value.isin(numbers.tolist())
 
 

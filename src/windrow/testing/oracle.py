@@ -119,8 +119,9 @@ def _standing(
         return past[-size:]
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in past:
-        values = tuple(row[column] for column in key)
-        if not any(value is None or value != value for value in values):
+        # All NaN are one key.
+        values = tuple("NaN" if row[column] != row[column] else row[column] for column in key)
+        if None not in values:
             groups.setdefault(values, []).append(row)
     return [row for group in groups.values() for row in group[-size:]]
 

@@ -1,8 +1,8 @@
 """Flags of a row in an outer join, computed on arrival, as bits of one number.
 
-A row whose join column is null or NaN is in no inner result, and an inner join does not store it. In an outer
-join it may still be in a result that lacks a row of the other stream. Such rows are stored, and flags record
-which of their join columns have a value.
+A row whose join column has no value (null, or NaN in a band) is in no inner result, and an inner join does
+not store it. In an outer join it may still be in a result that lacks a row of the other stream. Such rows are
+stored, and flags record which of their join columns have a value.
 """
 
 from __future__ import annotations
