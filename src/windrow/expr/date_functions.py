@@ -8,12 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from windrow.errors import QueryError
 from windrow.expr.arithmetic import arithmetic
 from windrow.expr.builtin import Builtin, refuse
 from windrow.expr.casts import cast
 from windrow.expr.comparison import Operand
-from windrow.expr.types import is_moment
-from windrow.expr.values import Value
+from windrow.expr.dialect import render
+from windrow.expr.types import is_moment, is_text
+from windrow.expr.values import Value, is_constant
 
 
 def _part(name: str, call: Callable[..., Value], clock: bool = False) -> Builtin:
@@ -38,6 +40,22 @@ def _datediff(end: Operand, start: Operand) -> Value:
     return arithmetic("-", *dates)
 
 
+_UNITS = (
+    "year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond",
+)  # fmt: skip
+
+
+def _date_trunc(unit: Operand, moment: Operand) -> Value:
+    """The beginning of the unit that holds a timestamp; weeks begin on Monday."""
+    name = unit.value.as_py() if is_constant(unit.value) and is_text(unit.type) else None
+    if name is None or name.lower() not in _UNITS:
+        raise QueryError(f"date_trunc takes one of {', '.join(_UNITS)} as a string, got {render(unit.node)}")
+    value = _moment("date_trunc", moment)
+    if pt.is_date(value.type):
+        value = cast(value, pa.timestamp("us"))
+    return cast(pc.floor_temporal(value, unit=name.lower()), value.type)
+
+
 TIMES: dict[str, Builtin] = {
     "year": _part("year", pc.year),
     "quarter": _part("quarter", pc.quarter),
@@ -47,4 +65,5 @@ TIMES: dict[str, Builtin] = {
     "minute": _part("minute", pc.minute, clock=True),
     "second": _part("second", pc.second, clock=True),
     "datediff": Builtin(_datediff, 2, 2),
+    "date_trunc": Builtin(_date_trunc, 2, 2),
 }

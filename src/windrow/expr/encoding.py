@@ -86,15 +86,18 @@ def _hashes(array: pa.Array) -> np.ndarray:
         return hash_fixed(_frozen(_buffer(array, np.int64, width).view(np.uint8)), 8 * width)
     if pt.is_fixed_size_binary(kind):
         array = array.cast(pa.binary())
-        kind = array.type
-    large = pt.is_large_string(kind) or pt.is_large_binary(kind)
+    return hash_bytes(*text_buffers(array)) if len(array) else np.empty(0, np.int64)
+
+
+def text_buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """(ends, bytes) of an array of text or bytes: value i is bytes[ends[i] : ends[i + 1]]."""
+    large = pt.is_large_string(array.type) or pt.is_large_binary(array.type)
     _, offsets, data = array.buffers()
-    wanted = np.int64 if large else np.int32
     if offsets is None or len(array) == 0:
-        return np.empty(0, np.int64)
-    ends = np.frombuffer(offsets, dtype=wanted)[array.offset : array.offset + len(array) + 1]
+        return _frozen(np.zeros(1, np.int32)), _frozen(np.empty(0, np.uint8))
+    ends = np.frombuffer(offsets, dtype=np.int64 if large else np.int32)
     raw = np.frombuffer(data, dtype=np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
-    return hash_bytes(_frozen(ends), _frozen(raw))
+    return _frozen(ends[array.offset : array.offset + len(array) + 1]), _frozen(raw)
 
 
 def _frozen(numbers: np.ndarray) -> np.ndarray:

@@ -26,10 +26,11 @@ from windrow.expr.constants import decimal_scalar, exact_number, literal
 from windrow.expr.dialect import render
 from windrow.expr.function_calls import call_builtin, call_own, own_function
 from windrow.expr.intervals import interval_microseconds
+from windrow.expr.list_functions import list_element
 from windrow.expr.parse import Reference
 from windrow.expr.string_functions import concat, matches
-from windrow.expr.types import mixed_zones, sql_type
-from windrow.expr.values import Value, broadcast, plain, rowwise
+from windrow.expr.types import is_list, mixed_zones, sql_type
+from windrow.expr.values import Value, broadcast, is_constant, plain, rowwise
 from windrow.model.query import Function
 
 _ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
@@ -94,6 +95,21 @@ class _Evaluation:
         if not pt.is_struct(struct.type) or struct.type.get_field_index(name) < 0:
             raise QueryError(f"{render(node.this)} ({struct.type}) has no field '{name}'")
         return rowwise(lambda array: plain(pc.struct_field(array, name)), struct)
+
+    def element(self, node: exp.Bracket) -> Value:
+        """`list[0]`, counted from 0 as in Spark, and `map['key']`. Null if there is no such element."""
+        container, key = self.operand(node.this), self.operand(node.expressions[0])
+        if len(node.expressions) != 1 or not is_constant(key.value):
+            raise QueryError(f"{render(node)}: expected one constant in brackets, such as [0] or ['key']")
+        wanted = key.value.as_py()
+        if is_list(container.type) and isinstance(wanted, int):
+            return rowwise(lambda lists: list_element(lists, wanted), container.value)
+        if pt.is_map(container.type):
+            kind = container.type.key_type
+            return rowwise(
+                lambda maps: plain(pc.map_lookup(maps, pa.scalar(wanted, kind), "first")), container.value
+            )
+        raise QueryError(f"cannot take {render(node)}: {container} is neither a list nor a map")
 
     def interval(self, node: exp.Interval) -> Value:
         return pa.scalar(round(interval_microseconds(node)), pa.duration("us"))
@@ -246,6 +262,7 @@ _Rule = Callable[[_Evaluation, Any], Value]
 _RULES: dict[type, _Rule] = {
     exp.Column: _Evaluation.column,
     exp.Dot: _Evaluation.field,
+    exp.Bracket: _Evaluation.element,
     exp.Paren: lambda evaluation, node: evaluation.value(node.this),
     exp.Literal: lambda evaluation, node: literal(node),
     exp.Boolean: lambda evaluation, node: pa.scalar(bool(node.this)),

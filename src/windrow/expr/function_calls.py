@@ -29,7 +29,10 @@ def own_function(name: str, functions: Mapping[str, Function]) -> tuple[str, Fun
 def call_builtin(name: str, operands: Sequence[Operand], functions: Mapping[str, Function]) -> Value:
     builtin = BUILTINS.get(name.lower())
     if builtin is None:
-        raise QueryError(unknown("function", name, {*BUILTINS, *_BY_GRAMMAR, *functions}))
+        raise QueryError(
+            f"{unknown('function', name, {*BUILTINS, *_BY_GRAMMAR, *functions})}; a function of your own is "
+            f"given as functions={{{name.lower()!r}: ...}}"
+        )
     if not builtin.least <= len(operands) <= builtin.most:
         raise QueryError(f"{name.lower()} takes {_arity(builtin)}, got {len(operands)}")
     try:

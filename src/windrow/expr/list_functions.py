@@ -49,6 +49,13 @@ def _lists(array: pa.Array, kind: pa.DataType) -> _Lists:
     return _Lists(starts - first, np.where(valid_mask(array), lengths, 0), values)
 
 
+def list_element(array: pa.Array, index: int) -> pa.Array:
+    """Element `index` of every list, counted from 0; null where a list has none."""
+    lists = _lists(array, array.type.value_type)
+    there = (lists.lengths > index) & (index >= 0)
+    return lists.values.take(pa.array(np.where(there, lists.starts + index, 0), mask=~there))
+
+
 def element_type(name: str, left: Operand, right: Operand) -> pa.DataType:
     """The type in which the elements of two lists are compared. Refuses operands that are not lists."""
     for operand in (left, right):

@@ -14,8 +14,10 @@ from windrow.expr.builtin import MANY, Builtin, constant_int, refuse, text
 from windrow.expr.casts import cast
 from windrow.expr.comparison import Operand
 from windrow.expr.dialect import render
+from windrow.expr.encoding import text_buffers
 from windrow.expr.types import is_bytes, is_list, is_text
-from windrow.expr.values import Value, broadcast, is_constant
+from windrow.expr.values import Value, broadcast, from_numpy, is_constant, rowwise, valid_mask
+from windrow.kernels.levenshtein import levenshtein
 
 Match = Callable[..., Value]
 
@@ -113,6 +115,22 @@ def _size(operand: Operand) -> Value:
     return _length(operand)
 
 
+def _split(operand: Operand, pattern: Operand) -> Value:
+    """The parts of a text between matches of a regular expression."""
+    wanted = _constant_text("split", pattern)
+    _check("split", pc.match_substring_regex, wanted)
+    return pc.split_pattern_regex(text("split", operand), wanted)
+
+
+def _levenshtein(left: Operand, right: Operand) -> Value:
+    def call(x: pa.Array, y: pa.Array) -> pa.Array:
+        distances = np.empty(len(x), np.int64)
+        levenshtein(*text_buffers(x), *text_buffers(y), distances)
+        return from_numpy(distances, valid_mask(x, y))
+
+    return rowwise(call, *(text("levenshtein", operand) for operand in (left, right)))
+
+
 _STARTS = _matching("starts_with", pc.starts_with)
 _ENDS = _matching("ends_with", pc.ends_with)
 _REGEX = _matching("regexp_like", pc.match_substring_regex)
@@ -137,6 +155,8 @@ STRINGS: dict[str, Builtin] = {
     "startswith": _STARTS,
     "ends_with": _ENDS,
     "endswith": _ENDS,
+    "split": Builtin(_split, 2, 2),
+    "levenshtein": Builtin(_levenshtein, 2, 2),
     "contains": _matching("contains", pc.match_substring),
     "regexp_like": _REGEX,
     "rlike": _REGEX,
