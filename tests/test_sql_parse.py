@@ -48,6 +48,16 @@ WITH (memory = '64 MiB', shed = 'age')""",
   filter   T.value > 30 AND H.value > 60
   memory   64 MiB by age()""",
     ),
+    "windows from conditions on times, as Flink has them": (
+        """SELECT o.id FROM orders o, shipments s, refunds r WHERE o.id = s.order_id AND o.id = r.order_id
+AND s.at BETWEEN o.at AND o.at + INTERVAL '4' HOUR AND r.at >= s.at AND r.at <= s.at + INTERVAL '1 day'
+WITH (time = 'at')""",
+        """query
+  select   o.id
+  from     orders o [28 hours], shipments s [1 day], refunds r [1e-06 seconds]
+  join     o.id = s.order_id AND o.id = r.order_id AND s.at BETWEEN o.at AND o.at + INTERVAL '4' HOUR AND """
+        """r.at >= s.at AND r.at <= s.at + INTERVAL '1' DAY""",
+    ),
     "a stream's own window goes before that for all; JOIN ... ON is WHERE": (
         """select a.x + 1 as y from s as a [range 1 minute 30 seconds]
 join t b on a.k = b.k inner join u on u.z between a.z and b.z where a.s like 'f%' or b.s is null

@@ -24,7 +24,8 @@ class FromItem:
 
     alias: str
     name: str
-    window: Window
+    window: Window | None
+    """None if it has to follow from conditions on the streams' times."""
     keys: tuple[exp.Expr, ...]
     """Of PARTITION BY."""
     known: StreamInfo
@@ -70,16 +71,11 @@ def _read_table(
     within = table.args.get("within") or for_all
     if isinstance(within, Mapping):
         within = within.get(table.alias_or_name)
-    if within is None:
-        raise text.at(
-            f"stream '{table.alias_or_name}' has no window; write [RANGE 1 MINUTE] or [ROWS 1000] after it, "
-            "or WINDOW 1 MINUTE at the end for all",
-            table,
-        )
     alias = table.alias_or_name
     node = within if isinstance(within, Within) else table
     with located(lambda place: TextLocation(text, span_of(node))), placed(Option("within", stream=alias)):
-        window = Window.parse(_size(within) if isinstance(within, Within) else within)
+        size = _size(within) if isinstance(within, Within) else within
+        window = None if size is None else Window.parse(size)
     keys = tuple(within.expressions) if isinstance(within, Within) else ()
     return FromItem(alias, name, window, keys, (known or {}).get(name, StreamInfo()), span_of(table))
 

@@ -13,7 +13,7 @@ from windrow.expr.dialect import render
 from windrow.expr.parse import references
 from windrow.model.execution import SETTINGS, describe
 from windrow.model.join_kind import CERTAIN
-from windrow.model.query import Function
+from windrow.model.query import Function, Window
 from windrow.sql_frontend.from_clause import FromItem, read_from
 from windrow.sql_frontend.group_by import (
     EDGES,
@@ -24,6 +24,7 @@ from windrow.sql_frontend.group_by import (
     is_window,
     read_grouping,
 )
+from windrow.sql_frontend.interval_windows import interval_windows
 from windrow.sql_frontend.join_kinds import JoinedTable, conditions_of_where, joined_tables, read_kinds
 from windrow.sql_frontend.scope import Parameter, Scope, StreamInfo
 from windrow.sql_frontend.source_text import ClauseSpans, SourceText, Span, span_of
@@ -72,7 +73,7 @@ def read_select(
     with located(places.locate):
         given = settings.of(SETTINGS) | {
             "time": times,
-            "within": {f.alias: f.window for f in streams},
+            "within": _windows(text, streams, parts, times),
             "on": " AND ".join(_written(part) for part in parts) or "true",
             "functions": functions,
         }
@@ -96,6 +97,26 @@ def read_select(
         execution=replace(execution, name=None),
         places=places,
     )
+
+
+def _windows(
+    text: SourceText, streams: Sequence[FromItem], parts: Sequence[exp.Expr], times: Mapping[str, str]
+) -> dict[str, Window]:
+    """The streams' windows; of those without one, what the conditions on times imply."""
+    found = {f.alias: f.window for f in streams if f.window is not None}
+    if len(found) == len(streams):
+        return found
+    implied = interval_windows(parts, times)
+    for item in streams:
+        if item.window is None and item.alias not in implied:
+            raise text.error(
+                f"stream '{item.alias}' has no window; write [RANGE 1 MINUTE] or [ROWS 1000] after it, "
+                "WINDOW 1 MINUTE at the end for all, or conditions that bound how far every other stream's "
+                f"time is past {item.alias}.{times[item.alias]}, such as b.at BETWEEN a.at AND a.at + "
+                "INTERVAL '1' MINUTE",
+                item.span,
+            )
+    return found | {a: Window("time", size) for a, size in implied.items() if a not in found}
 
 
 def _refuse_clauses(text: SourceText, select: exp.Select) -> None:
