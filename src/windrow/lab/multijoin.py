@@ -20,9 +20,25 @@ import pyarrow.compute as pc
 import windrow as wr
 from windrow.lab.clock import WorkTotals, expiry_accesses
 from windrow.lab.generators import START, interleaved_streams
+from windrow.planning.cost import plan_cost
 from windrow.planning.statistics import JoinStatistics, StreamStatistics
 
 Orders = Mapping[int, Sequence[int]]
+
+
+def arrival_first(stream: int, global_order: Sequence[int]) -> tuple[int, ...]:
+    """The order that starts with the arriving stream and then follows the global order (s. 3.2)."""
+    return (stream, *(other for other in global_order if other != stream))
+
+
+def lazy_cost(stats: JoinStatistics, global_order: Sequence[int], tau: float) -> float:
+    """LAZY MULTI-WAY: new rows in the outermost loop; evaluation and expiry every `tau`."""
+    return plan_cost(stats, {s: arrival_first(s, global_order) for s in range(len(stats))}, tau)
+
+
+def eager_cost(stats: JoinStatistics, global_order: Sequence[int]) -> float:
+    """EAGER MULTI-WAY: new rows in the outermost loop; evaluation for each row."""
+    return lazy_cost(stats, global_order, 0.0)
 
 
 @dataclass(frozen=True)

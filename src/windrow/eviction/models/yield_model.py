@@ -22,7 +22,7 @@ from windrow.eviction.rates import WindowDemand
 from windrow.eviction.window_view import WindowView
 from windrow.kernels import row_sampling
 from windrow.memory_models.age_curve import AgeCurve
-from windrow.memory_models.sampling import AgeSample, FrequencySample
+from windrow.memory_models.sampling import AgeSample, rounded_counts
 from windrow.model.policies.sampling import Uniform
 from windrow.model.stateful import Stateful
 
@@ -73,8 +73,8 @@ class KeyYield(Stateful):
         self._reach = policy.reach
         self._expected = ExpectedResults(context, policy.expected, policy.width, policy.half_life)
         self._recent = RecentSizes(len(context.query.aliases))
-        self._samples: list[tuple[FrequencySample, Array] | None] = [None] * len(context.query.aliases)
-        """Per stream, recent rows and how far each is followed beyond what is expected."""
+        self._samples: list[tuple[Array, Array, Array] | None] = [None] * len(context.query.aliases)
+        """Per stream, of recent rows: results, fraction of the rows, and how far each is followed beyond."""
         self._last = [(-1.0, 0.0)] * len(context.query.aliases)
         """Per stream, the last p asked for and its answer: memory and its variance ask for the same."""
 
@@ -105,10 +105,9 @@ class KeyYield(Stateful):
             if not len(n):
                 return 0.0
             within = results_beyond_bound(n, self._reach)
-            sample = FrequencySample(1.0, 1.0, np.full(len(n), 1 / len(n)), n).rounded(), within
-            self._samples[stream] = sample
-        rows, further = sample
-        return row_sampling.residence_fraction(rows.results, rows.shares, further, p) if p > 0 else 0.0
+            shares, results = rounded_counts(np.full(len(n), 1 / len(n)), n)
+            self._samples[stream] = sample = results, shares, within
+        return row_sampling.residence_fraction(*sample, p) if p > 0 else 0.0
 
     def age_curves(self) -> Sequence[AgeCurve]:
         return ()
