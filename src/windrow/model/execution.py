@@ -13,6 +13,7 @@ from typing import Any
 from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.query import Query, Stream
 from windrow.model.settings import (
+    Parsed,
     SettingField,
     check_known,
     documented,
@@ -97,11 +98,7 @@ class Execution:
         for name, value in read_values(self).items():
             object.__setattr__(self, name, value)
 
-    @property
-    def skewed_keys(self) -> SkewedKeys | None:
-        """`spread`, parsed."""
-        assert self.spread is None or isinstance(self.spread, SkewedKeys)
-        return self.spread
+    skewed_keys = Parsed[SkewedKeys | None]("spread")
 
 
 STREAM_SETTINGS = settings_of(Stream)

@@ -25,7 +25,17 @@ from windrow.model.notebook import html_table
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.parse import parse_policies, parse_shed
 from windrow.model.policies.time_policies import TimePolicy
-from windrow.model.settings import choice, documented, optional, read_values, setting, text, truth, whole
+from windrow.model.settings import (
+    Parsed,
+    choice,
+    documented,
+    optional,
+    read_values,
+    setting,
+    text,
+    truth,
+    whole,
+)
 from windrow.model.units import LONGEST, format_duration, parse_duration, parse_rows
 
 MIN_STREAMS = 2
@@ -139,15 +149,8 @@ class Stream:
         with placed(Option(stream=alias)):
             return Stream(**read_values(self))
 
-    @property
-    def window(self) -> Window:
-        assert isinstance(self.within, Window)
-        return self.within
-
-    @property
-    def path(self) -> Access | None:
-        assert not isinstance(self.access, str)
-        return self.access
+    window = Parsed[Window]("within")
+    path = Parsed[Access | None]("access")
 
 
 @documented
@@ -268,6 +271,14 @@ class Query:
     how: str | Mapping[str, str] = field(default=INNER, metadata=HOW)
     match: Mapping[str, str] | None = field(default=None, metadata=MATCH)
 
+    watermark_delay_us = Parsed[int]("late")
+    idle_timeout_us = Parsed[int | None]("idle")
+    head_start = Parsed[int | None]("ahead")
+    evaluate_interval = Parsed[Interval | None]("evaluate")
+    expire_interval = Parsed[Interval | None]("expire")
+    memory_limit = Parsed[MemoryLimit | None]("memory")
+    time_limit = Parsed[Deadline | None]("deadline")
+
     def __post_init__(self) -> None:
         put = object.__setattr__
         self._check_streams()
@@ -330,48 +341,6 @@ class Query:
     def _repr_html_(self) -> str:
         streams = {f"stream {a}": f"{s.window}, by {s.time}" for a, s in self.streams.items()}
         return html_table("Query", {**streams, "on": self.on, **self._settings()})
-
-    @property
-    def watermark_delay_us(self) -> int:
-        """`late` in microseconds."""
-        assert isinstance(self.late, int)
-        return self.late
-
-    @property
-    def idle_timeout_us(self) -> int | None:
-        """`idle` in microseconds."""
-        assert self.idle is None or isinstance(self.idle, int)
-        return self.idle
-
-    @property
-    def head_start(self) -> int | None:
-        """`ahead` in microseconds."""
-        assert self.ahead is None or isinstance(self.ahead, int)
-        return self.ahead
-
-    @property
-    def evaluate_interval(self) -> Interval | None:
-        """`evaluate`, parsed."""
-        assert not isinstance(self.evaluate, str)
-        return self.evaluate
-
-    @property
-    def expire_interval(self) -> Interval | None:
-        """`expire`, parsed."""
-        assert not isinstance(self.expire, str)
-        return self.expire
-
-    @property
-    def memory_limit(self) -> MemoryLimit | None:
-        """`memory`, parsed."""
-        assert self.memory is None or isinstance(self.memory, MemoryLimit)
-        return self.memory
-
-    @property
-    def time_limit(self) -> Deadline | None:
-        """`deadline`, parsed."""
-        assert self.deadline is None or isinstance(self.deadline, Deadline)
-        return self.deadline
 
     @property
     def memory_policy(self) -> MemoryPolicy:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from windrow.errors import Option, QueryError, placed, unknown
 
@@ -39,6 +39,17 @@ def setting(
 ) -> dict[str, SettingField]:
     """Metadata of a setting: `late: str = field(default="0 seconds", metadata=setting(...))`."""
     return {"setting": SettingField(read, help, texts, example)}
+
+
+class Parsed(Generic[T]):
+    """A setting with the type that its reader returns. The field itself has the type that users may pass."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
+        value: Any = self if instance is None else getattr(instance, self._name)
+        return value
 
 
 def settings_of(kind: type) -> dict[str, SettingField]:

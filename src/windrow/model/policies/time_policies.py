@@ -15,6 +15,7 @@ from typing import Any
 
 from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.policies.base import Policy
+from windrow.model.settings import Parsed
 from windrow.model.units import format_duration, parse_duration
 
 METHODS = (
@@ -48,6 +49,8 @@ class TimePolicy(Policy):
     boost: float = 1.2
     buffer: int | None = None
 
+    interval_micros = Parsed[int | None]("interval")
+
     def _validate(self) -> None:
         self._parse("interval")
         if not (_is_number(self.boost) and 1 < self.boost < inf):
@@ -66,11 +69,6 @@ class TimePolicy(Policy):
         if micros <= 0:
             raise QueryError(f"{name} must be positive, got {value!r}")
         object.__setattr__(self, name, micros)
-
-    @property
-    def interval_micros(self) -> int | None:
-        assert self.interval is None or isinstance(self.interval, int)
-        return self.interval
 
     @property
     def plans_calls(self) -> bool:
