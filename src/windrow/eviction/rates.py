@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from windrow.eviction.context import Context
 from windrow.eviction.window_view import WindowView
 from windrow.model.query import Window
 from windrow.model.stateful import Stateful
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 HALF_LIFE = 0.5
@@ -93,8 +93,8 @@ class WindowDemand(Stateful):
 
     saved = ("_rates", "_spans")
 
-    def __init__(self, context: Context) -> None:
-        self._windows: list[Window] = [stream.window for stream in context.query.streams.values()]
+    def __init__(self, bound: BoundQuery) -> None:
+        self._windows: list[Window] = [stream.window for stream in bound.query.streams.values()]
         self._rates = ArrivalRates(len(self._windows))
         self._spans = [0.0] * len(self._windows)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from windrow.eviction.context import Context
 from windrow.eviction.policies import importance
 from windrow.eviction.policies.age import AgeRanking
 from windrow.eviction.policies.auto import AutoRanking
@@ -18,11 +17,12 @@ from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.baselines import Fifo, Random, UntilExpiry
 from windrow.model.policies.learned import Age, Auto, Frequency
 from windrow.model.policies.sampling import Cluster, PpsCluster, Uniform
+from windrow.planning.bound_query import BoundQuery
 
-RANKINGS: dict[str, Callable[[Any, Context], Ranking]] = {
-    Fifo.name: lambda policy, context: FifoRanking(),
-    Random.name: lambda policy, context: RandomRanking(),
-    UntilExpiry.name: lambda policy, context: UntilExpiryRanking(),
+RANKINGS: dict[str, Callable[[Any, BoundQuery], Ranking]] = {
+    Fifo.name: lambda policy, bound: FifoRanking(),
+    Random.name: lambda policy, bound: RandomRanking(),
+    UntilExpiry.name: lambda policy, bound: UntilExpiryRanking(),
     **importance.RANKINGS,
     Age.name: AgeRanking,
     Frequency.name: FrequencyRanking,
@@ -33,6 +33,6 @@ RANKINGS: dict[str, Callable[[Any, Context], Ranking]] = {
 }
 
 
-def make_ranking(policy: MemoryPolicy, context: Context) -> Ranking:
+def make_ranking(policy: MemoryPolicy, bound: BoundQuery) -> Ranking:
     """The ranking a policy describes, for one join."""
-    return RANKINGS[policy.name](policy, context)
+    return RANKINGS[policy.name](policy, bound)

@@ -25,7 +25,7 @@ class WindowView:
     stream: int
     ts: Array
     join_columns: Sequence[Array]
-    """In the order of `Context.join_columns`."""
+    """In the order of `BoundQuery.join_columns`."""
     row_state: Mapping[str, Array]
     """What the policy stores with each row; writable."""
     first_new: int

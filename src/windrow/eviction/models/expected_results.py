@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.errors import QueryError, unknown
-from windrow.eviction.context import Context
+from windrow.errors import QueryError
 from windrow.eviction.models.key_rates import KeyRates
 from windrow.eviction.window_view import WindowView
 from windrow.expr.encoding import encode
 from windrow.model.policies.sampling import Expected
 from windrow.model.stateful import Stateful
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 LEARNING = 1 / 16
@@ -42,11 +42,11 @@ class ExpectedResults(Stateful):
 
     saved = ("_rates", "_total", "_rows")
 
-    def __init__(self, context: Context, given: Expected | None, width: int, half_life: float) -> None:
-        self.known = bool(context.classes)
+    def __init__(self, bound: BoundQuery, given: Expected | None, width: int, half_life: float) -> None:
+        self.known = bool(bound.classes)
         """Whether the streams share a key that tells rows apart."""
-        self._given = None if given is None else _encoded(context, given)
-        self._rates = KeyRates(context, width, half_life)
+        self._given = None if given is None else _encoded(bound, given)
+        self._rates = KeyRates(bound, width, half_life)
         self._total, self._rows = 0.0, 0.0
         """Results expected of recent rows, and how many rows these were."""
 
@@ -86,19 +86,16 @@ class ExpectedResults(Stateful):
         return super().dump() if self._given is None else {}
 
 
-def _encoded(context: Context, given: Expected) -> list[tuple[int, Array, Array]]:
+def _encoded(bound: BoundQuery, given: Expected) -> list[tuple[int, Array, Array]]:
     """Per stream: the number of the key's join column, the encoded values in order, and their results."""
-    aliases = context.query.aliases
-    for alias in given:
-        if alias not in aliases:
-            raise QueryError(f"shed: expected: {unknown('stream', alias, aliases)}")
-    if len(context.classes) != 1:
+    aliases = bound.query.aliases
+    if len(bound.classes) != 1:
         raise QueryError(
-            f"shed: expected results by value need one equality in the predicate, got {len(context.classes)}"
+            f"shed: expected results by value need one equality in the predicate, got {len(bound.classes)}"
         )
     found = []
     for stream, alias in enumerate(aliases):
-        column = next((c for c in context.classes[0] if c.stream == stream), None)
+        column = next((c for c in bound.classes[0] if c.stream == stream), None)
         if column is None:
             raise QueryError(f"shed: expected results by value: stream '{alias}' has no part in the equality")
         results: Mapping[object, float] = given.get(alias) or {}
@@ -112,5 +109,5 @@ def _encoded(context: Context, given: Expected) -> list[tuple[int, Array, Array]
         numbers = encode(values)[0] if len(values) else np.zeros(1, np.int64)
         order = np.argsort(numbers)
         counted = np.array([*results.values()] or [0.0], np.float64)
-        found.append((context.join_columns[stream].index(column), numbers[order], counted[order]))
+        found.append((bound.join_columns[stream].index(column), numbers[order], counted[order]))
     return found

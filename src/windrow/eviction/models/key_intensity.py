@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
-from windrow.eviction.context import Context
 from windrow.eviction.models.key_rates import ROWS, SMALLEST_UNIT, results_per_second
 from windrow.eviction.window_view import WindowView
 from windrow.kernels import count_min_sketch, key_intensity
 from windrow.model.stateful import Stateful
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 FASTER = (1 / 4, 1 / 16)
@@ -228,14 +228,14 @@ class KeyIntensities(Stateful):
     saved = ("_intensities", "_until", "_unobserved", "_spans")
     clocks = ("_until",)
 
-    def __init__(self, context: Context, width: int, half_life: float) -> None:
-        self._columns = context.key_columns
-        self._intensities = [KeyIntensity(streams, width) for streams in context.key_streams]
+    def __init__(self, bound: BoundQuery, width: int, half_life: float) -> None:
+        self._columns = bound.key_indexes
+        self._intensities = [KeyIntensity(streams, width) for streams in bound.key_streams]
         self._half_life = half_life
         self._until: int | None = None
         self._unobserved = 0.0
         """Seconds since arrivals were last observed."""
-        self._spans = [0.0] * len(context.join_columns)
+        self._spans = [0.0] * len(bound.join_columns)
 
     @property
     def known(self) -> bool:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from windrow.eviction.context import Context
 from windrow.eviction.rates import DecayedTime
 from windrow.eviction.window_view import WindowView
 from windrow.kernels import count_min_sketch
 from windrow.model.stateful import Stateful
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 ROWS = 3
@@ -69,8 +69,8 @@ class KeyRates(Stateful):
     saved = ("_sketches", "_time", "_until", "_spans")
     clocks = ("_until",)
 
-    def __init__(self, context: Context, width: int, half_life: float) -> None:
-        self._columns, self._streams = context.key_columns, context.key_streams
+    def __init__(self, bound: BoundQuery, width: int, half_life: float) -> None:
+        self._columns, self._streams = bound.key_indexes, bound.key_streams
         self._sketches = {
             (key, stream): CountSketch(width)
             for key, streams in enumerate(self._streams)
@@ -79,7 +79,7 @@ class KeyRates(Stateful):
         self._half_life = half_life
         self._time = DecayedTime()
         self._until: int | None = None
-        self._spans = [0.0] * len(context.join_columns)
+        self._spans = [0.0] * len(bound.join_columns)
 
     def on_arrival(self, view: WindowView, every: int = 1) -> None:
         """Counts the new rows, or one in `every` of them for all."""

@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from windrow.estimation.recall import HANDFUL, UNKNOWN, ResultSums, recall_of
-from windrow.eviction.context import Context
 from windrow.eviction.ranking import MemoryBudget
 from windrow.eviction.rates import WindowDemand
 from windrow.eviction.window_view import ProbeResults, WindowView
@@ -21,6 +20,7 @@ from windrow.kernels.result_sums import CONTRIBUTING
 from windrow.kernels.row_sampling import find_last_arrival, identify, uniforms
 from windrow.model.metrics import Quality
 from windrow.model.stateful import Stateful
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 ROW = "row"
@@ -195,10 +195,10 @@ class Sampler(Stateful):
 
     saved = ("ids", "demand", "totals", "_timer")
 
-    def __init__(self, split: str | Mapping[str, float], context: Context) -> None:
-        self._split, self._aliases = split, context.query.aliases
+    def __init__(self, split: str | Mapping[str, float], bound: BoundQuery) -> None:
+        self._split, self._aliases = split, bound.query.aliases
         self.ids = RowIds(len(self._aliases))
-        self.demand = WindowDemand(context)
+        self.demand = WindowDemand(bound)
         self.totals = SampleTotals()
         self._timer = RevisionTimer()
 

@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from windrow.errors import QueryError, unknown
-from windrow.eviction.context import Context
+from windrow.errors import QueryError
 from windrow.eviction.models.expected_results import LEARNING, ExpectedResults
 from windrow.eviction.models.match_rates import MatchRateModel, no_scores
 from windrow.eviction.models.row_sampling import RecentSizes
@@ -25,6 +24,7 @@ from windrow.memory_models.age_curve import AgeCurve
 from windrow.memory_models.sampling import AgeSample, rounded_counts
 from windrow.model.policies.sampling import Uniform
 from windrow.model.stateful import Stateful
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 MANY = 1000.0
@@ -69,13 +69,13 @@ class KeyYield(Stateful):
     saved = ("_expected", "_recent")
     uses_results = False
 
-    def __init__(self, policy: Uniform, context: Context) -> None:
+    def __init__(self, policy: Uniform, bound: BoundQuery) -> None:
         self._reach = policy.reach
-        self._expected = ExpectedResults(context, policy.expected, policy.width, policy.half_life)
-        self._recent = RecentSizes(len(context.query.aliases))
-        self._samples: list[tuple[Array, Array, Array] | None] = [None] * len(context.query.aliases)
+        self._expected = ExpectedResults(bound, policy.expected, policy.width, policy.half_life)
+        self._recent = RecentSizes(len(bound.query.aliases))
+        self._samples: list[tuple[Array, Array, Array] | None] = [None] * len(bound.query.aliases)
         """Per stream, of recent rows: results, fraction of the rows, and how far each is followed beyond."""
-        self._last = [(-1.0, 0.0)] * len(context.query.aliases)
+        self._last = [(-1.0, 0.0)] * len(bound.query.aliases)
         """Per stream, the last p asked for and its answer: memory and its variance ask for the same."""
 
     def on_arrival(self, view: WindowView, demand: WindowDemand) -> Array:
@@ -119,13 +119,10 @@ class AgeYield(Stateful):
     saved = ("_learned", "_curves")
     uses_results = True
 
-    def __init__(self, policy: Uniform, context: Context) -> None:
+    def __init__(self, policy: Uniform, bound: BoundQuery) -> None:
         self._reach = policy.reach
-        self._aliases = context.query.aliases
+        self._aliases = bound.query.aliases
         self._given = policy.curves
-        for alias in policy.curves or {}:
-            if alias not in self._aliases:
-                raise QueryError(f"shed uniform: curves: {unknown('stream', alias, self._aliases)}")
         self._learned = [MatchRateModel(policy.buckets, policy.half_life) for _ in self._aliases]
         """From monitored rows."""
         self._curves = [AgeCurve((0.0,), 1.0) for _ in self._aliases]
@@ -177,13 +174,13 @@ class AgeYield(Stateful):
         return tuple(self._curves)
 
 
-def make_yield_model(policy: Uniform, context: Context) -> YieldModel:
+def make_yield_model(policy: Uniform, bound: BoundQuery) -> YieldModel:
     """The model a policy asks for; by default by key where the streams share one."""
-    shared = bool(context.classes)
+    shared = bool(bound.classes)
     if policy.model == "frequency" and not shared:
         raise QueryError(
             "shed: the frequency model of 'uniform' needs an equality in the predicate, such as a.k = b.k; "
             "use Uniform(model='age'), or 'cluster'"
         )
     by_key = shared and policy.curves is None if policy.model is None else policy.model == "frequency"
-    return KeyYield(policy, context) if by_key else AgeYield(policy, context)
+    return KeyYield(policy, bound) if by_key else AgeYield(policy, bound)

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from windrow.eviction.context import Context
 from windrow.eviction.forecast import StreamModel
 from windrow.eviction.models.match_rates import MatchRateModel, MatchRateModels, no_scores
 from windrow.eviction.ranking import MemoryBudget, Ranking
 from windrow.eviction.window_view import ProbeResults, WindowView
 from windrow.memory_models.age_curve import AgeCurve, Retention, split
 from windrow.model.policies.learned import Age
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 RETENTION = "retention"
@@ -32,9 +32,9 @@ class AgeRanking(Ranking):
     priority_per_byte = True
     adapts_to_losses = True
 
-    def __init__(self, policy: Age, context: Context) -> None:
+    def __init__(self, policy: Age, bound: BoundQuery) -> None:
         self._policy = policy
-        self._aliases = context.query.aliases
+        self._aliases = bound.query.aliases
         self._learned = MatchRateModels(
             [MatchRateModel(policy.buckets, policy.half_life) for _ in self._aliases]
         )

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from windrow.errors import QueryError
-from windrow.eviction.context import Context
 from windrow.eviction.forecast import StreamModel
 from windrow.eviction.models.key_intensity import KeyIntensities
 from windrow.eviction.models.match_rates import MatchRateModel, MatchRateModels, no_scores
@@ -28,6 +27,7 @@ from windrow.memory_models.age_curve import AgeCurve
 from windrow.model.metrics import Quality
 from windrow.model.policies.importance import check_by
 from windrow.model.policies.learned import Auto
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 SCORE = "score"
@@ -41,23 +41,23 @@ class AutoRanking(ImportanceAwareRanking):
     priority_per_byte = True
     adapts_to_losses = True
 
-    def __init__(self, policy: Auto, context: Context) -> None:
-        super().__init__(policy.name, check_by(policy.by), "min", context)
-        self._keys = KeyIntensities(context, policy.width, policy.half_life)
+    def __init__(self, policy: Auto, bound: BoundQuery) -> None:
+        super().__init__(policy.name, check_by(policy.by), "min", bound)
+        self._keys = KeyIntensities(bound, policy.width, policy.half_life)
         self._scored, self._valued = self._keys.known, policy.by is not None
         self.can_skip_sub_batches = not self._valued
         score, importance = (SCORE, np.float32), (IMPORTANCE, np.float64)
         self.row_state = (*((score,) if self._scored else ()), *((importance,) if self._valued else ()))
         # With three streams and more, what a row finds depends on what is held of the others. Scores bent by
         # that would evict ever more of them.
-        steep = 1 if len(context.join_columns) == 2 else 0
+        steep = 1 if len(bound.join_columns) == 2 else 0
         self._learned = MatchRateModels(
             [
                 MatchRateModel(policy.buckets, policy.half_life, self._scored, steep)
-                for _ in context.join_columns
+                for _ in bound.join_columns
             ]
         )
-        self._stored = [False] * len(context.join_columns)
+        self._stored = [False] * len(bound.join_columns)
         """Per stream, whether the row state holds the scores of all rows."""
         self._turn = 0
 

@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from windrow.eviction.context import Context
 from windrow.eviction.models.expected_results import ExpectedResults
 from windrow.eviction.models.row_sampling import ROW, RecentSizes, Sampler, completing_stream, row_costs
 from windrow.eviction.ranking import MemoryBudget, Ranking, Selection
@@ -33,6 +32,7 @@ from windrow.kernels.row_sampling import add_sampling_variance, apply_weights, u
 from windrow.memory_models.sampling import mean_within, pps_constant
 from windrow.model.metrics import Quality
 from windrow.model.policies.sampling import Cluster, PpsCluster, SamplingPolicy
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 WEIGHT, SEEN, SIZE = "weight", "seen", "size"
@@ -52,16 +52,16 @@ class ClusterRanking(Ranking):
     samples = True
 
     def __init__(
-        self, policy: SamplingPolicy, context: Context, sizes: ExpectedResults | None = None
+        self, policy: SamplingPolicy, bound: BoundQuery, sizes: ExpectedResults | None = None
     ) -> None:
         self._policy = policy
-        self._aliases = context.query.aliases
+        self._aliases = bound.query.aliases
         self._sizes = sizes
         streams = len(self._aliases)
         self.row_state = ((ROW, np.float64), (WEIGHT, np.float64), (SEEN, np.float32))
         if sizes is not None:
             self.row_state += ((SIZE, np.float32),)
-        self._sampler = Sampler(policy.split, context)
+        self._sampler = Sampler(policy.split, bound)
         self._recent = RecentSizes(streams)
         self._level = [np.inf if policy.p is None or sizes else policy.p] * streams
 
@@ -188,11 +188,11 @@ class ClusterRanking(Ranking):
         return super().dump() | sized
 
 
-def cluster(policy: Cluster, context: Context) -> Ranking:
-    return ClusterRanking(policy, context)
+def cluster(policy: Cluster, bound: BoundQuery) -> Ranking:
+    return ClusterRanking(policy, bound)
 
 
-def pps_cluster(policy: PpsCluster, context: Context) -> Ranking:
+def pps_cluster(policy: PpsCluster, bound: BoundQuery) -> Ranking:
     return ClusterRanking(
-        policy, context, ExpectedResults(context, policy.expected, policy.width, policy.half_life)
+        policy, bound, ExpectedResults(bound, policy.expected, policy.width, policy.half_life)
     )

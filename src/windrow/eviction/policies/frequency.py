@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from windrow.errors import QueryError
-from windrow.eviction.context import Context
 from windrow.eviction.forecast import StreamModel, groups
 from windrow.eviction.models.key_rates import KeyRates
 from windrow.eviction.models.row_sampling import RecentSizes
@@ -15,6 +14,7 @@ from windrow.eviction.ranking import MemoryBudget, Ranking
 from windrow.eviction.window_view import WindowView
 from windrow.memory_models.age_curve import AgeCurve
 from windrow.model.policies.learned import Frequency
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 SOME = 64
@@ -27,13 +27,13 @@ class FrequencyRanking(Ranking):
     can_skip_sub_batches = True
     adapts_to_losses = False
 
-    def __init__(self, policy: Frequency, context: Context) -> None:
-        if not context.classes:
+    def __init__(self, policy: Frequency, bound: BoundQuery) -> None:
+        if not bound.classes:
             raise QueryError(
                 "shed: 'frequency' needs an equality in the predicate, such as a.k = b.k; use 'age' or 'auto'"
             )
-        self._keys = KeyRates(context, policy.width, policy.half_life)
-        self._recent = RecentSizes(len(context.join_columns))
+        self._keys = KeyRates(bound, policy.width, policy.half_life)
+        self._recent = RecentSizes(len(bound.join_columns))
         """Rates that rows had on arrival: a forecast is about all rows, not about those that were kept."""
 
     def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from windrow.eviction.context import Context
 from windrow.eviction.policies.importance_aware import IMPORTANCE, ImportanceAwareRanking
 from windrow.eviction.policies.importance_function import ImportanceFunction
 from windrow.eviction.policies.recompute_schedule import RecomputeSchedule
@@ -22,6 +21,7 @@ from windrow.eviction.window_view import ProbeResults, RowState, WindowView
 from windrow.kernels import importance_priority
 from windrow.model.metrics import Quality
 from windrow.model.policies.importance import Greedy, Importance, Size
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 MATCHES = "matches"
@@ -54,8 +54,8 @@ class SizeRanking(Ranking):
 
 
 class GreedyRanking(ImportanceAwareRanking):
-    def __init__(self, policy: Greedy, context: Context) -> None:
-        super().__init__(policy.name, policy.by, policy.combine, context)
+    def __init__(self, policy: Greedy, bound: BoundQuery) -> None:
+        super().__init__(policy.name, policy.by, policy.combine, bound)
 
     def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
         return self.importance(view) + TINY * self.mean * _part_of_window(view, self.now)
@@ -65,19 +65,19 @@ class ImportanceRanking(ImportanceAwareRanking):
     saved = ("_schedule", "_arrivals", "_judged")
     priority_per_byte = True
 
-    def __init__(self, policy: Importance, context: Context) -> None:
-        super().__init__(policy.name, policy.by, policy.combine, context)
+    def __init__(self, policy: Importance, bound: BoundQuery) -> None:
+        super().__init__(policy.name, policy.by, policy.combine, bound)
         self._policy = policy
-        self._schedule = RecomputeSchedule(policy.recompute, policy.k, policy.tolerance, len(context.schemas))
+        self._schedule = RecomputeSchedule(policy.recompute, policy.k, policy.tolerance, len(bound.schemas))
         self._keeps_priorities = policy.recompute != "successive"
         kept = (IMPORTANCE, MATCHES, MATCHED, *([PRIORITY] if self._keeps_priorities else []))
         self.row_state = tuple((name, np.float64) for name in kept)
         self._initial = (
             None
             if isinstance(policy.initial, int | float)
-            else ImportanceFunction(policy.initial, context, "shed importance: initial")
+            else ImportanceFunction(policy.initial, bound, "shed importance: initial")
         )
-        self._arrivals = ArrivalRates(len(context.schemas))
+        self._arrivals = ArrivalRates(len(bound.schemas))
         self._judged = 0.0
         """Importance of the results up to the last evaluation."""
 
@@ -170,8 +170,8 @@ def _seconds(duration: object) -> float:
     return duration / 1e6
 
 
-RANKINGS: dict[str, Callable[[Any, Context], Ranking]] = {
-    Size.name: lambda policy, context: SizeRanking(),
+RANKINGS: dict[str, Callable[[Any, BoundQuery], Ranking]] = {
+    Size.name: lambda policy, bound: SizeRanking(),
     Greedy.name: GreedyRanking,
     Importance.name: ImportanceRanking,
 }

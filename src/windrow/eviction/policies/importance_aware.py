@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from windrow.errors import QueryError
-from windrow.eviction.context import Context
 from windrow.eviction.policies.importance_function import ImportanceFunction, combined
 from windrow.eviction.ranking import MemoryBudget, Ranking
 from windrow.eviction.window_view import ProbeResults, RowState, WindowView
 from windrow.model.metrics import Quality
 from windrow.model.policies.importance import By, by_to_plain, check_by
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 IMPORTANCE = "importance"
@@ -41,18 +41,18 @@ class ImportanceAwareRanking(Ranking):
     uses_results = True
     row_state: RowState = ((IMPORTANCE, np.float64),)
 
-    def __init__(self, name: str, by: By, combine: str, context: Context) -> None:
+    def __init__(self, name: str, by: By, combine: str, bound: BoundQuery) -> None:
         self.total = 0.0
         """Importance of all results so far."""
         self.missing = 0
         """Rows without an importance."""
         self._where = f"shed {name}: by"
         self._combine = combine
-        self._context = context
+        self._bound = bound
         self._given = by_to_plain(by)
         """The query's own function, which holds until it is changed."""
         self._versions = [self._version(None, by)]
-        self._judged_by = [0] * len(context.schemas)
+        self._judged_by = [0] * len(bound.schemas)
         """Per stream, the version its rows' importance is from."""
         self._now: int | None = None
         self._sum, self._count = 0.0, 0
@@ -158,4 +158,4 @@ class ImportanceAwareRanking(Ranking):
 
     def _version(self, at: int | None, by: object) -> _Version:
         checked = check_by(by)
-        return _Version(at, checked, ImportanceFunction(checked, self._context, self._where))
+        return _Version(at, checked, ImportanceFunction(checked, self._bound, self._where))

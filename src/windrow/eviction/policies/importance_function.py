@@ -19,7 +19,6 @@ import pyarrow.types as pat
 from sqlglot import exp
 
 from windrow.errors import QueryError, unknown
-from windrow.eviction.context import Context
 from windrow.eviction.window_view import WindowView
 from windrow.expr.evaluate import evaluate, result_type
 from windrow.expr.parse import parse, references
@@ -28,6 +27,7 @@ from windrow.expr.types import is_number
 from windrow.kernels import importance_priority
 from windrow.model.policies.importance import By, Lookup
 from windrow.model.query import Function
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 T = TypeVar("T")
@@ -65,18 +65,18 @@ class ImportanceFunction:
         Opens the text of errors.
     """
 
-    def __init__(self, by: By, context: Context, where: str) -> None:
+    def __init__(self, by: By, bound: BoundQuery, where: str) -> None:
         self._terms: dict[int, _Expression | _Table] = {}
-        aliases = context.query.aliases
+        aliases = bound.query.aliases
         if isinstance(by, str):
-            by = {_only_stream(by, context, where): by}
+            by = {_only_stream(by, bound, where): by}
         for alias, term in (by or {}).items():
             if alias not in aliases:
                 raise QueryError(f"{where}: {unknown('stream', alias, aliases)}")
             self._terms[aliases.index(alias)] = (
-                _bind_table(term, alias, context, where)
+                _bind_table(term, alias, bound, where)
                 if isinstance(term, Lookup)
-                else _bind_expression(term, alias, context, where)
+                else _bind_expression(term, alias, bound, where)
             )
 
     @property
@@ -106,13 +106,13 @@ def combined(how: str, parts: Sequence[Array]) -> Array:
     return reduce(ways[how], parts)
 
 
-def _only_stream(text: str, context: Context, where: str) -> str:
+def _only_stream(text: str, bound: BoundQuery, where: str) -> str:
     """The stream an expression speaks of."""
-    node = _parsed(text, context, where)
+    node = _parsed(text, bound, where)
     aliases = sorted({alias for alias, _ in references(node)})
     if not aliases:
         raise QueryError(
-            f"{where}: {text!r} names no column; write one such as {context.query.aliases[0]}.price"
+            f"{where}: {text!r} names no column; write one such as {bound.query.aliases[0]}.price"
         )
     if len(aliases) > 1:
         raise QueryError(
@@ -122,8 +122,8 @@ def _only_stream(text: str, context: Context, where: str) -> str:
     return aliases[0]
 
 
-def _bind_expression(text: str, alias: str, context: Context, where: str) -> _Expression:
-    node = _parsed(text, context, where)
+def _bind_expression(text: str, alias: str, bound: BoundQuery, where: str) -> _Expression:
+    node = _parsed(text, bound, where)
     others = sorted({a for a, _ in references(node)} - {alias})
     if others:
         raise QueryError(
@@ -131,15 +131,15 @@ def _bind_expression(text: str, alias: str, context: Context, where: str) -> _Ex
             "the columns of one stream"
         )
     names = tuple(sorted(name for _, name in references(node)))
-    types = {(alias, name): _schemas(context)[alias].field(name).type for name in names}
-    kind = _told(lambda: result_type(node, types, context.functions), where)
+    types = {(alias, name): bound.named_schemas[alias].field(name).type for name in names}
+    kind = _told(lambda: result_type(node, types, bound.functions), where)
     if not is_number(kind):
         raise QueryError(f"{where}: expected a number, got {text!r} of type {kind}")
-    return _Expression(alias, node, names, context.functions)
+    return _Expression(alias, node, names, bound.functions)
 
 
-def _bind_table(table: Lookup, alias: str, context: Context, where: str) -> _Table:
-    schema = _schemas(context)[alias]
+def _bind_table(table: Lookup, alias: str, bound: BoundQuery, where: str) -> _Table:
+    schema = bound.named_schemas[alias]
     name = _told(lambda: column_name(alias, table.column, schema.names), where)
     kind = schema.field(name).type
     try:
@@ -153,13 +153,9 @@ def _bind_table(table: Lookup, alias: str, context: Context, where: str) -> _Tab
     return _Table(keys, importance, (name,))
 
 
-def _parsed(text: str, context: Context, where: str) -> exp.Expression:
-    names = list(context.query.aliases)
-    return _told(lambda: resolve(parse(text, names, context.functions), _schemas(context)), where)
-
-
-def _schemas(context: Context) -> dict[str, pa.Schema]:
-    return dict(zip(context.query.aliases, context.schemas, strict=True))
+def _parsed(text: str, bound: BoundQuery, where: str) -> exp.Expression:
+    names = list(bound.query.aliases)
+    return _told(lambda: resolve(parse(text, names, bound.functions), bound.named_schemas), where)
 
 
 def _told(action: Callable[[], T], where: str) -> T:

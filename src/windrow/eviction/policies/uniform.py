@@ -22,7 +22,6 @@ from statistics import fmean
 
 import numpy as np
 
-from windrow.eviction.context import Context
 from windrow.eviction.models.row_sampling import ROW, Sampler, completing_stream, row_costs
 from windrow.eviction.models.yield_model import YieldModel, make_yield_model
 from windrow.eviction.ranking import MemoryBudget, Ranking, Selection
@@ -32,6 +31,7 @@ from windrow.memory_models.age_curve import AgeCurve
 from windrow.memory_models.sampling import mean_within, uniform_fraction
 from windrow.model.metrics import Quality
 from windrow.model.policies.sampling import Uniform
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN = "num", "next", "bound", "chance", "extra", "thin", "seen"
@@ -69,10 +69,10 @@ class UniformRanking(Ranking):
         *((name, np.float32) for name in (BOUND, EXTRA, THIN, SEEN)),
     )
 
-    def __init__(self, policy: Uniform, context: Context) -> None:
+    def __init__(self, policy: Uniform, bound: BoundQuery) -> None:
         self._policy = policy
-        self._model = make_yield_model(policy, context)
-        self._sampler = Sampler(policy.split, context)
+        self._model = make_yield_model(policy, bound)
+        self._sampler = Sampler(policy.split, bound)
         self._p = 1.0 if policy.p is None else policy.p
         self._monitored = 1.0 if policy.monitor > 0 else 0.0
 

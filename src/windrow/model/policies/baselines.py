@@ -10,21 +10,21 @@ from windrow.model.policies.base import MemoryPolicy
 
 @dataclass(frozen=True, kw_only=True)
 class Fifo(MemoryPolicy):
-    """The oldest rows go first (RECENT of the Memory paper)."""
+    """Evicts the oldest rows first (RECENT of the Memory paper)."""
 
     name = "fifo"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Random(MemoryPolicy):
-    """Any row may go."""
+    """Evicts random rows."""
 
     name = "random"
 
 
 @dataclass(frozen=True, kw_only=True)
 class UntilExpiry(MemoryPolicy):
-    """A row that was taken in stays until it expires; while memory is full, new rows are not taken in."""
+    """Keeps admitted rows until they expire; while memory is full, new rows are not stored."""
 
     name = "until-expiry"
 
