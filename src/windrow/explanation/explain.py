@@ -27,6 +27,7 @@ from windrow.explanation.stated_join import StatedJoin, check_rates
 from windrow.harvest.model import HarvestModel
 from windrow.harvest.solve import DEFAULT, solve
 from windrow.harvest.time_curve import TimeCurve
+from windrow.model.keywords import checks_keywords
 from windrow.model.limits import MemoryLimit
 from windrow.model.plan import Plan
 from windrow.model.policies.time_policies import Dropping, Harvesting
@@ -61,6 +62,7 @@ def explain(
 ) -> SharedExplanation: ...
 
 
+@checks_keywords("wr.explain")
 def explain(
     query: Query | Operator | Mapping[str, Query | Subscription],
     schemas: Mapping[str, pa.Schema] | None = None,

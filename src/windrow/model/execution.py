@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windrow.errors import Option, QueryError, placed, unknown
+from windrow.model.keywords import checks_keywords
 from windrow.model.query import Query, Stream
 from windrow.model.settings import (
     Parsed,
@@ -51,6 +52,7 @@ class SkewedKeys:
         return f"values {list(self.values)} over {self.ways} partitions"
 
 
+@checks_keywords("wr.join")
 @documented
 @dataclass(frozen=True)
 class Execution:

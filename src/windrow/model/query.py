@@ -20,6 +20,7 @@ from windrow.model.access import PATHS, Access
 from windrow.model.consistency import check_deadline, check_kind, check_limits, checked_order
 from windrow.model.interval import Interval
 from windrow.model.join_kind import HOW, INNER, MATCH, JoinShapes
+from windrow.model.keywords import checks_keywords
 from windrow.model.limits import Deadline, MemoryLimit
 from windrow.model.notebook import html_table
 from windrow.model.policies.base import MemoryPolicy
@@ -122,6 +123,7 @@ def _functions(value: Mapping[str, Function | Callable[..., Any]]) -> Mapping[st
     return MappingProxyType(wrapped)
 
 
+@checks_keywords("wr.Stream")
 @documented
 @dataclass(frozen=True)
 class Stream:
@@ -153,6 +155,7 @@ class Stream:
     path = Parsed[Access | None]("access")
 
 
+@checks_keywords("wr.Query")
 @documented
 @dataclass(frozen=True)
 class Query:

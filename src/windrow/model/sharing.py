@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windrow.errors import Option, QueryError, placed
+from windrow.model.keywords import checks_keywords
 from windrow.model.metrics import OperatorMetrics
 from windrow.model.notebook import html_text
 from windrow.model.query import Query, Window
@@ -15,6 +16,7 @@ _AS = re.compile(r"^(?P<expression>.+?)\s+as\s+(?P<name>\w+)$", re.IGNORECASE | 
 _COLUMN = re.compile(r"^(?P<expression>\w+\.(?:\w+\.)*(?P<name>\w+))$")
 
 
+@checks_keywords("wr.Subscription")
 @dataclass(frozen=True)
 class Subscription:
     """A query among others: its join, and what it keeps of the results.

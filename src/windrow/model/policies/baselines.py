@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windrow.model.keywords import checks_keywords
 from windrow.model.policies import importance, learned, sampling
 from windrow.model.policies.base import MemoryPolicy
 
 
+@checks_keywords("wr.policies.Fifo")
 @dataclass(frozen=True, kw_only=True)
 class Fifo(MemoryPolicy):
     """Evicts the oldest rows first (RECENT of the Memory paper)."""
@@ -15,6 +17,7 @@ class Fifo(MemoryPolicy):
     name = "fifo"
 
 
+@checks_keywords("wr.policies.Random")
 @dataclass(frozen=True, kw_only=True)
 class Random(MemoryPolicy):
     """Evicts random rows."""
@@ -22,6 +25,7 @@ class Random(MemoryPolicy):
     name = "random"
 
 
+@checks_keywords("wr.policies.UntilExpiry")
 @dataclass(frozen=True, kw_only=True)
 class UntilExpiry(MemoryPolicy):
     """Keeps admitted rows until they expire; while memory is full, new rows are not stored."""

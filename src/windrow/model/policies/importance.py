@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from windrow.errors import Option, QueryError, placed
+from windrow.model.keywords import checks_keywords
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.validation import checked, choice, duration, number
 
@@ -116,6 +117,7 @@ def _initial(name: str, value: Any) -> float | By:
     return value
 
 
+@checks_keywords("wr.policies.Size")
 @dataclass(frozen=True, kw_only=True)
 class Size(MemoryPolicy):
     """Keeps the rows that were in the most results so far (SIZE; iJoin, section 5)."""
@@ -123,6 +125,7 @@ class Size(MemoryPolicy):
     name = "size"
 
 
+@checks_keywords("wr.policies.Greedy")
 @dataclass(frozen=True, kw_only=True)
 class Greedy(MemoryPolicy):
     """Evicts the least important rows first; of equally important ones the newest (GREEDY; iJoin, section 4).
@@ -141,6 +144,7 @@ class Greedy(MemoryPolicy):
     combine: str = field(default="min", metadata=choice(COMBINATIONS))
 
 
+@checks_keywords("wr.policies.Importance")
 @dataclass(frozen=True, kw_only=True)
 class Importance(MemoryPolicy):
     """Keeps the rows that are expected to be in important results (IJOIN; iJoin, section 4).

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from windrow.errors import QueryError
+from windrow.model.keywords import checks_keywords
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.importance import BY, By
 from windrow.model.policies.validation import AGE_BINS, AGE_CURVES, HALF_LIFE, SKETCH_WIDTH, choice
@@ -16,6 +17,7 @@ from windrow.model.policies.validation import AGE_BINS, AGE_CURVES, HALF_LIFE, S
 AGE_METHODS = ("priority", "envelope")
 
 
+@checks_keywords("wr.policies.Age")
 @dataclass(frozen=True, kw_only=True)
 class Age(MemoryPolicy):
     """Keeps rows at the ages at which they find most (Memory, section 3.2), for any age curve.
@@ -47,6 +49,7 @@ class Age(MemoryPolicy):
             raise QueryError("without monitored rows nothing can be learned; give curves, or monitor")
 
 
+@checks_keywords("wr.policies.Frequency")
 @dataclass(frozen=True, kw_only=True)
 class Frequency(MemoryPolicy):
     """Keeps rows whose key arrives often on the other streams (PROB; Memory, section 3.3).
@@ -64,6 +67,7 @@ class Frequency(MemoryPolicy):
     half_life: float = field(default=4.0, metadata=HALF_LIFE)
 
 
+@checks_keywords("wr.policies.Auto")
 @dataclass(frozen=True, kw_only=True)
 class Auto(MemoryPolicy):
     """Keeps the rows that are expected to find most per byte, by age, key and importance together.

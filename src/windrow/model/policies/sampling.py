@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windrow.errors import QueryError
+from windrow.model.keywords import checks_keywords
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.validation import (
     AGE_BINS,
@@ -62,6 +63,7 @@ class SamplingPolicy(MemoryPolicy):
     half_life: float = field(default=4.0, metadata=HALF_LIFE)
 
 
+@checks_keywords("wr.policies.Cluster")
 @dataclass(frozen=True, kw_only=True)
 class Cluster(SamplingPolicy):
     """Keeps each row with the same probability, and then until it expires: all its results, or none
@@ -73,6 +75,7 @@ class Cluster(SamplingPolicy):
     name = "cluster"
 
 
+@checks_keywords("wr.policies.PpsCluster")
 @dataclass(frozen=True, kw_only=True)
 class PpsCluster(SamplingPolicy):
     """Keeps rows with probabilities proportional to their expected results (PPS-CLUSTER).
@@ -90,6 +93,7 @@ class PpsCluster(SamplingPolicy):
     expected: Expected | None = field(default=None, metadata=checked(_expected, by_alias=True))
 
 
+@checks_keywords("wr.policies.Uniform")
 @dataclass(frozen=True, kw_only=True)
 class Uniform(SamplingPolicy):
     """Samples every result independently with the same probability, and keeps a row until the last sampled

@@ -15,6 +15,7 @@ from numbers import Integral
 from typing import Any
 
 from windrow.errors import QueryError
+from windrow.model.keywords import checks_keywords
 from windrow.model.policies.base import Policy
 from windrow.model.policies.validation import HALF_LIFE, TRUTH, choice, duration, number
 from windrow.model.settings import Parsed
@@ -70,6 +71,7 @@ class TimePolicy(Policy):
         return {"policy": self.name}
 
 
+@checks_keywords("wr.policies.Harvesting")
 @dataclass(frozen=True, kw_only=True)
 class Harvesting(TimePolicy):
     """Probes the parts of the windows that yield most in the time available (GrubJoin, sections 4 and 5).
@@ -149,6 +151,7 @@ class Harvesting(TimePolicy):
         return max(1, min(spans) // BASIC_WINDOWS, -(-max(spans) // MOST_BASIC_WINDOWS))
 
 
+@checks_keywords("wr.policies.Dropping")
 @dataclass(frozen=True, kw_only=True)
 class Dropping(TimePolicy):
     """Drops rows before they are admitted, at the rates that lose least by the cost model (RandomDrop)."""
