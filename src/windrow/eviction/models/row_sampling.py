@@ -115,31 +115,6 @@ class RecentSizes(Stateful):
         return np.sort(sizes)[step // 2 :: step]
 
 
-class RevisionTimer(Stateful):
-    """When probabilities are revised."""
-
-    saved = ("_filling", "_rows")
-
-    def __init__(self) -> None:
-        self._filling = True
-        self._rows = 0
-
-    def on_arrival(self, rows: int) -> None:
-        self._rows += rows
-
-    def due(self, views: Sequence[WindowView], room: MemoryBudget) -> bool:
-        """At the end of a sub-batch."""
-        held = sum(cost * len(view) for cost, view in zip(room.costs, views, strict=True))
-        self._filling = self._filling and held < FILLING * room.size
-        if self._filling or not held:
-            return False
-        fit = room.size * sum(map(len, views)) / held
-        if self._rows < max(LEAST_ROWS, fit / REVISIONS):
-            return False
-        self._rows = 0
-        return True
-
-
 ORDINARY, BEYOND = 0, 1
 """Kinds of sampled results: those followed as planned; and those of the few monitored rows that measure what
 rows find beyond the results they are followed for (`uniform`)."""
@@ -190,23 +165,25 @@ class SampleTotals(ResultSums):
 
 
 class Sampler(Stateful):
-    """What every sampling policy keeps: who rows are, how many complete windows would hold, when to revise
+    """Common parts of sampling policies: identities of rows, rows of complete windows, the time to revise
     probabilities, and the totals of the sample."""
 
-    saved = ("ids", "demand", "totals", "_timer")
+    saved = ("ids", "demand", "totals", "_filling", "_rows")
 
     def __init__(self, split: str | Mapping[str, float], bound: BoundQuery) -> None:
         self._split, self._aliases = split, bound.query.aliases
         self.ids = RowIds(len(self._aliases))
         self.demand = WindowDemand(bound)
         self.totals = SampleTotals()
-        self._timer = RevisionTimer()
+        self._filling = True
+        self._rows = 0
+        """Rows since the last revision."""
 
     def on_arrival(self, view: WindowView, rng: np.random.Generator) -> Array:
-        """Numbers the new rows; returns who they are."""
+        """Numbers the new rows; returns their identities."""
         self.ids.number(view, rng)
         self.demand.on_arrival(view)
-        self._timer.on_arrival(len(view) - view.first_new)
+        self._rows += len(view) - view.first_new
         return self.ids.of(view, slice(view.first_new, len(view)))
 
     def end_sub_batch(self, views: Sequence[WindowView]) -> bool:
@@ -215,17 +192,26 @@ class Sampler(Stateful):
         return self.demand.known
 
     def revision_due(self, views: Sequence[WindowView], room: MemoryBudget) -> bool:
-        return self._timer.due(views, room)
+        """Whether probabilities are to be revised at the end of this sub-batch."""
+        held = sum(cost * len(view) for cost, view in zip(room.costs, views, strict=True))
+        self._filling = self._filling and held < FILLING * room.size
+        if self._filling or not held:
+            return False
+        fit = room.size * sum(map(len, views)) / held
+        if self._rows < max(LEAST_ROWS, fit / REVISIONS):
+            return False
+        self._rows = 0
+        return True
 
     def groups(self, size: float = 1.0) -> list[tuple[list[int], float]]:
-        """Groups of streams that share memory, with what each group has of so much."""
+        """Groups of streams that share memory, each with its part of `size`."""
         return memory_groups(self._split, size, self._aliases)
 
 
 def memory_groups(
     split: str | Mapping[str, float], size: float, aliases: Sequence[str]
 ) -> list[tuple[list[int], float]]:
-    """Groups of streams that share memory, with what each group has."""
+    """Groups of streams that share memory, each with its part of `size`."""
     streams = list(range(len(aliases)))
     if split == "together":
         return [(streams, size)]

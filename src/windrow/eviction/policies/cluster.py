@@ -31,7 +31,7 @@ from windrow.kernels.result_sums import ESTIMATED, FOUND
 from windrow.kernels.row_sampling import add_sampling_variance, apply_weights, uniforms
 from windrow.memory_models.sampling import mean_within, pps_constant
 from windrow.model.metrics import Quality
-from windrow.model.policies.sampling import Cluster, PpsCluster, SamplingPolicy
+from windrow.model.policies.sampling import Cluster, PpsCluster
 from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
@@ -41,29 +41,23 @@ and the results it is expected to find."""
 
 
 class ClusterRanking(Ranking):
-    """
-    Parameters
-    ----------
-    sizes
-        Results that rows are expected to find; None: the same for all.
-    """
-
     saved = ("_sampler", "_level")
     samples = True
 
-    def __init__(
-        self, policy: SamplingPolicy, bound: BoundQuery, sizes: ExpectedResults | None = None
-    ) -> None:
+    def __init__(self, policy: Cluster | PpsCluster, bound: BoundQuery) -> None:
         self._policy = policy
         self._aliases = bound.query.aliases
-        self._sizes = sizes
+        self._sizes: ExpectedResults | None = None
+        """Results that rows are expected to find; None: the same for all."""
+        if isinstance(policy, PpsCluster):
+            self._sizes = ExpectedResults(bound, policy.expected, policy.width, policy.half_life)
         streams = len(self._aliases)
         self.row_state = ((ROW, np.float64), (WEIGHT, np.float64), (SEEN, np.float32))
-        if sizes is not None:
+        if self._sizes is not None:
             self.row_state += ((SIZE, np.float32),)
         self._sampler = Sampler(policy.split, bound)
         self._recent = RecentSizes(streams)
-        self._level = [np.inf if policy.p is None or sizes else policy.p] * streams
+        self._level = [np.inf if policy.p is None or self._sizes else policy.p] * streams
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -186,13 +180,3 @@ class ClusterRanking(Ranking):
     def dump(self) -> dict[str, Any]:
         sized = {} if self._sizes is None else {"_sizes": self._sizes, "_recent": self._recent}
         return super().dump() | sized
-
-
-def cluster(policy: Cluster, bound: BoundQuery) -> Ranking:
-    return ClusterRanking(policy, bound)
-
-
-def pps_cluster(policy: PpsCluster, bound: BoundQuery) -> Ranking:
-    return ClusterRanking(
-        policy, bound, ExpectedResults(bound, policy.expected, policy.width, policy.half_life)
-    )

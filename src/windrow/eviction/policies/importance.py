@@ -6,7 +6,7 @@ age too small to matter otherwise is added, so that priorities of different stre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from windrow.eviction.rates import HALF_LIFE, ArrivalRates
 from windrow.eviction.window_view import ProbeResults, RowState, WindowView
 from windrow.kernels import importance_priority
 from windrow.model.metrics import Quality
-from windrow.model.policies.importance import Greedy, Importance, Size
+from windrow.model.policies.importance import Greedy, Importance
 from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
@@ -168,10 +168,3 @@ def _part_of_window(view: WindowView, now: int) -> Array:
 def _seconds(duration: object) -> float:
     assert isinstance(duration, int)
     return duration / 1e6
-
-
-RANKINGS: dict[str, Callable[[Any, BoundQuery], Ranking]] = {
-    Size.name: lambda policy, bound: SizeRanking(),
-    Greedy.name: GreedyRanking,
-    Importance.name: ImportanceRanking,
-}
