@@ -40,12 +40,12 @@ def streams(e: Document) -> str:
         length = max(wide * stream["window_seconds"] / longest, 3.0)
         kept = _kept(e, alias)
         size = MemoryLimit("bytes", round(stream["memory_bytes"]))
-        told = f"{stream['window']}: {short_number(stream['window_rows'])} rows, {size}"
-        shapes.append(rect(left, y + 22, length, 22, "cell", told))
+        shown = f"{stream['window']}: {short_number(stream['window_rows'])} rows, {size}"
+        shapes.append(rect(left, y + 22, length, 22, "cell", shown))
         shapes.append(rect(left, y + 22, length * kept, 22, "kept", f"{kept:.0%} of it is kept"))
         shapes.append(rect(left, y + 22, length, 22, "frame"))
         part = f", {kept:.0%} of it kept" if kept < 1 else ""
-        shapes.append(label(left, y + 16, f"{told}{part}", "ink"))
+        shapes.append(label(left, y + 16, f"{shown}{part}", "ink"))
     return picture(WIDE, len(e["streams"]) * ROW, shapes, "streams and their windows")
 
 
@@ -61,10 +61,10 @@ def directions(e: Document) -> str:
             shapes.append(rule(0, y - 4, wide, y - 4, "grid"))
         shapes.append(rect(1, y + 30, ARRIVING, 50, "box", round=7))
         shapes.append(label(13, y + 50, f"{arriving} arrives", "name", most=18))
-        told = f"{short_number(e['streams'][arriving]['rows_per_second'])} rows/s"
+        shown = f"{short_number(e['streams'][arriving]['rows_per_second'])} rows/s"
         if start != arriving:
-            told = f"starts from all of {start}"
-        shapes.append(label(13, y + 68, told, most=24))
+            shown = f"starts from all of {start}"
+        shapes.append(label(13, y + 68, shown, most=24))
         x = ARRIVING + 1
         for number, step in enumerate(direction["steps"]):
             shapes.append(arrow(x + 4, y + 55, x + GAP - 4))
@@ -95,7 +95,7 @@ def _step(
     shapes.append(rect(bar, y + 32, wide, 20, "cell"))
     if hop is None:
         shapes.append(rect(bar, y + 32, wide, 20, "whole", "all of it is looked at"))
-        told = "all of it"
+        shown = "all of it"
     else:
         for low, high in hop["pieces"]:
             width = wide * (high - low) / count
@@ -103,13 +103,13 @@ def _step(
         if count <= MOST_CELLS:
             edges = (bar + wide * k / count for k in range(1, count))
             shapes += [rule(edge, y + 32, edge, y + 52, "part") for edge in edges]
-        told = "nothing of it"
+        shown = "nothing of it"
         if hop["fraction"]:
-            told = f"{hop['fraction']:.0%} of it, {hop['found']:.0%} of the matches"
+            shown = f"{hop['fraction']:.0%} of it, {hop['found']:.0%} of the matches"
     shapes.append(rect(bar, y + 32, wide, 20, "frame"))
     extra = [check for check in step["checks"] if check not in step["by"]]
     shapes.append(label(bar, y + 66, " and ".join(step["by"]) or "every row", "code", most=LETTERS))
-    checked = f"then {' and '.join(extra)}" if extra else told
+    checked = f"then {' and '.join(extra)}" if extra else shown
     shapes.append(label(bar, y + 81, checked, "code" if extra else "", most=LETTERS))
     work, on = short_number(step["comparisons_per_second"]), short_number(step["rows_on_per_second"])
     whole = "" if hop is None else "in full "

@@ -205,7 +205,7 @@ def split(
     ----------
     curves, rates
         By stream; rates in rows per unit of time, in the unit of the curves' ages. A single curve
-        describes a join of which only one stream is stored.
+        describes a join that stores only one stream.
     memory
         In bytes, or in rows without `bytes_per_row`.
     """

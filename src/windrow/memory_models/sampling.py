@@ -29,7 +29,7 @@ Array = np.ndarray
 
 
 class SampledStream(Protocol):
-    """A stream of which UNIFORM keeps rows: mean rows held, and their variance."""
+    """A stream that UNIFORM samples: mean number of rows held, and its variance."""
 
     def memory(self, fraction: float) -> float: ...
 
@@ -113,7 +113,7 @@ def uniform_fraction(
     Parameters
     ----------
     streams
-        Streams of which rows are kept, in any model.
+        The stored streams, in any model.
     memory
         In bytes, or in rows without `bytes_per_row`.
     z

@@ -249,8 +249,8 @@ class Harvest:
         ]
         wide = max(len(alias) for alias in aliases)
         for direction in self.directions:
-            told = "nothing is looked at" if direction.idle else f"{direction.output:.3g} results/s"
-            lines.append(f"  when {aliases[direction.arriving]} arrives: {told}")
+            shown = "nothing is looked at" if direction.idle else f"{direction.output:.3g} results/s"
+            lines.append(f"  when {aliases[direction.arriving]} arrives: {shown}")
             lines.extend(
                 f"    {aliases[hop.stream]:<{wide}} {hop.picture()}  z = {hop.fraction:.2f}, "
                 f"{hop.found:.1%} of the matches"

@@ -338,8 +338,8 @@ class Query:
 
     def __repr__(self) -> str:
         streams = ", ".join(f"{alias} [{s.window}]" for alias, s in self.streams.items())
-        told = "".join(f", {name}={value}" for name, value in self._settings().items())
-        return f"Query({streams} on {self.on!r}{told})"
+        given = "".join(f", {name}={value}" for name, value in self._settings().items())
+        return f"Query({streams} on {self.on!r}{given})"
 
     def _repr_html_(self) -> str:
         streams = {f"stream {a}": f"{s.window}, by {s.time}" for a, s in self.streams.items()}

@@ -68,8 +68,8 @@ def read_values(instance: Any) -> dict[str, Any]:
 
 def documented(kind: type[T]) -> type[T]:
     """Add the help texts to the docstring of a dataclass of settings."""
-    told = "\n".join(f"    {name}\n        {each.help}" for name, each in settings_of(kind).items())
-    kind.__doc__ = f"{kind.__doc__}\n\n    Parameters\n    ----------\n{told}\n    "
+    shown = "\n".join(f"    {name}\n        {each.help}" for name, each in settings_of(kind).items())
+    kind.__doc__ = f"{kind.__doc__}\n\n    Parameters\n    ----------\n{shown}\n    "
     return kind
 
 

@@ -49,7 +49,7 @@ class JoinHistory:
         self._gathering: BatchPoint | None = None
         self._latest: BatchPoint | None = None
 
-    def add(self, told: Mapping[str, Any], join: Mapping[str, Any], at: float, span: float) -> None:
+    def add(self, report: Mapping[str, Any], join: Mapping[str, Any], at: float, span: float) -> None:
         for part in join["partitions"]:
             number = part["partition"]
             self.partitions[number] = part
@@ -58,10 +58,10 @@ class JoinHistory:
                 self.learned_models[number] = part["learned_models"]
             for reason in part["control_errors"]:
                 self.control_errors.pop(reason, None)
-                self.control_errors[reason] = told["batch"]
+                self.control_errors[reason] = report["batch"]
         _forget(self.learned_models, MOST_LEARNED)
         _forget(self.control_errors, MOST_CONTROL_ERRORS)
-        point = BatchPoint.read(told, join, at, span, list(self.partitions.values()))
+        point = BatchPoint.read(report, join, at, span, list(self.partitions.values()))
         if self._latest is not None and self._latest is self.points[0]:
             # Of the first batch nobody knew how long its rows had been coming.
             self.points[0] = replace(self.points[0], span=max(span, self.points[0].seconds))
@@ -129,21 +129,21 @@ class History:
         self._count = 0
         self._lock = threading.Lock()
 
-    def add(self, told: Mapping[str, Any]) -> None:
+    def add(self, report: Mapping[str, Any]) -> None:
         """A batch ended."""
         with self._lock:
             try:
-                began = _moment(told["began"])
-                seconds = float(told["seconds"])
+                began = _moment(report["began"])
+                seconds = float(report["seconds"])
                 gone = seconds if self._last is None else (began - self._last) / 1000
                 # A batch before the last one: the query was started again from an older checkpoint.
                 span = gone if gone > 0 else seconds
-                for name, join in told["joins"].items():
-                    self.joins.setdefault(name, JoinHistory()).add(told, join, began + 1000 * seconds, span)
+                for name, join in report["joins"].items():
+                    self.joins.setdefault(name, JoinHistory()).add(report, join, began + 1000 * seconds, span)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise DataError(f"not the metrics of a batch: {type(error).__name__} {error}") from error
             self.batches += 1
-            self.results_late += told["results_late"]
+            self.results_late += report["results_late"]
             self._last = began
             self._count += 1
             if self.state == "waiting":

@@ -128,9 +128,9 @@ class Evictor(Stateful):
         views = [self._view(windows, s) for s in range(len(windows))]
         found = ProbeResults([partials.rows[s] - window.first for s, window in enumerate(windows)], views)
         chosen = ranking.select(views, found, self._rng)
-        worth = ranking.on_results(views, found) if ranking.uses_results else None
+        importance = ranking.on_results(views, found) if ranking.uses_results else None
         if self.monitor:
-            self.monitor.on_results(found, worth)
+            self.monitor.on_results(found, importance)
             self._results += self.monitor.results.estimated - before - len(found)
         if self._result_sample is not None and self._learn_stride:
             self._result_sample.add(found, ranking.scores)
@@ -340,7 +340,7 @@ class Evictor(Stateful):
                 results_max_weight=self.monitor.max_weight,
             )
             if self.monitor.importance is not None:
-                recall, low, high = self.monitor.recall(worth=True)
+                recall, low, high = self.monitor.recall(of_importance=True)
                 known = replace(
                     known, importance_recall=recall, importance_recall_low=low, importance_recall_high=high
                 )

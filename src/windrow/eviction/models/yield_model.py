@@ -1,9 +1,9 @@
 """Expected results of a stored row for UNIFORM: by its key, or by the stream's age curve.
 
-A model gives the number of results to expect of new rows, and the fraction of its window a row stays when
-results are sampled with probability p and followed `reach` standard deviations beyond the expected number. If
-the last sampled one is among the n expected, the row stays as long as Theorem 4.2 or 4.3 says; if it is among
-the d beyond, until it expires. With q = 1 - p that is  q^d T(n) + 1 - q^d,  T being the theorem's fraction.
+A model predicts the results of new rows, and the fraction of its window that a row stays when results are
+sampled with probability p and followed `reach` standard deviations beyond the expected number. If the last
+sampled result is among the n expected, the row stays as long as Theorem 4.2 or 4.3 says; if it is among the d
+beyond, until it expires. With q = 1 - p that is  q^d T(n) + 1 - q^d,  where T is the theorem's fraction.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 MANY = 1000.0
-"""Results of a row beyond which their number need not be exact."""
+"""Above this number of results per row, the number need not be exact."""
 
 
 class YieldModel(Protocol):
     uses_results: bool
-    """Whether it learns from what monitored rows find."""
+    """Whether it learns from the results of monitored rows."""
 
     def on_arrival(self, view: WindowView, demand: WindowDemand) -> Array:
         """Results to expect of each new row."""
@@ -76,7 +76,7 @@ class KeyYield(Stateful):
         self._samples: list[tuple[Array, Array, Array] | None] = [None] * len(bound.query.aliases)
         """Per stream, of recent rows: results, fraction of the rows, and how far each is followed beyond."""
         self._last = [(-1.0, 0.0)] * len(bound.query.aliases)
-        """Per stream, the last p asked for and its answer: memory and its variance ask for the same."""
+        """Per stream, the last p and its result: memory and its variance ask for the same p."""
 
     def on_arrival(self, view: WindowView, demand: WindowDemand) -> Array:
         self._expected.on_arrival(view)
@@ -114,7 +114,7 @@ class KeyYield(Stateful):
 
 
 class AgeYield(Stateful):
-    """The age model: all rows of a stream find the same number, as its curve says."""
+    """The age model: all rows of a stream find the same number of results, by its age curve."""
 
     saved = ("_learned", "_curves")
     uses_results = True
@@ -151,13 +151,13 @@ class AgeYield(Stateful):
             return 0.0
         within = float((1 - p) ** results_beyond_bound(curve.n, self._reach))
         if curve.n > MANY:
-            # Only q^n matters then: n results of probability p are as good as MANY that are likelier.
+            # Only q^n matters then: n results of probability p equal MANY results of a higher probability.
             p, few = -np.expm1(np.log1p(-min(p, 1 - 1e-12)) * curve.n / MANY), MANY / curve.n
             curve = AgeCurve(tuple(rate * few for rate in curve.rates), curve.width)
         return within * AgeSample(curve, 1 / curve.window).memory(p) + 1 - within
 
     def _results(self, stream: int, span: float) -> float:
-        """As learned, with one result more than was seen."""
+        """Expected results of a row; learned ones count one result more than was seen."""
         if self._given is not None:
             return float(sum(self._given.get(self._aliases[stream], ())))
         return self._curves[stream].n + span / max(self._learned[stream].exposure, span * LEARNING)
@@ -175,7 +175,7 @@ class AgeYield(Stateful):
 
 
 def make_yield_model(policy: Uniform, bound: BoundQuery) -> YieldModel:
-    """The model a policy asks for; by default by key where the streams share one."""
+    """The model that the policy names; by default by key if the streams share one."""
     shared = bool(bound.classes)
     if policy.model == "frequency" and not shared:
         raise QueryError(

@@ -18,7 +18,7 @@ from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 SOME = 64
-"""Rows of a sub-batch whose rates are remembered for forecasts."""
+"""Rows per sub-batch whose rates are kept for forecasts."""
 
 
 class FrequencyRanking(Ranking):
@@ -34,7 +34,7 @@ class FrequencyRanking(Ranking):
             )
         self._keys = KeyRates(bound, policy.width, policy.half_life)
         self._recent = RecentSizes(len(bound.join_columns))
-        """Rates that rows had on arrival: a forecast is about all rows, not about those that were kept."""
+        """Rates of rows on arrival: a forecast is about all rows, not only those that were kept."""
 
     def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
         if view.learn_stride:

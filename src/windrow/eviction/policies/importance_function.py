@@ -2,7 +2,7 @@
 
 Errors in them are found when they are bound, before any row is read. A row without an importance (null, NaN,
 negative, infinite, or its expression fails) has importance 0 and is counted: a function may work for years
-and then meet a row it was not made for, which must not stop a query.
+and then fail on an unforeseen row, which must not stop the query.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ImportanceFunction:
     Parameters
     ----------
     where
-        Opens the text of errors.
+        Prefix of error messages.
     """
 
     def __init__(self, by: By, bound: BoundQuery, where: str) -> None:
@@ -85,7 +85,7 @@ class ImportanceFunction:
         return tuple(sorted(self._terms))
 
     def of(self, view: WindowView, start: int, new: int) -> tuple[Array, int]:
-        """Importance of the rows from `start` on, and how many of those from `new` on have none."""
+        """Importance of the rows from `start` on, and the number of rows from `new` on without one."""
         term = self._terms[view.stream]
         rows = len(view) - start
         try:
@@ -93,13 +93,13 @@ class ImportanceFunction:
             if pat.is_decimal(found.type):
                 found = found.cast(pa.float64())
             values = found.to_numpy(zero_copy_only=False).astype(np.float64)
-        except Exception:  # one of the rows; which is not known
+        except Exception:  # some row fails; which one is unknown
             values = np.full(rows, np.nan)
         return values, importance_priority.bound_importance(values, new - start)
 
 
 def combined(how: str, parts: Sequence[Array]) -> Array:
-    """Importance of results, from those of their rows; eq. 2 is `min`."""
+    """Importance of results from the importances of their rows; eq. 2 is `min`."""
     if how == "mean":
         return reduce(np.add, parts) / len(parts)
     ways = {"min": np.minimum, "max": np.maximum, "sum": np.add, "product": np.multiply}
@@ -107,7 +107,7 @@ def combined(how: str, parts: Sequence[Array]) -> Array:
 
 
 def _only_stream(text: str, bound: BoundQuery, where: str) -> str:
-    """The stream an expression speaks of."""
+    """The stream that an expression refers to."""
     node = _parsed(text, bound, where)
     aliases = sorted({alias for alias, _ in references(node)})
     if not aliases:
@@ -116,7 +116,7 @@ def _only_stream(text: str, bound: BoundQuery, where: str) -> str:
         )
     if len(aliases) > 1:
         raise QueryError(
-            f"{where}: {text!r} speaks of the streams {', '.join(aliases)}; give one expression for each, "
+            f"{where}: {text!r} refers to the streams {', '.join(aliases)}; give one expression for each, "
             f"such as {{'{aliases[0]}': ..., '{aliases[1]}': ...}}, and how to combine them"
         )
     return aliases[0]
@@ -127,12 +127,12 @@ def _bind_expression(text: str, alias: str, bound: BoundQuery, where: str) -> _E
     others = sorted({a for a, _ in references(node)} - {alias})
     if others:
         raise QueryError(
-            f"{where} of '{alias}': {text!r} speaks of stream '{others[0]}'; an importance is over "
+            f"{where} of '{alias}': {text!r} refers to stream '{others[0]}'; an importance is over "
             "the columns of one stream"
         )
     names = tuple(sorted(name for _, name in references(node)))
     types = {(alias, name): bound.named_schemas[alias].field(name).type for name in names}
-    kind = _told(lambda: result_type(node, types, bound.functions), where)
+    kind = _prefixed(lambda: result_type(node, types, bound.functions), where)
     if not is_number(kind):
         raise QueryError(f"{where}: expected a number, got {text!r} of type {kind}")
     return _Expression(alias, node, names, bound.functions)
@@ -140,12 +140,12 @@ def _bind_expression(text: str, alias: str, bound: BoundQuery, where: str) -> _E
 
 def _bind_table(table: Lookup, alias: str, bound: BoundQuery, where: str) -> _Table:
     schema = bound.named_schemas[alias]
-    name = _told(lambda: column_name(alias, table.column, schema.names), where)
+    name = _prefixed(lambda: column_name(alias, table.column, schema.names), where)
     kind = schema.field(name).type
     try:
         keys = pa.array(list(table.values), kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        # Arrow tells which value it refused, not which table it was in and of what type the column is.
+        # Arrow's message names the value, but neither the table nor the type of the column.
         raise QueryError(
             f"{where} of '{alias}': column '{name}' is {kind}, its values cannot be {list(table.values)}"
         ) from None
@@ -155,11 +155,11 @@ def _bind_table(table: Lookup, alias: str, bound: BoundQuery, where: str) -> _Ta
 
 def _parsed(text: str, bound: BoundQuery, where: str) -> exp.Expression:
     names = list(bound.query.aliases)
-    return _told(lambda: resolve(parse(text, names, bound.functions), bound.named_schemas), where)
+    return _prefixed(lambda: resolve(parse(text, names, bound.functions), bound.named_schemas), where)
 
 
-def _told(action: Callable[[], T], where: str) -> T:
-    """Errors of expressions speak of the predicate; here they are about the importance."""
+def _prefixed(action: Callable[[], T], where: str) -> T:
+    """Runs the action; its errors get `where` as prefix."""
     try:
         return action()
     except QueryError as error:
