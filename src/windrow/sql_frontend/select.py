@@ -175,9 +175,9 @@ def _check_keys(scope: Scope, streams: list[FromItem], parts: list[exp.Expressio
                 own.alias(key.args["table"])
             given.add(own.column(stream.alias, key.this))
         if given != joined:
-            counted = ", ".join(sorted(joined)) or "none, since no condition is an equality of columns"
+            keys = ", ".join(sorted(joined)) or "none, since no condition is an equality of columns"
             raise scope.text.at(
-                f"rows are counted per join key, which is {counted}; PARTITION BY {', '.join(sorted(given))} is "
+                f"rows are counted per join key, which is {keys}; PARTITION BY {', '.join(sorted(given))} is "
                 "not supported",
                 stream.keys[0],
                 Option(stream=stream.alias),
