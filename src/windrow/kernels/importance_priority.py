@@ -56,6 +56,7 @@ def _decayed(x: float) -> float:
     e = e * r + 0.5
     e = e * r + 1.0
     e = e * r + 1.0
+    # 2^doublings, by writing the exponent bits of a double.
     power = np.int64(np.int64(np.int32(doublings) + 1023) << 52).view(np.float64)
     return e * power
 

@@ -132,6 +132,7 @@ def fit_weights_em(met: Any, each: Any, prior: Any, exposure: Any, rounds: int, 
         for trace in range(traces + 1):
             weights[trace] = (arrivals * parts[trace] + prior[trace]) / exposure[trace]
             found[trace] = 0.0
+        # Expectation: each arrival is divided in proportion to what the traces predicted for its key.
         for row in range(rows):
             whole = weights[traces]
             for trace in range(traces):
@@ -140,6 +141,7 @@ def fit_weights_em(met: Any, each: Any, prior: Any, exposure: Any, rounds: int, 
             for trace in range(traces):
                 found[trace] += of_one * met[row, trace]
             found[traces] += of_one
+        # Maximisation: the new weights follow from these fractions at the top of the next round.
         for trace in range(traces + 1):
             parts[trace] = weights[trace] * found[trace] / arrivals
 
@@ -165,6 +167,8 @@ def prune_features(met: Any, each: Any, weights: Any, parts: Any, out: Any) -> N
             part = parts[trace] / left
             if out[trace] == 0.0 or part >= 1.0:
                 continue
+            # The loss of log-likelihood: the other weights are scaled up to predict as many arrivals in all,
+            # which the first term accounts for.
             lost = rows * np.log1p(-part)
             for row in range(rows):
                 explained = weights[trace] * met[row, trace] / whole[row]

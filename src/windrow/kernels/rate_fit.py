@@ -31,6 +31,8 @@ def _ratio(found: Any, expected: Any, known: int) -> Any:
             out[k] = (found[k] + PRIOR) / (wanted + PRIOR)
             chi2 += (found[k] - wanted) ** 2 / max(wanted, 0.1)
             seen += 1
+    # By chance alone chi2 is about the degrees of freedom. The excess is the fraction of the differences that
+    # is real, as in James and Stein's estimator.
     real = max(0.0, 1.0 - max(seen - known, 0) / chi2) if chi2 > 0 else 0.0
     for k in range(len(found)):
         out[k] = 1 + real * (out[k] - 1)
@@ -54,6 +56,7 @@ def _trend(found: Any, expected: Any, steep: int) -> Any:
         for step in range(1, score_bins):
             wanted += expected[step] * 2.0 ** (power * (step - score_bins // 2))
             exponent += found[step] * power * (step - score_bins // 2)
+        # For a given power the most likely level has a closed form.
         level = (results + PRIOR) / (wanted + PRIOR)
         likelihood = exponent * np.log(2.0) + results * np.log(level) - level * wanted - 2.0 * power**2
         if likelihood > best:

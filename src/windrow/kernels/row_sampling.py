@@ -170,7 +170,7 @@ def sample_results(
         r = rows[k]
         num[r] += 1.0
         met[0] += 1.0
-        met[1] += 2.0 * num[r] - 1.0
+        met[1] += 2.0 * num[r] - 1.0  # num^2 - (num - 1)^2
         beyond = num[r] > bound[r]
         if beyond and extra[r] > 0.0:
             represents = extra[r] / thin[r]
@@ -197,6 +197,8 @@ def sample_results(
         nexts[r] = num[r] + 1.0
         if p < 1.0 or weight > 1.0:
             who = _identity(key, number[r], ts[r], words[r])
+            # Results of a row that represents others are sampled together: the row is their cluster. A result
+            # that was drawn independently is a cluster of its own.
             if thin[r] < 1.0 or (beyond and extra[r] > 1.0):
                 clusters[k] = np.int64(who >> _ONE)
             elif weight > 1.0:

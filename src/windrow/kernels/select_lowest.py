@@ -71,11 +71,12 @@ def _border(rank: Any, frees: Any, needed: float) -> Any:
         wide = int(_WIDE * np.sqrt((mid + 1) * (len(sample) - mid) / len(sample))) + 1
         low, high = sample[max(0, mid - wide)], min(most, sample[min(len(sample) - 1, mid + wide)])
         if low == sample[0] and high == sample[-1]:
+            # The range is no narrower than before: split at one priority, so that the search always advances.
             low = high = sample[mid]
         below, within = _freed(ranks, freeing, low, high)
-        if below >= left:
+        if below >= left:  # the border is below the range
             low, high, freed = -np.inf, np.nextafter(low, -np.inf), below
-        elif within < left:
+        elif within < left:  # the border is above the range
             low, high, freed, left = np.nextafter(high, np.inf), most, freed - within, left - within
         else:
             freed, left = within - below, left - below

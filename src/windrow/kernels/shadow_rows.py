@@ -30,7 +30,7 @@ def shadow_matches(
             continue
         if rows[k] < first_new:
             results += 1.0
-            squares += 2.0 * counts[slot] + 1.0
+            squares += 2.0 * counts[slot] + 1.0  # (n + 1)^2 - n^2
             counts[slot] += 1.0
         if shadow[slot]:
             which[found], at[found] = k, slot
