@@ -6,6 +6,7 @@ import inspect
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import fields
 
 import pyarrow as pa
@@ -118,3 +119,34 @@ def test_values_show_themselves_in_notebooks():
     shown = operator._repr_html_()
     assert "a.k = b.k" in shown and "2 results" in shown and "<th" in shown
     assert "recall" in operator.metrics().quality._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: wr.Query(STREAMS, "a.k = b.k", memry="1 MiB"),
+            "Query: unknown option 'memry'. Did you mean 'memory'",
+        ),
+        (
+            lambda: wr.Query(STREAMS, "a.k = b.k", within="5 s"),
+            "Query has no option 'within'; it is an option of wr.Stream",
+        ),
+        (lambda: wr.Query(STREAMS), "wr.Query: 'on' is missing"),
+        (lambda: wr.Stream("at"), "wr.Stream: 'within' is missing"),
+        (
+            lambda: wr.join({}, on="a.k = b.k", withn="5 s"),
+            "wr.join: unknown option 'withn'. Did you mean 'within'",
+        ),
+        (
+            lambda: wr.policies.Age(bucket=3),
+            "wr.policies.Age: unknown option 'bucket'. Did you mean 'buckets'",
+        ),
+        (lambda: wr.Operator(wr.Query(STREAMS, "a.k = b.k"), schema={}), "Did you mean 'schemas'"),
+        (lambda: wr.explain(wr.Query(STREAMS, "a.k = b.k"), rate={}), "Did you mean 'rates'"),
+    ],
+)
+def test_a_wrong_keyword_is_a_mistake_in_the_query(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(wr.QueryError) as told:
+        call()
+    assert message in str(told.value)

@@ -85,4 +85,4 @@ def test_spans_are_taken_together_until_there_are_few():
     assert len(counts.values) == len(rates.values) == 50 and counts.width == pytest.approx(0.3)
     assert sum(counts.values) == sum(values) and rates.values[0] == 1.0
     few = Histogram.of_counts(0.0, 1.0, [1.0, 2.0])
-    assert few.to_dict() == {"low": 0.0, "width": 1.0, "values": [1.0, 2.0]}
+    assert (few.low, few.width, few.values) == (0.0, 1.0, (1.0, 2.0))

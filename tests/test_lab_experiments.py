@@ -16,9 +16,9 @@ from windrow.errors import WindrowError
 from windrow.lab import experiments
 from windrow.lab.averages import average
 from windrow.lab.experiment import Claim, Outcome
-from windrow.lab.multijoin import EQUAL_FOUR, Streams, count_work
+from windrow.lab.multijoin import EQUAL_FOUR, Streams, arrival_first, count_work
 from windrow.lab.run import run_experiment, save
-from windrow.planning.cost import arrival_first, join_size
+from windrow.planning.cost import join_size
 
 WITH_LAB = {
     *("grubjoin-both-limits", "grubjoin-examples", "grubjoin-fig11", "grubjoin-fig12", "grubjoin-fig13"),

@@ -10,6 +10,7 @@ from scipy.optimize import linprog
 
 from queries import examples
 from windrow.errors import QueryError
+from windrow.lab.memory_theory import best_retention, has_minima, paper_results, results_by
 from windrow.memory_models.age_curve import AgeCurve, Retention, split
 
 EXAMPLE_3_3 = AgeCurve((1, 1, 2, 1))
@@ -55,7 +56,7 @@ def best_by_program(curve: AgeCurve, mean: float) -> float:
 
 
 def test_example_3_3_one_cell():
-    assert EXAMPLE_3_3.best_retention() == 3
+    assert best_retention(EXAMPLE_3_3) == 3
     assert EXAMPLE_3_3.retention(1) == Retention(0, 3, 1 / 3)
     assert EXAMPLE_3_3.results(1) * 3 == pytest.approx(4)
     held, results = simulated(EXAMPLE_3_3, 1, 7)
@@ -71,11 +72,11 @@ def test_example_3_3_two_cells_staggered():
 
 
 def test_example_3_4_mixes_two_retention_times():
-    assert EXAMPLE_3_4.has_minima and not EXAMPLE_3_3.has_minima
-    assert EXAMPLE_3_4.best_retention() == 1
+    assert has_minima(EXAMPLE_3_4) and not has_minima(EXAMPLE_3_3)
+    assert best_retention(EXAMPLE_3_4) == 1
     assert EXAMPLE_3_4.retention(2) == Retention(1, 3, 0.5)
     assert EXAMPLE_3_4.results(2) == pytest.approx(4)
-    assert EXAMPLE_3_4.results_by(2) == 3 == EXAMPLE_3_4.paper_results(2, rate=1)
+    assert results_by(EXAMPLE_3_4, 2) == 3 == paper_results(EXAMPLE_3_4, 2, rate=1)
     assert [each.tolist() for each in EXAMPLE_3_4.envelope()] == [[0, 1, 3], [0, 3, 5]]
 
 
@@ -101,7 +102,9 @@ def test_retention_meets_its_mean_and_its_results(curve, part):
     chosen = curve.retention(part * curve.window)
     assert chosen.mean == pytest.approx(min(part, 1.0) * curve.window)
     assert 0 <= chosen.share <= 1 and 0 <= chosen.short < chosen.long <= curve.window
-    mixed = chosen.share * curve.results_by(chosen.long) + (1 - chosen.share) * curve.results_by(chosen.short)
+    mixed = chosen.share * results_by(curve, chosen.long) + (1 - chosen.share) * results_by(
+        curve, chosen.short
+    )
     assert mixed == pytest.approx(float(curve.results(chosen.mean)), abs=1e-9 * max(curve.n, 1))
 
 
@@ -123,9 +126,9 @@ def test_envelope_is_concave_and_above_the_curve(curve):
 def test_equation_3_is_the_envelope_where_there_are_no_minima(values, peak, rate, part):
     rising, falling = sorted(values[:peak]), sorted(values[peak:], reverse=True)
     curve = AgeCurve([*rising, *falling], 2.0)
-    assert not curve.has_minima
+    assert not has_minima(curve)
     memory = part * rate * curve.window
-    assert curve.paper_results(memory, rate) == pytest.approx(rate * curve.results(memory / rate), abs=1e-6)
+    assert paper_results(curve, memory, rate) == pytest.approx(rate * curve.results(memory / rate), abs=1e-6)
 
 
 def test_equation_3_knows_less_than_the_envelope_where_there_are_minima():
@@ -133,14 +136,14 @@ def test_equation_3_knows_less_than_the_envelope_where_there_are_minima():
     for _ in range(50):
         curve = AgeCurve(rng.random(12) ** 3)
         memory = np.linspace(0, 2 * curve.window, 50)
-        assert (curve.paper_results(memory, 2.0) <= 2.0 * curve.results(memory / 2.0) + 1e-9).all()
+        assert (paper_results(curve, memory, 2.0) <= 2.0 * curve.results(memory / 2.0) + 1e-9).all()
 
 
 def test_age_reduces_to_recent_for_falling_curves_only():
-    assert DEC.best_retention() == 25.0 and INC.best_retention() == 500.0
+    assert best_retention(DEC) == 25.0 and best_retention(INC) == 500.0
     assert DEC.retention(100.0).short == 100.0
     assert INC.retention(100.0) == Retention(0.0, 500.0, 0.2)
-    assert 250.0 < BELL.best_retention() < 500.0
+    assert 250.0 < best_retention(BELL) < 500.0
 
 
 # --- priorities -------------------------------------------------------------------------------------------
@@ -153,7 +156,7 @@ def test_priority_is_the_definition(curve, parts):
         if np.abs(curve.ages - age).min() < 1e-6 * curve.width:
             age = float(curve.ages[np.abs(curve.ages - age).argmin()])
         later = curve.ages > age
-        rates = (curve.cumulative[later] - curve.results_by(age)) / (curve.ages[later] - age)
+        rates = (curve.cumulative[later] - results_by(curve, age)) / (curve.ages[later] - age)
         assert curve.priority(np.array([age]))[0] == pytest.approx(rates.max(initial=0.0), rel=1e-6, abs=1e-6)
 
 
@@ -198,7 +201,7 @@ def test_split_between_two_is_the_best_of_all_splits(one, two, rate, other, part
 
 def test_split_without_minima_is_equation_3():
     found = split([INC, DEC], [1.0, 2.0], 500.0)
-    produced = INC.paper_results(found.memory[0], 1.0) + DEC.paper_results(found.memory[1], 2.0)
+    produced = paper_results(INC, found.memory[0], 1.0) + paper_results(DEC, found.memory[1], 2.0)
     assert found.recall == pytest.approx(float(produced / (INC.n + 2 * DEC.n)))
 
 

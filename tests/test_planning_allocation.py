@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from queries import examples
 from windrow.errors import QueryError
+from windrow.lab.frequency_model import FrequencyModel
+from windrow.lab.memory_theory import proportional, recall_of_ages, recall_of_frequencies
 from windrow.memory_models.age_curve import AgeCurve, split
-from windrow.memory_models.allocation import RecallCurve, allocate_max_min, proportional
-from windrow.memory_models.frequency import FrequencyModel
+from windrow.memory_models.allocation import RecallCurve, allocate_max_min
 
 MIB = 2**20
 K = np.arange(1, 21)
@@ -58,15 +59,6 @@ def test_no_other_division_has_a_better_worst():
     assert found.worst >= max(min(one.at(x), two.at(memory - x)) for x in np.linspace(0, memory, 1001)) - 1e-9
 
 
-def test_functions_and_curves_give_the_same():
-    one, two = drawn(3), drawn(4)
-    assert allocate_max_min([one.at, two.at], 12.0).memory == pytest.approx(
-        allocate_max_min([one, two], 12.0).memory
-    )
-    equal = allocate_max_min([lambda m: min(m / 10, 1.0), lambda m: min(m / 30, 1.0)], 20.0)
-    assert equal.memory == pytest.approx((5, 15)) and equal.recall == pytest.approx((0.5, 0.5))
-
-
 def test_a_step_that_does_not_fit_leaves_the_memory_in_use():
     flat = RecallCurve([0, 10, 90, 100], [0, 0.5, 0.5, 1.0])
     found = allocate_max_min([flat, flat], 60.0)
@@ -90,12 +82,12 @@ def test_too_much_memory_is_not_given_away():
 def frequency_pair(skew: float) -> list[RecallCurve]:
     direct = FrequencyModel([zipf(skew), zipf(skew)], [1, 5], [500, 0])
     inverse = FrequencyModel([zipf(skew), zipf(skew)[::-1]], [1, 5], [500, 0])
-    return [RecallCurve.of_frequency(direct), RecallCurve.of_frequency(inverse)]
+    return [recall_of_frequencies(direct), recall_of_frequencies(inverse)]
 
 
 def age_pair(exponent: float) -> list[RecallCurve]:
     rising, falling = AgeCurve(K**exponent, 25.0), AgeCurve((20.0 - K) ** exponent, 25.0)
-    return [RecallCurve.of_age([rising], [1.0]), RecallCurve.of_age([falling], [1.0])]
+    return [recall_of_ages([rising], [1.0]), recall_of_ages([falling], [1.0])]
 
 
 def test_frequency_joins_proportional_falls_with_skew_and_equal_recall_does_not():
@@ -143,7 +135,7 @@ def test_prints_what_a_planner_asks():
 
 def test_of_age_follows_the_split():
     curves, rates, sizes = [AgeCurve(K**2.0, 25.0), AgeCurve((3, 0, 2), 10.0)], [1.0, 4.0], [100.0, 50.0]
-    recall = RecallCurve.of_age(curves, rates, sizes)
+    recall = recall_of_ages(curves, rates, sizes)
     assert recall.memory[-1] == pytest.approx(500 * 100 + 4 * 30 * 50)
     assert recall.at(recall.memory[-1]) == pytest.approx(1) and recall.at(0) == 0
     for memory in np.linspace(0, recall.memory[-1], 7):
@@ -155,7 +147,7 @@ def test_of_age_follows_the_split():
 def test_of_frequency_follows_the_model(seed, streams):
     rng = np.random.default_rng(seed)
     model = FrequencyModel(rng.dirichlet(np.ones(12), streams), [1.0] * streams, [10.0] * streams)
-    curve = RecallCurve.of_frequency(model)
+    curve = recall_of_frequencies(model)
     assert curve.unit == "rows" and curve.at(model.whole) == pytest.approx(1)
     for memory in rng.uniform(0, model.whole, 5):
         assert curve.at(memory) == pytest.approx(model.keep(memory).recall, abs=0.02)

@@ -7,15 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windrow.errors import WindrowError
-from windrow.planning.cost import (
-    arrival_first,
-    direction_cost,
-    eager_cost,
-    join_size,
-    lazy_cost,
-    naive_cost,
-    plan_cost,
-)
+from windrow.lab.multijoin import arrival_first, eager_cost, lazy_cost
+from windrow.planning.cost import direction_cost, join_size, naive_cost, plan_cost
 from windrow.planning.statistics import JoinStatistics, StreamStatistics
 
 

@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from queries import examples
 from windrow.errors import QueryError
-from windrow.memory_models.frequency import FrequencyModel
+from windrow.lab.frequency_model import FrequencyModel
 from windrow.planning.cost import join_size
 from windrow.planning.statistics import JoinStatistics, StreamStatistics
 

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windrow.errors import QueryError
+from windrow.lab.multijoin import arrival_first, eager_cost
 from windrow.model.query import ALGORITHMS, ORDERS
-from windrow.planning.cost import arrival_first, eager_cost, plan_cost
+from windrow.planning.cost import plan_cost
 from windrow.planning.order import (
     STRATEGIES,
     choose_orders,

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from queries import examples
 from windrow.errors import QueryError
+from windrow.lab.memory_theory import FrequencySample
 from windrow.memory_models.age_curve import AgeCurve
 from windrow.memory_models.sampling import (
     AgeSample,
-    FrequencySample,
     mean_within,
     pps_constant,
     uniform_fraction,

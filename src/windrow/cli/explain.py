@@ -56,11 +56,10 @@ def explain_command(
     as_json: AsJson = False,
     master: MasterOption = None,
 ) -> None:
-    """Tell what a query will do before it runs: plan, work, memory, and the recall that less of them gives.
+    """Show a query's plan before it runs, with its expected work and memory and the recall at lower limits.
 
-    With data at hand it learns from a sample of it, joined once in this process; rates that are stated
-    replace those of the sample. Without data (rate, socket and kafka sources, or --sample 0) everything
-    follows from the stated rates.
+    With data it learns from a sample, joined once in this process; stated rates replace those of the sample.
+    Without data (rate, socket and kafka sources, or --sample 0) everything follows from the stated rates.
 
     [dim]Examples:[/dim]
 

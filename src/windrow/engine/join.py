@@ -22,7 +22,6 @@ from windrow.engine.partial_matches import PartialMatches, in_pieces
 from windrow.engine.probe import Probe
 from windrow.engine.rows import ArrivingRows
 from windrow.engine.windows import Windows
-from windrow.eviction.context import Context
 from windrow.eviction.ranking import Selection
 from windrow.eviction.window_view import RowState
 from windrow.model.plan import Plan
@@ -73,8 +72,7 @@ class Join(Stateful):
         self._watermark_delay_us = query.watermark_delay_us
         self.evictor: Evictor | None = None
         if query.memory_limit is not None:
-            context = Context(query, bound.schemas, bound.join_columns, bound.classes, bound.functions)
-            self.evictor = Evictor(query.memory_policy, query.memory_limit, context)
+            self.evictor = Evictor(query.memory_policy, query.memory_limit, bound)
         units = Units.of_predicate(count, bound.predicate.atoms, bound.classes)
         self.load_shedder = make_load_shedder(query, units)
         self.windows = Windows(bound, self.row_state)

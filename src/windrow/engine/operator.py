@@ -13,12 +13,14 @@ from windrow.engine.runner import JoinRunner
 from windrow.engine.state import capture, pack, restore, unpack
 from windrow.errors import Option, QueryError, unknown
 from windrow.memory_models.allocation import RecallCurve
+from windrow.model.keywords import checks_keywords
 from windrow.model.learned_models import LearnedModels
 from windrow.model.metrics import OperatorMetrics
 from windrow.model.plan import Plan
 from windrow.model.query import Query
 
 
+@checks_keywords("wr.Operator")
 class Operator:
     """A window join that runs in this process.
 

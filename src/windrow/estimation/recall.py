@@ -50,8 +50,8 @@ class ResultSums(Stateful):
         return float(self.sums[:, VARIANCE].sum())
 
     def loss(self, kind: int, max_weight: float) -> Loss:
-        """Missed results of a kind, of which one unsampled row can represent so many. What sampled rows found
-        tells that better, as far as it was found by many of them."""
+        """Missed results of a kind, where one unsampled row can represent up to `max_weight`. The results of
+        sampled rows replace that bound to the extent that they are spread over many rows."""
         found, estimated, variance, largest, _ = self.sums[kind].tolist()
         missed = max(0.0, estimated - found)
         share = min(1.0, largest / missed) if missed > 0 else 1.0
@@ -84,13 +84,13 @@ class ResultEstimate(ResultSums):
         """By depth and slot: the part that the monitored row took part in as a shadow row."""
 
     def add(self, value: float, count: int) -> None:
-        """Adds so many results without a shadow row, worth this together."""
+        """Adds `count` results without a shadow row, of this total value."""
         self.count += count
         self.sums[0, FOUND] += value
         self.sums[0, ESTIMATED] += value
 
     def add_with_shadows(self, values: Array, shadows: ShadowMatches, weight: Array) -> None:
-        """Adds results worth `values`, some of them with shadow rows; `weight` is that of each slot."""
+        """Adds results with these values, some of them with shadow rows; `weight` is that of each slot."""
         counted = values * shadows.weights
         self.count += len(values)
         shadow_rows.add_results(values, counted, shadows.depth, self.sums)
@@ -98,14 +98,14 @@ class ResultEstimate(ResultSums):
             shadow_rows.add_shadow_results(which, slots, shadows.depth, counted, weight, self.seen, self.sums)
 
     def losses(self, weight: float, clump: float = 1.0) -> list[Loss]:
-        """Missed results by depth, up to the first of which nothing was seen.
+        """Missed results by depth, up to the first depth without any.
 
         Parameters
         ----------
         weight
             Rows that a shadow row represents.
         clump
-            Results that hang on one row together.
+            Results per row, averaged over results.
         """
         losses = []
         size = (weight - 1) * clump * (self.found / self.count if self.found else 1.0)
@@ -152,7 +152,7 @@ def recall_interval(
 
 
 def batch_recall(counts: ResultCounts, results: int, limited: bool) -> tuple[float, float, float]:
-    """The recall of one batch or several: 1 where nothing can be lost, NaN where nothing tells."""
+    """The recall of one or more micro-batches: 1 if nothing can be lost, NaN if it is unknown."""
     if counts.results_estimated == 0 and results and limited:
         return float("nan"), 0.0, 1.0
     return recall_interval(

@@ -1,11 +1,11 @@
 """Forecast of recall by memory, from each stream's learned model.
 
-Rows of a stream fall into groups, by their keys, that find more or less than others; every group has a curve
-of the same shape. To keep the rows of a group for an edge of the curve's concave envelope is an item: it
-takes memory (rows per second x length of the edge) and yields results. The items that yield most per unit of
-memory come first. With two streams results add up; with more, a result completed by one stream needs a row of
-each other stream. What was learned about that from data is in joint_forecast.py; here, where only curves are
-known, these rows are taken as independent.
+Rows of a stream fall into groups by their keys. Groups differ in how much their rows find, but all have an
+age curve of the same shape. Keeping the rows of a group for one edge of the curve's concave envelope is an
+item of a knapsack: it takes memory (rows per second times the length of the edge) and yields results. Items
+with the most results per unit of memory come first. With two streams results add up. With more, a result
+completed by one stream needs a row of each other stream; this module assumes that those rows are kept
+independently of each other, and joint_forecast.py uses a sample of results instead.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class StreamModel:
-    """What was learned about one stream."""
+    """The learned model of one stream."""
 
     curve: AgeCurve
     rate: float
     """Rows per second."""
     cost: float
-    """Of a row, in the unit of memory."""
+    """Memory of a row."""
     ratios: Array
-    """How much more than others each group of rows finds."""
+    """Results of a row of each group, relative to the mean."""
     shares: Array
     """The fraction of the rows in each group."""
     edges: Array = field(default_factory=lambda: np.empty(0))
     """The scores between the groups, ascending."""
 
     def ratio(self, scores: Array) -> Array:
-        """How much more than others rows of these scores find. Within a group it is a power of the score;
-        rows of the first group, which may have no score, are alike."""
+        """Results of rows with these scores, relative to the mean. Within a group the ratio is a power of the
+        score; rows of the first group, which may have no score, share one ratio."""
         by_group = self.ratios[np.searchsorted(self.edges, scores)]
         inner = self.edges > 0
         if inner.sum() < 2:
@@ -53,15 +53,14 @@ class StreamModel:
         return np.where(scores <= self.edges[0], by_group, 2.0**between)
 
     def regrouped(self, scores: Array) -> StreamModel:
-        """The same with finer groups, by `ratio`, and the fractions of the rows in them as among rows of
-        these scores."""
+        """The same model with finer groups, by `ratio`, whose shares are those among rows of these scores."""
         ratios, shares, edges = groups(self.ratio(scores), np.ones(len(scores)))
         return replace(self, ratios=ratios, shares=shares, edges=edges)
 
 
 @dataclass(frozen=True, eq=False)
 class AdditiveForecast:
-    """For two streams, whose results add up, or more of whose rows nothing is known together."""
+    """Forecast from the streams' models alone: exact for two streams, whose results add up."""
 
     streams: Sequence[StreamModel]
 
@@ -79,17 +78,17 @@ class AdditiveForecast:
         return RecallCurve(amounts, np.clip(np.maximum.accumulate(recall), 0.0, 1.0), unit)
 
     def binding_fraction(self, memory: float) -> float | None:
-        """Not known for streams that are taken to be steady."""
+        """Unknown: the model assumes steady streams."""
         return None
 
     def shares(self, memory: float) -> tuple[float, ...]:
-        """What the rows of each stream get of so much memory."""
+        """How this much memory is divided between the streams."""
         items, owner = self._items
         return tuple(np.bincount(owner, items.take(memory), len(self.streams)).tolist())
 
     @cached_property
     def _items(self) -> tuple[Knapsack, Array]:
-        """Memory and results per second of keeping a group for an edge of its curve; and the stream."""
+        """Memory and results per second of keeping a group for an edge of its curve, and its stream."""
         sizes, gains, owner = [], [], []
         for stream, known in enumerate(self.streams):
             ages, values = known.curve.envelope()
@@ -102,7 +101,7 @@ class AdditiveForecast:
 
 
 def groups(ratios: Array, weights: Array) -> tuple[Array, Array, Array]:
-    """Ratios in some dozens of groups, the fraction of the rows in each, and the ratios between them."""
+    """Groups similar ratios: their means, the fraction of the rows in each, and the edges between them."""
     if not len(ratios) or weights.sum() <= 0:
         return np.ones(1), np.ones(1), np.empty(0)
     steps, at = np.unique(np.rint(4 * np.log2(np.maximum(ratios, 2.0**-20))), return_inverse=True)

@@ -1,20 +1,20 @@
 """Forecast of recall by memory for joins of three and more streams.
 
-Rows of a stream fall into cells, by the group of their key and the part of the window they are in. A policy
-keeps the fraction `kept` of the rows that could be in a cell. A result that stream k completes needs its row
-of every other stream, so with c_j the cell of its row of stream j at that time
+Rows of a stream fall into cells, by the group of their key and the age bin. A policy keeps the fraction
+`kept` of the rows that could be in a cell. A result that stream k completes needs its row of every other
+stream. With c_j the cell of its row of stream j at that time,
 
     recall  =  mean over results of the product over j != k of kept(c_j),
 
-the mean being over a sample of whole results (`ResultSample`): which streams complete them, which keys occur
-together and which ages go with each other is as in the data. With two streams the product has one factor, and
+where the mean is over a sample of whole results (`ResultSample`). So the streams that complete results, and
+the keys and ages that occur together, are those of the data. With two streams the product has one factor, and
 this is the sum over cells of  kept  times the fraction of the results their rows find, as in `forecast`.
 
-What is kept: cells fill the memory by the rate at which their rows can still find results, the fastest first,
-and those of equal rates alike (the edges of a curve's concave envelope). A policy that learns from what it
-finds counts only results whose other rows are there. So what it keeps of one stream depends on what it keeps
-of the others, and we look for the fixed point: from complete windows downwards, each time moving what is kept
-a part of the way to what the rates ask for.
+Cells fill the memory in descending order of the rate at which their rows can still find results; cells of
+equal rates fill alike (the edges of a curve's concave envelope). A policy that learns from the results it
+finds counts only those whose other rows are held. So what it keeps of one stream depends on what it keeps of
+the others, and the forecast is a fixed point: starting from complete windows, each round moves `kept` part of
+the way to what the rates call for.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from windrow.memory_models.allocation import RecallCurve, Unit
 
 Array = np.ndarray
 LEVELS = 32
-"""Amounts of memory that are computed."""
+"""Amounts of memory at which recall is computed."""
 ROUNDS = 12
 PRIOR = 32.0
-"""Results of the whole stream that the estimate of each cell begins with."""
+"""Weight of the stream's mean in the estimate of each cell, in results."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +44,13 @@ class JointForecast:
     Parameters
     ----------
     ages, scores
-        Of the rows of a sample of results, by result and stream; ages in seconds, NaN of the row that
-        completed the result (`ResultSample`).
+        Ages and scores of the rows in a sample of results, by result and stream. Ages are in seconds, NaN for
+        the row that completed the result (`ResultSample`).
     weights
-        How many results each represents.
+        How many results each sampled one represents.
     responds
-        Whether the policy learns from what it finds, so that rows whose partners were evicted rank lower.
+        Whether the policy learns from the results it finds, so that rows whose partners were evicted rank
+        lower.
     """
 
     streams: Sequence[StreamModel]
@@ -65,11 +66,11 @@ class JointForecast:
         return RecallCurve(amounts, np.clip(np.maximum.accumulate([0.0, *recall]), 0.0, 1.0), unit)
 
     def binding_fraction(self, memory: float) -> float | None:
-        """Not known for streams that are taken to be steady."""
+        """Unknown: the model assumes steady streams."""
         return None
 
     def shares(self, memory: float) -> tuple[float, ...]:
-        """What the rows of each stream get of so much memory."""
+        """How this much memory is divided between the streams."""
         amounts = np.linspace(0.0, max(self._whole, 1e-9), LEVELS + 1)[1:]
         amounts = np.append(np.minimum(memory, self._whole), amounts[amounts > memory])
         taken = self._kept(amounts)[0] * self._sizes
@@ -79,12 +80,12 @@ class JointForecast:
 
     @cached_property
     def _shapes(self) -> list[tuple[int, int]]:
-        """Groups and parts of the window, by stream."""
+        """Number of groups and of age bins, by stream."""
         return [(len(known.ratios), len(known.curve.rates)) for known in self.streams]
 
     @cached_property
     def _parts(self) -> list[slice]:
-        """Where the cells of each stream are, group by group."""
+        """The cells of each stream, group by group."""
         ends = np.cumsum([0, *(groups * parts for groups, parts in self._shapes)]).tolist()
         return [slice(a, b) for a, b in pairwise(ends)]
 
@@ -103,7 +104,7 @@ class JointForecast:
 
     @cached_property
     def _rates(self) -> Array:
-        """Results per second of a row of each cell and per unit of its memory, when everything is kept."""
+        """Results per second and unit of memory of a row of each cell when everything is kept."""
         rates = []
         for known in self.streams:
             by_part = np.array(known.curve.rates) / known.curve.width / max(known.cost, 1e-12)
@@ -112,8 +113,8 @@ class JointForecast:
 
     @cached_property
     def _cells(self) -> Array:
-        """By result and stream the cell of its row; for the row that completed it one that is always kept,
-        after all others."""
+        """The cell of each row, by result and stream. The row that completed the result gets an extra cell,
+        after all others, that is always kept."""
         found = []
         for s, (known, (_, parts), own) in enumerate(
             zip(self.streams, self._shapes, self._parts, strict=True)
@@ -124,7 +125,7 @@ class JointForecast:
             found.append(np.where(np.isnan(ages), len(self._sizes), own.start + group * parts + part))
         return np.stack(found, axis=1)
 
-    # -- what is kept -------------------------------------------------------------------------------
+    # -- the fixed point ----------------------------------------------------------------------------
 
     def _kept(self, amounts: Array) -> list[Array]:
         """The fraction of each cell that is kept, for ascending amounts of memory."""
@@ -137,7 +138,8 @@ class JointForecast:
         return found[::-1]
 
     def _priorities(self, kept: Array) -> Array:
-        """The priority that rows of each cell have had to be there."""
+        """The lowest priority that rows of each cell have had up to its age: they are held only if it was
+        high enough."""
         rates = self._rates * self._met(kept) if self.responds else self._rates
         found = []
         for own, shape in zip(self._parts, self._shapes, strict=True):
@@ -145,7 +147,7 @@ class JointForecast:
         return np.concatenate(found)
 
     def _filled(self, priorities: Array, memory: float) -> Array:
-        """The cells of the highest priorities that fit; of the last that do, equal fractions."""
+        """The fraction of each cell that fits, by descending priority; cells of equal priority share."""
         levels, at = np.unique(-priorities, return_inverse=True)
         sizes = np.bincount(at, self._sizes, len(levels))
         before = np.cumsum(sizes) - sizes

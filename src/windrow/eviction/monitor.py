@@ -1,22 +1,23 @@
 """Monitored rows: a small random sample kept until expiry, even when the policy evicts them, to measure what
 eviction loses.
 
-When the policy would evict a monitored row it becomes a *shadow row*: from then on its results are ones that
-would have been lost. A shadow row represents `weight` rows, the inverse of its probability to be monitored. A
-result none of whose rows the policy evicted is always found; one with shadow rows is found only if each row
-that was evicted is monitored. So the number of true results is estimated without bias by
+When the policy evicts a monitored row, the row becomes a *shadow row*: from then on its results are ones that
+eviction misses. A shadow row represents `weight` rows, the inverse of its probability to be monitored. A
+result is always found if the policy evicted none of its rows; one with shadow rows is found only if every
+evicted row is monitored. So the number of true results is estimated without bias by
 
     results without a shadow row  +  sum over results with shadow rows of the product of their shadow rows'
     weights
 
 and its variance (Horvitz-Thompson, of rows drawn independently) by  sum over shadow rows of (1 - 1/w) y^2,
-with y the part of the sum that the shadow row takes part in. Two results that share two shadow rows count
-twice, so it errs on the safe side. The interval follows from means and variances by the number of shadow
-rows: `ResultEstimate`.
+where y is the part of the sum that the shadow row takes part in. Results that share two shadow rows count
+twice, so the variance is overestimated rather than underestimated. The interval follows from means and
+variances by the number of shadow rows: `ResultEstimate`.
 
 The number of shadow rows is held near what the policy's `monitor` allows, and that of monitored rows below
-twice as many. When there are more, each stays monitored with probability 4/5 and counts 5/4 as much; when
-there are fewer, more of the new rows are monitored. Monitored rows that the policy keeps take no extra room.
+twice as many. When there are more, each stays monitored with probability 4/5 and its weight grows by 5/4;
+when there are fewer, more of the new rows are monitored. Monitored rows that the policy keeps take no extra
+memory.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ MONITOR_SLOT = "watch"
 """Row state: 0, or a monitored row's slot plus one."""
 KEEP_PROBABILITY = 0.8
 """Probability of each to stay monitored when there are too many."""
-FEW = 0.7
-"""Below this fraction of what is allowed more rows are monitored."""
+REFILL_BELOW = 0.7
+"""Below this fraction of what is allowed, more rows are monitored."""
 MONITORED_PER_SHADOW = 2.0
 """Rows that may be monitored for each shadow row that is allowed."""
 
@@ -52,7 +53,7 @@ class MonitoredRows:
     shadow: Array
     """Mask over them: held only because they are monitored."""
     leaving: Array
-    """Shadow rows that are no longer monitored, and must go."""
+    """Shadow rows that are no longer monitored and must be evicted."""
 
 
 class LossMonitor(Stateful):
@@ -63,14 +64,14 @@ class LossMonitor(Stateful):
 
     def __init__(self, streams: int = 2) -> None:
         self._depths = streams - 1
-        """A result has at most so many shadow rows: its newest row is none."""
+        """Maximum number of shadow rows of a result: its newest row is none."""
         self.probability = 1.0
         """That a new row is monitored."""
         self.active = False
-        """Nothing is monitored until the limit is first reached: until then nothing is lost."""
+        """False until the limit is first reached: nothing is lost before, so nothing is monitored."""
         self.results = ResultEstimate(depths=self._depths)
         self.importance: ResultEstimate | None = None
-        """Where results differ in importance: the sum of it."""
+        """The estimate of the total importance, if results differ in it."""
         self._weight = np.ones(0)
         self._shadow = np.zeros(0, bool)
         self._free = np.empty(0, np.int64)
@@ -81,20 +82,20 @@ class LossMonitor(Stateful):
         self._count_moments = np.zeros(2)
         """Their sum over all rows ever monitored, and the sum of their squares."""
         self._drawn = 0
-        """Rows ever monitored, without those that were thinned out: what the estimate rests on."""
+        """Rows ever monitored, without those that were thinned out."""
 
     # -- estimates ----------------------------------------------------------------------------------
 
-    def recall(self, worth: bool = False) -> tuple[float, float, float]:
+    def recall(self, of_importance: bool = False) -> tuple[float, float, float]:
         """Estimate, low and high, of the results or of their importance."""
         if self.blind:
             return float("nan"), 0.0, 1.0
-        estimate = self.importance if worth and self.importance else self.results
+        estimate = self.importance if of_importance and self.importance else self.results
         return estimate.recall(self._sampling_weight, self.results_per_row)
 
     @property
     def max_weight(self) -> float:
-        """The most results that may hang on one shadow row, for sums over several joins."""
+        """The most missed results that one unsampled row can represent, for sums over several joins."""
         if self.blind:
             return UNKNOWN
         return max(
@@ -103,18 +104,18 @@ class LossMonitor(Stateful):
 
     @property
     def blind(self) -> bool:
-        """Whether rows were evicted and too few were monitored to know what was lost."""
+        """Whether rows were evicted and too few were monitored to estimate the loss."""
         return self.active and self._drawn < HANDFUL
 
     @property
     def results_per_row(self) -> float:
-        """Results that hang on one row together, from the point of view of a result."""
+        """The number of results of a row, averaged over results."""
         met, squares = self._count_moments
         return max(1.0, squares / met) if met else 1.0
 
     @property
     def _sampling_weight(self) -> float:
-        """Rows that a shadow row represents: a new one, or one as there have been lately."""
+        """Rows that a shadow row represents: the larger of a new one's weight and the recent mean weight."""
         if not self.active:
             return 1.0
         weights = self._weight[self._shadow]
@@ -122,7 +123,7 @@ class LossMonitor(Stateful):
 
     @property
     def count(self) -> int:
-        """Rows monitored at present."""
+        """Rows currently monitored."""
         return len(self._weight) - len(self._free)
 
     # -- the data flow ------------------------------------------------------------------------------
@@ -133,19 +134,19 @@ class LossMonitor(Stateful):
             fresh = view.row_state[MONITOR_SLOT][view.first_new :]
             self._monitor(fresh, drawn(len(fresh), self.probability, rng))
 
-    def on_results(self, found: ProbeResults, worth: Array | None = None) -> None:
-        """Counts results; `worth` is the importance of each, where they differ."""
+    def on_results(self, found: ProbeResults, importance: Array | None = None) -> None:
+        """Counts results; `importance` has that of each, if they differ."""
         shadows = self._shadow_matches(found)
-        if worth is not None:
+        if importance is not None:
             self.importance = self.importance or ResultEstimate(len(self._weight), self._depths)
         if not shadows.where:
             self.results.add(len(found), len(found))
-            if self.importance is not None and worth is not None:
-                self.importance.add(float(worth.sum()), len(found))
+            if self.importance is not None and importance is not None:
+                self.importance.add(float(importance.sum()), len(found))
             return
         self.results.add_with_shadows(np.ones(len(found)), shadows, self._weight)
-        if self.importance is not None and worth is not None:
-            self.importance.add_with_shadows(worth, shadows, self._weight)
+        if self.importance is not None and importance is not None:
+            self.importance.add_with_shadows(importance, shadows, self._weight)
 
     def _shadow_matches(self, found: ProbeResults) -> ShadowMatches:
         weights, depth = np.ones(len(found)), np.zeros(len(found), np.int64)
@@ -170,7 +171,7 @@ class LossMonitor(Stateful):
         return found
 
     def begin_sub_batch(self, views: Sequence[WindowView], cap: float, rng: np.random.Generator) -> None:
-        """The limit is reached for the first time: any row may be monitored."""
+        """The limit is reached for the first time: draws the monitored rows among all rows."""
         rows = sum(map(len, views))
         self.active, self.probability = True, max(min(1.0, KEEP_PROBABILITY * cap / max(rows, 1)), 1e-9)
         for view in views:
@@ -189,8 +190,8 @@ class LossMonitor(Stateful):
         while (taken := _taken(found)) > max(cap, 1):
             self.probability = max(self.probability * KEEP_PROBABILITY, 1e-12)
             found = [self._thinned(view, rows, rng) for view, rows in zip(views, found, strict=True)]
-        if taken < FEW * cap:
-            # New rows take their time to become shadow rows: twice as many within a window are enough.
+        if taken < REFILL_BELOW * cap:
+            # New rows become shadow rows only later, so the probability at most doubles per window.
             live = max(sum(map(len, views)), float(self._weight[held].sum()), 1.0)
             self.probability = min(1.0, self.probability * 2.0 ** min(1.0, self._arrivals / live))
         self._arrivals = 0
@@ -201,7 +202,7 @@ class LossMonitor(Stateful):
         self._shadow[slots] = True
 
     def shadow_count(self, column: Array) -> int:
-        """How many rows are held only because they are monitored; `column` has the rows' slots."""
+        """Number of rows that are held only because they are monitored; `column` has the rows' slots."""
         return int(self._shadow[column[nonzero_rows(column)].astype(np.int64) - 1].sum())
 
     # -- inside -------------------------------------------------------------------------------------
@@ -235,7 +236,7 @@ class LossMonitor(Stateful):
         return MonitoredRows(rows, slots, self._shadow[slots], np.empty(0, np.int64))
 
     def _thinned(self, view: WindowView, monitored: MonitoredRows, rng: np.random.Generator) -> MonitoredRows:
-        """Some stay monitored, and represent the others too."""
+        """A random part stays monitored and represents the others too."""
         stays = rng.random(len(monitored.rows)) < KEEP_PROBABILITY
         rows, slots, shadow = monitored.rows[stays], monitored.slots[stays], monitored.shadow[stays]
         self._weight[slots] /= KEEP_PROBABILITY
@@ -247,20 +248,20 @@ class LossMonitor(Stateful):
 
 
 def _taken(monitored: Sequence[MonitoredRows]) -> float:
-    """How much of what is allowed is used, in shadow rows."""
+    """How much of the allowance is used, in shadow rows."""
     rows, shadows = sum(len(w.rows) for w in monitored), sum(np.count_nonzero(w.shadow) for w in monitored)
     return max(float(shadows), rows / MONITORED_PER_SHADOW)
 
 
 def drawn(rows: int, probability: float, rng: np.random.Generator) -> Array:
-    """Which of so many rows are drawn, each with the same probability; by skips where it is small."""
+    """A random subset of `rows` rows, each with the same probability; drawn by skips if it is small."""
     if probability > 1 / 8:
         return np.flatnonzero(rng.random(rows) < probability)
     parts, at = [], -1
     expected = rows * probability
     while at < rows:
         steps = rng.geometric(probability, int(expected + 4 * expected**0.5) + 4)
-        # A step may be as long as an integer can be; beyond the last row all are the same.
+        # A step may be as large as an integer can be; beyond the last row its length does not matter.
         parts.append(at + np.cumsum(np.minimum(steps, rows + 1)))
         at = int(parts[-1][-1])
     places = np.concatenate(parts)

@@ -2,11 +2,11 @@
 
 In each sub-batch the evictor calls, for each stream in turn, `on_arrival` for the new rows and `on_results`
 for the results they complete; then `end_sub_batch` once and, if the limit is exceeded, `priorities` for each
-stream. Priorities of different streams are compared with each other unless the memory is divided beforehand:
-the natural priority is the value of keeping the row, in results per second and row.
+stream. Priorities of different streams are compared with each other unless the memory is divided beforehand,
+so the natural priority is the value of keeping the row, in results per second.
 
-Whatever a ranking learns is part of the operator's state and is listed in `saved`. Randomness comes from the
-generator that is passed in, so a replay does the same.
+All that a ranking learns is part of the operator's state and is listed in `saved`. Randomness comes from the
+generator that is passed in, so a replay gives the same results.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class MemoryBudget:
-    """The limit, and what a row of each stream takes of it, both in rows or both in bytes."""
+    """The limit and the memory of a row of each stream, both in rows or both in bytes."""
 
     size: float
     costs: Sequence[float]
@@ -49,18 +49,19 @@ class MemoryBudget:
 
 class Ranking(Stateful, ABC):
     row_state: RowState = ()
-    """Columns it stores with each row; they start at 0."""
+    """Columns it stores with each row; initially 0."""
     uses_results: bool = False
     """Whether `on_results` is called."""
     can_skip_sub_batches: bool = False
-    """Whether it may miss sub-batches that are not learned from, since it needs nothing from every row."""
+    """Whether it need not see sub-batches that are not learned from, because it keeps nothing for every
+    row."""
     priority_per_byte: bool = False
-    """Whether priorities are values of rows, so that larger rows must be worth more to stay."""
+    """Whether priorities are values of rows, to be divided by their size."""
     adapts_to_losses: bool | None = None
     """Whether it learns from the results found, so that a row whose partners were evicted ranks lower; None
-    if it has no model of what rows find."""
+    if it has no model of match rates."""
     samples: bool = False
-    """Whether results are a sample, with weights."""
+    """Whether results are a weighted sample."""
 
     def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
         """Rows from `view.first_new` on are new."""
@@ -81,36 +82,36 @@ class Ranking(Stateful, ABC):
         return None
 
     def exhausted(self, view: WindowView) -> Array | None:
-        """Mask of the exhausted rows at the end of a sub-batch, which go at once. None: none."""
+        """Mask of exhausted rows, evicted at the end of the sub-batch. None means there are none."""
         return None
 
     @abstractmethod
     def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
-        """A priority for each row of the view; the lowest go first."""
+        """A priority for each row of the view; the lowest are evicted first."""
 
     def change_importance(self, at: int, by: object) -> None:
-        """Judges importance by another function from event time `at` on."""
+        """Uses another importance function from event time `at` on."""
         raise QueryError(
             "control: importance is for the policies 'importance', 'greedy' and 'auto'; this query's policy "
-            "does not know any"
+            "has none"
         )
 
     def stream_models(self, views: Sequence[WindowView], room: MemoryBudget) -> list[StreamModel] | None:
-        """What was learned about each stream, for forecasts; None if the policy has no model."""
+        """The learned model of each stream, for forecasts; None if the policy has none."""
         return None
 
     def scores(self, view: WindowView, rows: Array) -> Array:
-        """Scores of these rows, which decide their group in `StreamModel`."""
+        """Scores of these rows, which determine their group in `StreamModel`."""
         return np.zeros(len(rows))
 
     def age_curves(self) -> Sequence[AgeCurve]:
-        """The age curve of each stream if the policy uses them, else none. Leaves the models as they are."""
+        """The age curve of each stream, if the policy uses them. Does not change the models."""
         return ()
 
     def on_evict(self, views: Sequence[WindowView], gone: Sequence[Array]) -> None:
-        """These rows (a mask per stream) are about to be evicted; those that stay may represent them."""
+        """These rows (a mask per stream) are about to be evicted; rows that stay may represent them."""
         return None
 
     def add_quality(self, known: Quality) -> Quality:
-        """Adds what the policy knows about the quality of the answer."""
+        """Adds the policy's own estimates of the quality."""
         return known

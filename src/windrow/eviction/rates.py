@@ -1,7 +1,7 @@
-"""Decayed rates: what happened lately per second of event time, with older events counting less.
+"""Decayed rates: recent events per second of event time; older events count less.
 
-This is the one way in which policies forget. A count and the time it was made in decay alike, so their ratio
-is a rate, and the half-life says how quickly it follows a change.
+All policies forget in this way. A count and the time in which it was made decay alike, so their ratio is a
+rate. The half-life says how quickly the rate follows a change.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from windrow.eviction.context import Context
 from windrow.eviction.window_view import WindowView
 from windrow.model.query import Window
 from windrow.model.stateful import Stateful
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 HALF_LIFE = 0.5
-"""Half-life of arrival rates, in windows: rows are many, so rates may follow a change quickly."""
+"""Half-life of arrival rates, in windows. There are many rows, so rates may follow changes quickly."""
 
 
 class DecayedTime(Stateful):
@@ -34,17 +34,17 @@ class DecayedTime(Stateful):
         Parameters
         ----------
         counted
-            Only the last so many seconds are observed; None: all.
+            Only the last `counted` seconds were observed; None: all.
         """
         decay = 0.5 ** (seconds / half_life)
-        # Time decays while it passes: this is the integral of the decaying weight over what is observed.
+        # Time decays while it passes: this integrates the decaying weight over the observed time.
         over = decay if counted is None else 0.5 ** (min(counted, seconds) / half_life)
         self.seconds = self.seconds * decay + (1 - over) * half_life / np.log(2)
         return float(decay)
 
 
 class ArrivalRates(Stateful):
-    """How fast rows of each stream arrive lately."""
+    """Recent arrival rate of each stream."""
 
     saved = ("_rows", "_new_rows", "_time")
     version = 2
@@ -52,7 +52,7 @@ class ArrivalRates(Stateful):
     def __init__(self, streams: int) -> None:
         self._rows = [0.0] * streams
         self._new_rows = [0] * streams
-        """Rows that arrived since time last passed."""
+        """Rows since the last call of `advance`."""
         self._time = DecayedTime()
 
     def add(self, stream: int, rows: int) -> None:
@@ -64,7 +64,7 @@ class ArrivalRates(Stateful):
             return
         before = self._time.seconds
         decay = self._time.advance(seconds, max(half_life, 1e-6))
-        # These rows arrived evenly over the time, and decay as it does.
+        # The rows are assumed to have arrived evenly over the time, and decay as it does.
         kept = (self._time.seconds - before * decay) / seconds
         self._rows = [old * decay + new * kept for old, new in zip(self._rows, self._new_rows, strict=True)]
         self._new_rows = [0] * len(self._rows)
@@ -81,20 +81,20 @@ class ArrivalRates(Stateful):
     def residence_time(self, view: WindowView) -> float:
         """Seconds a row of the view stays on average, at most its window.
 
-        By Little's law that is the rows held over the rate at which they arrive, whatever the policy. So it
-        is the natural unit for thresholds that must fit the memory and the streams as they are.
+        By Little's law it is the number of rows held divided by their arrival rate, whatever the policy. So
+        it is the natural unit for thresholds that must fit both the memory and the streams.
         """
         span, rate = view.window_length / 1e6, self.rate(view.stream)
         return min(span, len(view) / rate) if rate > 0 else span
 
 
 class WindowDemand(Stateful):
-    """Rows that complete windows would hold, from recent arrival rates."""
+    """Number of rows in complete windows, from recent arrival rates."""
 
     saved = ("_rates", "_spans")
 
-    def __init__(self, context: Context) -> None:
-        self._windows: list[Window] = [stream.window for stream in context.query.streams.values()]
+    def __init__(self, bound: BoundQuery) -> None:
+        self._windows: list[Window] = [stream.window for stream in bound.query.streams.values()]
         self._rates = ArrivalRates(len(self._windows))
         self._spans = [0.0] * len(self._windows)
 
@@ -122,7 +122,7 @@ class WindowDemand(Stateful):
         return self._spans[stream]
 
     def rows(self, view: WindowView, weights: Callable[[WindowView], Array]) -> float:
-        """Rows of a complete window; of a window per key, as many as the rows held represent."""
+        """Rows of a complete window; for a row window per key, the rows that the held ones represent."""
         if self._windows[view.stream].kind == "rows per key":
             return float(weights(view).sum())
         return self.rate(view.stream) * self.span(view.stream)

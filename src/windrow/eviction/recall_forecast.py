@@ -1,8 +1,8 @@
 """Forecast of recall as a function of memory, from the policy's learned model.
 
-Models forecast the recall of a fraction of what complete windows hold. How much they hold varies: most
-results are found when it is much, and then a limit leaves room for a smaller fraction. With N rows in
-complete windows when a result is found,
+Models forecast the recall for a fraction of the rows of complete windows. How many rows complete windows hold
+varies: most results are found when it is many, and then a limit holds a smaller fraction of them. With N rows
+in complete windows when a result is found,
 
     recall of memory M  =  mean over results of  recall of the fraction M / N  (1 from M = N on).
 """
@@ -24,9 +24,9 @@ from windrow.eviction.window_view import WindowView
 from windrow.memory_models.allocation import POINTS, RecallCurve, Unit
 
 ENOUGH = 256
-"""Whole results that a joint forecast needs."""
+"""Sampled results that a joint forecast needs."""
 KNOWN = 0.5
-"""A measured recall whose interval is narrower replaces the model's, even if that lies inside it."""
+"""A measured recall with a narrower interval replaces the model's, even one inside the interval."""
 
 
 class RecallForecast(Protocol):
@@ -35,11 +35,11 @@ class RecallForecast(Protocol):
         ...
 
     def shares(self, memory: float) -> tuple[float, ...]:
-        """What the rows of each stream get of so much memory."""
+        """How this much memory is divided between the streams."""
         ...
 
     def binding_fraction(self, memory: float) -> float | None:
-        """The fraction of time in which complete windows would take more; None where that is not known."""
+        """The fraction of time in which complete windows would take more; None if unknown."""
         ...
 
 
@@ -53,13 +53,13 @@ class Measured:
     high: float
 
     def corrects(self, curve: RecallCurve) -> bool:
-        """Whether it is better known than the curve: its interval is narrow, or the curve is outside."""
+        """Whether it is more reliable than the curve: its interval is narrow, or the curve lies outside."""
         return self.high - self.low < KNOWN or not self.low <= curve.at(self.memory) <= self.high
 
 
 @dataclass(frozen=True, eq=False)
 class VaryingForecast:
-    """For streams whose windows held varying amounts, in the unit of memory."""
+    """Forecast for windows whose size varied, in the unit of memory."""
 
     steady: RecallForecast
     contents: WindowContents
@@ -68,7 +68,7 @@ class VaryingForecast:
     def curve(self, unit: Unit) -> RecallCurve:
         steady = self.steady.curve(unit)
         held = self.contents.rows
-        # As fine at small amounts as at large ones: peaks may be many times the usual.
+        # The amounts seen are included, because peaks may be many times the usual amount.
         amounts = np.unique(np.concatenate([np.linspace(0.0, held[-1], POINTS), held]))
         parts = np.minimum(1.0, amounts[:, np.newaxis] / held) * steady.memory[-1]
         recall = np.interp(parts, steady.memory, steady.recall) @ self.contents.results
@@ -93,8 +93,8 @@ def make_forecast(
     contents: WindowContents | None = None,
     measured: Measured | None = None,
 ) -> RecallForecast:
-    """From the model of each stream and, with three streams and more, of whole results; and from what
-    complete windows held, in rows."""
+    """Forecast from the model of each stream; with three or more streams also from a sample of results
+    (`needs`); and from the rows that complete windows held (`contents`)."""
     steady = _steady(streams, ranking, needs, views)
     if contents is None:
         return steady

@@ -1,10 +1,10 @@
 """A sample of recent results, with the age of each stored row when the result was found.
 
-With two streams a result needs one stored row, and it is enough to know how many results rows of each kind
-find. With more it needs one of every stream but the one that completed it, and these are not independent:
-rows of one key are kept or evicted together, and where streams lag behind each other the age of one row
-determines that of the others. So results are remembered whole, until the first row is evicted: results that
-lost two rows are hardly ever seen, and the rest would look as if nothing had been lost.
+With two streams a result needs one stored row, so it is enough to count the results of rows of each kind.
+With more it needs a stored row of every stream but the one that completed it, and these are not independent:
+rows of one key are kept or evicted together, and if streams lag behind each other, the age of one row
+determines those of the others. So whole results are sampled, until the first row is evicted: after that,
+results that lost two rows would hardly ever be seen, and the sample would look as if nothing were lost.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from windrow.model.stateful import Stateful
 
 Array = np.ndarray
 ROOM = 4096
-"""Results that are remembered."""
+"""Results that are kept."""
 SOME = 64
-"""Of one probe."""
+"""Maximum number of results kept per probe."""
 
 
 class ResultSample(Stateful):
@@ -28,17 +28,17 @@ class ResultSample(Stateful):
 
     def __init__(self, streams: int) -> None:
         self.ages = np.empty((0, streams))
-        """Seconds, by result and stream; NaN of the row that completed the result."""
+        """Seconds, by result and stream; NaN for the row that completed the result."""
         self.weights = np.empty(0)
         """How many results each represents."""
         self.scores = np.empty((0, streams))
-        """By result and stream, the score of the row before the policy learned from this result."""
+        """By result and stream: the score of the row before the policy learned from this result."""
 
     def __len__(self) -> int:
         return len(self.weights)
 
     def add(self, found: ProbeResults, score: Callable[[WindowView, Array], Array]) -> None:
-        """Remembers some results of a probe, with the scores of their rows."""
+        """Keeps some results of a probe, with the scores of their rows."""
         which = np.arange(len(found) // SOME // 2, len(found), max(1, len(found) // SOME))
         ages, scores = [], []
         for view, rows, stored in zip(found.views, found.rows, found.stored, strict=True):

@@ -1,8 +1,8 @@
-"""Rows that complete windows would hold, over time: results cluster in peaks, and a limit binds in peaks.
+"""The number of rows in complete windows over time. Results cluster in peaks, and a limit binds in peaks.
 
-Arriving rows are counted whether they are kept or not, in cells of a part of the window, so at the end of
-each sub-batch it is known what complete windows would hold. A histogram over that number (by eighths of a
-doubling) has the time that passed and the results that were found; it decays over many windows."""
+All arriving rows are counted, kept or not, in cells of a fraction of the window; their sum is the number of
+rows in complete windows. A histogram over that number (eight bins per doubling) collects the time and the
+results found; it decays over many windows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = np.ndarray
 CELLS = 64
 """Parts of a window in which arrivals are counted."""
 STEPS, DOUBLINGS = 8, 40
-"""Steps of a doubling, and doublings of the rows a window may hold."""
+"""Bins per doubling, and maximum number of doublings."""
 HALF_LIFE = 128.0
 """In windows."""
 
@@ -32,7 +32,7 @@ class WindowContents:
     results: Array
 
     def scaled(self, by: float) -> WindowContents:
-        """In another unit, or for streams that arrive so many times as fast."""
+        """In another unit, or for streams that arrive `by` times as fast."""
         return WindowContents(self.rows * by, self.time, self.results)
 
     def binding_fraction(self, limit: float) -> float:
@@ -53,7 +53,7 @@ class WindowContentsOverTime(Stateful):
     _limits: Array = field(default_factory=lambda: np.zeros(2))
     """Results so far, and the sum of the limits they were found under."""
     _passed: float = 0.0
-    """Windows since the start: while windows fill for the first time they say nothing."""
+    """Windows since the start. While windows fill for the first time, nothing is recorded."""
 
     def __post_init__(self) -> None:
         self._cells, self._begun = np.zeros((self.streams, CELLS + 1)), np.zeros(self.streams)
@@ -62,14 +62,14 @@ class WindowContentsOverTime(Stateful):
         self._cells[stream, -1] += rows
 
     def end_sub_batch(self, seconds: float, spans: Sequence[float], results: float, limit: float) -> None:
-        """A sub-batch of so many seconds and results ends, under this limit; windows have these lengths in
-        seconds."""
+        """A sub-batch ends: `seconds` of event time and `results` under this limit; `spans` are the windows
+        in seconds."""
         self._limits += results * np.array([1.0, limit])
         held = 0.0
         for stream, span in enumerate(spans):
             self._advance(stream, seconds, span / CELLS)
             cells = self._cells[stream]
-            # The oldest cell has left the window by as much as the newest has filled.
+            # The oldest cell has left the window by the fraction to which the newest is filled.
             gone = min(1.0, self._begun[stream] * CELLS / span) if span > 0 else 1.0
             held += float(cells.sum() - gone * cells[0])
         passed = seconds / max(*spans, 1e-9)
@@ -94,11 +94,11 @@ class WindowContentsOverTime(Stateful):
 
     @property
     def limit(self) -> float:
-        """On average over the results: on Spark a partition's share changes."""
+        """The limit, averaged over results: on Spark a partition's share changes."""
         return float(self._limits[1] / max(self._limits[0], 1e-300))
 
     def known(self, faster: float = 1.0) -> WindowContents | None:
-        """As it was, or for streams so many times as fast; None before there was any result or time."""
+        """The histogram, for streams `faster` times as fast; None before the first result."""
         if self._results.sum() <= 0 or self._seconds.sum() <= 0:
             return None
         at = np.flatnonzero((self._seconds > 0) | (self._results > 0))

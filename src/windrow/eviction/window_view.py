@@ -1,4 +1,4 @@
-"""What policies see: the live rows of each window and the results of a probe, never the operator."""
+"""What a policy sees: the live rows of each window and the results of a probe, never the operator."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Array = np.ndarray
 RowState = tuple[tuple[str, type[np.generic]], ...]
 """Columns a policy stores with each row, and their types."""
 LEARNING_ROWS = 4096
-"""Rows that are enough to learn from at a time."""
+"""Maximum number of rows to learn from at a time."""
 STEADY_ROWS = 1024
-"""Rows that are enough where they are many and much the same from sub-batch to sub-batch."""
+"""Number of rows that suffices where windows are large and change little between sub-batches."""
 
 
 @dataclass(frozen=True)
@@ -25,23 +25,23 @@ class WindowView:
     stream: int
     ts: Array
     join_columns: Sequence[Array]
-    """In the order of `Context.join_columns`."""
+    """In the order of `BoundQuery.join_columns`."""
     row_state: Mapping[str, Array]
-    """What the policy stores with each row; writable."""
+    """Columns that the policy stores with each row; writable."""
     first_new: int
     """Rows from here on arrived in this sub-batch."""
     window_length: int
-    """Window length in microseconds; for a window counted in rows, how long rows stay in it lately."""
+    """Window length in microseconds; for a row window, how long rows currently stay."""
     now: int
     """The newest event time."""
     elapsed: float
     """Seconds of event time since the end of the sub-batch before."""
     learn_stride: int
-    """Models of a stream learn from every so-many-th row; 0: from none of this sub-batch. While memory is far
-    from full some rows are enough."""
+    """Models learn from every `learn_stride`-th row of the stream; 0: from none of this sub-batch. While
+    memory is far from full, a part of the rows suffices."""
     learning: bool
-    """Whether models learn in this sub-batch what rows find and how long they are held. Where windows are
-    large, some sub-batches are enough."""
+    """Whether models learn match rates and exposure in this sub-batch. Where windows are large, a part of the
+    sub-batches suffices."""
     payload: Callable[[Sequence[str], int], list[pa.Array]]
     """Columns by name, of the rows from a position on."""
 
@@ -50,7 +50,7 @@ class WindowView:
 
     @property
     def exposure_stride(self) -> int:
-        """One row in so many of those held is enough to learn how long rows are held."""
+        """Exposure is learned from every `exposure_stride`-th row held."""
         return 1 if len(self) <= LEARNING_ROWS else len(self) // STEADY_ROWS
 
     def ages(self, rows: Array | slice = slice(None)) -> Array:
@@ -75,7 +75,7 @@ class ProbeResults:
 
     @cached_property
     def stored(self) -> Sequence[Array]:
-        """Per stream, a mask: the row is not the newest of its result, so it had to be held for it."""
+        """Per stream, a mask: the row is not the newest of its result, so it had to be held."""
         return [self._latest[1] != s for s in range(len(self.rows))]
 
     @cached_property

@@ -9,6 +9,7 @@ from windrow.engine.operator import Operator
 from windrow.errors import Option, QueryError, placed
 from windrow.memory_models import allocation
 from windrow.memory_models.allocation import RecallCurve
+from windrow.model.keywords import checks_keywords
 from windrow.model.limits import MemoryLimit
 
 Join = Operator | RecallCurve
@@ -32,6 +33,7 @@ class Allocation:
         )
 
 
+@checks_keywords("wr.allocate")
 def allocate(
     joins: Mapping[str, Join] | Sequence[Join],
     memory: str | int | MemoryLimit,

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from windrow.draw import arrow, label, picture, rect, rule
-from windrow.model.harvest import Harvest, HarvestHop
 from windrow.model.limits import MemoryLimit
 from windrow.model.units import short_number
 
@@ -41,47 +40,51 @@ def streams(e: Document) -> str:
         length = max(wide * stream["window_seconds"] / longest, 3.0)
         kept = _kept(e, alias)
         size = MemoryLimit("bytes", round(stream["memory_bytes"]))
-        told = f"{stream['window']}: {short_number(stream['window_rows'])} rows, {size}"
-        shapes.append(rect(left, y + 22, length, 22, "cell", told))
+        shown = f"{stream['window']}: {short_number(stream['window_rows'])} rows, {size}"
+        shapes.append(rect(left, y + 22, length, 22, "cell", shown))
         shapes.append(rect(left, y + 22, length * kept, 22, "kept", f"{kept:.0%} of it is kept"))
         shapes.append(rect(left, y + 22, length, 22, "frame"))
         part = f", {kept:.0%} of it kept" if kept < 1 else ""
-        shapes.append(label(left, y + 16, f"{told}{part}", "ink"))
+        shapes.append(label(left, y + 16, f"{shown}{part}", "ink"))
     return picture(WIDE, len(e["streams"]) * ROW, shapes, "streams and their windows")
 
 
 def directions(e: Document) -> str:
     """A row for each arriving stream: its windows in the order they are probed, with what is looked at."""
-    harvest = None if e["harvest"] is None else Harvest.from_dict(e["harvest"])
+    harvest = e["harvest"]
     wide = max(WIDE, ARRIVING + (len(e["streams"]) - 1) * (STEP + GAP) + GAP + 110)
     shapes = []
     for k, direction in enumerate(e["directions"]):
         y, arriving, start = k * HIGH, direction["arriving"], direction["order"][0]
-        looked_at = None if harvest is None else harvest.directions[list(e["streams"]).index(arriving)]
+        looked_at = None if harvest is None else harvest["directions"][list(e["streams"]).index(arriving)]
         if k:
             shapes.append(rule(0, y - 4, wide, y - 4, "grid"))
         shapes.append(rect(1, y + 30, ARRIVING, 50, "box", round=7))
         shapes.append(label(13, y + 50, f"{arriving} arrives", "name", most=18))
-        told = f"{short_number(e['streams'][arriving]['rows_per_second'])} rows/s"
+        shown = f"{short_number(e['streams'][arriving]['rows_per_second'])} rows/s"
         if start != arriving:
-            told = f"starts from all of {start}"
-        shapes.append(label(13, y + 68, told, most=24))
+            shown = f"starts from all of {start}"
+        shapes.append(label(13, y + 68, shown, most=24))
         x = ARRIVING + 1
         for number, step in enumerate(direction["steps"]):
             shapes.append(arrow(x + 4, y + 55, x + GAP - 4))
             x += GAP
-            hop = None if looked_at is None else looked_at.hops[number]
-            shapes += _step(step, number, step["stream"] == arriving, hop, x, y)
+            hop = None if looked_at is None else looked_at["hops"][number]
+            count = 0 if hop is None else harvest["counts"][hop["stream"]]
+            shapes += _step(step, number, step["stream"] == arriving, hop, count, x, y)
             x += STEP
-        results = direction["results_per_second"] if looked_at is None else looked_at.output
+        results = direction["results_per_second"] if looked_at is None else looked_at["output"]
         shapes.append(arrow(x + 4, y + 55, x + GAP - 4))
         shapes.append(label(x + GAP, y + 52, f"{short_number(results)}/s", "name"))
         shapes.append(label(x + GAP, y + 68, "results"))
     return picture(wide, len(e["directions"]) * HIGH, shapes, "join orders and what is looked at")
 
 
-def _step(step: Document, number: int, new: bool, hop: HarvestHop | None, x: float, y: float) -> list[str]:
-    """One window: whose, how it is searched, what of it is looked at, what that costs."""
+def _step(
+    step: Document, number: int, new: bool, hop: Document | None, count: int, x: float, y: float
+) -> list[str]:
+    """One window: whose it is, how it is searched, which of its `count` basic windows are probed, and what
+    that costs."""
     whose = f"{number + 1}. {'new rows of ' if new else ''}{step['stream']}"
     shapes = [
         rect(x, y + 4, STEP, HIGH - 18, "box", round=7),
@@ -92,20 +95,21 @@ def _step(step: Document, number: int, new: bool, hop: HarvestHop | None, x: flo
     shapes.append(rect(bar, y + 32, wide, 20, "cell"))
     if hop is None:
         shapes.append(rect(bar, y + 32, wide, 20, "whole", "all of it is looked at"))
-        told = "all of it"
+        shown = "all of it"
     else:
-        count = len(hop.ranking)
-        for low, high in hop.pieces if hop.used else ():
+        for low, high in hop["pieces"]:
             width = wide * (high - low) / count
             shapes.append(rect(bar + wide * low / count, y + 32, width, 20, "piece"))
         if count <= MOST_CELLS:
             edges = (bar + wide * k / count for k in range(1, count))
             shapes += [rule(edge, y + 32, edge, y + 52, "part") for edge in edges]
-        told = f"{hop.fraction:.0%} of it, {hop.found:.0%} of the matches" if hop.used else "nothing of it"
+        shown = "nothing of it"
+        if hop["fraction"]:
+            shown = f"{hop['fraction']:.0%} of it, {hop['found']:.0%} of the matches"
     shapes.append(rect(bar, y + 32, wide, 20, "frame"))
     extra = [check for check in step["checks"] if check not in step["by"]]
     shapes.append(label(bar, y + 66, " and ".join(step["by"]) or "every row", "code", most=LETTERS))
-    checked = f"then {' and '.join(extra)}" if extra else told
+    checked = f"then {' and '.join(extra)}" if extra else shown
     shapes.append(label(bar, y + 81, checked, "code" if extra else "", most=LETTERS))
     work, on = short_number(step["comparisons_per_second"]), short_number(step["rows_on_per_second"])
     whole = "" if hop is None else "in full "

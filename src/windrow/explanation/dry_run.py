@@ -97,8 +97,8 @@ class Sample:
         end = min(int(t[-1]) for t in times.values())
         used = {alias: int(np.searchsorted(t, end, side="right")) for alias, t in times.items()}
         if not all(used.values()):
-            told = ", ".join(f"{a} {_clock(int(t[0]))} to {_clock(int(t[-1]))}" for a, t in times.items())
-            raise QueryError(f"sample: the streams do not meet in time: {told}; state rates instead")
+            shown = ", ".join(f"{a} {_clock(int(t[0]))} to {_clock(int(t[-1]))}" for a, t in times.items())
+            raise QueryError(f"sample: the streams do not meet in time: {shown}; state rates instead")
         total = sum(used.values())
         everything = np.sort(np.concatenate([t[: used[a]] for a, t in times.items()]))
         return cls(tables, times, np.unique(everything[np.linspace(0, total - 1, PARTS + 1).astype(int)[1:]]))

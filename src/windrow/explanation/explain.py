@@ -1,7 +1,7 @@
-"""The plan before the query runs: what it will do, what memory and time it takes, and what less would cost.
+"""The plan before the query runs: its work, its memory and time, and the recall with less of them.
 
-From stated rates, or from a sample of the data, over which the join runs once in this process. An operator
-that has run knows its streams; asked about one, `explain` tells what it has learned.
+It follows from stated rates, or from a sample of the data, over which the join runs once in this process. For
+an operator that has run, `explain` reports what it has learned about its streams.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from windrow.explanation.stated_join import StatedJoin, check_rates
 from windrow.harvest.model import HarvestModel
 from windrow.harvest.solve import DEFAULT, solve
 from windrow.harvest.time_curve import TimeCurve
+from windrow.model.keywords import checks_keywords
 from windrow.model.limits import MemoryLimit
 from windrow.model.plan import Plan
 from windrow.model.policies.time_policies import Dropping, Harvesting
@@ -61,6 +62,7 @@ def explain(
 ) -> SharedExplanation: ...
 
 
+@checks_keywords("wr.explain")
 def explain(
     query: Query | Operator | Mapping[str, Query | Subscription],
     schemas: Mapping[str, pa.Schema] | None = None,
@@ -71,32 +73,32 @@ def explain(
     every: str | timedelta | None = None,
     partitions: int = 1,
 ) -> Explanation | SharedExplanation:
-    """What a query will do, and what it needs: a value that prints, and has `page()` and `to_json()`.
+    """The plan of a query, with its expected work, memory and recall. The result prints itself, and has
+    `page()` and `to_json()`.
 
     Parameters
     ----------
     query
         The query; or an operator that has run, which needs nothing else; or several queries by name, as
-        `SharedOperator` takes them, which need no schemas to tell who shares a join.
+        `SharedOperator` takes them; which of them share a join is known without schemas.
     schemas
         Alias to schema; not needed with data.
     rates
-        Rows per second by alias. Without data one each where not given; with data as in the data where not
-        given, so that a small sample tells of a fast stream.
+        Rows per second by alias. By default as in the data, or 1 without data. Stated rates make a small
+        sample describe a fast stream.
     distinct
-        Number of distinct values by column, such as {"a.id": 1000}; otherwise taken to be the rows in the
-        window. Data and running operators tell it themselves.
+        Number of distinct values by column, such as {"a.id": 1000}; by default the number of rows in
+        the window. Not needed with data or a running operator.
     curves
-        Alias to the results of a row in each of equally long parts of its window, youngest first; even where
-        not given. Data and running operators tell it themselves.
+        Alias to the results of a row in each of equally long parts of its window, youngest first; even
+        by default. Not needed with data or a running operator.
     data
-        Alias to a sample of its rows, of the same time for all streams and best a few windows long. The join
-        runs over it once, for some seconds at most, and the models are learned from that.
+        Alias to a sample of its rows, from the same time for all streams and ideally a few windows long. The
+        join runs over it once, for a few seconds at most, and learns its models from it.
     every
-        How much time of the streams a call brings, to tell what a deadline leaves time for; by default as
-        much as the deadline.
+        Event time between two calls, for the work that fits into a deadline; by default the deadline itself.
     partitions
-        How many share the work.
+        Number of partitions that share the work.
     """
     if isinstance(query, Operator):
         return _of_operator(query, None, None, _Calls(every, partitions))
@@ -133,12 +135,12 @@ def explain_sample(
     tell: Callable[[int, int], None] = lambda done, of: None,
     patience: float = PATIENCE,
 ) -> Explanation:
-    """`explain` from data, telling how far it has come: rows taken in, of how many."""
+    """`explain` from data; calls `tell` with the rows processed and their total."""
     check_rates(query, rates or {})
     operator, rehearsed = dry_run(query, data, tell, patience)
     found = _of_operator(operator, rehearsed, rates or {}, _Calls(every, partitions), query)
     if found.recall is not None and query.algorithm == "eager" and rehearsed.windows >= LONG:
-        # At other rates the same part of the memory is taken to leave the same part of the results.
+        # At other rates the same fraction of the memory is assumed to give the same recall.
         faster = sum(found.plan.rates) * rehearsed.span / sum(rehearsed.rows.values())
         sampled = (
             query
@@ -155,7 +157,7 @@ def _scaled(limit: MemoryLimit, by: float) -> MemoryLimit:
 
 
 class _Calls:
-    """How rows come to the join: so much time of the streams with a call, to so many partitions."""
+    """How rows arrive: event time per call, and number of partitions."""
 
     def __init__(self, every: str | timedelta | None, partitions: int) -> None:
         with placed(Option("every")):
@@ -167,7 +169,8 @@ class _Calls:
         self.partitions = partitions
 
     def throttle(self, query: Query, seconds: float, rates: Sequence[float]) -> float | None:
-        """The part of the full work there is time for, if that takes `seconds` for one of the streams."""
+        """The fraction of the full work that fits into the deadline, if the full work takes `seconds` per
+        second of event time."""
         deadline = query.time_limit
         if deadline is None:
             return None
@@ -205,7 +208,7 @@ def _of_operator(
     calls: _Calls,
     query: Query | None = None,
 ) -> Explanation:
-    """What an operator knows: of the streams as they come, or, where rates are given, as they will come."""
+    """What an operator has learned, for the rates it has seen or for those given."""
     if operator.plan is None or operator.runner.join is None:
         raise QueryError(
             "this operator has not seen all its streams yet; process some rows first", Option("explain")
@@ -264,7 +267,7 @@ def _of_operator(
 
 
 def _model(join: Join) -> HarvestModel | None:
-    """Of work and results, as far as it was learned."""
+    """The learned model of work and results, if there is one."""
     if (
         join.load_shedder is None
         or join.load_shedder.statistics.sub_batches == 0
@@ -275,7 +278,7 @@ def _model(join: Join) -> HarvestModel | None:
 
 
 def _with_learned_costs(plan: Plan, model: HarvestModel) -> Plan:
-    """The same plan, with what probes have found instead of what distinct values let expect."""
+    """The same plan with costs from measured probes instead of distinct counts."""
     _, work, fan = model.tables
     directions = []
     for i, direction in enumerate(plan.directions):
@@ -289,7 +292,7 @@ def _with_learned_costs(plan: Plan, model: HarvestModel) -> Plan:
 
 
 def _seconds(operator: Operator, learned: HarvestModel, wanted: HarvestModel) -> float | None:
-    """What full work takes for a second of the streams, from what rows took and the model's cost of one."""
+    """Seconds of full work per second of event time, from the measured cost of rows and the model."""
     controller = operator.runner.deadline_controller
     if controller is None or controller.cost <= 0 or learned.full[0] <= 0:
         return None
@@ -301,6 +304,6 @@ def _time_curve(query: Query, model: HarvestModel, seconds: float | None) -> Tim
     policy = query.time_policy
     if isinstance(policy, Dropping):
         return TimeCurve.of_drop(model, seconds)
-    # Trying everything for each point of a curve would take too long to look at a plan.
+    # An exhaustive search for each point of the curve would take too long.
     method = policy.method if isinstance(policy, Harvesting) and policy.method != "exhaustive" else DEFAULT
     return TimeCurve.of_harvest(model, seconds, method)

@@ -104,11 +104,11 @@ class Explanation:
 
     def _divided(self) -> str:
         assert self.split is not None and self.recall is not None
-        told = [
+        shown = [
             f"{alias} {MemoryLimit(self.recall.unit, round(part))}"
             for alias, part in zip(self.plan.aliases, self.split, strict=True)
         ]
-        return ", ".join(told)
+        return ", ".join(shown)
 
     def to_dict(self) -> dict[str, Any]:
         """As values that JSON can hold."""
@@ -136,18 +136,20 @@ class SharedExplanation:
     """One per group; none where the schemas were not given."""
 
     def __str__(self) -> str:
-        told = [str(group) for group in self.groups]
+        shown = [str(group) for group in self.groups]
         if self.joins:
-            told = [f"{text}\n{join}" for text, join in zip(told, self.joins, strict=True)]
-        if len(told) > 1:
-            told.insert(0, f"{len(told)} joins: queries share one only if streams and predicate are the same")
-        return "\n".join(told)
+            shown = [f"{text}\n{join}" for text, join in zip(shown, self.joins, strict=True)]
+        if len(shown) > 1:
+            shown.insert(
+                0, f"{len(shown)} joins: queries share one only if streams and predicate are the same"
+            )
+        return "\n".join(shown)
 
     def to_dict(self) -> dict[str, Any]:
         """As values that JSON can hold."""
         return {
             "groups": [
-                {"queries": list(group.subscriptions), "told": str(group).splitlines()}
+                {"queries": list(group.subscriptions), "text": str(group).splitlines()}
                 for group in self.groups
             ],
             "joins": [join.to_dict() for join in self.joins],
@@ -160,8 +162,8 @@ class SharedExplanation:
         """One HTML page that needs nothing else."""
         from windrow.explanation.html_page import page
 
-        told = self.to_dict()
-        return page("Shared joins", told["joins"], ["\n".join(group["told"]) for group in told["groups"]])
+        shown = self.to_dict()
+        return page("Shared joins", shown["joins"], ["\n".join(group["text"]) for group in shown["groups"]])
 
     def _repr_html_(self) -> str:
         return _framed(self.page())

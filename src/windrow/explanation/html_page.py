@@ -82,8 +82,8 @@ def _figures(e: Document) -> list[tuple[str, str, str]]:
     if memory["recall"] is not None:
         found.append(("recall", f"{100 * memory['recall']:.3g} %", f"within {_limit(e)}"))
     if time["recall"] is not None and time["throttle"] is not None:
-        told = f"in {time['deadline']}: time for {100 * time['throttle']:.3g} % of the work"
-        found.append(("recall", f"{100 * time['recall']:.3g} %", told))
+        shown = f"in {time['deadline']}: time for {100 * time['throttle']:.3g} % of the work"
+        found.append(("recall", f"{100 * time['recall']:.3g} %", shown))
     return found
 
 

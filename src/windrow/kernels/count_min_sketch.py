@@ -1,7 +1,7 @@
 """A count-min sketch: counters of keys in bounded memory, three rows of `width` cells.
 
-A key has one cell in each row; collisions only add. What other keys add to a cell is the same on average for
-all cells of a row, so it can be taken off again.
+A key has one cell in each row, and collisions only add to it. The expected contribution of other keys is the
+same for all cells of a row, so it is subtracted again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _R32 = np.uint64(32)
 _ODD = np.uint64(1)
 _LOW = np.uint64(0xFFFFFFFF)
 _NOTHING = np.float32(0.0)
-"""Narrow, so that a count stays as narrow as its cells are."""
+"""A 32-bit float, so that counts of 32-bit cells are not widened."""
 
 
 @njit(cache=True, inline="always")
@@ -28,8 +28,8 @@ def mixed_key(key: np.int64) -> np.uint64:
 
 @njit(cache=True, inline="always")
 def cell_of(mixed: np.uint64, row: int, width: int) -> int:
-    """One half of the mixed key, moved on by the other row by row, as a fraction of the width: a
-    multiplication, since a division takes much longer."""
+    """Double hashing: one half of the mixed key plus `row` times the other, scaled to the width. The scaling
+    is a multiplication, because a division takes much longer."""
     h = ((mixed >> _R32) + np.uint64(row) * (mixed | _ODD)) & _LOW
     return int((h * np.uint64(width)) >> _R32)
 
@@ -46,11 +46,10 @@ def add(cells: Any, keys: Any, amount: float) -> None:
 
 @njit(cache=True, inline="always")
 def count_of(a: Any, b: Any, c: Any, kept: float, others: float) -> Any:
-    """Of a key with these three cells: the middle of them less the share of others, but never more than the
-    least of them nor less than 0. The share is (total - count) / (width - 1) with `total` what all keys add
-    up to; so `kept` is 1 + 1 / (width - 1), and `others` total / (width - 1). To take it off keeps the order
-    of the cells."""
-    # Not min and max, which look for NaN first.
+    """The count of a key with these three cells: their median less the expected contribution of other keys,
+    at most the least cell and at least 0. The contribution is (total - count) / (width - 1), where `total` is
+    the sum over all keys. So `kept` is 1 + 1 / (width - 1), and `others` is total / (width - 1)."""
+    # Comparisons instead of min and max, which would check for NaN.
     low, up = (a, b) if a < b else (b, a)
     least = low if low < c else c
     middle = up if up < c else c
@@ -61,7 +60,7 @@ def count_of(a: Any, b: Any, c: Any, kept: float, others: float) -> Any:
 
 @njit(cache=True)
 def estimate(cells: Any, total: float, keys: Any, times: float, out: Any) -> None:
-    """Multiplies `out` by `times` the count of each key. `total` is what all add up to."""
+    """Multiplies `out` by `times` the count of each key. `total` is the sum over all keys."""
     width = cells.shape[1]
     kept, others = 1.0 + 1.0 / (width - 1), total / (width - 1)
     for k in range(len(keys)):

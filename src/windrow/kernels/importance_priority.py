@@ -1,7 +1,7 @@
 """Priorities of rows by their age and by how often they matched recently (iJoin).
 
-A row's matches are kept as of its last match, so that a row which finds nothing is not touched: they have
-faded by exp(-decay * time) since. Times are in microseconds, decay per microsecond.
+A row's matches are stored as of its last match, so that a row without a new match is not touched; since then
+they have decayed by exp(-decay * time). Times are in microseconds, decay is per microsecond.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from numba import njit
 
 _PER_DOUBLING = 1 / log(2)
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-"""Their sum is the logarithm of 2; the first has so few digits that its multiples are exact."""
+"""Their sum is ln 2. The first has few enough digits that its multiples are exact."""
 _LEAST = -708.0
 MOST = 1e100
-"""An importance: products of it with counts stay below the priorities of rows that are spared."""
+"""The greatest importance: its products with counts stay below the priorities of immature rows."""
 _SERIES = tuple(1 / factorial(k) for k in range(14))
 
 
 @njit(cache=True)
 def match(rows: Any, times: Any, decay: float, matches: Any, matched: Any) -> None:
-    """Counts one match for each of `rows`, at its time; a row may occur often, and times in any order."""
+    """Counts one match for each of `rows` at its time. Rows may repeat, and times may come in any order."""
     for k in range(len(rows)):
         row, time = rows[k], float(times[k])
         since = time - matched[row]
@@ -36,9 +36,9 @@ def match(rows: Any, times: Any, decay: float, matches: Any, matched: Any) -> No
 
 
 @njit(cache=True, inline="always")
-def _faded(x: float) -> float:
-    """exp(x) of x <= 0, in a way that takes eight rows at a time: a power of two, times exp of what is left,
-    which is less than 0.35, by its series. As small as numbers get from -708 on."""
+def _decayed(x: float) -> float:
+    """exp(x) for x <= 0 without branches or calls, so that the loop over rows vectorises. It is a power of
+    two times exp(r) with |r| < 0.35, computed by its series. Below -708 it is the least number."""
     x = x if x > _LEAST else _LEAST
     doublings = np.floor(x * _PER_DOUBLING + 0.5)
     r = (x - doublings * _LN2_HIGH) - doublings * _LN2_LOW
@@ -56,6 +56,7 @@ def _faded(x: float) -> float:
     e = e * r + 0.5
     e = e * r + 1.0
     e = e * r + 1.0
+    # 2^doublings, by writing the exponent bits of a double.
     power = np.int64(np.int64(np.int32(doublings) + 1023) << 52).view(np.float64)
     return e * power
 
@@ -71,10 +72,10 @@ def _per_second(
     loss: float,
     tie: float,
 ) -> float:
-    """Of one row; without a branch, for rows differ so much that the processor could not foresee which."""
+    """The priority of one row. Branch-free, because the processor could not predict the branches."""
     since = since if since > 0.0 else 0.0
     age = age if age > 1.0 else 1.0
-    value = importance * matches * _faded(-decay * since) * 1e6 / age - tie * age
+    value = importance * matches * _decayed(-decay * since) * 1e6 / age - tie * age
     return value - (loss * since * 1e-6 if since >= idle else 0.0)
 
 
@@ -91,9 +92,9 @@ def per_second(
     tie: float,
     out: Any,
 ) -> None:
-    """Importance times matches per second of age, at `now`; of rows without a match for at least `idle`
-    microseconds, less `loss` for each second of it; and less `tie` for each microsecond of age. A row of this
-    very moment has the age of a microsecond."""
+    """Importance times matches per second of age, at `now`; less `loss` per second since the last match, if
+    that is at least `idle` microseconds ago; less `tie` per microsecond of age. Ages are at least a
+    microsecond."""
     for row in range(len(ts)):
         age, since = float(now - ts[row]), now - matched[row]
         out[row] = _per_second(age, since, importance[row], matches[row], decay, idle, loss, tie)
@@ -107,8 +108,8 @@ def _spared(age: float, priority: float, maturity: float, per_maturity: float, t
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def spare_young(ts: Any, priority: Any, now: int, maturity: float, top: float, out: Any) -> None:
-    """Priorities of rows older than `maturity` microseconds as they are, at most `top`; the others are above,
-    the youngest highest."""
+    """Leaves the priorities of rows older than `maturity` microseconds, capped at `top`. Younger rows get
+    priorities above that, the youngest the highest."""
     per_maturity = 1.0 / max(maturity, 1.0)
     for row in range(len(ts)):
         out[row] = _spared(float(now - ts[row]), priority[row], maturity, per_maturity, top)
@@ -129,8 +130,8 @@ def per_second_sparing_young(
     top: float,
     out: Any,
 ) -> None:
-    """`per_second` and then `spare_young`, in one pass; without the former for the rows at the end that are
-    young, which are most of the young ones."""
+    """`per_second` and then `spare_young`, in one pass. Skips `per_second` for the young rows at the end,
+    which are most of the young ones."""
     mature, per_maturity = len(ts), 1.0 / max(maturity, 1.0)
     while mature > 0 and maturity > 0.0 and float(now - ts[mature - 1]) <= maturity:
         mature -= 1
@@ -143,9 +144,9 @@ def per_second_sparing_young(
 
 @njit(cache=True, nogil=True)
 def toward_goals(ages: Any, starts: Any, rise: Any, rate: Any, end: Any, goal: Any, out: Any) -> None:
-    """By pieces of age that begin at `starts`, ascending from 0: (rise + rate (end - age)) / (goal - age).
+    """Evaluates (rise + rate (end - age)) / (goal - age) for each age, by pieces that begin at `starts`.
 
-    Ages next to each other are mostly in one piece, so the search begins where the last one ended.
+    Neighbouring ages are mostly in one piece, so each search begins where the last one ended.
     """
     piece = 0
     for row in range(len(ages)):
@@ -159,15 +160,15 @@ def toward_goals(ages: Any, starts: Any, rise: Any, rate: Any, end: Any, goal: A
 
 @njit(cache=True, nogil=True)
 def count_matches(rows: Any, matches: Any) -> None:
-    """One match more for each of `rows`; a row may occur often."""
+    """Adds one match to each of `rows`, which may repeat."""
     for k in range(len(rows)):
         matches[rows[k]] += 1.0
 
 
 @njit(cache=True, nogil=True)
 def bound_importance(values: Any, new: int) -> int:
-    """Puts 0 where there is none: NaN, negative, or more than `MOST`. Returns how many of the rows from `new`
-    on these are."""
+    """Replaces invalid importances (NaN, negative, or above `MOST`) by 0. Returns their number among the rows
+    from `new` on."""
     missing = 0
     for row in range(len(values)):
         if not 0.0 <= values[row] <= MOST:

@@ -1,9 +1,9 @@
 """Decayed counts of keys at several half-lives and on several streams, side by side in one sketch.
 
-As in `count_min_sketch.py` a key has one cell in each of three rows, and what others add on average is taken
-off. Here a cell holds a count for every *trace*, a stream and a half-life, so one look-up finds all of them.
-Counts are in units of their own that shrink as older counts decay. A key's expected rate is a sum over its
-traces, each with a weight, and a base that all keys have.
+As in `count_min_sketch.py` a key has one cell in each of three rows, and the expected contribution of other
+keys is subtracted. Here a cell holds a count for every *trace*, that is, every pair of stream and half-life,
+so one lookup finds all of them. Each trace has a unit that shrinks as older counts decay. A key's predicted
+rate is a weighted sum over its traces, plus a base that is the same for all keys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LONE = 0.25
 
 @njit(cache=True, nogil=True)
 def count_keys(cells: Any, keys: Any, first: int, amounts: Any) -> None:
-    """Counts each key once in the traces from `first` on, by as much as `amounts` say."""
+    """Adds `amounts` to the traces of each key from `first` on."""
     depth, width, traces = cells.shape
     flat, narrow = cells.ravel(), amounts.astype(cells.dtype)
     for k in range(len(keys)):
@@ -46,25 +46,25 @@ def predicted_rates(
     half_life: float,
     out: Any,
 ) -> None:
-    """Multiplies `out` by the rate at which each row's key is expected to come: `base` and `weights` times
-    its traces; by 0 if the row is the only one of its key.
+    """Multiplies `out` by the predicted rate of each row's key: `base` plus `weights` times its traces; by 0
+    if the row is the only one of its key.
 
-    There are `scales` traces a stream, the slowest first, with this half-life. Those from `own` on are of the
-    stream that is predicted, those of others count 1 at most. The row's own stream counts the row itself: as
-    much as is left of it at its age (seconds; none: it was not counted yet).
+    There are `scales` traces per stream, the slowest first, whose half-life is `half_life`. Those from `own`
+    on belong to the stream that is predicted; those of other streams count at most 1. The counts of the row's
+    own stream include the row itself, decayed by its age (in seconds; empty if rows were not counted yet).
     """
     width, traces = cells.shape[1], cells.shape[2]
     flat, row = cells.ravel(), np.uint64(width * traces)
-    # As narrow as the cells: so twice as many are looked at side by side.
+    # 32-bit floats, like the cells: twice as many fit into a vector register.
     kept, others = np.float32(1.0 + 1.0 / (width - 1)), (totals / (width - 1)).astype(np.float32)
-    told, tells_lone = (weights * units).astype(np.float32), np.zeros(traces, np.float32)
+    scaled, lone_units = (weights * units).astype(np.float32), np.zeros(traces, np.float32)
     most, fade = np.empty(traces, np.float32), -np.log(2.0) / half_life
     for trace in range(traces):
         most[trace] = np.inf if own <= trace < own + scales else 1.0 / units[trace]
-        tells_lone[trace] = units[trace] if trace % scales == 0 else 0.0
+        lone_units[trace] = units[trace] if trace % scales == 0 else 0.0
     for k in range(len(keys)):
         mixed = mixed_key(keys[k])
-        # Unsigned: numba need not look whether an index is negative.
+        # Unsigned indexes spare numba the check for negative ones.
         a = np.uint64(cell_of(mixed, 0, width) * traces)
         b = row + np.uint64(cell_of(mixed, 1, width) * traces)
         c = row + row + np.uint64(cell_of(mixed, 2, width) * traces)
@@ -72,18 +72,18 @@ def predicted_rates(
         for trace in range(traces):
             t = np.uint64(trace)
             count = count_of(flat[a + t], flat[b + t], flat[c + t], kept, others[t])
-            seen += tells_lone[t] * count
-            found += told[t] * (count if count < most[t] else most[t])
+            seen += lone_units[t] * count
+            found += scaled[t] * (count if count < most[t] else most[t])
         alone = LONE
-        if len(ages) and seen < 1.0 + LONE:  # exp takes long
+        if len(ages) and seen < 1.0 + LONE:  # exp is expensive
             alone += np.exp(fade * ages[k])
         out[k] = out[k] * found if seen >= alone else 0.0
 
 
 @njit(cache=True, nogil=True)
 def key_features(cells: Any, totals: Any, units: Any, keys: Any, scales: int, own: int, out: Any) -> None:
-    """The traces of each key, as the beginning of a row of `out`; as in `predicted_rates`, those of
-    other streams than the keys' own count 1 at most."""
+    """Writes the traces of each key to the beginning of a row of `out`. As in `predicted_rates`, those of
+    other streams count at most 1."""
     width, traces = cells.shape[1], cells.shape[2]
     kept = 1.0 + 1.0 / (width - 1)
     for k in range(len(keys)):
@@ -97,8 +97,8 @@ def key_features(cells: Any, totals: Any, units: Any, keys: Any, scales: int, ow
 
 @njit(cache=True, nogil=True)
 def feature_totals(cells: Any, totals: Any, units: Any, scales: int, out: Any) -> None:
-    """Over all keys, of counts of 1 at most, by trace, and last the number of keys that came lately: from one
-    row of the sketch, with what is hidden where keys share a cell (linear counting)."""
+    """By trace, the sum over all keys of min(1, count); last, the number of recent keys. Estimated from one
+    row of the sketch and corrected for keys that share a cell (linear counting)."""
     width, traces = cells.shape[1], cells.shape[2]
     out[:] = 0.0
     for cell in range(width):
@@ -117,20 +117,22 @@ def feature_totals(cells: Any, totals: Any, units: Any, scales: int, out: Any) -
 
 
 @njit(cache=True, nogil=True)
-def fit_weights_em(met: Any, each: Any, prior: Any, stood: Any, rounds: int, parts: Any) -> None:
-    """Shares out the arrivals that met these traces among what predicted them, the traces and last the base:
-    expectation maximisation for a sum of Poisson rates, from the parts of before.
+def fit_weights_em(met: Any, each: Any, prior: Any, exposure: Any, rounds: int, parts: Any) -> None:
+    """Divides the observed arrivals among the traces that predicted them and the base, by expectation
+    maximisation for a sum of Poisson rates. Starts from the given `parts`, the fraction of each, and updates
+    them.
 
-    Arrivals stand for `each` of them. A rate is, for each of the `parts` of all of them, what it predicted
-    with the prior's over what `stood`.
+    Arrival r represents `each[r]` arrivals and has the traces `met[r]`. The weight of a trace is the arrivals
+    it predicted, including the prior's, divided by its exposure.
     """
     rows, traces = met.shape
-    came = each.sum()
+    arrivals = each.sum()
     weights, found = np.empty(traces + 1), np.empty(traces + 1)
     for _ in range(rounds):
         for trace in range(traces + 1):
-            weights[trace] = (came * parts[trace] + prior[trace]) / stood[trace]
+            weights[trace] = (arrivals * parts[trace] + prior[trace]) / exposure[trace]
             found[trace] = 0.0
+        # Expectation: each arrival is divided in proportion to what the traces predicted for its key.
         for row in range(rows):
             whole = weights[traces]
             for trace in range(traces):
@@ -139,16 +141,17 @@ def fit_weights_em(met: Any, each: Any, prior: Any, stood: Any, rounds: int, par
             for trace in range(traces):
                 found[trace] += of_one * met[row, trace]
             found[traces] += of_one
+        # Maximisation: the new weights follow from these fractions at the top of the next round.
         for trace in range(traces + 1):
-            parts[trace] = weights[trace] * found[trace] / came
+            parts[trace] = weights[trace] * found[trace] / arrivals
 
 
 @njit(cache=True, nogil=True)
 def prune_features(met: Any, each: Any, weights: Any, parts: Any, out: Any) -> None:
-    """By how much each weight is to be multiplied so that traces which tell nothing are left out: one after
-    the other, as long as the logarithm of the arrivals' likelihood, with the others in its place, falls by
-    less than that of their number: twice what BIC asks for, since many are tried and often. The base, the
-    last, stays."""
+    """Writes a factor for each weight: 0 for traces that add no information, and a common factor for the
+    others to compensate. Traces are left out one by one, as long as the log-likelihood of the arrivals falls
+    by less than the logarithm of their number. That is twice what BIC asks for, because many traces are
+    tried, and often. The base, the last, always stays."""
     rows, traces = met.shape
     out[:] = 1.0
     whole = np.empty(rows)
@@ -164,11 +167,13 @@ def prune_features(met: Any, each: Any, weights: Any, parts: Any, out: Any) -> N
             part = parts[trace] / left
             if out[trace] == 0.0 or part >= 1.0:
                 continue
+            # The loss of log-likelihood: the other weights are scaled up to predict as many arrivals in all,
+            # which the first term accounts for.
             lost = rows * np.log1p(-part)
             for row in range(rows):
-                told = weights[trace] * met[row, trace] / whole[row]
-                if told > 0.0:
-                    lost -= each[row] / usual * np.log1p(-min(told, 1.0 - 1e-12))
+                explained = weights[trace] * met[row, trace] / whole[row]
+                if explained > 0.0:
+                    lost -= each[row] / usual * np.log1p(-min(explained, 1.0 - 1e-12))
                 if lost > loss:
                     break
             if lost < loss:

@@ -1,9 +1,10 @@
-"""Histograms of what rows find and how long they are held, by score bin (one per doubling) and age bin.
+"""Histograms of results and exposure of rows, by score bin (one per doubling) and age bin.
 
-A score has a place on a scale by its logarithm, linear between powers of two: that is what the bits of a
+A score's position on the scale is its logarithm, linear between powers of two: that is what the bits of a
 32-bit float are, read as an integer. `middle` is the score in the middle of the scale, as bits; `reach` is
-the number of bins on either side. A score of 0 is alone in bin 0. Without scores (reach 0) there is one bin,
-and they are not read. Times are in microseconds, `span` and `seconds` in seconds; every row counts as `each`.
+the number of bins on either side. Bin 0 holds only scores of 0. Without scores (reach 0) there is one bin,
+and scores are not read. Times are in microseconds, `span` and `seconds` in seconds; every row counts as
+`each`.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ import numpy as np
 from numba import njit
 
 _DOUBLING = 2.0**-23
-"""Of the bits of a float."""
+"""One doubling, in bits of a 32-bit float."""
 _SOME = 256
-"""Scores that are enough for a median."""
+"""Scores that a median is taken of."""
 _BLOCK = 512
 
 
 @njit(cache=True, inline="always")
 def _place(score: np.int32, middle: int, reach: int) -> float:
-    """The place on the scale of bins, which may lie between two; 0 before there is a middle."""
+    """The position on the scale of bins, possibly between two; 0 before there is a middle."""
     if middle == 0 or score == 0:
         return 0.0
     place, top = float((score - middle) * _DOUBLING + reach), 2.0 * reach
-    # Not min and max, which look for NaN first.
+    # Comparisons instead of min and max, which would check for NaN.
     place = place if place > 1.0 else 1.0
     return place if place < top else top
 
@@ -70,8 +71,8 @@ def count_results(
     each: float,
     out: Any,
 ) -> float:
-    """Results of rows with these scores and event times that were found at `times`, where the row was
-    `stored`, by score bin and age bin; returns how many there are."""
+    """Counts the results found at `times` by rows with these scores and event times, if the row was `stored`,
+    by score bin and age bin; returns their number."""
     parts, total = out.shape[1], 0
     scale = parts / (1e6 * span)
     for k in range(len(ts)):
@@ -94,7 +95,7 @@ def add_exposure(
     each: float,
     out: Any,
 ) -> None:
-    """Row-seconds by score bin and age bin: each row has reached its age while `seconds` passed."""
+    """Adds row-seconds by score bin and age bin: the last `seconds` up to each row's current age."""
     parts = out.shape[1]
     width, per_part = span / parts, parts / span
     for row in range(len(ts)):
@@ -124,19 +125,19 @@ def score_priorities(
     rise: Any,
     out: Any,
 ) -> None:
-    """The priority of each row: by score bin and age bin it begins at `start` and changes by `slope` across
-    the age bin, times a line through the places of the score, `factor` and `rise` by half bins. 0 beyond the
-    window.
+    """The priority of each row. By score bin and age bin it begins at `start` and changes by `slope` across
+    the age bin; it is multiplied by a linear function of the score's position, `factor` and `rise` by half
+    bins. It is 0 beyond the window.
 
-    Of equal rows without a score the oldest stay: so all ages are seen, and their value is learned. Of others
-    the youngest do, which have the longest time if their key turns out to be worth more."""
+    Of equal rows without a score the oldest stay, so that all ages are observed and learned. Of other equal
+    rows the youngest stay, which have the longest time left if their key becomes more frequent."""
     parts = start.shape[1]
     per_microsecond, last, top = parts / (1e6 * span), float(parts), 2.0 * reach
     starts, slopes = start.ravel(), slope.ravel()
     known = reach > 0 and middle != 0
     cells, halves = np.empty(_BLOCK, np.uint32), np.empty(_BLOCK, np.uint32)
     within, places, times = np.empty(_BLOCK), np.empty(_BLOCK), np.empty(_BLOCK)
-    # First the cells of a whole block, without branches, so that the loop is vectorised; then the look-ups.
+    # First the cells of a whole block, without branches, so that the loop vectorises; then the lookups.
     for begin in range(0, len(ts), _BLOCK):
         rows = min(_BLOCK, len(ts) - begin)
         for k in range(rows):

@@ -1,4 +1,4 @@
-"""Sums over sampled results, by kind: what they are, and how one sampled row adds to them."""
+"""Sums over sampled results, by kind, and how one sampled row adds to them."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 from numba import njit
 
 FOUND, ESTIMATED, VARIANCE, LARGEST, CONTRIBUTING = range(5)
-"""Results found; all results, estimated without bias; the variance of that; the most of it that hangs on one
-sampled row; and sampled rows that found anything."""
+"""Columns: results found; all results, estimated without bias; the variance of that estimate; the most of it
+that depends on one sampled row; and the number of sampled rows with results."""
 
 
 @njit(cache=True, inline="always")
 def add_row_results(sums: Any, kind: int, weight: float, before: float, after: float) -> None:
-    """A row that represents `weight` rows has found results of `after` in all, `before` up to now. With y in
-    all it adds (1 - 1/weight) y^2 to the variance, which grows by the difference with every result."""
+    """The results of a row that represents `weight` rows grow from `before` to `after`. With y in all it adds
+    (1 - 1/weight) y^2 to the variance, so each result adds the difference."""
     chance = 1.0 - 1.0 / weight
     sums[kind, VARIANCE] += chance * (after * after - before * before)
     sums[kind, LARGEST] = max(sums[kind, LARGEST], chance * after)

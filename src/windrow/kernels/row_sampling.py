@@ -1,7 +1,7 @@
 """Randomness by row: numbers that depend only on a key, a row's identity and a draw's number.
 
-So a row gets the same numbers however the input is cut into sub-batches, and after a restart. Draws of one
-row differ by their number: below 0 for single decisions, from 0 on for a row's results.
+So a row gets the same numbers after a restart and however the input is cut into sub-batches. The draws of a
+row are numbered: below 0 for single decisions, from 0 on for its results.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 _ONE, _R11 = np.uint64(1), np.uint64(11)
 _UNIT = 2.0**-53
 _FAR = 2.0**53
-_FEW = 64
+_TABLED = 64
 
 
 @njit(cache=True, inline="always")
@@ -76,31 +76,31 @@ def init_row_sampling(
     extra: Any,
     thin: Any,
 ) -> None:
-    """Writes the row state (as in `sample_results`) of new rows that are expected to find so many `results`
-    and are followed `reach` standard deviations beyond. A row is monitored with probability `monitored`.
-    `draws` are the numbers of the draws that round the bound and choose who is monitored."""
+    """Writes the row state (as in `sample_results`) of new rows with these expected `results`, which are
+    followed `reach` standard deviations beyond. A row is monitored with probability `monitored`. `draws` are
+    the numbers of the draws that round the bound and choose the monitored rows."""
     fails = np.log1p(-min(p, 1.0))
-    # The probability that the first so many trials fail: it decides most rows without a logarithm.
-    none = np.power(max(0.0, 1.0 - p), np.arange(_FEW))
+    # none[n] is the probability that the first n trials fail. It decides most rows without a logarithm.
+    none = np.power(max(0.0, 1.0 - p), np.arange(_TABLED))
     for r in range(len(identities)):
         who, expected = identities[r], results[r]
         bound[r] = np.floor(expected + reach * np.sqrt(expected) + _uniform(who, draws[0]))
-        watched = monitored >= 1.0 or (monitored > 0.0 and _uniform(who, draws[1]) < monitored)
-        extra[r] = 1.0 / monitored if watched else 0.0
+        is_monitored = monitored >= 1.0 or (monitored > 0.0 and _uniform(who, draws[1]) < monitored)
+        extra[r] = 1.0 / monitored if is_monitored else 0.0
         chance[r], thin[r] = p, 1.0
         drawn = _uniform(who, 0)
-        if not watched and bound[r] < _FEW and drawn < none[int(bound[r])] * (1.0 - 1e-9):
+        if not is_monitored and bound[r] < _TABLED and drawn < none[int(bound[r])] * (1.0 - 1e-9):
             nexts[r] = 0.0
             continue
         first = _geometric(drawn, p, fails)
-        nexts[r] = first if watched or first <= bound[r] else 0.0
+        nexts[r] = first if is_monitored or first <= bound[r] else 0.0
 
 
 @njit(cache=True, nogil=True)
 def find_last_arrival(rows: Any, ts: Any, fresh: int, stream: int, latest: Any, last: Any) -> None:
-    """By result, sets `last` to `stream` if its row arrived later than those of earlier streams. Rows from
-    `fresh` on arrived in this sub-batch, in order of time, and all others before them. `latest` starts at the
-    least number there is."""
+    """Sets `last` of each result to `stream` if its row arrived later than those of the streams before. Rows
+    from `fresh` on arrived in this sub-batch, in order of time, and all others before them. `latest` starts
+    at the least integer."""
     for k in range(len(rows)):
         row = rows[k]
         if row >= fresh and ts[row] >= latest[k]:
@@ -151,16 +151,17 @@ def sample_results(
     """Counts the results of stored rows and samples among them (Memory, Fig. 4).
 
     `rows` are the stored rows of all results, `which` the results to follow, in order of arrival. `num` is
-    how many results a row has had, `nexts` the number of its next sampled one (0: none), `bound` how many are
-    followed, `chance` the probability of its next one. Rows with `extra` > 0 are followed beyond their bound,
-    and represent so many there; rows represent 1 / `thin` of those that were evicted.
+    the number of results of a row so far, `nexts` the number of its next sampled one (0: none), `bound` how
+    many are followed, `chance` the probability of the next one. Rows with `extra` > 0 are monitored: they are
+    followed beyond their bound and represent `extra` rows there. A row that stayed represents 1 / `thin`
+    rows, including evicted ones.
 
     Writes weight and cluster of the sampled results, adds the weights to what was `seen` of their rows, and
-    adds to `sums` (kinds: followed, and beyond the bound; columns as in `result_sums.py`). A followed result
-    of weight w, drawn by itself, adds w (w - 1) to the variance; but what hangs on a row that represents e
-    rows, y in all, is there or not as a whole, and adds (1 - 1/e) y^2. Beyond the bound a monitored row sees
-    all its results, sampled or not, and all of them count: e for each. `met` has the results of rows and
-    their squares.
+    adds to `sums` (kinds: within the bound, and beyond it; columns as in `result_sums.py`). A result of
+    weight w that was drawn independently adds w (w - 1) to the variance. But the results of a row that
+    represents e rows, of weight y in all, are present or absent together, and add (1 - 1/e) y^2. Beyond the
+    bound a monitored row sees all its results, sampled or not, and each of them counts as e. `met` has the
+    number of results per row, summed, and its square.
 
     Invariant: nexts[r] is 0 or above num[r].
     """
@@ -169,22 +170,22 @@ def sample_results(
         r = rows[k]
         num[r] += 1.0
         met[0] += 1.0
-        met[1] += 2.0 * num[r] - 1.0
+        met[1] += 2.0 * num[r] - 1.0  # num^2 - (num - 1)^2
         beyond = num[r] > bound[r]
         if beyond and extra[r] > 0.0:
-            stands = extra[r] / thin[r]
-            after = (num[r] - bound[r]) * stands
-            sums[1, ESTIMATED] += stands
-            add_row_results(sums, 1, stands, after - stands, after)
+            represents = extra[r] / thin[r]
+            after = (num[r] - bound[r]) * represents
+            sums[1, ESTIMATED] += represents
+            add_row_results(sums, 1, represents, after - represents, after)
         if num[r] != nexts[r]:
             continue
         weight = 1.0 / (chance[r] * thin[r])
         if beyond:
             weight *= extra[r]
         else:
-            stands = 1.0 / thin[r]
+            represents = 1.0 / thin[r]
             before, seen[r] = seen[r], seen[r] + weight
-            whole = 1.0 - 1.0 / stands
+            whole = 1.0 - 1.0 / represents
             squares = seen[r] * seen[r] - before * before
             sums[0, ESTIMATED] += weight
             sums[0, VARIANCE] += whole * squares + (1.0 - whole) * weight * (weight - 1.0)
@@ -196,6 +197,8 @@ def sample_results(
         nexts[r] = num[r] + 1.0
         if p < 1.0 or weight > 1.0:
             who = _identity(key, number[r], ts[r], words[r])
+            # Results of a row that represents others are sampled together: the row is their cluster. A result
+            # that was drawn independently is a cluster of its own.
             if thin[r] < 1.0 or (beyond and extra[r] > 1.0):
                 clusters[k] = np.int64(who >> _ONE)
             elif weight > 1.0:
@@ -207,9 +210,9 @@ def sample_results(
 
 @njit(cache=True, nogil=True)
 def residence_fraction(results: Any, shares: Any, further: Any, p: float) -> float:
-    """The fraction of its window a row stays on average (Theorem 4.2), where rows of so many whole `results`
-    are such `shares` of all and are followed `further` beyond them; there are twice as many as values of
-    `further`, which repeat."""
+    """The mean fraction of its window that a row stays (Theorem 4.2), for classes of rows with integer
+    `results` and their `shares` of all rows, followed `further` beyond the expected results. `further` has
+    half as many entries, which repeat."""
     fails = np.log1p(-min(p, 1.0 - 1e-15))
     theorem = beyond = 0.0
     for k in range(len(results)):
@@ -226,7 +229,7 @@ def apply_weights(
     last: Any,
     stream: int,
     rows: Any,
-    stands: Any,
+    represents: Any,
     key: int,
     number: Any,
     ts: Any,
@@ -235,13 +238,13 @@ def apply_weights(
     heaviest: Any,
     clusters: Any,
 ) -> None:
-    """Multiplies the weights of results by those of their rows of `stream`, where stored. The heaviest row
+    """Multiplies the weights of results by those of their rows of `stream`, if stored. The heaviest row
     identifies the result's cluster."""
     for k in range(len(rows)):
         if last[k] == stream:
             continue
         row = rows[k]
-        own = stands[row]
+        own = represents[row]
         weights[k] *= own
         if own > heaviest[k]:
             heaviest[k] = own
@@ -250,15 +253,15 @@ def apply_weights(
 
 @njit(cache=True, nogil=True)
 def add_sampling_variance(
-    last: Any, stream: int, rows: Any, weights: Any, stands: Any, seen: Any, sums: Any
+    last: Any, stream: int, rows: Any, weights: Any, represents: Any, seen: Any, sums: Any
 ) -> None:
-    """What results of these weights add to the variance of their sum, on account of their rows of `stream`,
-    where stored: a row that `stands` for w rows and has `seen` y adds (1 - 1/w) y^2 in all. It may occur
-    often; results of weight 1 or less are certain, or not there. `sums` as in `sample_results`."""
+    """Adds the variance that results of these weights have because their rows of `stream` were sampled, if
+    stored: a row that represents w rows and has `seen` y adds (1 - 1/w) y^2 in all. Rows may repeat. Results
+    of weight 1 are certain, and those of weight 0 are not in the sample. `sums` as in `sample_results`."""
     for k in range(len(rows)):
         if last[k] == stream or weights[k] <= 1.0:
             continue
         row = rows[k]
         before = seen[row]
         seen[row] = before + weights[k]
-        add_row_results(sums, 0, stands[row], before, seen[row])
+        add_row_results(sums, 0, represents[row], before, seen[row])

@@ -15,11 +15,12 @@ def shadow_matches(
     slots: Any, rows: Any, first_new: int, shadow: Any, weight: Any, weights: Any, depth: Any, counts: Any,
     moments: Any,
 ) -> Any:  # fmt: skip
-    """Which results have a shadow row among these `rows`, and its slot. `slots` has each row's slot plus one,
-    0 for none. Multiplies the `weights` of these results by the shadow row's, and adds one to their `depth`.
+    """The results that have a shadow row among these `rows`, and its slot. `slots` has each row's slot plus
+    one, 0 for none. Multiplies the `weights` of these results by the shadow row's, and adds one to their
+    `depth`.
 
-    Results of monitored rows are counted in `counts`, by slot, except those of rows from `first_new` on,
-    which nobody could have evicted yet; `moments` has the sum of these counts and of their squares.
+    Counts the results of monitored rows in `counts`, by slot, except those of rows from `first_new` on, which
+    could not have been evicted yet; `moments` has the sum of these counts and of their squares.
     """
     which, at, found = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64), 0
     results = squares = 0.0
@@ -29,7 +30,7 @@ def shadow_matches(
             continue
         if rows[k] < first_new:
             results += 1.0
-            squares += 2.0 * counts[slot] + 1.0
+            squares += 2.0 * counts[slot] + 1.0  # (n + 1)^2 - n^2
             counts[slot] += 1.0
         if shadow[slot]:
             which[found], at[found] = k, slot
@@ -43,7 +44,7 @@ def shadow_matches(
 
 @njit(cache=True, nogil=True)
 def add_results(values: Any, counted: Any, depth: Any, sums: Any) -> None:
-    """Adds results of these values, `counted` as so much, to the sums of their depth."""
+    """Adds results of these values, which are `counted` with their weights, to the sums of their depth."""
     for k in range(len(values)):
         sums[depth[k], FOUND] += values[k]
         sums[depth[k], ESTIMATED] += counted[k]
@@ -53,8 +54,8 @@ def add_results(values: Any, counted: Any, depth: Any, sums: Any) -> None:
 def add_shadow_results(
     which: Any, slots: Any, depth: Any, counted: Any, weight: Any, seen: Any, sums: Any
 ) -> None:
-    """Results `which` have a shadow row in these slots: adds what they are `counted` as to what the slot has
-    `seen` at this depth, and to the variance."""
+    """Adds the `counted` values of results `which` to what their shadow rows, in these slots, have `seen` at
+    this depth, and to the variance."""
     for k in range(len(which)):
         level, slot = depth[which[k]], slots[k]
         before = seen[level, slot]

@@ -128,7 +128,7 @@ def clairvoyant(
     limit
         Rows held after each step: of both streams together, or of each stream.
     weights
-        What each result is worth, such as its importance; 1 by default.
+        The value of each result, such as its importance; 1 by default.
     """
     worth = np.ones(len(arrivals.later)) if weights is None else np.asarray(weights, np.float64)
     if worth.shape != arrivals.later.shape or not (worth >= 0).all():

@@ -1,7 +1,7 @@
 """The virtual clock: counted work turned into time at a stated capacity.
 
 Results then depend on the algorithm and not on the machine, its load or its compiler. Work is counted in
-three kinds of access to a stored row or bucket, each worth so many comparisons; by default all are worth
+three kinds of access to a stored row or bucket, each with its cost in comparisons; by default all cost
 one, as in the cost model of MultiJoin (App. A: "proportional to the number of accesses").
 """
 

@@ -1,6 +1,6 @@
-"""Streams whose results come in clumps: few keys make most of them, or all come after a silence.
+"""Streams whose results are clustered: a few keys produce most of them, or all occur after a silence.
 
-Of such results a limit loses clumps, too, so what was lost is hard to tell from a few rows.
+A limit then loses whole clusters, so the loss is hard to estimate from a few rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def bursts(
     visits: float = 0.4,
     noise: float = 0.5,
 ) -> JoinWorkload:
-    """Keys that come for a while and go: a few of them often, most of them once or twice.
+    """Short-lived keys: a few of them occur often, most of them once or twice.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def bursts(
     visits
         How long a key stays, in windows; a half more or less.
     noise
-        The part of the rows whose key comes on no other stream.
+        The fraction of the rows whose key occurs on no other stream.
     """
     rng = np.random.default_rng(seed)
     aliases = "abcdefgh"[:streams]
@@ -59,7 +59,7 @@ def bursts(
 def silence(
     span: float, seed: int, rate: float, window: float, values: int, skew: float, silent: tuple[float, float]
 ) -> JoinWorkload:
-    """Two streams with keys by the same Zipf law; of `b` no row comes in the time `silent`, from and to."""
+    """Two streams with keys by the same Zipf law; `b` has no rows in the time interval `silent`."""
     rng = np.random.default_rng(seed)
     share = zipf(values, skew)
     times = {alias: arrivals(rate, span, rng) for alias in "ab"}

@@ -1,4 +1,4 @@
-"""What an experiment is, and what comes out of it.
+"""Experiments and their outcomes.
 
 An experiment covers one figure, table or worked example of a paper. It is a list of independent tasks, a
 function that runs one of them and returns rows of plain values, a function that reads the claims off all

@@ -28,7 +28,7 @@ POPULARITY = 1.0
 def interleaved_streams(
     rates: Sequence[float], values: Sequence[int], rows: int, seed: int
 ) -> dict[str, pa.Table]:
-    """MultiJoin's streams (s. 6.1): one row per step, from a random stream, a step being a second.
+    """MultiJoin's streams (s. 6.1): one row per step, from a random stream; a step is a second.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def auctions_and_bids(seconds: int, bids_per_second: float, seed: int) -> dict[s
     """An auction house in the manner of NEXMark: auctions open, and bids follow them.
 
     One auction per ten bids opens at a uniform time. Each bid belongs to an auction drawn by Zipf's law
-    (exponent 1, over a random ranking) and comes an exponential delay (mean one minute) after its
+    (exponent 1, over a random ranking) and arrives an exponential delay (mean one minute) after its
     opening; bids after the last second are left out. A price is the reserve price times 1 plus a
     log-normal mark-up; reserve prices are log-normal around 50; sellers, bidders and categories uniform.
 
@@ -69,7 +69,7 @@ def auctions_and_bids(seconds: int, bids_per_second: float, seed: int) -> dict[s
     seconds
         Event time covered.
     bids_per_second
-        Bids drawn per second of event time; a little fewer come, those that fall behind the end.
+        Bids drawn per second of event time; those that would arrive after the end are left out.
 
     Returns
     -------
@@ -84,11 +84,11 @@ def auctions_and_bids(seconds: int, bids_per_second: float, seed: int) -> dict[s
     weight = random.permutation(np.arange(1, count + 1, dtype=np.float64) ** -POPULARITY)
     auction = random.choice(count, size=drawn, p=weight / weight.sum())
     delay = (random.exponential(OPEN_SECONDS, size=drawn) * SECOND).astype(np.int64)
-    came = opened[auction] + delay
+    arrived = opened[auction] + delay
     price = np.round(reserve[auction] * (1 + random.lognormal(-1.5, 1.0, size=drawn)), 2)
     bidder = random.integers(1, BIDDERS, size=drawn, endpoint=True)
-    kept = np.argsort(came, kind="stable")
-    kept = kept[came[kept] < seconds * SECOND]
+    kept = np.argsort(arrived, kind="stable")
+    kept = kept[arrived[kept] < seconds * SECOND]
     auctions = pa.table(
         {
             "id": np.arange(1, count + 1, dtype=np.int64),
@@ -104,12 +104,12 @@ def auctions_and_bids(seconds: int, bids_per_second: float, seed: int) -> dict[s
             "auction_id": auction[kept].astype(np.int64) + 1,
             "bidder": bidder[kept],
             "price": price[kept],
-            "bid_at": instants(came[kept]),
+            "bid_at": instants(arrived[kept]),
         }
     )
     return {"auctions": auctions, "bids": bids}
 
 
 def instants(microseconds: np.ndarray) -> pa.Array:
-    """Timestamps so many microseconds after the start."""
+    """Timestamps at these offsets from the start, in microseconds."""
     return pa.array(microseconds + int(START.timestamp()) * SECOND, pa.timestamp("us"))

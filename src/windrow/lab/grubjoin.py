@@ -2,7 +2,7 @@
 
 Rows are handed over in ticks; a call may take as long as the tick it covers, at a stated number of row
 comparisons per second. So a machine that cannot keep up is simulated by a clock that goes on with the work
-counted, and what comes out depends on the algorithm alone.
+counted, and the outcome depends on the algorithm alone.
 
 Most runs are at a quarter of the paper's rates with four times its epsilon: a row then has as many partners
 in each window, so every hop has the same share of the work, which is a sixteenth in all. Rates are stated as
@@ -37,7 +37,7 @@ WINDOW, BASIC, SHREDDING = 20.0, 2.0, 0.1
 """w, b and omega."""
 ALIGNED, LAGGING = (0.0, 0.0, 0.0, 0.0, 0.0), (0.0, 5.0, 15.0, 10.0, 2.0)
 DEVIATIONS = (2.0, 2.0, 50.0, 50.0, 50.0)
-"""tau and kappa of up to five streams; the paper tells those of the first three."""
+"""tau and kappa of up to five streams; the paper gives those of the first three."""
 ALIASES = "abcde"
 CAPACITY = 250_000.0
 """Comparisons per second at that scale: three aligned streams of 100 rows/s need 221,000, and a tenth is
@@ -64,7 +64,7 @@ class Process:
     Parameters
     ----------
     rates
-        From which second on each stream brings so many rows per second, before scaling.
+        Start second and rows per second of each stream, before scaling.
     lags, deviations
         tau and kappa: how far each stream is ahead in seconds, and how noisy its values are.
     change

@@ -5,9 +5,9 @@ here: stories break on one feed, are taken up by the other after a lag, and are 
 decides which scheme does well, so it is swept; the other figures were chosen after trying some. None that was
 tried shows all of the paper's orderings at once.
 
-Its units are read as follows. With two seconds to mature nothing would ever be mature at 100 rows a second
+Its units are read as follows. With two seconds to mature nothing would ever be mature at 100 rows per second
 and five rows of memory, and s. 5 compares seconds with rows (maturity, unproductivity, M, w in ascending
-order); so each stream brings one row a second, as in the worked example. M is divided equally (s. 3.4). The
+order); so each stream has one row per second, as in the worked example. M is divided equally (s. 3.4). The
 decay and the penalty's constant are not given; here they are 0.1 and 10, with which nearly every unproductive
 row goes before all that are not.
 """
@@ -42,7 +42,7 @@ COLOURS = dict(zip((*SCHEMES, "AUTO", "EXACT"), ("C0", "C7", "C1", "C2", "C3", "
 
 @dataclass(frozen=True)
 class News:
-    """Two feeds of one row a second.
+    """Two feeds of one row per second.
 
     Parameters
     ----------

@@ -76,7 +76,7 @@ class JoinWorkload:
         seed: int = 0,
         evaluate: str | Interval | None = None,
     ) -> RunResults:
-        """What is found with so many rows of memory for the stored streams."""
+        """What is found with this many rows of memory for the stored streams."""
         return self._run(self.query(rows, shed, seed, evaluate))
 
     def query(
@@ -86,7 +86,7 @@ class JoinWorkload:
         seed: int = 0,
         evaluate: str | Interval | None = None,
     ) -> wr.Query:
-        """The join with so many rows of memory for the stored streams."""
+        """The join with this many rows of memory for the stored streams."""
         policy = POLICIES[shed]() if isinstance(shed, str) else shed
         size = max(round(rows), len(self.stored))
         if self.probing:
@@ -125,7 +125,7 @@ class RunResults:
     """Results of a run."""
 
     times: Array
-    """Seconds at which each was found: when its newest row came."""
+    """Seconds at which each result was found: when its newest row arrived."""
     ages: Mapping[str, Array]
     """By alias the age of the row each result had of that stream; 0 where that row was the newest."""
     measured: OperatorMetrics

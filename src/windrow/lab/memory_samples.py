@@ -35,12 +35,12 @@ RATES = (1.0, 5.0)
 class Averaged:
     """A join whose rows carry a standard normal value `x`, on both streams.
 
-    What is sampled does not depend on it, so that one run tells the error for any mean and deviation.
+    What is sampled does not depend on it, so one run gives the error for any mean and deviation.
     """
 
     trace: JoinWorkload
     expected: Mapping[str, Mapping[object, float]]
-    """Results of a stored row by its key (eq. 1), for policies that are told."""
+    """Results of a stored row by its key (eq. 1), for policies that are given it."""
 
     @classmethod
     def frequency(cls, skew: float, order: str, span: float, seed: int) -> Averaged:
@@ -53,9 +53,9 @@ class Averaged:
         }
         # The true frequencies, read off the rows: the paper, too, looks at its streams beforehand.
         counts = np.bincount(trace.tables["b"]["k"].to_numpy(), minlength=VALUES)
-        told: dict[object, float] = {}
-        told.update(enumerate((counts / counts.sum() * trace.rates["b"] * WINDOW).tolist()))
-        return cls(replace(trace, tables=tables), {"a": told})
+        expected_results: dict[object, float] = {}
+        expected_results.update(enumerate((counts / counts.sum() * trace.rates["b"] * WINDOW).tolist()))
+        return cls(replace(trace, tables=tables), {"a": expected_results})
 
     def policies(self) -> dict[str, tuple[MemoryPolicy, float]]:
         """The approaches, and how many rows each has where others have one."""
@@ -81,8 +81,8 @@ class Averaged:
         for alias, mean in self.true.items():
             for spread in spreads:
                 true = 1 + spread * np.nan_to_num(mean)
-                told = np.nan_to_num(1 + spread * sampled[alias])
-                found[alias, spread] = float(np.abs(told - true).mean() / np.abs(true).mean())
+                expected_results = np.nan_to_num(1 + spread * sampled[alias])
+                found[alias, spread] = float(np.abs(expected_results - true).mean() / np.abs(true).mean())
         return found
 
     def _averages(self, query: wr.Query) -> dict[str, Array]:

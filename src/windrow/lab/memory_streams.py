@@ -1,7 +1,7 @@
 """The streams of Memory's sections 3 and 6, and some of our own.
 
 Times between rows are the paper's: uniform from 1/(2r) to 2/r, which is 0.8 r rows per unit of time on
-average. A unit is a second here.
+average. Here a unit is one second.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SHAPES = {
 def age_based(
     shapes: Sequence[Array], span: float, seed: int, rates: Sequence[float] = (1, 5), window: float = 500
 ) -> JoinWorkload:
-    """Rows of `b` that refer to rows of `a` by age (s. 6.2.1); only rows of `a` are worth storing.
+    """Rows of `b` that refer to rows of `a` by age (s. 6.2.1); only rows of `a` need to be stored.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def mixed(span: float, seed: int, rate: float = 4, window: float = 250, values: 
     """Both models at once; both streams are stored.
 
     Half of the rows have keys by Zipf's law (exponent 0.8), the same on both streams. Of the others one in
-    ten has a key of its own, and nine have that of such a row of the other stream that came 40 to 60 % of
+    ten has a key of its own, and nine have that of such a row of the other stream that arrived 40 to 60 % of
     a window before.
     """
     rng = np.random.default_rng(seed)
@@ -160,11 +160,11 @@ def two_sources(span: float, seed: int, rate: float = 50, window: float = 120) -
     rng = np.random.default_rng(seed)
     sent = np.arange(0, span, 1 / rate)
     sigma = 0.74
-    came = sent + 2.0 + rng.lognormal(sigma**2, sigma, len(sent))
-    order = np.argsort(came)
+    arrived = sent + 2.0 + rng.lognormal(sigma**2, sigma, len(sent))
+    order = np.argsort(arrived)
     millis = (sent * 1000).round().astype(np.int64)
     return JoinWorkload(
-        {"a": table(sent, sent=millis), "b": table(came[order], sent=millis[order])},
+        {"a": table(sent, sent=millis), "b": table(arrived[order], sent=millis[order])},
         {"a": window, "b": 1e-6},
         on="b.sent - a.sent between 59900 and 60100",
         probing=("b",),
@@ -178,13 +178,13 @@ def evenly(curve: Sequence[int], units: int) -> JoinWorkload:
     A row of `b` that finds nothing comes each second as well, so that `evaluate="1 second"` begins with rows
     of `b` and ends with a row of `a`: the operator then decides after every row of `a`.
     """
-    came = np.arange(1.0, units + 1)
+    arrived = np.arange(1.0, units + 1)
     ages = np.repeat(np.arange(len(curve)), curve) + 0.5
-    times = np.concatenate([came - 0.5, (came[:, np.newaxis] + ages).ravel()])
+    times = np.concatenate([arrived - 0.5, (arrived[:, np.newaxis] + ages).ravel()])
     key = np.concatenate([np.full(units, -1), np.repeat(np.arange(units), len(ages))])
     order = np.argsort(times, kind="stable")
     return JoinWorkload(
-        {"a": table(came, k=np.arange(units)), "b": table(times[order], k=key[order])},
+        {"a": table(arrived, k=np.arange(units)), "b": table(times[order], k=key[order])},
         {"a": float(len(curve)), "b": 1e-6},
         probing=("b",),
     )
@@ -197,13 +197,13 @@ def arrivals(rate: float, span: float, rng: np.random.Generator) -> Array:
     return times[times < span]
 
 
-def followed(came: Array, at: Array, shape: Array, window: float, rng: np.random.Generator) -> Array:
-    """For each time in `at` the row (of those that `came`) which is referred to: of a random part of the
+def followed(arrived: Array, at: Array, shape: Array, window: float, rng: np.random.Generator) -> Array:
+    """For each time in `at` the row (of those that `arrived`) which is referred to: of a random part of the
     window, drawn by `shape`, any row; -1 if there is none."""
     width = window / len(shape)
     part = rng.choice(len(shape), len(at), p=shape / shape.sum())
-    first = np.searchsorted(came, at - (part + 1) * width)
-    count = np.searchsorted(came, at - part * width) - first
+    first = np.searchsorted(arrived, at - (part + 1) * width)
+    count = np.searchsorted(arrived, at - part * width) - first
     chosen = first + (rng.random(len(at)) * count).astype(np.int64)
     return np.where(count > 0, chosen, -1)
 

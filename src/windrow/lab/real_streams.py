@@ -2,7 +2,7 @@
 keys.
 
 Each is a trace of some ten thousand rows, so that a run takes a fraction of a second and many seeds can be
-had. Times are those of the data, counted from its first row; where it has none, a row comes each second."""
+used. Times are those of the data, counted from its first row; if it has none, there is one row per second."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def purchases(days: float = 180) -> JoinWorkload:
     customer, date, discs, _ = np.array(text[4:]).reshape(-1, 4).T
     times = np.array([f"{d[:4]}-{d[4:6]}-{d[6:]}" for d in date.tolist()], "datetime64[D]")
     seconds = (times - times.min()).astype(np.float64) * DAY
-    # A day's purchases have no hours: they come one after the other, in the order of the data.
+    # A day's purchases have no time of day: they follow one another in the order of the data.
     order = np.argsort(seconds, kind="stable")
     nth = np.arange(len(order)) - np.searchsorted(seconds[order], seconds[order])
     seconds[order] += (
@@ -94,7 +94,7 @@ def ratings(rows: int = 10_000) -> JoinWorkload:
 
 
 def words(rows: int = 10_000) -> JoinWorkload:
-    """Words of news items (Lee's corpus), one a second: of every other item on the one stream, of those
+    """Words of news items (Lee's corpus), one per second: of every other item on the one stream, of those
     between on the other, the same word within 500 seconds. Few words are most of any text."""
     text = read("gensim", "4.4.0", "gensim/test/test_data/lee_background.cor").decode()
     items = [item.lower().split() for item in text.splitlines()]

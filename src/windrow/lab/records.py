@@ -73,8 +73,8 @@ def read_records(directory: Path) -> list[Record]:
     try:
         files = {path.stem: path for path in sorted(directory.iterdir()) if path.suffix == ".json"}
     except OSError as error:
-        told = f"{directory}: cannot be read: {error.strerror}"
-        raise QueryError(f"{told}; `windrow lab run --all --out {directory}` makes it") from None
+        message = f"{directory}: cannot be read: {error.strerror}"
+        raise QueryError(f"{message}; `windrow lab run --all --out {directory}` makes it") from None
     found = [_record(experiments.find(name), files.get(name)) for name in experiments.names()]
     if not any(record.outcome or record.unreadable for record in found):
         raise QueryError(

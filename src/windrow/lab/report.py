@@ -38,8 +38,8 @@ def page(records: Sequence[Record]) -> str:
     parts = [f"<style>{STYLE}\n{MISSED_ONLY}</style>", _filters(), _summary(judged)]
     if lacking:
         broken = [r.unreadable for r in records if r.unreadable]
-        told = f"<p>{escape(', '.join(lacking))}</p>" + "".join(f"<p>{escape(each)}</p>" for each in broken)
-        parts.append(panel(f"{len(lacking)} experiments have no result", told))
+        reason = f"<p>{escape(', '.join(lacking))}</p>" + "".join(f"<p>{escape(each)}</p>" for each in broken)
+        parts.append(panel(f"{len(lacking)} experiments have no result", reason))
     parts += [_experiment(record) for record in records if record.outcome is not None]
     return document("Windrow's lab", parts, headline(judged))
 
@@ -132,8 +132,8 @@ def picture(record: Record) -> str:
         with matplotlib.rc_context(settings):
             figure.savefig(drawn, format="svg", metadata={"Date": None, "Creator": None})
     except (KeyError, TypeError, ValueError, IndexError) as error:
-        told = f"{type(error).__name__}: {error}"
-        return f"<p>the record holds other rows than this version draws ({escape(told)}); run it again</p>"
+        reason = f"{type(error).__name__}: {error}"
+        return f"<p>the record holds other rows than this version draws ({escape(reason)}); run it again</p>"
     text = drawn.getvalue()
     return text[text.index("<svg") :]
 

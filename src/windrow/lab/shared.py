@@ -30,7 +30,7 @@ MIXES: dict[str, tuple[float, ...]] = {
 }
 """Table 1, in seconds."""
 VALUES = 500
-"""Of the key: a row matches one in so many (s. 5: selectivity 0.002)."""
+"""Distinct values of the key, the inverse of the selectivity (s. 5: 0.002)."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def response(
     ended = np.empty(work.shape)
     waiting = serve(trace.arrived, work, ranks.astype(np.int64), ended)
     found, arrived = counted.found, trace.arrived[:, None]
-    # The n results of a unit come one by one: on average after (n + 1) / 2n of it.
+    # The n results of a unit are found one by one: on average after (n + 1) / 2n of it.
     share = (found + 1) / (2 * np.maximum(found, 1))
     made = ended - work * (1 - share)
     means, most = [], []

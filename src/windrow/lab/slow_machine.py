@@ -1,7 +1,7 @@
 """A join on a machine that is too slow for it: exact, harvested, and with rows dropped.
 
-The machine is virtual: so fast that the exact join would take so many times as long as its rows take to come.
-What comes out depends on the rows and the seed alone.
+The machine is virtual. Its speed is such that the exact join would take a given multiple of the time in which
+its rows arrive. The outcome depends on the rows and the seed alone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Scenario:
         return Query(streams, self.on, **limits)
 
     def run(self, capacity: float, **limits: Any) -> tuple[RunOutcome, Harvest | None]:
-        """With so many comparisons a second; the harvest is a usual one of the second half."""
+        """Runs with this many comparisons per second; returns a typical harvest of the second half."""
         harvests: list[Harvest] = []
 
         def keep(tick: int, operator: Operator, output: pa.Table) -> None:
@@ -77,12 +77,12 @@ class PolicyComparison:
         """For an experiment."""
         found: dict[str, Any] = {"slower": self.slower, "exact": int(self.exact.results.sum())}
         for policy, ran in self.ran.items():
-            told = ran.measured
+            quality = ran.measured
             found |= {
                 policy: self.recall(policy),
-                f"{policy} told": float(told.recall),
-                f"{policy} low": float(told.recall_low),
-                f"{policy} high": float(told.recall_high),
+                f"{policy} estimated": float(quality.recall),
+                f"{policy} low": float(quality.recall_low),
+                f"{policy} high": float(quality.recall_high),
                 f"{policy} throttle": ran.throttle(),
             }
         return found
@@ -93,10 +93,10 @@ class PolicyComparison:
             f"on a machine {self.slower:g} times too slow:",
         ]
         for policy, ran in self.ran.items():
-            told = ran.measured
+            quality = ran.measured
             lines.append(
                 f"  {policy:8} {int(ran.results.sum()):7,} results, recall {self.recall(policy):.3f}, "
-                f"told {told.recall:.3f} [{told.recall_low:.3f}, {told.recall_high:.3f}], "
+                f"estimated {quality.recall:.3f} [{quality.recall_low:.3f}, {quality.recall_high:.3f}], "
                 f"throttle {ran.throttle():.3f}"
             )
         return "\n".join(

@@ -90,16 +90,6 @@ class AgeCurve(Stateful):
         """Results of a row in its lifetime."""
         return float(self.cumulative[-1])
 
-    @property
-    def has_minima(self) -> bool:
-        """Whether the curve falls and rises again later (s. 3.2.1)."""
-        p = np.asarray(self.rates)
-        return bool(((np.maximum.accumulate(p) > p) & (np.maximum.accumulate(p[::-1])[::-1] > p)).any())
-
-    def results_by(self, age: float | Array) -> Array:
-        """Results of a row up to an age."""
-        return np.interp(age, self.ages, self.cumulative)
-
     def age_at(self, results: float | Array) -> Array:
         """The age by which a row has this many results (the inverse of C, s. 4.2.2)."""
         wanted = np.clip(np.asarray(results, dtype=float), 0.0, self.n)
@@ -110,10 +100,6 @@ class AgeCurve(Stateful):
             wanted - self.cumulative[before], step, out=np.zeros(np.shape(wanted)), where=step > 0
         )
         return self.ages[before] + part * self.width
-
-    def best_retention(self) -> float:
-        """The age with the most results per time kept (k_opt of s. 3.2.1); the smallest of equals."""
-        return float(self.ages[1:][np.argmax(self.cumulative[1:] / self.ages[1:])])
 
     def envelope(self) -> tuple[Array, Array]:
         """The upper concave envelope of `cumulative`: ages and values of its corners, from 0 on."""
@@ -129,18 +115,6 @@ class AgeCurve(Stateful):
     def results(self, mean: float | Array) -> Array:
         """The most results per row of any retention with this mean."""
         return np.interp(mean, *self._envelope)
-
-    def paper_results(self, memory: float | Array, rate: float) -> Array:
-        """Results per unit of time from `memory` rows of a stream of `rate` rows (eq. 3).
-
-        Optimal for a curve without minima; otherwise too low.
-        """
-        if not rate > 0:
-            return np.zeros(np.shape(memory))
-        M, k_opt = np.asarray(memory, dtype=float), self.best_retention()
-        return np.where(
-            M / rate <= k_opt, M * self.results_by(k_opt) / k_opt, rate * self.results_by(M / rate)
-        )
 
     def priority(self, ages: Array) -> Array:
         """The highest rate at which rows of these ages can still yield results (s. 3.2.1): Priority(i) = max
@@ -231,7 +205,7 @@ def split(
     ----------
     curves, rates
         By stream; rates in rows per unit of time, in the unit of the curves' ages. A single curve
-        describes a join of which only one stream is stored.
+        describes a join that stores only one stream.
     memory
         In bytes, or in rows without `bytes_per_row`.
     """

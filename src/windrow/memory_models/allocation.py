@@ -15,12 +15,9 @@ from typing import Literal
 import numpy as np
 
 from windrow.errors import QueryError
-from windrow.memory_models.age_curve import AgeCurve, split
-from windrow.memory_models.frequency import FrequencyModel
 from windrow.model.limits import MemoryLimit
 
 Array = np.ndarray
-Recall = Callable[[float], float]
 Unit = Literal["bytes", "rows"]
 
 POINTS = 129
@@ -58,41 +55,6 @@ class RecallCurve:
             raise QueryError("recall curve: recall must lie in 0..1 and must not fall with memory")
         object.__setattr__(self, "memory", memory)
         object.__setattr__(self, "recall", recall)
-
-    @classmethod
-    def of_age(
-        cls,
-        curves: Sequence[AgeCurve],
-        rates: Sequence[float],
-        bytes_per_row: Sequence[float] | None = None,
-    ) -> RecallCurve:
-        """Curve of a join whose streams follow age curves, each amount split optimally between them."""
-        sizes = np.ones(len(curves)) if bytes_per_row is None else np.asarray(bytes_per_row, dtype=float)
-        edges = [
-            np.diff(curve.envelope()[0]) * rate * size
-            for curve, rate, size in zip(curves, rates, sizes, strict=True)
-        ]
-        whole = float(np.concatenate(edges).sum())
-        return cls._asked(
-            lambda memory: split(curves, rates, memory, bytes_per_row).recall,
-            np.linspace(0.0, whole, POINTS),
-            "rows" if bytes_per_row is None else "bytes",
-        )
-
-    @classmethod
-    def of_frequency(cls, model: FrequencyModel) -> RecallCurve:
-        """Curve of a join on a key with known frequencies."""
-        levels = model.levels[model.levels < model.whole]
-        thinned = levels[:: len(levels) // POINTS + 1]
-        amounts = np.concatenate([thinned, np.linspace(0.0, model.whole, POINTS)])
-        unit: Unit = "rows" if model.bytes_per_row is None else "bytes"
-        return cls._asked(lambda memory: model.keep(memory).recall, amounts, unit)
-
-    @classmethod
-    def _asked(cls, recall: Recall, amounts: Array, unit: Unit) -> RecallCurve:
-        amounts = np.unique(amounts)
-        found = np.array([recall(float(each)) for each in amounts])
-        return cls(amounts, np.minimum(np.maximum.accumulate(found), 1.0), unit)
 
     def at(self, memory: float) -> float:
         """The recall with this much memory."""
@@ -143,6 +105,12 @@ class CurveAllocation:
         """The lowest recall of any join."""
         return min(self.recall)
 
+    @classmethod
+    def of(cls, curves: Sequence[RecallCurve], given: Array) -> CurveAllocation:
+        """The recall of each join with the memory it is given."""
+        recall = tuple(curve.at(float(memory)) for curve, memory in zip(curves, given, strict=True))
+        return cls(tuple(map(float, given)), recall, curves[0].unit)
+
     def __str__(self) -> str:
         return "\n".join(
             f"join {i}: {_amount(memory, self.unit)}, recall {100 * recall:.1f} %"
@@ -151,71 +119,41 @@ class CurveAllocation:
 
 
 def allocate_max_min(
-    curves: Sequence[RecallCurve | Recall], memory: float, weights: Sequence[float] | None = None
+    curves: Sequence[RecallCurve], memory: float, weights: Sequence[float] | None = None
 ) -> CurveAllocation:
     """Divide memory between joins so that the lowest recall, each divided by its weight, is maximal.
 
     Parameters
     ----------
     curves
-        One per join: a curve, or a non-decreasing function from memory to recall.
+        One per join.
     memory
         For all joins together.
     weights
         How much each join matters: twice the weight is worth twice the recall. Equal by default.
     """
-    joins = _joins(curves, memory)
-    w = np.ones(len(joins)) if weights is None else np.asarray(weights, dtype=float)
-    if w.shape != (len(joins),) or not ((w > 0) & (w < np.inf)).all():
-        raise QueryError(f"allocate: one positive weight for each of {len(joins)} joins, got {weights}")
-
-    def needs(level: float) -> Array:
-        return np.array(
-            [join.needed(min(level * each, join.best)) for join, each in zip(joins, w, strict=True)]
-        )
-
-    top = max(join.best / each for join, each in zip(joins, w, strict=True))
-    q_opt = _highest(lambda q: bool(needs(q).sum() <= memory), top)
-    given = needs(q_opt)
-    # On a flat curve the next level may cost much at once: the remainder goes to joins that lack memory.
-    lacks = np.maximum(needs(top) - given, 0.0)
-    given = given + lacks * (
-        min(1.0, max(memory - given.sum(), 0.0) / lacks.sum()) if lacks.sum() > 0 else 0.0
-    )
-    return _allocation(curves, joins, given)
-
-
-def proportional(curves: Sequence[RecallCurve], memory: float) -> CurveAllocation:
-    """Give each join the same fraction of its full demand (PROP, s. 6.2.5), for comparison."""
-    joins, whole = _joins(curves, memory), np.array([curve.memory[-1] for curve in curves])
-    given = whole * min(1.0, memory / whole.sum()) if whole.sum() > 0 else whole
-    return _allocation(curves, joins, given)
-
-
-@dataclass(frozen=True)
-class _Join:
-    """A recall function and its inverse."""
-
-    at: Recall
-    needed: Recall
-    best: float
-
-    @classmethod
-    def of(cls, curve: RecallCurve | Recall, limit: float) -> _Join:
-        if isinstance(curve, RecallCurve):
-            return cls(curve.at, curve.memory_for, float(curve.recall[-1]))
-        # Memory beyond the limit is never allocated, so the search ends there.
-        return cls(
-            curve, lambda recall: _least(lambda memory: curve(memory) >= recall, limit), float(curve(limit))
-        )
-
-
-def _joins(curves: Sequence[RecallCurve | Recall], memory: float) -> list[_Join]:
     if not len(curves):
         raise QueryError("allocate: at least one join is needed, got none")
     if not 0 <= memory < np.inf:
         raise QueryError(f"allocate: memory must be a number from 0 up, got {memory}")
-    return [_Join.of(curve, memory) for curve in curves]
+    if len({curve.unit for curve in curves}) > 1:
+        raise QueryError("allocate: some curves count bytes and some rows; give all in one unit")
+    w = np.ones(len(curves)) if weights is None else np.asarray(weights, dtype=float)
+    if w.shape != (len(curves),) or not ((w > 0) & (w < np.inf)).all():
+        raise QueryError(f"allocate: one positive weight for each of {len(curves)} joins, got {weights}")
+    best = np.array([curve.recall[-1] for curve in curves])
+
+    def needs(level: float) -> Array:
+        recalls = np.minimum(level * w, best).tolist()
+        return np.array([curve.memory_for(recall) for curve, recall in zip(curves, recalls, strict=True)])
+
+    top = float((best / w).max())
+    given = needs(_highest(lambda q: bool(needs(q).sum() <= memory), top))
+    # On a flat curve the next level may cost much at once: the remainder goes to joins that lack memory.
+    lacks = np.maximum(needs(top) - given, 0.0)
+    left = max(memory - given.sum(), 0.0)
+    given = given + lacks * (min(1.0, left / lacks.sum()) if lacks.sum() > 0 else 0.0)
+    return CurveAllocation.of(curves, given)
 
 
 def _highest(fits: Callable[[float], bool], top: float) -> float:
@@ -227,27 +165,6 @@ def _highest(fits: Callable[[float], bool], top: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
-
-
-def _least(reaches: Callable[[float], bool], top: float) -> float:
-    """The least value up to `top` that reaches, if everything above a reaching value reaches."""
-    if reaches(0.0):
-        return 0.0
-    low, high = 0.0, top
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if reaches(middle) else (middle, high)
-    return high
-
-
-def _allocation(
-    curves: Sequence[RecallCurve | Recall], joins: Sequence[_Join], given: Array
-) -> CurveAllocation:
-    units: set[Unit] = {curve.unit for curve in curves if isinstance(curve, RecallCurve)}
-    if len(units) > 1:
-        raise QueryError("allocate: some curves count bytes and some rows; give all in one unit")
-    recall = tuple(join.at(float(memory)) for join, memory in zip(joins, given, strict=True))
-    return CurveAllocation(tuple(map(float, given)), recall, units.pop() if units else "bytes")
 
 
 def _amount(memory: float, unit: Unit) -> str:

@@ -27,80 +27,25 @@ from windrow.memory_models.age_curve import AgeCurve
 
 Array = np.ndarray
 
-_AGES = 256
-"""Number of ages at which the survival of rows of many values is summed."""
-
 
 class SampledStream(Protocol):
-    """A stream of which UNIFORM keeps rows: mean rows held, and their variance."""
+    """A stream that UNIFORM samples: mean number of rows held, and its variance."""
 
     def memory(self, fraction: float) -> float: ...
 
     def variance(self, fraction: float, dispersion: float = 1.0) -> float: ...
 
 
-@dataclass(frozen=True, eq=False)
-class FrequencySample:
-    """A stream of the frequency model, its results spread evenly over the window.
+def rounded_counts(shares: Array, results: Array) -> tuple[Array, Array]:
+    """Shares and results of rows, with integer numbers of results, each rounded up or down at random to keep
+    its mean.
 
-    Parameters
-    ----------
-    rate, window
-        Rows per unit of time, and units of time.
-    shares
-        Fraction of the stream's rows that have each value (f_1).
-    results
-        Expected results of a row of each value: r_2 W_1 f_2 for two streams (eq. 1).
+    Theorem 4.2 is exact for integers. For a row with, say, 0.6 results it overestimates the memory, since
+    such a row is discarded at once in 40 of 100 cases.
     """
-
-    rate: float
-    window: float
-    shares: Array
-    results: Array
-
-    def __post_init__(self) -> None:
-        shares, results = np.asarray(self.shares, dtype=float), np.asarray(self.results, dtype=float)
-        if shares.shape != results.shape or shares.ndim != 1:
-            raise QueryError(
-                f"sampling: one number of results for each value, got {results.shape} for {shares.shape}"
-            )
-        if not (shares >= 0).all() or not (results >= 0).all() or not np.isfinite(results).all():
-            raise QueryError("sampling: shares and results of the values must be numbers from 0 up")
-        _positive(self.rate, self.window)
-        object.__setattr__(self, "shares", shares)
-        object.__setattr__(self, "results", results)
-
-    def rounded(self) -> FrequencySample:
-        """The same with integer numbers of results, each rounded up or down at random to keep its mean.
-
-        Theorem 4.2 is exact for integers. For a row with, say, 0.6 results it overestimates the memory, since
-        such a row is discarded at once in 40 of 100 cases.
-        """
-        low = np.floor(self.results)
-        up = self.results - low
-        shares = np.concatenate([self.shares * (1 - up), self.shares * up])
-        return FrequencySample(self.rate, self.window, shares, np.concatenate([low, low + 1]))
-
-    def memory(self, fraction: float) -> float:
-        """Mean rows held (Theorem 4.2)."""
-        return float(self.rate * self.window * (self.shares * self.stay(fraction)).sum())
-
-    def stay(self, fraction: float) -> Array:
-        """Mean fraction of its window that a row of each value stays."""
-        p, n = _checked(fraction), np.maximum(self.results, 1e-300)
-        if p == 0:
-            return np.zeros(len(n))
-        q = 1 - p
-        return np.where(self.results > 0, 1 - q * (1 - np.power(q, n)) / (p * n), 0.0)
-
-    def variance(self, fraction: float, dispersion: float = 1.0) -> float:
-        """Variance of the rows held, around `memory`."""
-        if dispersion == 1:
-            return self.memory(fraction)
-        n, q = self.results, 1 - _checked(fraction)
-        ages = (np.arange(_AGES) + 0.5) / _AGES
-        S = np.array([(self.shares * (1 - np.power(q, n - np.floor(n * age)))).sum() for age in ages])
-        return float(self.rate * self.window * (S - (1 - dispersion) * S**2).mean())
+    low = np.floor(results)
+    up = results - low
+    return np.concatenate([shares * (1 - up), shares * up]), np.concatenate([low, low + 1])
 
 
 @dataclass(frozen=True)
@@ -121,23 +66,23 @@ class AgeSample:
     stepwise: bool = False
 
     def __post_init__(self) -> None:
-        _positive(self.rate, self.curve.window)
+        check_stream(self.rate, self.curve.window)
 
     def memory(self, fraction: float) -> float:
         """Mean rows held (Theorem 4.3)."""
-        spans, survival = self._survival(_checked(fraction))
+        spans, survival = self._survival(check_fraction(fraction))
         return float(self.rate * (spans * survival).sum())
 
     def variance(self, fraction: float, dispersion: float = 1.0) -> float:
         """Variance of the rows held, around `memory`."""
-        spans, S = self._survival(_checked(fraction))
+        spans, S = self._survival(check_fraction(fraction))
         return float(self.rate * (spans * (S - (1 - dispersion) * S**2)).sum())
 
     def _survival(self, p: float) -> tuple[Array, Array]:
         """Spans of age and the probability of outliving each one's start.
 
         After i of n results a row is still needed with probability 1 - q^(n - i). A fractional number of
-        results is rounded at random to keep its mean, as in `FrequencySample.rounded`.
+        results is rounded at random to keep its mean, as in `rounded_counts`.
         """
         low = int(np.floor(self.curve.n))
         up = self.curve.n - low
@@ -168,7 +113,7 @@ def uniform_fraction(
     Parameters
     ----------
     streams
-        Streams of which rows are kept, in any model.
+        The stored streams, in any model.
     memory
         In bytes, or in rows without `bytes_per_row`.
     z
@@ -234,12 +179,12 @@ def mean_within(memory: float, z: float, row: float = 1.0) -> float:
     return float((np.sqrt(memory + z * z * row / 4) - z * np.sqrt(row) / 2) ** 2)
 
 
-def _checked(fraction: float) -> float:
+def check_fraction(fraction: float) -> float:
     if not 0 <= fraction <= 1:
         raise QueryError(f"sampling: a fraction lies in 0..1, got {fraction}")
     return fraction
 
 
-def _positive(rate: float, window: float) -> None:
+def check_stream(rate: float, window: float) -> None:
     if not (rate >= 0 and window >= 0):
         raise QueryError(f"sampling: rate and window must not be negative, got {rate}, {window}")

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from windrow.errors import Option, QueryError, placed, unknown
+from windrow.model.keywords import checks_keywords
 from windrow.model.query import Query, Stream
 from windrow.model.settings import (
+    Parsed,
     SettingField,
     check_known,
     documented,
@@ -50,6 +52,7 @@ class SkewedKeys:
         return f"values {list(self.values)} over {self.ways} partitions"
 
 
+@checks_keywords("wr.join")
 @documented
 @dataclass(frozen=True)
 class Execution:
@@ -97,11 +100,7 @@ class Execution:
         for name, value in read_values(self).items():
             object.__setattr__(self, name, value)
 
-    @property
-    def skewed_keys(self) -> SkewedKeys | None:
-        """`spread`, parsed."""
-        assert self.spread is None or isinstance(self.spread, SkewedKeys)
-        return self.spread
+    skewed_keys = Parsed[SkewedKeys | None]("spread")
 
 
 STREAM_SETTINGS = settings_of(Stream)

@@ -11,7 +11,7 @@ Lengths and sizes are in the unit of the window: seconds, or rows of the stream.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, inf
@@ -218,18 +218,6 @@ class Harvest:
                     )
         object.__setattr__(self, "everything", all(direction.whole for direction in self.directions))
 
-    @classmethod
-    def of_everything(cls, windows: BasicWindows, orders: Sequence[Sequence[int]]) -> Harvest:
-        """The harvest of whole windows; `orders` lists each direction's windows, without its own."""
-        directions = tuple(
-            HarvestDirection(
-                arriving,
-                tuple(HarvestHop(s, tuple(range(n := windows.counts[s])), float(n), 1.0) for s in order),
-            )
-            for arriving, order in enumerate(orders)
-        )
-        return cls(windows, directions)
-
     @property
     def cost(self) -> float:
         """Expected cost per second."""
@@ -261,8 +249,8 @@ class Harvest:
         ]
         wide = max(len(alias) for alias in aliases)
         for direction in self.directions:
-            told = "nothing is looked at" if direction.idle else f"{direction.output:.3g} results/s"
-            lines.append(f"  when {aliases[direction.arriving]} arrives: {told}")
+            shown = "nothing is looked at" if direction.idle else f"{direction.output:.3g} results/s"
+            lines.append(f"  when {aliases[direction.arriving]} arrives: {shown}")
             lines.extend(
                 f"    {aliases[hop.stream]:<{wide}} {hop.picture()}  z = {hop.fraction:.2f}, "
                 f"{hop.found:.1%} of the matches"
@@ -271,43 +259,28 @@ class Harvest:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """As JSON values: what is probed per direction and window, as the papers draw it, in basic windows
+        from the youngest."""
         return {
-            "sizes": list(self.windows.sizes),
-            "lengths": list(self.windows.lengths),
             "throttle": self.throttle,
-            "full_cost": self.full_cost,
-            "full_output": self.full_output,
-            "base": self.base,
+            "recall": self.recall,
             "method": self.method,
+            "sizes": list(self.windows.sizes),
+            "counts": list(self.windows.counts),
             "directions": [
                 {
-                    "cost": direction.cost,
                     "output": direction.output,
                     "hops": [
-                        {"stream": h.stream, "ranking": list(h.ranking), "used": h.used, "found": h.found}
-                        for h in direction.hops
+                        {
+                            "stream": hop.stream,
+                            "best": list(hop.looked_at),
+                            "pieces": [list(piece) for piece in hop.pieces],
+                            "fraction": hop.fraction,
+                            "found": hop.found,
+                        }
+                        for hop in direction.hops
                     ],
                 }
                 for direction in self.directions
             ],
         }
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Harvest:
-        """Inverse of `to_dict`."""
-        directions = tuple(
-            HarvestDirection(
-                arriving,
-                tuple(
-                    HarvestHop(int(h["stream"]), tuple(h["ranking"]), float(h["used"]), float(h["found"]))
-                    for h in each["hops"]
-                ),
-                float(each["cost"]),
-                float(each["output"]),
-            )
-            for arriving, each in enumerate(plain["directions"])
-        )
-        windows = BasicWindows(tuple(plain["sizes"]), tuple(plain["lengths"]))
-        told = {name: plain[name] for name in ("throttle", "full_cost", "full_output", "base", "method")}
-        return cls(windows, directions, **told)

@@ -34,9 +34,6 @@ class Histogram:
         together = -(-len(values) // MOST_SPANS)
         return cls(low, width * together, tuple(sum(v) for v in _groups(values, together)))
 
-    def to_dict(self) -> dict[str, Any]:
-        return {"low": _round(self.low), "width": _round(self.width), "values": [*map(_round, self.values)]}
-
 
 @dataclass(frozen=True)
 class LagHistogram:
@@ -76,51 +73,31 @@ class LearnedModels:
     harvest: Harvest | None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
-        return {
+        """As JSON values with few digits."""
+        found = {
             "on": self.on,
             "windows": dict(self.windows),
             "memory": self.memory,
             "deadline": self.deadline,
             "shed": self.shed,
             "plan": self.plan,
-            "ages": {alias: spans.to_dict() for alias, spans in self.ages.items()},
-            "lags": [{"of": g.of, "behind": g.behind, **g.counts.to_dict()} for g in self.lags],
-            "harvest": None if self.harvest is None else _harvest(self.harvest),
+            "ages": {alias: vars(spans) for alias, spans in self.ages.items()},
+            "lags": [{"of": g.of, "behind": g.behind, **vars(g.counts)} for g in self.lags],
+            "harvest": None if self.harvest is None else self.harvest.to_dict(),
         }
-
-
-def _harvest(harvest: Harvest) -> dict[str, Any]:
-    """As drawn in the papers: the pieces probed per direction and window, youngest basic window first."""
-    return {
-        "throttle": _round(harvest.throttle),
-        "recall": _round(harvest.recall),
-        "method": harvest.method,
-        "sizes": [*map(_round, harvest.windows.sizes)],
-        "counts": list(harvest.windows.counts),
-        "directions": [
-            {
-                "output": _round(direction.output),
-                "hops": [
-                    {
-                        "stream": hop.stream,
-                        "best": list(hop.looked_at),
-                        "pieces": [[_round(low), _round(high)] for low, high in hop.pieces],
-                        "fraction": _round(hop.fraction),
-                        "found": _round(hop.found),
-                    }
-                    for hop in direction.hops
-                ],
-            }
-            for direction in harvest.directions
-        ],
-    }
+        return {name: _short(value) for name, value in found.items()}
 
 
 def _groups(values: Sequence[float], size: int) -> list[Sequence[float]]:
     return [values[k : k + size] for k in range(0, len(values), max(size, 1))]
 
 
-def _round(value: float) -> float | None:
-    """Shortened for JSON, which has no infinity."""
-    return float(f"{float(value):.{DIGITS}g}") if isfinite(value) else None
+def _short(value: Any) -> Any:
+    """Rounds every number in a JSON value; JSON has no infinity."""
+    if isinstance(value, dict):
+        return {key: _short(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_short(each) for each in value]
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.{DIGITS}g}") if isfinite(value) else None

@@ -143,9 +143,9 @@ class OperatorMetrics(JoinCounts):
             f"{self.comparisons:,} comparisons in {self.sub_batches:,} sub-batches",
         ]
         others = {"filtered": self.rows_filtered, "buffered": self.rows_buffered}
-        told = [losses(JoinCounts, self), *(f"{n:,} {name}" for name, n in others.items() if n)]
-        if any(told):
-            lines.append(f"rows {', '.join(filter(None, told))}")
+        shown = [losses(JoinCounts, self), *(f"{n:,} {name}" for name, n in others.items() if n)]
+        if any(shown):
+            lines.append(f"rows {', '.join(filter(None, shown))}")
         if self.throttle_fraction < 1 or self.missed_deadlines:
             lines.append(f"throttle {self.throttle_fraction:.1%}; {self.missed_deadlines:,} missed deadlines")
         for alias, s in self.streams.items():

@@ -123,9 +123,9 @@ class Plan:
             lines.append(f"  {alias}: {short_number(rate)} rows/s, {short_number(rows)} rows in its window")
         for d in self.directions:
             start = self.aliases[d.order[0]]
-            told = "new rows" if d.order[0] == d.arriving else "the whole window"
+            shown = "new rows" if d.order[0] == d.arriving else "the whole window"
             lines.append(
-                f"  when {self.aliases[d.arriving]} arrives: start from {told} of {start} "
+                f"  when {self.aliases[d.arriving]} arrives: start from {shown} of {start} "
                 f"({short_number(d.comparisons)} comparisons/s, {short_number(d.results)} results/s)"
             )
             lines.extend(f"    -> {self._step(step, d)}" for step in d.steps)

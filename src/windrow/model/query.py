@@ -20,12 +20,23 @@ from windrow.model.access import PATHS, Access
 from windrow.model.consistency import check_deadline, check_kind, check_limits, checked_order
 from windrow.model.interval import Interval
 from windrow.model.join_kind import HOW, INNER, MATCH, JoinShapes
+from windrow.model.keywords import checks_keywords
 from windrow.model.limits import Deadline, MemoryLimit
 from windrow.model.notebook import html_table
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.parse import parse_policies, parse_shed
 from windrow.model.policies.time_policies import TimePolicy
-from windrow.model.settings import choice, documented, optional, read_values, setting, text, truth, whole
+from windrow.model.settings import (
+    Parsed,
+    choice,
+    documented,
+    optional,
+    read_values,
+    setting,
+    text,
+    truth,
+    whole,
+)
 from windrow.model.units import LONGEST, format_duration, parse_duration, parse_rows
 
 MIN_STREAMS = 2
@@ -112,6 +123,7 @@ def _functions(value: Mapping[str, Function | Callable[..., Any]]) -> Mapping[st
     return MappingProxyType(wrapped)
 
 
+@checks_keywords("wr.Stream")
 @documented
 @dataclass(frozen=True)
 class Stream:
@@ -139,17 +151,11 @@ class Stream:
         with placed(Option(stream=alias)):
             return Stream(**read_values(self))
 
-    @property
-    def window(self) -> Window:
-        assert isinstance(self.within, Window)
-        return self.within
-
-    @property
-    def path(self) -> Access | None:
-        assert not isinstance(self.access, str)
-        return self.access
+    window = Parsed[Window]("within")
+    path = Parsed[Access | None]("access")
 
 
+@checks_keywords("wr.Query")
 @documented
 @dataclass(frozen=True)
 class Query:
@@ -268,6 +274,14 @@ class Query:
     how: str | Mapping[str, str] = field(default=INNER, metadata=HOW)
     match: Mapping[str, str] | None = field(default=None, metadata=MATCH)
 
+    watermark_delay_us = Parsed[int]("late")
+    idle_timeout_us = Parsed[int | None]("idle")
+    head_start = Parsed[int | None]("ahead")
+    evaluate_interval = Parsed[Interval | None]("evaluate")
+    expire_interval = Parsed[Interval | None]("expire")
+    memory_limit = Parsed[MemoryLimit | None]("memory")
+    time_limit = Parsed[Deadline | None]("deadline")
+
     def __post_init__(self) -> None:
         put = object.__setattr__
         self._check_streams()
@@ -324,54 +338,12 @@ class Query:
 
     def __repr__(self) -> str:
         streams = ", ".join(f"{alias} [{s.window}]" for alias, s in self.streams.items())
-        told = "".join(f", {name}={value}" for name, value in self._settings().items())
-        return f"Query({streams} on {self.on!r}{told})"
+        given = "".join(f", {name}={value}" for name, value in self._settings().items())
+        return f"Query({streams} on {self.on!r}{given})"
 
     def _repr_html_(self) -> str:
         streams = {f"stream {a}": f"{s.window}, by {s.time}" for a, s in self.streams.items()}
         return html_table("Query", {**streams, "on": self.on, **self._settings()})
-
-    @property
-    def watermark_delay_us(self) -> int:
-        """`late` in microseconds."""
-        assert isinstance(self.late, int)
-        return self.late
-
-    @property
-    def idle_timeout_us(self) -> int | None:
-        """`idle` in microseconds."""
-        assert self.idle is None or isinstance(self.idle, int)
-        return self.idle
-
-    @property
-    def head_start(self) -> int | None:
-        """`ahead` in microseconds."""
-        assert self.ahead is None or isinstance(self.ahead, int)
-        return self.ahead
-
-    @property
-    def evaluate_interval(self) -> Interval | None:
-        """`evaluate`, parsed."""
-        assert not isinstance(self.evaluate, str)
-        return self.evaluate
-
-    @property
-    def expire_interval(self) -> Interval | None:
-        """`expire`, parsed."""
-        assert not isinstance(self.expire, str)
-        return self.expire
-
-    @property
-    def memory_limit(self) -> MemoryLimit | None:
-        """`memory`, parsed."""
-        assert self.memory is None or isinstance(self.memory, MemoryLimit)
-        return self.memory
-
-    @property
-    def time_limit(self) -> Deadline | None:
-        """`deadline`, parsed."""
-        assert self.deadline is None or isinstance(self.deadline, Deadline)
-        return self.deadline
 
     @property
     def memory_policy(self) -> MemoryPolicy:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from windrow.errors import Option, QueryError, placed, unknown
 
@@ -41,6 +41,17 @@ def setting(
     return {"setting": SettingField(read, help, texts, example)}
 
 
+class Parsed(Generic[T]):
+    """A setting with the type that its reader returns. The field itself has the type that users may pass."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
+        value: Any = self if instance is None else getattr(instance, self._name)
+        return value
+
+
 def settings_of(kind: type) -> dict[str, SettingField]:
     """The settings of a dataclass by name."""
     return {f.name: f.metadata["setting"] for f in fields(kind) if "setting" in f.metadata}
@@ -57,8 +68,8 @@ def read_values(instance: Any) -> dict[str, Any]:
 
 def documented(kind: type[T]) -> type[T]:
     """Add the help texts to the docstring of a dataclass of settings."""
-    told = "\n".join(f"    {name}\n        {each.help}" for name, each in settings_of(kind).items())
-    kind.__doc__ = f"{kind.__doc__}\n\n    Parameters\n    ----------\n{told}\n    "
+    shown = "\n".join(f"    {name}\n        {each.help}" for name, each in settings_of(kind).items())
+    kind.__doc__ = f"{kind.__doc__}\n\n    Parameters\n    ----------\n{shown}\n    "
     return kind
 
 

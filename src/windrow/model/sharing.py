@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from windrow.errors import Option, QueryError, placed
+from windrow.model.keywords import checks_keywords
 from windrow.model.metrics import OperatorMetrics
 from windrow.model.notebook import html_text
 from windrow.model.query import Query, Window
@@ -15,6 +16,7 @@ _AS = re.compile(r"^(?P<expression>.+?)\s+as\s+(?P<name>\w+)$", re.IGNORECASE | 
 _COLUMN = re.compile(r"^(?P<expression>\w+\.(?:\w+\.)*(?P<name>\w+))$")
 
 
+@checks_keywords("wr.Subscription")
 @dataclass(frozen=True)
 class Subscription:
     """A query among others: its join, and what it keeps of the results.
@@ -121,9 +123,9 @@ class SharedMetrics:
     def __str__(self) -> str:
         lines = [f"join {k}: {m}" for k, m in enumerate(self.joins, 1)]
         for name, q in self.queries.items():
-            told = f"  {name}: {q.results:,} results"
+            shown = f"  {name}: {q.results:,} results"
             if q.response_mean is not None:
-                told += f", response {q.response_mean:.3g} s on average, at most {q.response_max:.3g} s"
-            lines.append(told + (f", {q.backlog_rows:,} rows behind" if q.backlog_rows else ""))
+                shown += f", response {q.response_mean:.3g} s on average, at most {q.response_max:.3g} s"
+            lines.append(shown + (f", {q.backlog_rows:,} rows behind" if q.backlog_rows else ""))
         lines += [f"  control error: {reason}" for reason in self.control_errors]
         return "\n".join(lines)

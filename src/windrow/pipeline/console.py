@@ -36,19 +36,19 @@ def print_check(console: Console, built: BuiltPipeline) -> None:
         taken = source.origin + (f" where {source.filter}" if source.filter else "")
         table.add_row(*map(Text, (source.name, taken, stream.time, str(stream.window), columns)))
     console.print(table)
-    told = {"partitions": str(built.prepared.layout), "trigger": str(p.run.trigger)}
+    shown = {"partitions": str(built.prepared.layout), "trigger": str(p.run.trigger)}
     if p.aggregate is not None:
         a = p.aggregate
         slide = f" every {a.slide}" if a.slide else ""
-        told["aggregate"] = f"{', '.join(a.aggregates)} over {a.window} of {a.time}{slide}"
-    told["sink"] = f"{p.sink.format} {redacted(p.sink.path or '')} ({p.mode})"
-    told["columns"] = ", ".join(built.output.columns)
+        shown["aggregate"] = f"{', '.join(a.aggregates)} over {a.window} of {a.time}{slide}"
+    shown["sink"] = f"{p.sink.format} {redacted(p.sink.path or '')} ({p.mode})"
+    shown["columns"] = ", ".join(built.output.columns)
     if p.streaming:
-        told["checkpoint"], told["state"] = (
+        shown["checkpoint"], shown["state"] = (
             redacted(p.run.checkpoint or ""),
             redacted(p.execution.state or ""),
         )
-    console.print(_pairs(told))
+    console.print(_pairs(shown))
     console.print("plan, at one row a second of each stream; a running join measures the rates:")
     console.print(Text(str(built.plan)), soft_wrap=True)
 
@@ -83,11 +83,11 @@ def _shown(path: str | None) -> str | None:
     return None if path is None else redacted(path)
 
 
-def _pairs(told: dict[str, str]) -> Table:
+def _pairs(shown: dict[str, str]) -> Table:
     table = Table(box=None, show_header=False, pad_edge=True)
     table.add_column(style="dim")
     table.add_column(overflow="fold")
-    for name, value in told.items():
+    for name, value in shown.items():
         table.add_row(name, Text(value))
     return table
 
@@ -171,11 +171,11 @@ class ConsoleView:
         for join in progress.joins:
             self._console.print(str(join), highlight=False, markup=False, soft_wrap=True)
             for p in join.partitions if self._per_partition else ():
-                told = (
+                shown = (
                     f"  partition {p.partition}: {p.rows_in:,} rows in, {p.results:,} results, windows hold "
                     f"{p.window_rows:,} rows in {p.memory_bytes / MIB:.1f} MiB"
                 )
-                self._console.print(told, highlight=False, soft_wrap=True)
+                self._console.print(shown, highlight=False, soft_wrap=True)
         if not progress.joins:
             self._console.print(
                 f"{self._name} batch {progress.batch}: no rows in {progress.seconds:.2f} s", highlight=False
@@ -188,7 +188,7 @@ class ConsoleView:
         if last is None:
             return Group(head, Text("  waiting for the first batch", style="dim"))
         now = sum(join.rows_in for join in last.joins) / max(last.seconds, 1e-9)
-        told = {
+        shown = {
             "batch": f"{last.batch:,} in {last.seconds:.2f} s (mean {t.seconds / t.batches:.2f} s)",
             "rows in": f"{t.counts.rows_in:,}, {now:,.0f}/s in the last batch, "
             f"{t.counts.rows_in / max(t.seconds, 1e-9):,.0f}/s in all",
@@ -198,12 +198,12 @@ class ConsoleView:
         }
         for join in last.joins:
             if any(p.deadline for p in join.partitions):
-                told["throttle"] = f"{join.throttle_fraction:.1%} of the work in the last batch"
+                shown["throttle"] = f"{join.throttle_fraction:.1%} of the work in the last batch"
             if join.has_limits:
-                told["recall"] = "{:.3f} [{:.3f}, {:.3f}] in the last batch".format(*join.recall)
+                shown["recall"] = "{:.3f} [{:.3f}, {:.3f}] in the last batch".format(*join.recall)
             for reason in sorted({r for p in join.partitions for r in p.control_errors}):
-                told["not followed"] = reason
-        parts: list[RenderableType] = [head, _pairs(told), self._streams()]
+                shown["not followed"] = reason
+        parts: list[RenderableType] = [head, _pairs(shown), self._streams()]
         return Group(*parts, self._partitions()) if self._per_partition else Group(*parts)
 
     def _streams(self) -> Table:
@@ -215,9 +215,9 @@ class ConsoleView:
         for alias in held[0].streams if held else ():
             those = [p.streams[alias] for p in held]
             newest = max((s.max_event_time for s in those if s.max_event_time is not None), default=None)
-            told = "" if newest is None else f"{datetime.fromtimestamp(newest / 1e6, UTC):%Y-%m-%d %H:%M:%S}"
+            shown = "" if newest is None else f"{datetime.fromtimestamp(newest / 1e6, UTC):%Y-%m-%d %H:%M:%S}"
             rows, size = sum(s.window_rows for s in those), sum(s.memory_bytes for s in those)
-            table.add_row(alias, f"{rows:,}", f"{size / MIB:.1f}", told)
+            table.add_row(alias, f"{rows:,}", f"{size / MIB:.1f}", shown)
         return table
 
     def _partitions(self) -> Table:

@@ -30,7 +30,7 @@ UNREADABLE = (*ENDLESS, "kafka")
 
 
 class ExplainProgress(Protocol):
-    """Told how far it has come."""
+    """Receives the progress of an explanation."""
 
     def reading(self, stream: str, taken: SourceSample | None) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Running a pipeline to its end, or until it is told to stop."""
+"""Runs a pipeline to its end, or until it is stopped."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ def run_stream(
     max_batches: int | None = None,
     page: Address | None = None,
 ) -> None:
-    """Runs until the trigger is done, `max_batches` have ended, or Ctrl-C or SIGTERM comes.
+    """Runs until the trigger is done, `max_batches` have ended, or Ctrl-C or SIGTERM is received.
 
     Stopping in mid-batch loses nothing: the next run repeats the batch from its offsets and the windows
-    before it, and the sink takes it once.
+    before it, and the sink writes it once.
     """
     history = History(name)
-    with _stop_signals() as told_to_stop, _served(history, page, console, quiet):
+    with _stop_signals() as stop_requested, _served(history, page, console, quiet):
         with ConsoleView(console, name, quiet, per_partition) as view:
             running = start()
-            while running.active and not told_to_stop.wait(LOOK):
-                _tell(running.progress(), view, history, metrics)
+            while running.active and not stop_requested.wait(LOOK):
+                _report(running.progress(), view, history, metrics)
                 if max_batches is not None and view.totals.batches >= max_batches:
                     break
-            # What a query says that was stopped in mid-batch is no failure.
+            # Errors of a query that was stopped in mid-batch are not failures.
             failure = None if running.active else running.failure()
             running.stop()
-            _tell(running.progress(), view, history, metrics)
-        ended = "failed" if failure else "stopped" if told_to_stop.is_set() else "done"
+            _report(running.progress(), view, history, metrics)
+        ended = "failed" if failure else "stopped" if stop_requested.is_set() else "done"
         history.end(ended, failure[0] if failure else None)
     if failure is not None:
         raise RunError(*failure)
@@ -68,14 +68,14 @@ def run_stream(
         console.print(f"{ended}: {view.totals}", highlight=False, soft_wrap=True)
 
 
-def _tell(news: Sequence[BatchProgress], view: ConsoleView, history: History, metrics: Path | None) -> None:
+def _report(news: Sequence[BatchProgress], view: ConsoleView, history: History, metrics: Path | None) -> None:
     view.update(news)
-    told = [progress.to_dict() for progress in news]
-    for batch in told:
+    batches = [progress.to_dict() for progress in news]
+    for batch in batches:
         history.add(batch)
-    if metrics is not None and told:
+    if metrics is not None and batches:
         with metrics.open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(batch) + "\n" for batch in told)
+            file.writelines(json.dumps(batch) + "\n" for batch in batches)
 
 
 @contextmanager
@@ -99,17 +99,17 @@ def _served(history: History, page: Address | None, console: Console, quiet: boo
 @contextmanager
 def _stop_signals() -> Iterator[threading.Event]:
     """An event that Ctrl-C and SIGTERM set. Spark's own handler would cancel jobs and raise in the middle."""
-    told = threading.Event()
+    requested = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield told
+        yield requested
         return
 
-    def tell(_signal: int, _frame: FrameType | None) -> None:
-        told.set()
+    def request(_signal: int, _frame: FrameType | None) -> None:
+        requested.set()
 
-    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield told
+        yield requested
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

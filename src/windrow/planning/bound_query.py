@@ -59,6 +59,30 @@ class BoundQuery:
     def named_schemas(self) -> dict[str, pa.Schema]:
         return dict(zip(self.query.aliases, self.schemas, strict=True))
 
+    @cached_property
+    def _shared_keys(self) -> list[Class]:
+        """Join keys that several streams have."""
+        return [members for members in self.classes if len({w.stream for w in members}) > 1]
+
+    @property
+    def key_streams(self) -> list[list[int]]:
+        """Per shared join key, its streams."""
+        return [sorted({w.stream for w in members}) for members in self._shared_keys]
+
+    @property
+    def key_indexes(self) -> list[dict[int, int]]:
+        """Per stream: number of a shared join key to the index of a join column. A stream may have several
+        columns of a key; in a result they are equal, so one is enough."""
+        return [
+            {
+                k: own.index(w)
+                for k, members in enumerate(self._shared_keys)
+                for w in members[::-1]
+                if w in own
+            }
+            for own in self.join_columns
+        ]
+
     def key_columns(self, stream: int) -> list[JoinColumn]:
         """A stream's join key."""
         return [w for members in self.classes for w in members if w.stream == stream]

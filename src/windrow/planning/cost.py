@@ -47,21 +47,6 @@ def plan_cost(stats: JoinStatistics, orders: Mapping[int, Sequence[int]], tau: f
     return sum(direction_cost(stats, stream, order, tau) for stream, order in orders.items())
 
 
-def arrival_first(stream: int, global_order: Sequence[int]) -> tuple[int, ...]:
-    """The order that starts with the arriving stream and then follows the global order (s. 3.2)."""
-    return (stream, *(other for other in global_order if other != stream))
-
-
-def lazy_cost(stats: JoinStatistics, global_order: Sequence[int], tau: float) -> float:
-    """LAZY MULTI-WAY: new rows in the outermost loop; evaluation and expiry every `tau`."""
-    return plan_cost(stats, {s: arrival_first(s, global_order) for s in range(len(stats))}, tau)
-
-
-def eager_cost(stats: JoinStatistics, global_order: Sequence[int]) -> float:
-    """EAGER MULTI-WAY: new rows in the outermost loop; evaluation for each row."""
-    return lazy_cost(stats, global_order, 0.0)
-
-
 def naive_cost(stats: JoinStatistics, order: Sequence[int], tau: float = 0.0) -> float:
     """NAIVE: the same order for every arriving stream."""
     return plan_cost(stats, dict.fromkeys(range(len(stats)), order), tau)

@@ -27,6 +27,7 @@ from windrow.model.access import Access
 from windrow.model.execution import EXECUTION_SETTINGS, SETTINGS, Execution, SkewedKeys, describe
 from windrow.model.interval import Interval
 from windrow.model.join_kind import INNER
+from windrow.model.keywords import checks_keywords
 from windrow.model.limits import Deadline, MemoryLimit
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.time_policies import TimePolicy
@@ -215,6 +216,7 @@ def prepare(
     )
 
 
+@checks_keywords("wr.join")
 def join(
     frames: Mapping[str, DataFrame],
     query: Query | str | None = None,

@@ -19,6 +19,7 @@ from windrow.engine.shared.schedule import find_schedule
 from windrow.engine.shared.tiers import WindowTiers
 from windrow.errors import Option, QueryError, placed
 from windrow.model.execution import Execution, SkewedKeys
+from windrow.model.keywords import checks_keywords
 from windrow.model.query import Query
 from windrow.model.sharing import Subscription
 from windrow.model.units import parse_duration
@@ -108,6 +109,7 @@ def prepare_shared(
     return [replace(laid, settings=settings | {"number": number}) for number, laid in enumerate(found)]
 
 
+@checks_keywords("wr.share")
 def share(
     queries: Mapping[str, Query | Subscription],
     frames: Mapping[str, DataFrame],

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from windrow.errors import Option, QueryError, located, unknown
 from windrow.model.execution import Execution
+from windrow.model.keywords import checks_keywords
 from windrow.model.query import Function
 from windrow.spark.sources_sinks import read_source
 from windrow.spark.statement_runner import StatementRunner
@@ -21,6 +22,7 @@ from windrow.sql_frontend.scope import Parameter, StreamInfo
 from windrow.sql_frontend.statement import Script
 
 
+@checks_keywords("wr.sql")
 def sql(
     text: str,
     spark: SparkSession,

@@ -65,8 +65,8 @@ def _read_table(
     if known is not None and name not in known:
         alike = next((k for k in known if k.lower() == name.lower()), None)
         if alike is None:
-            told = unknown("stream", name, known) if known else f"unknown stream '{name}'"
-            raise text.at(f"{told}. CREATE STREAM makes one, streams={{name: frame}} passes one", table.this)
+            shown = unknown("stream", name, known) if known else f"unknown stream '{name}'"
+            raise text.at(f"{shown}. CREATE STREAM makes one, streams={{name: frame}} passes one", table.this)
         name = alike
     within = table.args.get("within") or for_all
     if isinstance(within, Mapping):

@@ -200,11 +200,11 @@ class WindrowDialect(Dialect):
             return super().table_sql(expression, sep=" ") + (f" [{self.sql(within)}]" if within else "")
 
         def select_sql(self, expression: exp.Select) -> str:
-            told = super().select_sql(expression)
+            shown = super().select_sql(expression)
             within, settings = expression.args.get("within"), expression.args.get("settings")
             if within is not None:
-                told += f" WINDOW {self.sql(within).removeprefix('RANGE ')}"
-            return told + (f" WITH {self.sql(settings)}" if settings is not None else "")
+                shown += f" WINDOW {self.sql(within).removeprefix('RANGE ')}"
+            return shown + (f" WITH {self.sql(settings)}" if settings is not None else "")
 
 
 def _within(self: generator.Generator, node: Within) -> str:

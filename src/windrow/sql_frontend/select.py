@@ -124,8 +124,8 @@ def _refuse_clauses(text: SourceText, select: exp.Select) -> None:
         if not value or key in _TAKEN:
             continue
         node = value[0] if isinstance(value, list) else value
-        told = _INSTEAD.get(key, f"{key.strip('_').upper()} is not supported")
-        raise text.at(told, node if isinstance(node, exp.Expr) and span_of(node) else select)
+        message = _INSTEAD.get(key, f"{key.strip('_').upper()} is not supported")
+        raise text.at(message, node if isinstance(node, exp.Expr) and span_of(node) else select)
     if not select.expressions:
         raise text.at("nothing is selected; write SELECT * or name columns", select)
 
@@ -196,9 +196,9 @@ def _check_keys(scope: Scope, streams: list[FromItem], parts: list[exp.Expressio
                 own.alias(key.args["table"])
             given.add(own.column(stream.alias, key.this))
         if given != joined:
-            told = ", ".join(sorted(joined)) or "none, since no condition is an equality of columns"
+            keys = ", ".join(sorted(joined)) or "none, since no condition is an equality of columns"
             raise scope.text.at(
-                f"rows are counted per join key, which is {told}; PARTITION BY {', '.join(sorted(given))} is "
+                f"rows are counted per join key, which is {keys}; PARTITION BY {', '.join(sorted(given))} is "
                 "not supported",
                 stream.keys[0],
                 Option(stream=stream.alias),

@@ -67,9 +67,9 @@ class TextLocation:
     span: Span | None
 
     def show(self, place: Option | None, message: str) -> str:
-        told = f"{place}: {message}" if place else message
+        full = f"{place}: {message}" if place else message
         if self.span is None or not self.text.sql:
-            return f"{self.text.name}: {told}"
+            return f"{self.text.name}: {full}"
         sql = self.text.sql
         first = min(max(self.span[0], 0), len(sql) - 1)
         begins = sql.rfind("\n", 0, first) + 1
@@ -81,7 +81,7 @@ class TextLocation:
         # are worth.
         lead = "".join("\t" if c == "\t" else " " for c in redacted(line[: column - 1]))
         where = f"{self.text.name}, line {number}, column {column}"
-        return f"{where}: {told}\n    {line}\n    {lead}{'^' * width}"
+        return f"{where}: {full}\n    {line}\n    {lead}{'^' * width}"
 
 
 # sqlglot's words, and ours.

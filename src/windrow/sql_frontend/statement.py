@@ -92,8 +92,8 @@ class Grouping:
 
     def __str__(self) -> str:
         every = f" every {format_duration(self.slide)}" if self.slide else ""
-        told = f"windows of {format_duration(self.window)}{every} of {self.time}"
-        return ", ".join((told, *self.keys))
+        shown = f"windows of {format_duration(self.window)}{every} of {self.time}"
+        return ", ".join((shown, *self.keys))
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Statement:
         windows = ", ".join(
             f"{self.sources[alias]} {alias} [{stream.window}]" for alias, stream in self.query.streams.items()
         )
-        told = {
+        shown = {
             "select": ", ".join(map(str, self.outputs)),
             "from": windows,
             "join": " AND ".join(self.conditions),
@@ -138,16 +138,16 @@ class Statement:
             else "",
             "deadline": f"{self.query.deadline} by {self.query.time_policy}" if self.query.deadline else "",
         }
-        lines = [f"  {key:<9}{value}" for key, value in told.items() if value]
+        lines = [f"  {key:<9}{value}" for key, value in shown.items() if value]
         return "\n".join([f"{'explain ' if self.explain else ''}{self.name}", *lines])
 
 
 def _told_kind(query: Query) -> str:
     if not query.kind.shapes:
         return ""
-    told = query.how if isinstance(query.how, str) else ", ".join(f"{a} {r}" for a, r in query.how.items())
+    shown = query.how if isinstance(query.how, str) else ", ".join(f"{a} {r}" for a, r in query.how.items())
     matches = ", ".join(f"{alias} {match} in time" for alias, match in (query.match or {}).items())
-    return "; ".join(filter(None, (told, matches)))
+    return "; ".join(filter(None, (shown, matches)))
 
 
 @dataclass(frozen=True)

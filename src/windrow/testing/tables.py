@@ -92,12 +92,12 @@ def assert_same_rows(found: Any, wanted: Any) -> None:
     AssertionError: 1 row is missing: {'k': 2}
     """
     have, want = (Counter(map(_frozen, _listed(rows))) for rows in (found, wanted))
-    told = [
+    shown = [
         f"{sum(rows.values())} row{' is' if sum(rows.values()) == 1 else 's are'} {what}: {_shown(rows)}"
         for what, rows in (("missing", want - have), ("too many", have - want))
         if rows
     ]
-    assert not told, "; ".join(told)
+    assert not shown, "; ".join(shown)
 
 
 def _listed(rows: Any) -> list[Mapping[str, Any]]:

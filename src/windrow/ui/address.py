@@ -17,7 +17,7 @@ class Address:
     port
         0 for any that is free.
     host
-        Where to listen; loopback, so that only this machine sees it, unless told otherwise.
+        Where to listen; loopback, by default, so that only this machine sees it.
     """
 
     port: int

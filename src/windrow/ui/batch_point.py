@@ -65,7 +65,7 @@ class BatchPoint(BatchCounts):
     @classmethod
     def read(
         cls,
-        told: Mapping[str, Any],
+        shown: Mapping[str, Any],
         join: Mapping[str, Any],
         at: float,
         span: float,
@@ -80,14 +80,14 @@ class BatchPoint(BatchCounts):
         counts = _counts(BatchCounts, [join], known)
         return cls(
             **counts,
-            batch=told["batch"],
+            batch=shown["batch"],
             at=at,
             span=span,
-            seconds=told["seconds"],
+            seconds=shown["seconds"],
             slowest_partition_seconds=partition_seconds(slowest),
             deadline_seconds=slowest["deadline_seconds"],
-            results_late=told["results_late"],
-            behind=told["behind"],
+            results_late=shown["results_late"],
+            behind=shown["behind"],
             memory_size=counts["window_rows" if limit_in_rows(known) else "memory_bytes"],
             memory_limit_size=sum(limits) if limits and None not in limits else None,
             has_limits=any(part["memory_limit"] or part["deadline"] for part in parts),
@@ -117,8 +117,8 @@ class BatchPoint(BatchCounts):
     @property
     def recall(self) -> tuple[float, float, float] | None:
         """Estimate and interval; None where nothing tells."""
-        told = batch_recall(self, self.results, self.has_limits)
-        return None if math.isnan(told[0]) else told
+        shown = batch_recall(self, self.results, self.has_limits)
+        return None if math.isnan(shown[0]) else shown
 
     def and_then(self, later: BatchPoint) -> BatchPoint:
         """Both as one."""
@@ -142,9 +142,9 @@ class BatchPoint(BatchCounts):
     def plain(self) -> dict[str, Any]:
         """As the page takes it."""
         hidden = ("at", "streams", "queries", *(m.name for m in metrics_of(ResultCounts)))
-        told = {f.name: short(getattr(self, f.name)) for f in fields(self) if f.name not in hidden}
+        shown = {f.name: short(getattr(self, f.name)) for f in fields(self) if f.name not in hidden}
         recall = self.recall if self.has_limits else None
-        return told | {
+        return shown | {
             "at": round(self.at),
             "rows": {alias: stream.rows_in for alias, stream in self.streams.items()},
             "in": {alias: short(s.rows_in / max(self.span, 1e-3)) for alias, s in self.streams.items()},

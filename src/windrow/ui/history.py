@@ -1,8 +1,8 @@
-"""What a query has done so far, in bounded room: points for the charts, totals, and the latest of everything.
+"""The history of a query in bounded memory: points for the charts, totals, and the latest values.
 
-It is fed with the documents that `windrow run --metrics` writes (`BatchProgress.to_dict`), live or from a
-file. When there are more points than a chart can show, neighbours are taken together; so the whole of a run
-is kept, the longer the coarser.
+Its input are the documents that `windrow run --metrics` writes (`BatchProgress.to_dict`), live or from a
+file. When there are more points than a chart can show, neighbours are merged. So the whole run is kept, and a
+longer run is coarser.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from windrow.redaction import redacted
 from windrow.ui.batch_point import BatchPoint, partition_seconds, short
 
 MOST_POINTS = 300
-"""Of a join; up to twice as many before neighbours are taken together."""
+"""Points per join; neighbours are merged at twice as many."""
 MOST_LEARNED = 8
-"""Partitions whose knowledge is kept, those heard of last."""
+"""Partitions whose learned models are kept: those that reported last."""
 MOST_CONTROL_ERRORS = 5
-"""Reasons why control documents were not followed, the last ones."""
+"""The last reasons why control messages were refused."""
 MOST_PARTITIONS = 64
-"""That are shown one by one: those with the most rows."""
+"""Partitions that are shown one by one: those with the most rows."""
 
 
 class JoinHistory:
-    """Of one join."""
+    """The history of one join."""
 
     def __init__(self) -> None:
         self.points: list[BatchPoint] = []
         self.total: BatchPoint | None = None
-        """All batches as one."""
+        """All micro-batches merged."""
         self.partitions: dict[int, Mapping[str, Any]] = {}
-        """As each was last heard of."""
+        """The last report of each."""
         self.learned_models: dict[int, Mapping[str, Any]] = {}
         self.control_errors: dict[str, int] = {}
-        """Why control documents were not followed, with the batch."""
+        """Why control messages were refused, with the micro-batch."""
         self._each = 1
-        """Batches that a point stands for."""
+        """Micro-batches per point."""
         self._gathering: BatchPoint | None = None
         self._latest: BatchPoint | None = None
 
-    def add(self, told: Mapping[str, Any], join: Mapping[str, Any], at: float, span: float) -> None:
+    def add(self, report: Mapping[str, Any], join: Mapping[str, Any], at: float, span: float) -> None:
         for part in join["partitions"]:
             number = part["partition"]
             self.partitions[number] = part
@@ -58,12 +58,12 @@ class JoinHistory:
                 self.learned_models[number] = part["learned_models"]
             for reason in part["control_errors"]:
                 self.control_errors.pop(reason, None)
-                self.control_errors[reason] = told["batch"]
+                self.control_errors[reason] = report["batch"]
         _forget(self.learned_models, MOST_LEARNED)
         _forget(self.control_errors, MOST_CONTROL_ERRORS)
-        point = BatchPoint.read(told, join, at, span, list(self.partitions.values()))
+        point = BatchPoint.read(report, join, at, span, list(self.partitions.values()))
         if self._latest is not None and self._latest is self.points[0]:
-            # Of the first batch nobody knew how long its rows had been coming.
+            # How long the rows of the first micro-batch had been arriving was unknown; assume the usual span.
             self.points[0] = replace(self.points[0], span=max(span, self.points[0].seconds))
         self._latest = point
         self.total = point if self.total is None else self.total.and_then(point)
@@ -71,7 +71,7 @@ class JoinHistory:
 
     @property
     def latest(self) -> BatchPoint | None:
-        """The last batch alone."""
+        """The last micro-batch alone."""
         return self._latest
 
     def _append(self, point: BatchPoint) -> None:
@@ -87,7 +87,7 @@ class JoinHistory:
             self._each *= 2
 
     def now(self) -> dict[str, Any]:
-        """The latest of everything."""
+        """The current values, for the page."""
         assert self.total is not None and self._latest is not None
         points = [*self.points, *([self._gathering] if self._gathering else [])]
         shown = sorted(self.partitions.values(), key=lambda p: -(p["rows_in"] + p["rows_copied"]))
@@ -105,18 +105,18 @@ class JoinHistory:
 
 
 class History:
-    """Of a query; may be fed and looked at from different threads.
+    """The history of a query. Methods may be called from different threads.
 
     Parameters
     ----------
     name
-        Of the query, as the page calls it.
+        Name of the query on the page.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.id = uuid4().hex[:12]
-        """Another with every start, so that a page knows it looks at another run."""
+        """New with every start, so that a page notices another run."""
         self.state = "waiting"
         """waiting, running, stopped, done, failed, or recorded."""
         self.error: str | None = None
@@ -129,21 +129,21 @@ class History:
         self._count = 0
         self._lock = threading.Lock()
 
-    def add(self, told: Mapping[str, Any]) -> None:
-        """A batch ended."""
+    def add(self, report: Mapping[str, Any]) -> None:
+        """Adds a micro-batch."""
         with self._lock:
             try:
-                began = _moment(told["began"])
-                seconds = float(told["seconds"])
+                began = _moment(report["began"])
+                seconds = float(report["seconds"])
                 gone = seconds if self._last is None else (began - self._last) / 1000
-                # A batch before the last one: the query was started again from an older checkpoint.
+                # An earlier time than the last: the query was restarted from an older checkpoint.
                 span = gone if gone > 0 else seconds
-                for name, join in told["joins"].items():
-                    self.joins.setdefault(name, JoinHistory()).add(told, join, began + 1000 * seconds, span)
+                for name, join in report["joins"].items():
+                    self.joins.setdefault(name, JoinHistory()).add(report, join, began + 1000 * seconds, span)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise DataError(f"not the metrics of a batch: {type(error).__name__} {error}") from error
             self.batches += 1
-            self.results_late += told["results_late"]
+            self.results_late += report["results_late"]
             self._last = began
             self._count += 1
             if self.state == "waiting":
@@ -155,15 +155,15 @@ class History:
             self._count += 1
 
     def restart(self) -> None:
-        """The query was started again."""
+        """The query was restarted."""
         with self._lock:
             self.id, self.state, self.error = uuid4().hex[:12], "waiting", None
             self.began, self._last = time.time() * 1000, None
             self._count += 1
 
     def look(self, seen: str | None = None) -> dict[str, Any]:
-        """All there is to show; if `seen` is the mark of what was looked at last and nothing is new, just how
-        the run stands."""
+        """Everything the page shows. If `seen` is the current mark, so that nothing is new, only the state of
+        the run."""
         with self._lock:
             mark = f"{self.id}-{self._count}"
             run = {
@@ -187,7 +187,7 @@ class History:
 
     @property
     def lock(self) -> threading.Lock:
-        """Hold it to look at `joins`."""
+        """Hold it while reading `joins`."""
         return self._lock
 
 

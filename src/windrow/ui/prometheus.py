@@ -1,4 +1,4 @@
-"""A query's figures as Prometheus reads them: the text format, version 0.0.4."""
+"""A query's metrics in Prometheus' text format, version 0.0.4."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Labels = Mapping[str, str]
 
 
 class AddSample(Protocol):
-    """Adds a sample to a metric; None is none."""
+    """Adds a sample to a metric, unless it is None."""
 
     def __call__(self, family: str, value: float | None, **labels: str) -> None: ...
 
@@ -43,16 +43,16 @@ FAMILIES = {
     "info": ("gauge", "Always 1; the version is a label."),
     "up": ("gauge", "1 while the query runs, 0 when it waits for its first batch or has ended."),
     "batches_total": ("counter", "Batches that ended."),
-    "results_late_total": ("counter", "Results that came too late for the aggregation."),
-    "offsets_behind": ("gauge", "Rows the source still holds, in its partition that is furthest back."),
+    "results_late_total": ("counter", "Results that arrived too late for the aggregation."),
+    "offsets_behind": ("gauge", "Unread rows of the source, in the partition that is furthest behind."),
     "memory_limit_bytes": ("gauge", "Memory limit of the windows, where it is in bytes."),
     "memory_limit_rows": ("gauge", "Memory limit of the windows, where it is in rows."),
-    "batch_seconds": ("gauge", "Seconds of the last batch, as Spark tells it."),
+    "batch_seconds": ("gauge", "Seconds of the last batch, as Spark reports it."),
     "slowest_partition_seconds": (
         "gauge",
         "Seconds of the slowest partition of the join, in the last batch.",
     ),
-    "deadline_seconds": ("gauge", "Seconds it may take."),
+    "deadline_seconds": ("gauge", "Deadline of a partition, in seconds."),
     "recall": ("gauge", "Fraction of the true results that was found in the last batch, estimated."),
     "recall_low": ("gauge", "Lower end of its 95 % interval."),
     "recall_high": ("gauge", "Upper end of its 95 % interval."),
@@ -63,34 +63,35 @@ FAMILIES = {
     "query_response_seconds": ("gauge", "Response time of a query's results in the last batch."),
     "query_backlog_rows": ("gauge", "Rows whose results for a query are not finished."),
 }
-"""Beside the declared metrics."""
+"""Metrics in addition to the declared ones."""
 
 
 def family_name(metric: Metric) -> str:
-    """As Prometheus calls a declared metric."""
+    """The name of a declared metric in Prometheus."""
     return f"{metric.name}_total" if metric.counter else metric.name
 
 
 def exposition(history: History) -> str:
-    """Everything, as text."""
+    """All metrics, as text."""
     declared = {family_name(m): ("counter" if m.counter else "gauge", m.help) for m in metrics_of(JoinCounts)}
-    families = {name: MetricFamily(f"windrow_{name}", *told) for name, told in (FAMILIES | declared).items()}
+    known = FAMILIES | declared
+    families = {name: MetricFamily(f"windrow_{name}", kind, help) for name, (kind, help) in known.items()}
 
-    def tell(family: str, value: float | None, **labels: str) -> None:
+    def add(family: str, value: float | None, **labels: str) -> None:
         if value is not None:
             families[family].samples.append((labels, float(value)))
 
     with history.lock:
-        tell("info", 1, version=windrow.__version__, query=history.name)
-        tell("up", history.state == "running", query=history.name)
-        tell("batches_total", history.batches, query=history.name)
-        tell("results_late_total", history.results_late, query=history.name)
+        add("info", 1, version=windrow.__version__, query=history.name)
+        add("up", history.state == "running", query=history.name)
+        add("batches_total", history.batches, query=history.name)
+        add("results_late_total", history.results_late, query=history.name)
         for name, join in history.joins.items():
-            _tell_join(tell, name, join)
+            _add_join(add, name, join)
     return "\n".join(line for family in families.values() if family.samples for line in family.lines()) + "\n"
 
 
-def _tell_join(tell: AddSample, name: str, join: JoinHistory) -> None:
+def _add_join(add: AddSample, name: str, join: JoinHistory) -> None:
     total, latest = join.total, join.latest
     assert total is not None and latest is not None
     by_stream = metrics_of(StreamCounts)
@@ -98,33 +99,33 @@ def _tell_join(tell: AddSample, name: str, join: JoinHistory) -> None:
         source = total if metric.counter else latest
         if metric in by_stream:
             for alias, stream in source.streams.items():
-                tell(family_name(metric), getattr(stream, metric.name), join=name, stream=alias)
+                add(family_name(metric), getattr(stream, metric.name), join=name, stream=alias)
         else:
-            tell(family_name(metric), getattr(source, metric.name), join=name)
-    tell("offsets_behind", latest.behind, join=name)
-    tell("batch_seconds", latest.seconds, join=name)
-    tell("slowest_partition_seconds", latest.slowest_partition_seconds, join=name)
-    tell("deadline_seconds", latest.deadline_seconds, join=name)
-    tell("partition_skew", latest.skew, join=name)
+            add(family_name(metric), getattr(source, metric.name), join=name)
+    add("offsets_behind", latest.behind, join=name)
+    add("batch_seconds", latest.seconds, join=name)
+    add("slowest_partition_seconds", latest.slowest_partition_seconds, join=name)
+    add("deadline_seconds", latest.deadline_seconds, join=name)
+    add("partition_skew", latest.skew, join=name)
     unit = "rows" if limit_in_rows(join.partitions.values()) else "bytes"
-    tell(f"memory_limit_{unit}", latest.memory_limit_size, join=name)
+    add(f"memory_limit_{unit}", latest.memory_limit_size, join=name)
     estimate, low, high = latest.recall or (float("nan"), 0.0, 1.0)
-    tell("recall", estimate, join=name)
-    tell("recall_low", low, join=name)
-    tell("recall_high", high, join=name)
-    tell("run_recall", total.recall[0] if total.recall else float("nan"), join=name)
+    add("recall", estimate, join=name)
+    add("recall_low", low, join=name)
+    add("recall_high", high, join=name)
+    add("run_recall", total.recall[0] if total.recall else float("nan"), join=name)
     for number, part in sorted(join.partitions.items()):
-        tell("partition_window_rows", part["window_rows"], join=name, partition=str(number))
+        add("partition_window_rows", part["window_rows"], join=name, partition=str(number))
     for query, point in total.queries.items():
-        tell("query_results_total", point.results, join=name, query=query)
+        add("query_results_total", point.results, join=name, query=query)
     for query, point in latest.queries.items():
-        tell("query_response_seconds", point.mean, join=name, query=query, stat="mean")
-        tell("query_response_seconds", point.p99, join=name, query=query, stat="p99")
-        tell("query_backlog_rows", point.backlog_rows, join=name, query=query)
+        add("query_response_seconds", point.mean, join=name, query=query, stat="mean")
+        add("query_response_seconds", point.p99, join=name, query=query, stat="p99")
+        add("query_backlog_rows", point.backlog_rows, join=name, query=query)
 
 
 def escaped(text: str) -> str:
-    """A label's value as the format wants it.
+    """A label's value, escaped.
 
     >>> print(escaped('a "b"'))
     a \\"b\\"

@@ -55,13 +55,13 @@ def read_run(path: Path) -> History:
 
 def _add(history: History, line: str, where: str, last: bool) -> None:
     try:
-        told: Any = json.loads(line)
+        shown: Any = json.loads(line)
     except json.JSONDecodeError as error:
         if last and history.batches:
             return  # A run that was killed while it wrote: all before it counts.
         raise DataError(f"{where}: no JSON: {error.msg} at column {error.colno}") from None
     try:
-        history.add(told)
+        history.add(shown)
     except DataError as error:
         raise DataError(f"{where}: {error}; expected what `windrow run --metrics` writes") from None
 

@@ -72,10 +72,10 @@ class Server:
     def data(self, seen: str | None) -> dict[str, Any]:
         """For a page that asks."""
         self._asked = time.monotonic()
-        told = self.history.look(seen)
-        if told["run"]["state"] not in ("waiting", "running"):
+        shown = self.history.look(seen)
+        if shown["run"]["state"] not in ("waiting", "running"):
             self._told_end.set()
-        return told
+        return shown
 
     def close(self) -> None:
         """Ends it; a page that is open gets to see how the run ended."""

@@ -1,4 +1,4 @@
-"""Building result columns: the payload of chosen rows, gathered from the segments where they lie."""
+"""Builds result columns: gathers the payload of chosen rows from their segments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INT32_MAX = 2**31 - 1
 
 
 class RowLocations:
-    """Where a batch of result rows lies: for each, its segment and its row there."""
+    """For each of a batch of result rows, its segment and its row there."""
 
     def __init__(self, positions: Array, starts: Array) -> None:
         self.seg = np.empty(len(positions), np.int32)
@@ -28,7 +28,7 @@ class RowLocations:
 
 
 class Chunk:
-    """A column of a segment, with what is asked of it whenever results are built."""
+    """A column of a segment, with the properties that building results needs."""
 
     __slots__ = ("addresses", "array", "nulls", "offset")
 
@@ -67,7 +67,7 @@ class Picked:
 def pick(chunks: Sequence[Chunk], picked: Sequence[Picked]) -> pa.Array:
     """One column's values of the picked rows, chunk after chunk.
 
-    What `gather` does for rows in any order, in less time where they stand as the chunks have them.
+    Faster than `gather`, which takes rows in any order; these are in the order of the chunks.
     """
     kind = chunks[0].array.type
     if not any(chunk.nulls for chunk in chunks):
@@ -111,7 +111,7 @@ def _picked_strings(chunks: Sequence[Chunk], picked: Sequence[Picked]) -> pa.Arr
 
 
 def _fixed_width(kind: pa.DataType) -> int:
-    """Bytes per value where values are plain bytes side by side, else 0."""
+    """Bytes per value of types with fixed-width values, else 0."""
     if not pat.is_primitive(kind) and not pat.is_decimal(kind):
         return 0
     width = int(kind.bit_width) // 8
@@ -119,7 +119,7 @@ def _fixed_width(kind: pa.DataType) -> int:
 
 
 def _allocate(count: int, dtype: np.dtype) -> Array:
-    """Room for a result column from Arrow's own pool, which keeps its pages between batches."""
+    """A buffer for a result column from Arrow's pool, which keeps its pages between batches."""
     return np.frombuffer(pa.allocate_buffer(count * dtype.itemsize), dtype)
 
 
@@ -177,7 +177,7 @@ def _strings(chunks: Sequence[Chunk], places: RowLocations, offset_type: np.dtyp
 
 
 def _by_take(chunks: Sequence[Chunk], places: RowLocations) -> pa.Array:
-    """Nested and other types: take from each segment, then put into order."""
+    """For nested and other types: takes rows from each segment, then restores the order."""
     order = np.argsort(places.seg, kind="stable")
     ends = np.searchsorted(places.seg[order], np.arange(len(chunks) + 1))
     pieces = [

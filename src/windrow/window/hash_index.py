@@ -1,7 +1,7 @@
 """A hash index over one or several join columns of a window: chains of positions, newest first.
 
-Expiry needs no work here: a chain is followed only down to the window's first live position, and rows come
-in ascending positions. One index spans all segments of its window, so a probe costs one look-up however
+Expiry needs no work here: positions ascend in order of arrival, and a chain is followed only down to the
+window's first live position. One index spans all segments of its window, so a probe is one lookup however
 many segments there are.
 """
 
@@ -38,11 +38,11 @@ class HashIndex:
 
     @property
     def row_bytes(self) -> int:
-        """Of each position, beside the heads of the chains."""
+        """Bytes per position, without the heads of the chains."""
         return int(self.back.itemsize) + (0 if self._mixed is None else int(self._mixed.itemsize))
 
     def build(self, columns: Mapping[str, Array], first: int, end: int) -> None:
-        """Indexes just these rows."""
+        """Rebuilds the index with these rows only."""
         capacity = len(columns[self.names[0]])
         if len(self.back) != capacity:
             self.back = np.empty(capacity, np.int32)
@@ -59,7 +59,7 @@ class HashIndex:
         self._index(columns, first, start, end)
 
     def move(self, columns: Mapping[str, Array], shift: int, live: int, capacity: int) -> None:
-        """Follows the window's arrays after they were moved down by `shift`."""
+        """Adapts the index after the window's arrays were moved down by `shift`."""
         if self._mixed is None:
             self._single = columns[self.names[0]].view(np.int64)
         fresh = np.empty(capacity, np.int32)

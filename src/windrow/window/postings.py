@@ -1,7 +1,7 @@
 """The sets of a segment's rows, from rows to tokens and from tokens to rows.
 
-Tokens are numbered in ascending order, so that both ways hold four bytes for a token of a row and the tokens
-themselves stand there once. Made with a segment and given up with it, like its sorted runs.
+Tokens are numbered in ascending order, so each direction takes four bytes per token of a row, and the tokens
+themselves are stored once. Like sorted runs, postings are built with a segment and dropped with it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Postings:
 
     @classmethod
     def of(cls, sizes: Array, elements: Array) -> Postings:
-        """Of sets that are packed one after another."""
+        """From sets that are packed one after another."""
         tokens, numbers = np.unique(elements, return_inverse=True)
         return cls._of_numbers(tokens, _bounds(sizes), numbers.astype(np.int32))
 
@@ -39,7 +39,7 @@ class Postings:
         return cls(tokens, bounds, numbers, *inverted_index.invert(bounds, numbers, len(tokens)))
 
     def joined(self, newer: Postings) -> Postings:
-        """With the rows of another after its own: nothing is sorted anew."""
+        """These rows followed by those of another, without sorting again."""
         tokens, mine, others = inverted_index.merge_tokens(self.tokens, newer.tokens)
         numbers = np.concatenate([mine[self.numbers], others[newer.numbers]])
         bounds = np.concatenate([self.bounds, newer.bounds[1:] + self.bounds[-1]])

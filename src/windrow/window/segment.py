@@ -1,8 +1,8 @@
 """Segments: the rows of a short span of time, immutable, with their payload as Arrow.
 
-A segment knows where its rows stand in the window (`start`, counted from the window's first row ever) and,
-for each word that is searched by range, the order of its rows by that word; for each list that is searched
-as a set, its postings. Payloads are touched only when a result is built.
+A segment has the number of its first row (`start`, counted from the window's first row ever), a sorted run
+for each join column that is searched by range, and postings for each list that is searched as a set. Payloads
+are read only when a result is built.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class SortedRun:
-    """The rows of one segment in ascending order of one word."""
+    """The rows of one segment in ascending order of one join column."""
 
     keys: Array
     rows: Array
@@ -44,7 +44,7 @@ class Segment:
     oldest: int
     newest: int
     runs: dict[str, SortedRun] = field(default_factory=dict)
-    """By the column they are in order of."""
+    """By join column."""
     sets: dict[str, Postings] = field(default_factory=dict)
 
     @property
@@ -69,9 +69,9 @@ class Segment:
 
 
 def owned(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows in buffers of their own, unless they are nearly all of larger ones.
+    """The same rows in buffers of their own, unless they fill nearly all of theirs.
 
-    A slice keeps the whole of what it was cut from alive; a window must not hold more than it counts.
+    A slice keeps its whole parent alive, and a window must not hold more memory than it counts.
     """
     if batch.num_rows and batch.get_total_buffer_size() > batch.nbytes * 9 // 8 + 512:
         return pa.concat_batches([batch, batch.slice(0, 0)])

@@ -1,9 +1,9 @@
 """A stream's window: its live rows as parallel arrays, with indexes beside them and payloads in segments.
 
-Rows stand in the order they came, at positions `first .. end` of arrays that are given up at the front as
-rows expire and moved down when room is needed at the back. Each row has a time, a number in each of the named
-columns, and its payload in a segment. Positions change only in `append`, `expire` and `keep`: whoever holds
-positions uses them before the next of these.
+Rows are in order of arrival, at positions `first .. end` of the arrays. Expired rows leave at the front; the
+live rows are moved down when the arrays are full. Each row has a time, a number in each named column, and its
+payload in a segment. Positions change only in `append`, `expire` and `keep`, so they must be used before the
+next such call.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SLACK = 1.5
 _SMALLEST = 64
 _ENDLESS, _SECOND = 1 << 62, 1_000_000
 _LARGEST = 1 << 30
-"""Bytes of segments that are made one: Arrow counts a column's text in 31 bits."""
+"""Maximum bytes of a merged segment: Arrow's string offsets have 31 bits."""
 
 
 class WindowStore:
@@ -38,13 +38,13 @@ class WindowStore:
     Parameters
     ----------
     schema
-        Of the payload.
+        Schema of the payload.
     columns
-        Name and type of each number that is kept with a row, beside its time.
+        Name and type of each number that is stored with a row, besides its time.
     span
         Window length in microseconds; None for row windows.
     sets
-        Of each list that is compared as a set, its name and a function that returns (sizes, elements) of a
+        For each list that is compared as a set, its name and a function that returns (sizes, elements) of a
         payload's rows.
     """
 
@@ -66,11 +66,11 @@ class WindowStore:
         self._moved = 0
         self._disordered_until = 0
         self._weighed: tuple[int, int] | None = None
-        """Bytes, in all and without room for more, once asked for, until anything changes."""
+        """Cached bytes: in all, and without spare capacity. None after a change."""
         self.ts: Array = np.empty(_SMALLEST, np.int64)
         self._columns: dict[str, Array] = {name: np.empty(_SMALLEST, kind) for name, kind in columns.items()}
 
-    # -- what is in it ------------------------------------------------------------------------------
+    # -- contents -----------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return self.end - self.first
@@ -81,12 +81,12 @@ class WindowStore:
 
     @property
     def time_span(self) -> int:
-        """The window length as kernels take it: without end for row windows."""
+        """The window length for kernels: practically infinite for row windows."""
         return _ENDLESS if self.span is None else self.span
 
     @property
     def covers(self) -> int:
-        """The window length in microseconds; where it is counted in rows, what they cover at present."""
+        """The window length in microseconds; for a row window, the time that its rows currently cover."""
         if self.span is not None or len(self) < 2:
             return self.span or _SECOND
         held = self.ts[self.first : self.end]
@@ -99,7 +99,7 @@ class WindowStore:
 
     @property
     def disordered(self) -> int:
-        """How many of the first live rows must go before the others ascend in time."""
+        """Number of live rows at the front without which the others ascend in time."""
         return max(0, self._disordered_until - self._moved - self.first)
 
     @disordered.setter
@@ -112,7 +112,7 @@ class WindowStore:
 
     @property
     def nbytes_shrunk(self) -> int:
-        """What it would take without room for more rows."""
+        """Bytes without spare capacity."""
         return self._weight[1]
 
     @property
@@ -126,7 +126,7 @@ class WindowStore:
 
     @property
     def nbytes_of_rows(self) -> int:
-        """What goes with the rows: without what is there however few they are."""
+        """Bytes that depend on the number of rows: without the heads of hash chains."""
         return self.nbytes_shrunk - sum(index.head.nbytes for index in self.indexes.values())
 
     def offset_of(self, segment: Segment) -> int:
@@ -134,11 +134,11 @@ class WindowStore:
         return segment.start - self._moved
 
     def number(self, position: Index) -> Index:
-        """A number that stays with a row while its position changes, ascending in the order rows came."""
+        """A number that stays with a row while its position changes; ascends in order of arrival."""
         return position + self._moved
 
     def position(self, number: Index) -> Index:
-        """Where the row of this number stands now."""
+        """The current position of the row with this number."""
         return number - self._moved
 
     def gather(self, positions: Array, columns: Sequence[str] | None = None) -> list[pa.Array]:
@@ -168,7 +168,7 @@ class WindowStore:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
         low, high = int(positions.min()), int(positions.max()) + 1
         if high - low < len(positions):
-            # Candidates name the same rows again and again: each is unpacked once.
+            # Candidates repeat rows: each row is unpacked once.
             starts, sizes, elements = self.sets(name, np.arange(low, high))
             return starts[positions - low], sizes[positions - low], elements
         places = self._places(positions)
@@ -185,10 +185,11 @@ class WindowStore:
         skipped = self.first - self.offset_of(self.segments[0]) if self.segments else 0
         return table.slice(skipped)
 
-    # -- changing it --------------------------------------------------------------------------------
+    # -- changes ------------------------------------------------------------------------------------
 
     def index(self, by_hash: Mapping[tuple[str, ...], int | None], by_range: Collection[str]) -> None:
-        """Keeps just these indexes: hash over columns (with so many buckets), sorted runs by single ones."""
+        """Keeps just these indexes: hash indexes over columns, with their number of buckets, and sorted
+        runs."""
         self._weighed = None
         kept = {w: i for w, i in self.indexes.items() if w in by_hash and i.fixed_buckets == by_hash[w]}
         for names, buckets in by_hash.items():
@@ -222,7 +223,7 @@ class WindowStore:
         return start
 
     def expire(self, horizon: int) -> int:
-        """Lets go of the rows at the front that are older than `horizon`; returns how many."""
+        """Removes the rows at the front that are older than `horizon`; returns their number."""
         before = self.first
         if before == self.end or (self.ordered and self.ts[before] >= horizon):
             return 0
@@ -234,13 +235,13 @@ class WindowStore:
         return self.first - before
 
     def drop_front(self, count: int) -> None:
-        """Lets go of the first `count` rows."""
+        """Removes the first `count` rows."""
         self.first += count
         self._forget_segments()
 
     def keep(self, alive: Array, tight: bool = False) -> None:
-        """Lets go of the live rows whose entry in the mask `alive` is false, wherever they stand, and if
-        `tight` of room that was kept for more. Segments that lose nothing are left as they are."""
+        """Removes the live rows whose entry in the mask `alive` is false, and if `tight` the spare capacity.
+        Segments that lose no row are not copied."""
         positions = window_arrays.alive_positions(alive, self.first)
         if len(positions) == len(alive):
             return
@@ -261,7 +262,7 @@ class WindowStore:
             self._give_back()
 
     def shrink(self) -> None:
-        """Gives up the room that was kept for more rows."""
+        """Releases the spare capacity."""
         if len(self.ts) > len(self):
             self._move(len(self))
 
@@ -275,7 +276,7 @@ class WindowStore:
         return self._indexed(Segment(start, payload, oldest, newest), sets)
 
     def _indexed(self, s: Segment, sets: dict[str, Postings] | None = None) -> Segment:
-        """The segment with the order of its rows by each column that is searched by range, and its sets."""
+        """The segment with its sorted runs and its sets."""
         if not self.sorted_columns and not self._readers and not s.runs:
             return s
         a = self.offset_of(s)
@@ -288,7 +289,7 @@ class WindowStore:
         return len(s.runs) == len(self.sorted_columns) and len(s.sets) == len(self._readers)
 
     def _trimmed(self) -> list[Segment]:
-        """The segments without rows whose numbers are no longer held."""
+        """The segments without rows that have expired."""
         kept = []
         for s in self.segments:
             gone = max(0, self.first - self.offset_of(s))
@@ -299,7 +300,7 @@ class WindowStore:
 
     def _thinned(self, positions: Array) -> list[Segment]:
         """The segments with just the rows at `positions`, numbered from the window's end on. Neighbours that
-        lose rows become one: few large copies take less time than many small ones."""
+        lose rows are merged: a few large copies are faster than many small ones."""
         places = np.searchsorted(positions, [*(self.offset_of(s) for s in self.segments), self.end])
         found: list[Segment] = []
         losing: list[tuple[Segment, int, int]] = []
@@ -317,7 +318,7 @@ class WindowStore:
         return found + self._copied(positions, losing)
 
     def _copied(self, positions: Array, parts: Sequence[tuple[Segment, int, int]]) -> list[Segment]:
-        """One segment of the rows that stay of some neighbours, if there are any."""
+        """One segment of the remaining rows of neighbouring segments, if there are any."""
         if not parts:
             return []
         begin, end = parts[0][1], parts[-1][2]
@@ -331,8 +332,9 @@ class WindowStore:
         return pa.RecordBatch.from_arrays(self.gather(positions), schema=self.schema)
 
     def _merge_small(self) -> None:
-        """Joins the youngest segments while they are of like size, so that few remain and each row is
-        copied a few times at most; never past an eighth of the window, so that expiry stays fine-grained."""
+        """Merges the youngest segments while their sizes are similar, so that few remain and each row is
+        copied only a few times. A segment covers at most an eighth of the window, so that expiry stays
+        fine-grained."""
         while len(self.segments) > 1:
             older, newer = self.segments[-2:]
             if older.rows > 2 * newer.rows or not self._fits_one_segment(older, newer):
@@ -351,8 +353,8 @@ class WindowStore:
         return span <= self.span // SEGMENTS_PER_WINDOW or older.rows + newer.rows <= _SMALLEST
 
     def _is_long(self, s: Segment) -> bool:
-        """Whether a segment has come to hold so much of the window, by evictions, that it should not wait
-        until all its rows have expired."""
+        """Whether evictions have made a segment cover so much of the window that it should be trimmed before
+        all its rows have expired."""
         if self.span is None:
             return s.rows * SEGMENTS_PER_WINDOW > 4 * max(_SMALLEST, len(self))
         return (s.newest - s.oldest) * SEGMENTS_PER_WINDOW > 2 * self.span
@@ -369,7 +371,7 @@ class WindowStore:
         self._give_back()
 
     def _give_back(self) -> None:
-        """Room for four times the rows there are is too much."""
+        """Releases memory if the capacity is more than four times the rows."""
         if len(self.ts) > _SMALLEST and len(self) * 4 < len(self.ts):
             self._move(max(_SMALLEST, int(len(self) * _SLACK)))
 
@@ -378,7 +380,7 @@ class WindowStore:
             self._move(max(_SMALLEST, int((len(self) + count) * _SLACK)))
 
     def _move(self, capacity: int) -> None:
-        """Brings the live rows to the front of arrays of this capacity."""
+        """Moves the live rows to the front of arrays of this capacity."""
         self._weighed = None
         shift, live = self.first, len(self)
 
@@ -394,6 +396,6 @@ class WindowStore:
         self.first, self.end = 0, live
 
     def _replace(self, change: Callable[[Array], Array]) -> None:
-        """Every array by what `change` makes of it."""
+        """Replaces every array by the result of `change`."""
         self.ts = change(self.ts)
         self._columns = {name: change(column) for name, column in self._columns.items()}

@@ -19,7 +19,6 @@ from windrow.engine.windows import Windows
 from windrow.errors import QueryError
 from windrow.estimation.fairness import Fairness
 from windrow.estimation.recall import UNKNOWN
-from windrow.eviction.context import Context
 from windrow.eviction.models.row_sampling import memory_groups
 from windrow.eviction.monitor import MONITOR_SLOT, LossMonitor, MonitoredRows
 from windrow.eviction.ranking import MemoryBudget, Ranking, Selection
@@ -34,6 +33,7 @@ from windrow.model.limits import MemoryLimit
 from windrow.model.metrics import Quality
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.stateful import Stateful
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 _TRIES = 4
@@ -52,36 +52,36 @@ class Evictor(Stateful):
     )  # fmt: skip
     clocks = ("_now",)
 
-    def __init__(self, policy: MemoryPolicy, limit: MemoryLimit, context: Context) -> None:
+    def __init__(self, policy: MemoryPolicy, limit: MemoryLimit, bound: BoundQuery) -> None:
         self.policy = policy
         self.limit = limit
         self._whole = limit
-        self.ranking: Ranking = make_ranking(policy, context)
+        self.ranking: Ranking = make_ranking(policy, bound)
         watches = policy.monitor > 0 and not self.ranking.samples
-        self.monitor = LossMonitor(len(context.schemas)) if watches else None
+        self.monitor = LossMonitor(len(bound.schemas)) if watches else None
         self._row_state: RowState = (
             *(((MONITOR_SLOT, np.int32),) if self.monitor else ()),
             *self.ranking.row_state,
         )
-        self._join_columns = context.join_columns
-        self.fairness = Fairness(len(context.schemas))
-        self.evicted = [0] * len(context.schemas)
+        self._join_columns = bound.join_columns
+        self.fairness = Fairness(len(bound.schemas))
+        self.evicted = [0] * len(bound.schemas)
         """Rows evicted so far, per stream."""
-        self._seed = context.query.seed
-        self._groups = memory_groups(policy.split, 1.0, context.query.aliases)
+        self._seed = bound.query.seed
+        self._groups = memory_groups(policy.split, 1.0, bound.query.aliases)
         self._sub_batches = 0
-        self._starts = [0] * len(context.schemas)
+        self._starts = [0] * len(bound.schemas)
         self._now = 0
         self._before = 0
         self._learn_stride, self._learning = 1, True
         self._rng = np.random.default_rng(0)
         self._views: dict[int, tuple[Array, int, int, WindowView]] = {}
-        self._arrival_rates = ArrivalRates(len(context.schemas))
-        self._window_contents = WindowContentsOverTime(len(context.schemas))
+        self._arrival_rates = ArrivalRates(len(bound.schemas))
+        self._window_contents = WindowContentsOverTime(len(bound.schemas))
         self._results = 0.0
         """Results of this sub-batch, including those estimated from shadow rows."""
-        foretells = self.ranking.adapts_to_losses is not None and len(context.schemas) > 2
-        self._result_sample = ResultSample(len(context.schemas)) if foretells else None
+        foretells = self.ranking.adapts_to_losses is not None and len(bound.schemas) > 2
+        self._result_sample = ResultSample(len(bound.schemas)) if foretells else None
         """Kept until the first eviction; after it, results no longer show the complete windows."""
 
     @property
@@ -128,9 +128,9 @@ class Evictor(Stateful):
         views = [self._view(windows, s) for s in range(len(windows))]
         found = ProbeResults([partials.rows[s] - window.first for s, window in enumerate(windows)], views)
         chosen = ranking.select(views, found, self._rng)
-        worth = ranking.on_results(views, found) if ranking.uses_results else None
+        importance = ranking.on_results(views, found) if ranking.uses_results else None
         if self.monitor:
-            self.monitor.on_results(found, worth)
+            self.monitor.on_results(found, importance)
             self._results += self.monitor.results.estimated - before - len(found)
         if self._result_sample is not None and self._learn_stride:
             self._result_sample.add(found, ranking.scores)
@@ -340,7 +340,7 @@ class Evictor(Stateful):
                 results_max_weight=self.monitor.max_weight,
             )
             if self.monitor.importance is not None:
-                recall, low, high = self.monitor.recall(worth=True)
+                recall, low, high = self.monitor.recall(of_importance=True)
                 known = replace(
                     known, importance_recall=recall, importance_recall_low=low, importance_recall_high=high
                 )

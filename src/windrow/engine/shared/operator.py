@@ -18,10 +18,12 @@ from windrow.engine.shared.sibling_joins import check_streams, choose
 from windrow.engine.shared.state import capture_group, restore_group
 from windrow.engine.state import State, pack, unpack
 from windrow.errors import QueryError, StateError, unknown
+from windrow.model.keywords import checks_keywords
 from windrow.model.query import Query
 from windrow.model.sharing import SharedMetrics, Subscription
 
 
+@checks_keywords("wr.SharedOperator")
 class SharedOperator:
     """Many queries over the same streams, in this process.
 

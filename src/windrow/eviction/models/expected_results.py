@@ -1,7 +1,7 @@
 """Expected results of a stored row by its key (Memory, eq. 1), given or learned.
 
-For two streams it is r_2 W_1 f_2(v); otherwise it is the rate of `KeyRates` times the window. Learned, it is
-one result more than was seen, so that no row is expected to find nothing.
+For two streams it is r_2 W_1 f_2(v); otherwise the rate of `KeyRates` times the window. A learned value
+counts one result more than was seen, so that no row is expected to find nothing.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.errors import QueryError, unknown
-from windrow.eviction.context import Context
+from windrow.errors import QueryError
 from windrow.eviction.models.key_rates import KeyRates
 from windrow.eviction.window_view import WindowView
 from windrow.expr.encoding import encode
 from windrow.model.policies.sampling import Expected
 from windrow.model.stateful import Stateful
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 LEARNING = 1 / 16
-"""Rates are taken over this fraction of the window at least."""
+"""Rates are computed over at least this fraction of the window."""
 EVEN = 0.2
-"""The part of a learned size that is the same for all rows. A key that bursts after it was rare is then
-sampled by rows that weigh a little more than others, not by one in hundreds that represents all."""
+"""The fraction of a learned size that is the same for all rows. When a rare key bursts, its rows then weigh
+slightly more than others, instead of one row in hundreds representing all of them."""
 MEMORY = 1 - 1 / 256
-"""How much of a mean over rows is kept when another row arrives."""
+"""Decay of the running mean over rows, per row."""
 
 
 class ExpectedResults(Stateful):
@@ -37,16 +37,16 @@ class ExpectedResults(Stateful):
     given
         Alias to results by value of the key; None: learned.
     width, half_life
-        Of the key rates; half-life in windows.
+        Parameters of the key rates; half-life in windows.
     """
 
     saved = ("_rates", "_total", "_rows")
 
-    def __init__(self, context: Context, given: Expected | None, width: int, half_life: float) -> None:
-        self.known = bool(context.classes)
-        """Whether the streams share a key that tells rows apart."""
-        self._given = None if given is None else _encoded(context, given)
-        self._rates = KeyRates(context, width, half_life)
+    def __init__(self, bound: BoundQuery, given: Expected | None, width: int, half_life: float) -> None:
+        self.known = bool(bound.classes)
+        """Whether the streams share a key, so that rows differ."""
+        self._given = None if given is None else _encoded(bound, given)
+        self._rates = KeyRates(bound, width, half_life)
         self._total, self._rows = 0.0, 0.0
         """Results expected of recent rows, and how many rows these were."""
 
@@ -67,14 +67,14 @@ class ExpectedResults(Stateful):
             return np.where(keys[at] == own, results[at], 0.0)
         if not self.known:
             return np.ones(len(view.ts[rows]))
-        # At first little time has passed, and rates taken over it could be anything.
+        # Rates over a short time are unreliable, so they are scaled down at first.
         seconds, least = self._rates.seconds, span * LEARNING
         return span * (self._rates.rates(view, rows) * min(1.0, seconds / least) + 1 / max(seconds, least))
 
     def relative(self, results: Array) -> Array:
-        """Sizes of rows that are expected to find so many results, relative to what rows find at present:
-        better learning does not set new rows against old ones. They are drawn towards 1, so no row weighs
-        more than 1 / EVEN times what it would if all were alike. Given results are taken as they are."""
+        """Sizes of rows with these expected results, relative to the current mean, so that new rows stay
+        comparable with old ones while the estimates improve. Sizes are shrunk towards 1, so no row weighs
+        more than 1 / EVEN times what it would if all were equal. Given results are used unchanged."""
         if self._given is not None or not self.known:
             return results
         self._total *= MEMORY ** len(results)
@@ -86,21 +86,18 @@ class ExpectedResults(Stateful):
         return super().dump() if self._given is None else {}
 
 
-def _encoded(context: Context, given: Expected) -> list[tuple[int, Array, Array]]:
+def _encoded(bound: BoundQuery, given: Expected) -> list[tuple[int, Array, Array]]:
     """Per stream: the number of the key's join column, the encoded values in order, and their results."""
-    aliases = context.query.aliases
-    for alias in given:
-        if alias not in aliases:
-            raise QueryError(f"shed: expected: {unknown('stream', alias, aliases)}")
-    if len(context.classes) != 1:
+    aliases = bound.query.aliases
+    if len(bound.classes) != 1:
         raise QueryError(
-            f"shed: expected results by value need one equality in the predicate, got {len(context.classes)}"
+            f"shed: expected results by value need one equality in the predicate, got {len(bound.classes)}"
         )
     found = []
     for stream, alias in enumerate(aliases):
-        column = next((c for c in context.classes[0] if c.stream == stream), None)
+        column = next((c for c in bound.classes[0] if c.stream == stream), None)
         if column is None:
-            raise QueryError(f"shed: expected results by value: stream '{alias}' has no part in the equality")
+            raise QueryError(f"shed: expected results by value: stream '{alias}' is not part of the equality")
         results: Mapping[object, float] = given.get(alias) or {}
         kind = pa.array([], column.type).type
         try:
@@ -112,5 +109,5 @@ def _encoded(context: Context, given: Expected) -> list[tuple[int, Array, Array]
         numbers = encode(values)[0] if len(values) else np.zeros(1, np.int64)
         order = np.argsort(numbers)
         counted = np.array([*results.values()] or [0.0], np.float64)
-        found.append((context.join_columns[stream].index(column), numbers[order], counted[order]))
+        found.append((bound.join_columns[stream].index(column), numbers[order], counted[order]))
     return found

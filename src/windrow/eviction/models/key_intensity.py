@@ -5,14 +5,14 @@ A key's rate on stream j is modelled as a sum over its recent rows,
     rate_j(v)  =  base_j  +  sum over half-lives h of  w_jjh x_jh(v)
                           +  sum over other streams s and h of  w_jsh min(1, x_sh(v))
 
-with x_sh(v) the decayed number of rows of s with key v, at half-life h: how often it arrived on the stream
-itself, and whether lately on others, since a key's frequency there says little about its frequency here. A
-key that arrives evenly is predicted by its slowest counts, which is PROB; one that bursts by the fastest; one
-that follows from stream to stream by those of the other stream. The weights learn which it is from all rows
-that arrive, kept or not: each arrival is divided among what predicted it, and a weight is its share of the
-arrivals over the exposure of its counts (expectation maximisation; the likelihood has one maximum). They
-start from a prior of a few arrivals, and counts that say no more than the others are left out, since they
-would add noise.
+where x_sh(v) is the decayed number of rows of s with key v at half-life h. Of the stream itself it counts how
+often the key arrived; of the others only whether it arrived recently, because a key's frequency there says
+little about its frequency here. A key that arrives evenly is predicted by its slowest counts, which is PROB;
+one that bursts by the fastest; one that moves from stream to stream by the counts of the other stream. The
+weights are learned from all arriving rows, kept or not: each arrival is divided among the terms that
+predicted it, and a weight is its share of the arrivals divided by the exposure of its counts (expectation
+maximisation; the likelihood has one maximum). They start from a prior of a few arrivals. Counts that add no
+information are left out, because they would add noise.
 
 With more streams and several join keys rates are combined as in `key_rates.py`.
 """
@@ -25,32 +25,33 @@ from typing import Any
 
 import numpy as np
 
-from windrow.eviction.context import Context
 from windrow.eviction.models.key_rates import ROWS, SMALLEST_UNIT, results_per_second
 from windrow.eviction.window_view import WindowView
 from windrow.kernels import count_min_sketch, key_intensity
 from windrow.model.stateful import Stateful
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 FASTER = (1 / 4, 1 / 16)
-"""Half-lives besides the policy's, in windows."""
+"""Half-lives in addition to the policy's, in windows."""
 SLOWEST, LATELY = 0, 1
 """Indexes of half-lives: the policy's; and one whose count covers about a third of a window."""
 PRIOR, CROSS = 3.0, 0.25
-"""Arrivals of the prior, predicted by the stream itself by all half-lives alike; and the fraction of them
-that each other stream would have predicted as well."""
-MET, SOME = 1024, 64
-"""Arrivals that weights are learned from, and how many of one sub-batch."""
-STEADY = float(MET)
-"""Further arrivals of the prior, of keys that arrive as often as in the long run, as PROB has it. Fast counts
-predict the next rows well and the rest of a window badly, so they need strong evidence."""
+"""Arrivals of the prior, divided evenly between the stream's own half-lives; and the fraction of them that
+each other stream predicts as well."""
+OBSERVED, PER_SUB_BATCH = 1024, 64
+"""Arrivals that weights are learned from, and the most of one sub-batch."""
+STEADY = float(OBSERVED)
+"""Further arrivals of the prior, for keys that arrive at their long-run rate, as in PROB. Fast counts predict
+the next rows well but the rest of a window badly, so they need strong evidence."""
 ROUNDS, REFIT = 10, 4
-"""Rounds of expectation maximisation, each time that one in so many arrivals is new."""
+"""Rounds of expectation maximisation; weights are refitted when one in REFIT arrivals is new."""
 _NONE = np.empty(0)
 
 
 class KeyIntensity(Stateful):
-    """The streams that share a join key: decayed counts of its values (*traces*), and what they predict."""
+    """One join key: decayed counts of its values by stream and half-life (*traces*), and what they
+    predict."""
 
     saved = (
         "_cells", "_totals", "_units", "_sums", "_observations", "_observed", "_exposure", "_parts",
@@ -61,19 +62,19 @@ class KeyIntensity(Stateful):
         self.streams = list(streams)
         count = len(streams) * (1 + len(FASTER))
         self._cells = np.zeros((ROWS, width, count), np.float32)
-        # Half as wide, a key's traces are mostly in one line of the cache; a count ends at 16 million.
+        # 32-bit floats keep a key's traces within one cache line; counts are exact up to 16 million.
         self._totals = np.zeros(count)
         self._units = np.ones(count)
         self._sums = np.zeros(count + 1)
-        """Over all keys, counts of at most 1 by trace; last the number of recent keys."""
-        self._observations = np.zeros((len(streams), MET, 2 * count + 2))
-        """By stream, a ring of arrivals: their traces; the exposure of all keys' counts since the arrival
-        before, and last that of the base; and how many arrivals each represents."""
+        """By trace, the sum over all keys of min(1, count); last, the number of recent keys."""
+        self._observations = np.zeros((len(streams), OBSERVED, 2 * count + 2))
+        """By stream, a ring of observed arrivals: their traces; the exposure of all counts, and of the base,
+        since the arrival before; and how many arrivals each represents."""
         self._observed = [0] * len(streams)
         self._exposure = np.zeros((len(streams), count + 1))
         """By stream: exposure since its last observed arrival."""
         self._parts = np.full((len(streams), count + 1), 1 / (count + 1))
-        """By stream: the fraction of the arrivals that each trace predicted, and last the base."""
+        """By stream: the fraction of the arrivals that each trace predicted; last, the base."""
         self._weights = np.zeros(self._parts.shape)
         self._needed = np.ones(self._parts.shape)
         """By stream: factors on the weights, 0 for traces that are left out."""
@@ -85,7 +86,7 @@ class KeyIntensity(Stateful):
         self._warm_up = self._warming_up()
 
     def observe(self, stream: int, words: Array, each: float) -> None:
-        """Rows of the stream arrive, and represent so many each; they are not counted yet."""
+        """Observes arriving rows, each of which represents `each` rows, before they are counted."""
         if not len(words):
             return
         j, count = self.streams.index(stream), len(self._totals)
@@ -94,19 +95,19 @@ class KeyIntensity(Stateful):
         key_intensity.key_features(*self._counts, words.view(np.int64), scales, j * scales, met)
         met[:, j * scales : (j + 1) * scales] *= self._warm_up
         met[0, count:-1], met[:, -1] = self._exposure[j], each
-        self._observations[j, (self._observed[j] + np.arange(len(met))) % MET] = met
+        self._observations[j, (self._observed[j] + np.arange(len(met))) % OBSERVED] = met
         self._observed[j] += len(met)
         self._exposure[j] = 0.0
 
     def sample_size(self, stream: int, seconds: float) -> int:
-        """How many arrivals to observe after so many seconds: those remembered go back as far as the slowest
+        """How many arrivals to observe after `seconds`, so that the ring reaches back as far as the slowest
         half-life."""
-        if self._observed[self.streams.index(stream)] < MET:
-            return SOME
-        return min(SOME, math.ceil(MET * seconds / self._half_lives[0]))
+        if self._observed[self.streams.index(stream)] < OBSERVED:
+            return PER_SUB_BATCH
+        return min(PER_SUB_BATCH, math.ceil(OBSERVED * seconds / self._half_lives[0]))
 
     def add_exposure(self, seconds: float) -> None:
-        """Counts are exposed for so long before the next arrivals."""
+        """Adds the exposure of all counts before the next arrivals."""
         self._exposure += self._sums * seconds
         scales = len(self._half_lives)
         for j, own in enumerate(self._exposure):
@@ -118,25 +119,25 @@ class KeyIntensity(Stateful):
         self._half_lives = span * np.array([half_life, *FASTER])
         self._seconds += seconds
         self._warm_up = self._warming_up()
-        fade = 0.5 ** (seconds / self._half_lives)
+        decay = 0.5 ** (seconds / self._half_lives)
         for j, observed in enumerate(self._observed):
-            if observed > self._learned[j] + min(self._learned[j], MET) // REFIT:
+            if observed > self._learned[j] + min(self._learned[j], OBSERVED) // REFIT:
                 self._learn(j)
-        fade = np.tile(fade, len(self.streams))
-        self._totals *= fade
-        self._units *= fade
+        decay = np.tile(decay, len(self.streams))
+        self._totals *= decay
+        self._units *= decay
         for trace in np.flatnonzero(self._units < SMALLEST_UNIT):
             self._cells[:, :, trace] *= self._units[trace]
             self._units[trace] = 1.0
 
     def _learn(self, j: int) -> None:
         count = len(self._totals)
-        met, parts = self._observations[j, : min(self._observed[j], MET)], self._parts[j]
+        met, parts = self._observations[j, : min(self._observed[j], OBSERVED)], self._parts[j]
         prior, exposure = self._prior(j)
         exposure += met[:, count:-1].sum(axis=0)
         self._learned[j] = self._observed[j]
         key_intensity.feature_totals(*self._counts, len(self._half_lives), self._sums)
-        # Keys that arrive for the first time say nothing about those before, which had the exposure.
+        # A key's first arrival says nothing about the keys seen before, which had the exposure.
         met = met[met[:, : count : len(self._half_lives)].sum(axis=1) >= key_intensity.LONE]
         if not len(met):
             self._weights[j], parts[:] = prior / exposure, np.eye(count + 1)[-1]
@@ -144,16 +145,15 @@ class KeyIntensity(Stateful):
         each = np.ascontiguousarray(met[:, -1])
         known = (np.ascontiguousarray(met[:, :count]), each)
         key_intensity.fit_weights_em(*known, prior, exposure, ROUNDS, parts)
-        told = each.sum() * parts + prior
-        self._weights[j] = told / exposure
-        # Which traces are left out is decided by observations alone.
-        told = each.sum() * parts + self._prior(j, steady=False)[0]
-        parts[:] = told / told.sum()
+        self._weights[j] = (each.sum() * parts + prior) / exposure
+        # Which traces are left out is decided without the steady part of the prior.
+        predicted = each.sum() * parts + self._prior(j, steady=False)[0]
+        parts[:] = predicted / predicted.sum()
         key_intensity.prune_features(*known, self._weights[j], parts, self._needed[j])
         self._weights[j] *= self._needed[j]
 
     def add(self, stream: int, words: Array, each: float) -> None:
-        """Counts rows of the stream, which represent so many each."""
+        """Counts rows of the stream, each of which represents `each` rows."""
         scales = len(self._half_lives)
         first = self.streams.index(stream) * scales
         own = slice(first, first + scales)
@@ -161,7 +161,7 @@ class KeyIntensity(Stateful):
         self._totals[own] += each * len(words)
 
     def weights(self, stream: int) -> Array:
-        """What a count of each trace predicts of the stream, in rows per second; and last, the base."""
+        """Rows per second of the stream that a count of each trace predicts; last, the base."""
         j = self.streams.index(stream)
         if not self._learned[j]:
             prior, exposure = self._prior(j)
@@ -171,12 +171,12 @@ class KeyIntensity(Stateful):
         return weights
 
     def _warming_up(self) -> Array:
-        """How many times as high counts of each half-life would be, had rows always arrived like this."""
+        """Correction of the counts of each half-life for the short time since the start."""
         return 1 / np.maximum(1 - 0.5 ** (self._seconds / self._half_lives), 1e-3)
 
     @property
     def _counts(self) -> tuple[Array, Array, Array]:
-        """As kernels take them: the cells, what all keys add up to by trace, and its unit."""
+        """Arguments of kernels: the cells, the sum over all keys by trace, and its unit."""
         return self._cells, self._totals / self._units, self._units
 
     def _prior(self, j: int, steady: bool = True) -> tuple[Array, Array]:
@@ -185,8 +185,8 @@ class KeyIntensity(Stateful):
         prior = np.full(len(self._totals) + 1, CROSS * PRIOR / scales)
         prior[j * scales : (j + 1) * scales] = PRIOR / scales
         prior[-1] = PRIOR
-        # A count lasts for its half-life / ln 2: one arrival in that time keeps it steady. By the base alone
-        # a key arrives once in the slowest half-life.
+        # A count lasts for its half-life / ln 2 on average: one arrival per that time keeps it steady. By the
+        # base alone a key arrives once per slowest half-life.
         counts = np.tile(self._half_lives, len(self.streams)) / np.log(2)
         exposure = PRIOR * np.append(counts, self._half_lives[0])
         if steady:
@@ -195,12 +195,12 @@ class KeyIntensity(Stateful):
         return prior, exposure
 
     def rate(self, stream: int, words: Array, ages: Array, out: Array) -> None:
-        """Multiplies `out` by the rate of these keys on the stream; by 0 if a key has but one row.
-        `ages` are those of the rows, where they were counted."""
+        """Multiplies `out` by the rate of these keys on the stream, or by 0 if a key has only one row. `ages`
+        are the ages of the rows if they were counted."""
         weights, scales = self.weights(stream), len(self._half_lives)
         own = self.streams.index(stream) * scales
-        told = (weights[:-1], weights[-1], scales, own, ages, self._half_lives[0])
-        key_intensity.predicted_rates(*self._counts, words.view(np.int64), *told, out)
+        model = (weights[:-1], weights[-1], scales, own, ages, self._half_lives[0])
+        key_intensity.predicted_rates(*self._counts, words.view(np.int64), *model, out)
 
     def count(self, stream: int, words: Array, scale: int) -> Array:
         """Decayed number of rows of these keys on the stream, at one of the half-lives."""
@@ -211,7 +211,7 @@ class KeyIntensity(Stateful):
         return out
 
     def singleton_rate(self, stream: int, own: int, ages: Array) -> Array:
-        """The rate on the stream of a key that arrived only once, on stream `own`, so many seconds ago."""
+        """The rate on the stream of a key that arrived only once, on stream `own`, `ages` seconds ago."""
         weights, scales = self.weights(stream), len(self._half_lives)
         first = self.streams.index(own) * scales
         left = 0.5 ** (ages[:, np.newaxis] / self._half_lives)
@@ -228,14 +228,14 @@ class KeyIntensities(Stateful):
     saved = ("_intensities", "_until", "_unobserved", "_spans")
     clocks = ("_until",)
 
-    def __init__(self, context: Context, width: int, half_life: float) -> None:
-        self._columns = context.key_columns
-        self._intensities = [KeyIntensity(streams, width) for streams in context.key_streams]
+    def __init__(self, bound: BoundQuery, width: int, half_life: float) -> None:
+        self._columns = bound.key_indexes
+        self._intensities = [KeyIntensity(streams, width) for streams in bound.key_streams]
         self._half_life = half_life
         self._until: int | None = None
         self._unobserved = 0.0
         """Seconds since arrivals were last observed."""
-        self._spans = [0.0] * len(context.join_columns)
+        self._spans = [0.0] * len(bound.join_columns)
 
     @property
     def known(self) -> bool:
@@ -243,8 +243,8 @@ class KeyIntensities(Stateful):
         return bool(self._intensities)
 
     def end_sub_batch(self, views: Sequence[WindowView], every: int) -> None:
-        """Counts the new rows, or one in `every` of them for all. In sub-batches that are learned from, they
-        are observed before they are counted."""
+        """Counts every `every`-th new row, with that weight. In sub-batches that are learned from, rows are
+        observed before they are counted."""
         now, counted = views[0].now, views[0].elapsed
         for view in views:
             self._spans[view.stream] = view.window_length / 1e6
@@ -275,9 +275,9 @@ class KeyIntensities(Stateful):
     def rates(self, view: WindowView, rows: Array | slice = slice(None), counted: bool = True) -> Array:
         """Results per second to expect of each row of the view, or of some of them, by its keys.
 
-        It is 0 for rows that are the only ones of their key and, with three streams and more, for rows whose
-        key has arrived neither on all other streams nor twice on any: what they find later is learned by
-        their age. `counted` says whether these rows are in the counts.
+        It is 0 for rows that are the only ones of their key and, with three or more streams, for rows whose
+        key has arrived neither on all other streams nor twice on any; results of such rows are learned by
+        age. `counted` says whether these rows are in the counts.
         """
         ages = view.ages(rows) if counted else _NONE
         found = np.ones(len(view.ts[rows]), np.float32)
@@ -309,7 +309,8 @@ class KeyIntensities(Stateful):
         return found
 
     def _results_per_second(self, streams: Sequence[int], arriving: Array, lately: Array) -> Array:
-        """Of a row whose key arrives on these streams at such rates. Held of it are as many rows as arrive in
-        a window, or arrived `lately`: a key may have arrived on a stream for the last time."""
+        """Results per second of a row whose key arrives on these streams at these rates. The other windows
+        hold as many rows of the key as arrive in a window, or as arrived `lately`: a key may have arrived for
+        the last time."""
         spans = np.array([[self._spans[s]] for s in streams])
         return results_per_second(arriving, np.maximum(arriving * spans, lately))

@@ -1,34 +1,33 @@
-"""How often each key arrives on each stream lately, in bounded memory (PROB; Memory, section 3.3).
+"""Recent arrival rate of each key on each stream, in bounded memory (PROB; Memory, section 3.3).
 
 A stored row of stream i with key v finds, per second,  sum over j of r_j f_j(v)  rows of the other streams.
-With m streams sharing a key a result also needs a row of each further stream l in its window, of which there
-are about r_l f_l(v) T_l: so the rate is  sum over j of r_j f_j(v) prod over l of r_l f_l(v) T_l.  Where a row
-has several keys the factors of each are multiplied. Streams it shares no key with count the same for all its
-rows and are left out.
+With m streams sharing a key a result also needs a row of each further stream l, whose window holds about r_l
+f_l(v) T_l rows of the key. So the rate is  sum over j of r_j f_j(v) prod over l of r_l f_l(v) T_l.  If a row
+has several keys, the factors of each are multiplied. Streams without a shared key affect all rows alike and
+are left out.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from windrow.eviction.context import Context
 from windrow.eviction.rates import DecayedTime
 from windrow.eviction.window_view import WindowView
 from windrow.kernels import count_min_sketch
 from windrow.model.stateful import Stateful
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 ROWS = 3
 SMALLEST_UNIT = 1e-6
 SETTLED = 1 / 16
-"""Rates are known once this fraction of the longest window has passed."""
+"""Rates are reliable once this fraction of the longest window has passed."""
 
 
 class CountSketch(Stateful):
     """Decayed counts of keys.
 
-    Cells do not decay one by one: they are in a unit that shrinks as older counts decay, so newer ones weigh
-    more.
+    Cells do not decay one by one. They are in a unit that shrinks over time, so newer counts weigh more.
     """
 
     saved = ("_cells", "total", "_unit")
@@ -39,7 +38,7 @@ class CountSketch(Stateful):
         self._unit = 1.0
 
     def add(self, keys: Array, each: float = 1.0) -> None:
-        """Counts each of these keys as `each`."""
+        """Adds `each` to the count of each of these keys."""
         count_min_sketch.add(self._cells, keys.view(np.int64), each / self._unit)
         self.total += each * len(keys)
 
@@ -63,14 +62,14 @@ class KeyRates(Stateful):
     width
         Cells of a sketch.
     half_life
-        In windows.
+        Half-life of the counts, in windows.
     """
 
     saved = ("_sketches", "_time", "_until", "_spans")
     clocks = ("_until",)
 
-    def __init__(self, context: Context, width: int, half_life: float) -> None:
-        self._columns, self._streams = context.key_columns, context.key_streams
+    def __init__(self, bound: BoundQuery, width: int, half_life: float) -> None:
+        self._columns, self._streams = bound.key_indexes, bound.key_streams
         self._sketches = {
             (key, stream): CountSketch(width)
             for key, streams in enumerate(self._streams)
@@ -79,10 +78,10 @@ class KeyRates(Stateful):
         self._half_life = half_life
         self._time = DecayedTime()
         self._until: int | None = None
-        self._spans = [0.0] * len(context.join_columns)
+        self._spans = [0.0] * len(bound.join_columns)
 
     def on_arrival(self, view: WindowView, every: int = 1) -> None:
-        """Counts the new rows, or one in `every` of them for all."""
+        """Counts every `every`-th new row, with that weight."""
         self._spans[view.stream] = view.window_length / 1e6
         for key, column in self._columns[view.stream].items():
             self._sketches[key, view.stream].add(view.join_columns[column][view.first_new :: every], every)
@@ -98,12 +97,12 @@ class KeyRates(Stateful):
 
     @property
     def seconds(self) -> float:
-        """Event time the rates are taken over."""
+        """Event time that the rates are averaged over, decayed."""
         return self._time.seconds
 
     @property
     def settled(self) -> bool:
-        """Whether rates rest on a fair part of a window; before that they could be anything."""
+        """Whether rates are averaged over enough of a window to be reliable."""
         return self.seconds >= SETTLED * max(self._spans)
 
     def rates(self, view: WindowView, rows: Array | slice = slice(None)) -> Array:
@@ -123,13 +122,13 @@ class KeyRates(Stateful):
         return found
 
     def rows_per_second(self, stream: int) -> float:
-        """Of a stream with a join key; 0 of others."""
+        """Arrival rate of a stream with a join key; 0 for others."""
         totals = [sketch.total for (_, owner), sketch in self._sketches.items() if owner == stream]
         return max(totals, default=0.0) / max(self.seconds, 1e-6)
 
 
 def results_per_second(arriving: Array, held: Array) -> Array:
-    """Results per second of a row whose key arrives on each other stream (first axis) at these rates, while
-    so many rows of it are held there: any of them may arrive last, and finds those of the others."""
+    """Results per second of a row whose key arrives on each other stream (first axis) at these rates while
+    `held` rows of it are in their windows. Any stream may complete the result with the rows of the others."""
     each = [arriving[j] * np.prod(np.delete(held, j, axis=0), axis=0) for j in range(len(arriving))]
     return np.asarray(sum(each))

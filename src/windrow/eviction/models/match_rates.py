@@ -2,17 +2,17 @@
 
 Rows fall into score bins (one per doubling) and age bins (equal parts of the window). For each pair of bins
 the model counts the results found there and the row-seconds spent there (the exposure). Which rows are held
-depends on score and age alone, so rows of one pair of bins are alike whether the policy keeps them or they
-are only monitored, and all of them teach.
+depends on score and age alone, so rows of one pair of bins are comparable whether the policy keeps them or
+they are only monitored, and the model learns from all of them.
 
-A score is a rate that is predicted from the row's keys. Rows without one are in bin 0, and their rate is
-predicted from their age. The rate of a pair of bins is
+A score is the rate predicted from the row's keys. Rows without one are in bin 0, and their rate is predicted
+from their age. The rate of a pair of bins is
 
-    predicted  x  mean  x  (factor of the age bin)  x  (factor of the score bin)  x  (what the two leave out)
+    predicted  x  mean  x  (factor of the age bin)  x  (factor of the score bin)  x  (interaction of the two)
 
-Each factor is drawn towards 1 by as much as chance explains (empirical Bayes): a prediction holds until rows
-are seen to find something else. The factor of the score bins is a power of the score, so the order of scores
-stays; with a power of -1 scores tell nothing.
+Each factor is shrunk towards 1 by as much as chance explains (empirical Bayes), so a prediction holds until
+the data contradict it. The factor of the score bins is a power of the score, so the order of scores is
+preserved; with a power of -1 scores carry no information.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from windrow.model.stateful import Stateful
 
 Array = np.ndarray
 REACH = 12
-"""Doublings on either side of a middling score that are told apart."""
+"""Score bins on either side of the middle of the scale."""
 REFIT = 8
-"""Rates are refitted when one in so many of the results is new."""
+"""Rates are refitted when one in REFIT results is new."""
 REFITS = 2
-"""Times per window that they are refitted at least."""
+"""Minimum number of refits per window."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,16 +61,16 @@ class MatchRates(Stateful):
 
     @cached_property
     def priorities(self) -> tuple[Array, Array]:
-        """The fastest rate at which rows can still find results (Memory, s. 3.2.1) where each age bin begins,
-        and by how much it changes until the bin ends. By score bin and age bin."""
+        """The highest rate at which rows can still find results (Memory, s. 3.2.1) at the start of each age
+        bin, and its change until the end of the bin. By score bin and age bin."""
         best = rate_fit.best_mean_rates(self.whole)
         following = np.concatenate([best[:, 1:], np.zeros((len(best), 1))], axis=1)
         return best, np.maximum(self.whole, following) - best
 
     @cached_property
     def between(self) -> tuple[Array, Array]:
-        """A straight line between the rates of neighbouring score bins, relative to the nearer bin: its value
-        at place 0 of the scale and its slope, by half bins."""
+        """Linear interpolation between the rates of neighbouring score bins, relative to the nearer bin: the
+        value at position 0 of the scale and the slope, by half bins."""
         bins = len(self.by_score)
         if bins == 1:
             return np.ones(1), np.zeros(1)
@@ -86,13 +86,13 @@ class MatchRateModel(Stateful):
     Parameters
     ----------
     buckets
-        Age bins.
+        Number of age bins.
     half_life
-        In windows.
+        Half-life of the counts, in windows.
     scored
-        Whether rows have scores at all.
+        Whether rows have scores.
     steep
-        Match rates may differ from scores by a power of the score up to this.
+        The largest power of the score by which match rates may differ from scores.
     """
 
     saved = (
@@ -113,7 +113,7 @@ class MatchRateModel(Stateful):
         """Predicted rate of rows without a score, by age bin."""
         self._arrivals = np.zeros(len(self._results))
         self._time = DecayedTime()
-        """That `_arrivals` are counted over."""
+        """The time in which `_arrivals` were counted."""
         self._fitted: MatchRates | None = None
         self._new_results = 0.0
         self._since_fit = 0.0
@@ -122,11 +122,11 @@ class MatchRateModel(Stateful):
     # -- learning -----------------------------------------------------------------------------------
 
     def add_arrivals(self, scores: Array, each: float = 1.0) -> None:
-        """Rows with these scores arrived; each represents so many."""
+        """Rows with these scores arrived; each represents `each` rows."""
         rate_histogram.count_arrivals(_bits(scores), *self._scale, each, self._arrivals)
 
     def add_results(self, scores: Array, ts: Array, times: Array, stored: Array, each: float = 1.0) -> None:
-        """Rows with these scores and event times found a result each at `times`, where `stored`."""
+        """Rows with these scores and event times found a result each at `times`; only `stored` rows count."""
         scale = (*self._scale, self._span, each)
         self._new_results += rate_histogram.count_results(
             times, stored, ts, _bits(scores), *scale, self._results
@@ -161,17 +161,17 @@ class MatchRateModel(Stateful):
 
     @property
     def rate(self) -> float:
-        """Rows per second, lately."""
+        """Recent rows per second."""
         return float(self._arrivals.sum()) / max(self._time.seconds, 1e-9)
 
     @property
     def exposure(self) -> float:
-        """Row-seconds, decayed: what the model rests on."""
+        """Row-seconds observed, decayed."""
         return float(self._exposure.sum())
 
     @property
     def _scale(self) -> tuple[int, int]:
-        """As kernels take it: the bits of the score in the middle, and the bins on either side."""
+        """Arguments of kernels: the bits of the score in the middle, and the bins on either side."""
         return int(np.float32(self._center).view(np.int32)), self._half_bins
 
     def _decay(self, passed: float, seconds: float) -> None:
@@ -181,7 +181,7 @@ class MatchRateModel(Stateful):
         self._new_results *= factor
 
     def _recenter(self, scores: Array) -> None:
-        """Moves the scale by whole bins when the scores have left its middle."""
+        """Moves the scale by whole bins when the median score is far from its middle."""
         if self._half_bins == 0:
             return
         median = rate_histogram.median_score(scores)
@@ -204,7 +204,7 @@ class MatchRateModel(Stateful):
 
     @property
     def needs_refit(self) -> bool:
-        """Whether the next `rates` are fitted anew; `set_prior` comes first."""
+        """Whether the next call of `rates` refits; call `set_prior` first."""
         return self._fitted is None
 
     @property
@@ -237,7 +237,7 @@ class MatchRateModel(Stateful):
 
     def groups(self) -> tuple[Array, Array, Array]:
         """By score bin: its factor and its fraction of the arriving rows; and the scores between the bins.
-        All rows are in bin 0 before there is a scale."""
+        Before there is a scale, all rows are in bin 0."""
         middle, reach = self._scale
         between = middle + ((np.arange(2 * reach) + 0.5 - reach) * 2.0**23).astype(np.int32)
         edges = np.maximum(between, 0).view(np.float32)
@@ -248,7 +248,7 @@ class MatchRateModel(Stateful):
         return self.rates().by_score, self._arrivals / max(float(self._arrivals.sum()), 1e-300), edges
 
     def priority(self, scores: Array, ts: Array, now: int) -> Array:
-        """The fastest rate at which rows can still find results, on the curve of their score bin."""
+        """The highest rate at which rows can still find results, on the curve of their score bin."""
         rates, out = self.rates(), np.empty(len(ts))
         scale = (*self._scale, self._span, *rates.priorities, *rates.between)
         rate_histogram.score_priorities(ts, _bits(scores), now, *scale, out)
@@ -256,7 +256,7 @@ class MatchRateModel(Stateful):
 
 
 class MatchRateModels(Stateful):
-    """The match rates of all streams of a join, learned from what a ranking sees.
+    """The match rates of all streams of a join.
 
     `score` gives the scores of some rows of a view.
     """
@@ -301,19 +301,19 @@ def no_scores(view: WindowView, rows: Array | slice) -> Array:
 
 
 def _bits(scores: Array) -> Array:
-    """As kernels take them."""
+    """Scores as kernels read them."""
     return scores.astype(np.float32, copy=False).view(np.int32)
 
 
 def fit(found: Array, exposure: Array, predicted: Array, steep: int = 1, width: float = 1.0) -> MatchRates:
-    """The rates behind these counts, where such rates were predicted; they may differ from that by a power of
-    the score up to `steep`."""
+    """Rates fitted to these counts, given predicted rates, from which they may differ by a power of the score
+    up to `steep`."""
     bins, ages = found.shape
     expected = predicted * exposure
     if found.sum() > 0 and expected.sum() > 0:
         by_age, by_score, both = rate_fit.fit_rates(found, expected, steep)
     else:
-        # The longer nothing is found, the less there is to find.
+        # Without any result, the rate falls with the exposure.
         never = rate_fit.PRIOR / (rate_fit.PRIOR + expected.sum())
         by_age, by_score, both = np.full(ages, never), np.ones(bins), np.ones(found.shape)
     mean = predicted.mean(axis=1)

@@ -1,8 +1,8 @@
 """Common parts of rankings that sample: randomness by row, recent sizes, totals of the sample.
 
-Which row of a result was *not* stored: the last to arrive. Of rows that arrive in one sub-batch that is the
-newest (at equal times the one whose stream takes its turn last), and rows of earlier sub-batches come before
-them. So a result counts its rows the same however the input is cut. All other rows had to be held for it.
+The row of a result that arrived last need not be stored; all its other rows had to be held. Of rows that
+arrive in one sub-batch the newest counts as the last (at equal times that of the last stream), and rows of
+earlier sub-batches come before them. So the sample does not depend on how the input is cut into sub-batches.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from windrow.estimation.recall import HANDFUL, UNKNOWN, ResultSums, recall_of
-from windrow.eviction.context import Context
 from windrow.eviction.ranking import MemoryBudget
 from windrow.eviction.rates import WindowDemand
 from windrow.eviction.window_view import ProbeResults, WindowView
@@ -21,25 +20,26 @@ from windrow.kernels.result_sums import CONTRIBUTING
 from windrow.kernels.row_sampling import find_last_arrival, identify, uniforms
 from windrow.model.metrics import Quality
 from windrow.model.stateful import Stateful
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 ROW = "row"
 """Row state: the row's number among all rows that arrived."""
 _LONG_AGO = np.iinfo(np.int64).min
 RECENT = 1024
-"""Rows of a stream whose sizes are remembered."""
+"""Recent rows of a stream whose sizes are kept."""
 FILLING = 1 / 8
-"""Until this fraction of the memory is first used every row is taken: rates are not known yet."""
+"""Until this fraction of the memory is first used, every row is kept: rates are not known yet."""
 OUTLINE = 64
-"""Sizes that represent all of them where many steps are needed."""
+"""Sizes that represent all recent ones where a computation takes many steps."""
 REVISIONS = 4
-"""How often probabilities are revised while as many rows arrive as the memory holds."""
+"""Revisions of probabilities while as many rows arrive as the memory holds."""
 LEAST_ROWS = 16
-"""Rows between two revisions at least."""
+"""Minimum number of rows between two revisions."""
 
 
 def completing_stream(views: Sequence[WindowView], found: ProbeResults) -> Array:
-    """The stream whose row completed each result, and need not have been stored."""
+    """The stream whose row completed each result; that row need not be stored."""
     last = np.full(len(found), len(views) - 1, np.int64)
     latest = np.full(len(found), _LONG_AGO)
     for view, rows in zip(views, found.rows, strict=True):
@@ -48,7 +48,7 @@ def completing_stream(views: Sequence[WindowView], found: ProbeResults) -> Array
 
 
 class RowIds(Stateful):
-    """Numbers rows as they arrive; what is drawn for a row depends on the row alone."""
+    """Numbers rows as they arrive. Random numbers drawn for a row depend on the row alone."""
 
     saved = ("_key", "_count")
 
@@ -71,17 +71,17 @@ class RowIds(Stateful):
         self._count[view.stream] += fresh
 
     def of(self, view: WindowView, rows: Array | slice) -> Array:
-        """Who these rows are."""
+        """The identities of these rows."""
         key, numbers, ts, words = self.parts(view)
         return identify(key, numbers[rows], ts[rows], words[rows])
 
     def parts(self, view: WindowView) -> tuple[int, Array, Array, Array]:
-        """What identifies rows, as kernels take it."""
+        """Arguments of kernels that identify rows."""
         words = view.join_columns[0].view(np.int64) if view.join_columns else view.ts
         return self._key or 0, view.row_state[ROW], view.ts, words
 
     def draw(self, view: WindowView, number: int) -> Array:
-        """A number in (0, 1) of each row, the same for life; remembered as long as the view lasts."""
+        """A number in (0, 1) for each row, always the same; cached as long as the view lasts."""
         known = self._drawn.get(view.stream)
         if known is None or known[0] is not view or known[1] != number:
             drawn = uniforms(self.of(view, slice(None)), number)
@@ -102,68 +102,43 @@ class RecentSizes(Stateful):
         self._sizes[stream] = np.concatenate([self._sizes[stream], sizes[::step]])[-RECENT:]
 
     def __len__(self) -> int:
-        """How many streams there are."""
+        """Number of streams."""
         return len(self._sizes)
 
     def of(self, stream: int) -> Array:
         return self._sizes[stream]
 
     def outline(self, stream: int) -> Array:
-        """A few sizes that represent all."""
+        """A few sizes that represent all recent ones."""
         sizes = self._sizes[stream]
         step = max(1, len(sizes) // OUTLINE)
         return np.sort(sizes)[step // 2 :: step]
 
 
-class RevisionTimer(Stateful):
-    """When probabilities are revised."""
-
-    saved = ("_filling", "_rows")
-
-    def __init__(self) -> None:
-        self._filling = True
-        self._rows = 0
-
-    def on_arrival(self, rows: int) -> None:
-        self._rows += rows
-
-    def due(self, views: Sequence[WindowView], room: MemoryBudget) -> bool:
-        """At the end of a sub-batch."""
-        held = sum(cost * len(view) for cost, view in zip(room.costs, views, strict=True))
-        self._filling = self._filling and held < FILLING * room.size
-        if self._filling or not held:
-            return False
-        fit = room.size * sum(map(len, views)) / held
-        if self._rows < max(LEAST_ROWS, fit / REVISIONS):
-            return False
-        self._rows = 0
-        return True
-
-
 ORDINARY, BEYOND = 0, 1
-"""Kinds of sampled results: those followed as planned; and those of the few monitored rows that measure what
-rows find beyond the results they are followed for (`uniform`)."""
+"""Kinds of sampled results: those within the bound of their row, and those beyond it, which only monitored
+rows measure (`uniform`)."""
 
 
 class SampleTotals(ResultSums):
-    """What the sample says about all results, by kind."""
+    """Estimates of all results from the sample, by kind."""
 
     saved = ("rows_in_results",)
 
     def __init__(self) -> None:
         super().__init__(2)
         self.rows_in_results = np.zeros(2)
-        """Results of rows, sampled or not, summed over the rows; and their squares."""
+        """The number of results of a row, sampled or not, summed over rows; and its square."""
 
     def add_quality(self, known: Quality, sampling: float, beyond: float = 1.0) -> Quality:
-        """Adds the estimate to `known`, which says whether anything was lost.
+        """Adds the estimate to `known`.
 
         Parameters
         ----------
         sampling
-            The fraction of the results that is sampled at present.
+            The current sampling fraction of the results.
         beyond
-            Rows that a row which sees results of the second kind represents; infinite if none does.
+            How many rows a monitored row represents; infinite if no row is monitored.
         """
         known = replace(
             known,
@@ -184,29 +159,31 @@ class SampleTotals(ResultSums):
 
     @property
     def _clump(self) -> float:
-        """Results that hang on one row together, from the point of view of a result."""
+        """The number of results of a row, averaged over results."""
         results, squares = self.rows_in_results
         return float(max(1.0, squares / results)) if results else 1.0
 
 
 class Sampler(Stateful):
-    """What every sampling policy keeps: who rows are, how many complete windows would hold, when to revise
+    """Common parts of sampling policies: identities of rows, rows of complete windows, the time to revise
     probabilities, and the totals of the sample."""
 
-    saved = ("ids", "demand", "totals", "_timer")
+    saved = ("ids", "demand", "totals", "_filling", "_rows")
 
-    def __init__(self, split: str | Mapping[str, float], context: Context) -> None:
-        self._split, self._aliases = split, context.query.aliases
+    def __init__(self, split: str | Mapping[str, float], bound: BoundQuery) -> None:
+        self._split, self._aliases = split, bound.query.aliases
         self.ids = RowIds(len(self._aliases))
-        self.demand = WindowDemand(context)
+        self.demand = WindowDemand(bound)
         self.totals = SampleTotals()
-        self._timer = RevisionTimer()
+        self._filling = True
+        self._rows = 0
+        """Rows since the last revision."""
 
     def on_arrival(self, view: WindowView, rng: np.random.Generator) -> Array:
-        """Numbers the new rows; returns who they are."""
+        """Numbers the new rows; returns their identities."""
         self.ids.number(view, rng)
         self.demand.on_arrival(view)
-        self._timer.on_arrival(len(view) - view.first_new)
+        self._rows += len(view) - view.first_new
         return self.ids.of(view, slice(view.first_new, len(view)))
 
     def end_sub_batch(self, views: Sequence[WindowView]) -> bool:
@@ -215,17 +192,26 @@ class Sampler(Stateful):
         return self.demand.known
 
     def revision_due(self, views: Sequence[WindowView], room: MemoryBudget) -> bool:
-        return self._timer.due(views, room)
+        """Whether probabilities are to be revised at the end of this sub-batch."""
+        held = sum(cost * len(view) for cost, view in zip(room.costs, views, strict=True))
+        self._filling = self._filling and held < FILLING * room.size
+        if self._filling or not held:
+            return False
+        fit = room.size * sum(map(len, views)) / held
+        if self._rows < max(LEAST_ROWS, fit / REVISIONS):
+            return False
+        self._rows = 0
+        return True
 
     def groups(self, size: float = 1.0) -> list[tuple[list[int], float]]:
-        """Groups of streams that share memory, with what each group has of so much."""
+        """Groups of streams that share memory, each with its part of `size`."""
         return memory_groups(self._split, size, self._aliases)
 
 
 def memory_groups(
     split: str | Mapping[str, float], size: float, aliases: Sequence[str]
 ) -> list[tuple[list[int], float]]:
-    """Groups of streams that share memory, with what each group has."""
+    """Groups of streams that share memory, each with its part of `size`."""
     streams = list(range(len(aliases)))
     if split == "together":
         return [(streams, size)]
@@ -234,6 +220,6 @@ def memory_groups(
 
 
 def row_costs(costs: Sequence[float]) -> list[float]:
-    """What a row takes, with the mean of the others for streams that hold none yet."""
+    """Memory of a row by stream; the mean of the others for streams without rows."""
     known = [cost for cost in costs if cost > 0] or [1.0]
     return [cost if cost > 0 else sum(known) / len(known) for cost in costs]

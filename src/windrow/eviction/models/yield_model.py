@@ -1,9 +1,9 @@
 """Expected results of a stored row for UNIFORM: by its key, or by the stream's age curve.
 
-A model gives the number of results to expect of new rows, and the fraction of its window a row stays when
-results are sampled with probability p and followed `reach` standard deviations beyond the expected number. If
-the last sampled one is among the n expected, the row stays as long as Theorem 4.2 or 4.3 says; if it is among
-the d beyond, until it expires. With q = 1 - p that is  q^d T(n) + 1 - q^d,  T being the theorem's fraction.
+A model predicts the results of new rows, and the fraction of its window that a row stays when results are
+sampled with probability p and followed `reach` standard deviations beyond the expected number. If the last
+sampled result is among the n expected, the row stays as long as Theorem 4.2 or 4.3 says; if it is among the d
+beyond, until it expires. With q = 1 - p that is  q^d T(n) + 1 - q^d,  where T is the theorem's fraction.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from windrow.errors import QueryError, unknown
-from windrow.eviction.context import Context
+from windrow.errors import QueryError
 from windrow.eviction.models.expected_results import LEARNING, ExpectedResults
 from windrow.eviction.models.match_rates import MatchRateModel, no_scores
 from windrow.eviction.models.row_sampling import RecentSizes
@@ -22,18 +21,19 @@ from windrow.eviction.rates import WindowDemand
 from windrow.eviction.window_view import WindowView
 from windrow.kernels import row_sampling
 from windrow.memory_models.age_curve import AgeCurve
-from windrow.memory_models.sampling import AgeSample, FrequencySample
+from windrow.memory_models.sampling import AgeSample, rounded_counts
 from windrow.model.policies.sampling import Uniform
 from windrow.model.stateful import Stateful
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 MANY = 1000.0
-"""Results of a row beyond which their number need not be exact."""
+"""Above this number of results per row, the number need not be exact."""
 
 
 class YieldModel(Protocol):
     uses_results: bool
-    """Whether it learns from what monitored rows find."""
+    """Whether it learns from the results of monitored rows."""
 
     def on_arrival(self, view: WindowView, demand: WindowDemand) -> Array:
         """Results to expect of each new row."""
@@ -69,14 +69,14 @@ class KeyYield(Stateful):
     saved = ("_expected", "_recent")
     uses_results = False
 
-    def __init__(self, policy: Uniform, context: Context) -> None:
+    def __init__(self, policy: Uniform, bound: BoundQuery) -> None:
         self._reach = policy.reach
-        self._expected = ExpectedResults(context, policy.expected, policy.width, policy.half_life)
-        self._recent = RecentSizes(len(context.query.aliases))
-        self._samples: list[tuple[FrequencySample, Array] | None] = [None] * len(context.query.aliases)
-        """Per stream, recent rows and how far each is followed beyond what is expected."""
-        self._last = [(-1.0, 0.0)] * len(context.query.aliases)
-        """Per stream, the last p asked for and its answer: memory and its variance ask for the same."""
+        self._expected = ExpectedResults(bound, policy.expected, policy.width, policy.half_life)
+        self._recent = RecentSizes(len(bound.query.aliases))
+        self._samples: list[tuple[Array, Array, Array] | None] = [None] * len(bound.query.aliases)
+        """Per stream, of recent rows: results, fraction of the rows, and how far each is followed beyond."""
+        self._last = [(-1.0, 0.0)] * len(bound.query.aliases)
+        """Per stream, the last p and its result: memory and its variance ask for the same p."""
 
     def on_arrival(self, view: WindowView, demand: WindowDemand) -> Array:
         self._expected.on_arrival(view)
@@ -105,28 +105,24 @@ class KeyYield(Stateful):
             if not len(n):
                 return 0.0
             within = results_beyond_bound(n, self._reach)
-            sample = FrequencySample(1.0, 1.0, np.full(len(n), 1 / len(n)), n).rounded(), within
-            self._samples[stream] = sample
-        rows, further = sample
-        return row_sampling.residence_fraction(rows.results, rows.shares, further, p) if p > 0 else 0.0
+            shares, results = rounded_counts(np.full(len(n), 1 / len(n)), n)
+            self._samples[stream] = sample = results, shares, within
+        return row_sampling.residence_fraction(*sample, p) if p > 0 else 0.0
 
     def age_curves(self) -> Sequence[AgeCurve]:
         return ()
 
 
 class AgeYield(Stateful):
-    """The age model: all rows of a stream find the same number, as its curve says."""
+    """The age model: all rows of a stream find the same number of results, by its age curve."""
 
     saved = ("_learned", "_curves")
     uses_results = True
 
-    def __init__(self, policy: Uniform, context: Context) -> None:
+    def __init__(self, policy: Uniform, bound: BoundQuery) -> None:
         self._reach = policy.reach
-        self._aliases = context.query.aliases
+        self._aliases = bound.query.aliases
         self._given = policy.curves
-        for alias in policy.curves or {}:
-            if alias not in self._aliases:
-                raise QueryError(f"shed uniform: curves: {unknown('stream', alias, self._aliases)}")
         self._learned = [MatchRateModel(policy.buckets, policy.half_life) for _ in self._aliases]
         """From monitored rows."""
         self._curves = [AgeCurve((0.0,), 1.0) for _ in self._aliases]
@@ -155,13 +151,13 @@ class AgeYield(Stateful):
             return 0.0
         within = float((1 - p) ** results_beyond_bound(curve.n, self._reach))
         if curve.n > MANY:
-            # Only q^n matters then: n results of probability p are as good as MANY that are likelier.
+            # Only q^n matters then: n results of probability p equal MANY results of a higher probability.
             p, few = -np.expm1(np.log1p(-min(p, 1 - 1e-12)) * curve.n / MANY), MANY / curve.n
             curve = AgeCurve(tuple(rate * few for rate in curve.rates), curve.width)
         return within * AgeSample(curve, 1 / curve.window).memory(p) + 1 - within
 
     def _results(self, stream: int, span: float) -> float:
-        """As learned, with one result more than was seen."""
+        """Expected results of a row; learned ones count one result more than was seen."""
         if self._given is not None:
             return float(sum(self._given.get(self._aliases[stream], ())))
         return self._curves[stream].n + span / max(self._learned[stream].exposure, span * LEARNING)
@@ -178,13 +174,13 @@ class AgeYield(Stateful):
         return tuple(self._curves)
 
 
-def make_yield_model(policy: Uniform, context: Context) -> YieldModel:
-    """The model a policy asks for; by default by key where the streams share one."""
-    shared = bool(context.classes)
+def make_yield_model(policy: Uniform, bound: BoundQuery) -> YieldModel:
+    """The model that the policy names; by default by key if the streams share one."""
+    shared = bool(bound.classes)
     if policy.model == "frequency" and not shared:
         raise QueryError(
             "shed: the frequency model of 'uniform' needs an equality in the predicate, such as a.k = b.k; "
             "use Uniform(model='age'), or 'cluster'"
         )
     by_key = shared and policy.curves is None if policy.model is None else policy.model == "frequency"
-    return KeyYield(policy, context) if by_key else AgeYield(policy, context)
+    return KeyYield(policy, bound) if by_key else AgeYield(policy, bound)

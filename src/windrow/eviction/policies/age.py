@@ -1,9 +1,9 @@
 """AGE: keeps rows at the ages at which they find most (Memory, section 3.2; any curve, claim B1).
 
-By priority, the rows go that have the least to find per second of being kept from now on. By envelope, a new
-row gets one of two retention times, the ends of an edge of its curve's concave envelope, in turns such that
-the mean retention fills the memory of its stream; rows past their time go first. On rows that arrive evenly
-both find the optimum; priorities follow bursts.
+By priority, it evicts the rows that find least per second of being kept from now on. By envelope, a new row
+gets one of two retention times, the ends of an edge of its curve's concave envelope, in proportions such that
+the mean retention fills the memory of its stream; rows past their time are evicted first. Both are optimal
+for rows that arrive evenly; priorities adapt to bursts.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from windrow.eviction.context import Context
 from windrow.eviction.forecast import StreamModel
 from windrow.eviction.models.match_rates import MatchRateModel, MatchRateModels, no_scores
 from windrow.eviction.ranking import MemoryBudget, Ranking
 from windrow.eviction.window_view import ProbeResults, WindowView
 from windrow.memory_models.age_curve import AgeCurve, Retention, split
 from windrow.model.policies.learned import Age
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 RETENTION = "retention"
-"""Row state: seconds the row is to be kept for."""
+"""Row state: retention time in seconds."""
 TINY = 1e-9
 
 
@@ -32,9 +32,9 @@ class AgeRanking(Ranking):
     priority_per_byte = True
     adapts_to_losses = True
 
-    def __init__(self, policy: Age, context: Context) -> None:
+    def __init__(self, policy: Age, bound: BoundQuery) -> None:
         self._policy = policy
-        self._aliases = context.query.aliases
+        self._aliases = bound.query.aliases
         self._learned = MatchRateModels(
             [MatchRateModel(policy.buckets, policy.half_life) for _ in self._aliases]
         )
@@ -68,7 +68,7 @@ class AgeRanking(Ranking):
 
     def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
         ages = view.ages()
-        # Of equals the oldest stay: while little is known, all ages are seen that way.
+        # Of equals the oldest stay, so that rows of all ages are observed while little is known.
         rank = self._curves[view.stream].priority(ages) * (1 + TINY * ages / (view.window_length / 1e6))
         if self.row_state:
             overdue = ages - view.row_state[RETENTION]
@@ -84,7 +84,7 @@ class AgeRanking(Ranking):
         return tuple(self._curves)
 
     def _means(self, room: MemoryBudget) -> Sequence[float]:
-        """Seconds that rows of each stream can be kept on average, in the memory it has."""
+        """Mean retention in seconds that fits into the memory of each stream."""
         rates = [model.rate for model in self._learned.models]
         divided = self._policy.split
         if divided == "together":
@@ -96,7 +96,7 @@ class AgeRanking(Ranking):
         ]
 
     def _deal(self, stream: int, count: int) -> Array:
-        """Retention times of the next rows: the longer one in its share of turns, evenly spread."""
+        """Retention times of the next rows: a fraction `share` gets the longer one, evenly spread."""
         planned = self._retention[stream]
         turns = self._turn[stream] + planned.share * np.arange(1, count + 1)
         before = np.concatenate(([self._turn[stream]], turns[:-1]))

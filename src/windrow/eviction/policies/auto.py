@@ -1,13 +1,13 @@
 """AUTO: ranks rows by expected results per second of residence, from their age and keys together.
 
-A row's score is the rate at which its keys are expected to arrive on the other streams, from when they
-arrived lately on any stream (`models/key_intensity.py`). Rows of the current sub-batch do not count yet, so
-what a row finds is never part of what predicts it. What rows of a score and age really find is learned on top
-of that (`models/match_rates.py`), and rows rank by the fastest rate at which they can still find results, as
-in AGE; where results differ in importance, times the row's own.
+A row's score is the predicted arrival rate of its keys on the other streams, from their recent arrivals on
+all streams (`models/key_intensity.py`). Rows of the current sub-batch do not count yet, so a row's own
+results never predict it. A second model learns what rows of each score and age really find
+(`models/match_rates.py`). The priority is the highest rate at which a row can still find results, as in AGE,
+times the row's importance if results differ in it.
 
-Where keys arrive evenly this is PROB, and where keys do not matter it is AGE. It follows keys that burst on
-one stream or on all, and tells them apart from keys that do not. Without an equality only ages count.
+If keys arrive evenly this is PROB, and if keys do not matter it is AGE. It adapts to keys that burst on one
+stream or on all. Without an equality only ages count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from windrow.errors import QueryError
-from windrow.eviction.context import Context
 from windrow.eviction.forecast import StreamModel
 from windrow.eviction.models.key_intensity import KeyIntensities
 from windrow.eviction.models.match_rates import MatchRateModel, MatchRateModels, no_scores
@@ -28,12 +27,13 @@ from windrow.memory_models.age_curve import AgeCurve
 from windrow.model.metrics import Quality
 from windrow.model.policies.importance import check_by
 from windrow.model.policies.learned import Auto
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 SCORE = "score"
 """Row state: results per second predicted from the row's keys, as of the end of a recent sub-batch."""
 LARGE, TURNS = LEARNING_ROWS, 16
-"""In windows of more rows than that, one part in so many is rescored each sub-batch."""
+"""In windows of more than LARGE rows, one part in TURNS is rescored per sub-batch."""
 
 
 class AutoRanking(ImportanceAwareRanking):
@@ -41,23 +41,23 @@ class AutoRanking(ImportanceAwareRanking):
     priority_per_byte = True
     adapts_to_losses = True
 
-    def __init__(self, policy: Auto, context: Context) -> None:
-        super().__init__(policy.name, check_by(policy.by), "min", context)
-        self._keys = KeyIntensities(context, policy.width, policy.half_life)
+    def __init__(self, policy: Auto, bound: BoundQuery) -> None:
+        super().__init__(policy.name, check_by(policy.by), "min", bound)
+        self._keys = KeyIntensities(bound, policy.width, policy.half_life)
         self._scored, self._valued = self._keys.known, policy.by is not None
         self.can_skip_sub_batches = not self._valued
         score, importance = (SCORE, np.float32), (IMPORTANCE, np.float64)
         self.row_state = (*((score,) if self._scored else ()), *((importance,) if self._valued else ()))
-        # With three streams and more, what a row finds depends on what is held of the others. Scores bent by
-        # that would evict ever more of them.
-        steep = 1 if len(context.join_columns) == 2 else 0
+        # With three or more streams, the results of a row depend on which rows of the others are held. Scores
+        # adjusted to that would evict ever more of them.
+        steep = 1 if len(bound.join_columns) == 2 else 0
         self._learned = MatchRateModels(
             [
                 MatchRateModel(policy.buckets, policy.half_life, self._scored, steep)
-                for _ in context.join_columns
+                for _ in bound.join_columns
             ]
         )
-        self._stored = [False] * len(context.join_columns)
+        self._stored = [False] * len(bound.join_columns)
         """Per stream, whether the row state holds the scores of all rows."""
         self._turn = 0
 
@@ -123,13 +123,13 @@ class AutoRanking(ImportanceAwareRanking):
         return view.row_state[SCORE]
 
     def _rescore(self, view: WindowView) -> None:
-        """Updates the stored scores: of all rows, or in a large window of one part in `TURNS`. Rates change
-        slowly against sub-batches."""
+        """Updates the stored scores of all rows, or in a large window of one part in `TURNS`: rates change
+        slowly compared with sub-batches."""
         if not self._stored[view.stream] or len(view) <= LARGE:
             self._stored[view.stream] = False
             self._scores(view)
             return
-        # Contiguous rows: scattered ones would cost a cache line each.
+        # Contiguous rows, because scattered ones would cost a cache line each.
         some = slice(self._turn * len(view) // TURNS, (self._turn + 1) * len(view) // TURNS)
         view.row_state[SCORE][some] = self._keys.rates(view, some)
 

@@ -1,18 +1,19 @@
 """EQ-CLUSTER and PPS-CLUSTER: whole rows are sampled, with all their results (Memory, section 4.3).
 
-A row has a number u in (0, 1) for life and a size s: 1, or the results it is expected to find. It is in the
-sample while  u / s < c,  c being the lowest level since it arrived; that has the probability
-pi = min(1, c s),  and its weight is 1 / pi. The level for new rows follows from the memory, with a margin,
-and goes up and down with the streams. If windows are too large all the same, the rows with the greatest u / s
-are evicted, and the least of these is a level for all that stay.
+A row has a fixed number u in (0, 1) and a size s: 1, or the results it is expected to find. It is in the
+sample while  u / s < c,  where c is the lowest level since it arrived. That has the probability  pi = min(1,
+c s),  and the row's weight is 1 / pi. The level for new rows follows from the memory, with a margin, and
+adapts to the streams. If windows are still too large, the rows with the greatest u / s are evicted, and the
+least of these becomes a level for all rows that stay.
 
-A result of m streams needs m - 1 stored rows, and weighs the product of their weights. That is unbiased for
-any m. Let the u of those rows be 0: they stay, and memory and levels take some course. With their own u the
-course is the same as long as they all stay, which is as long as each one's u / s is below the levels of that
-course; so, all else given, the probability that they are in the sample is the product of their pi. Levels may
-therefore follow what is held, and sizes may be wrong: neither biases a sum, both decide how much it varies.
+A result of m streams needs m - 1 stored rows, and its weight is the product of theirs. That is unbiased for
+any m. Proof: suppose the u of those rows were 0. They would stay, and memory and levels would take some
+course. With their own u the course is the same as long as they all stay, that is, as long as each one's u / s
+is below the levels of that course. So, everything else fixed, the probability that they are all in the sample
+is the product of their pi. Hence levels may depend on what is held, and sizes may be wrong: both affect only
+the variance of a sum.
 
-Rows outside the sample go at the end of their sub-batch, and are not used inside it.
+Rows outside the sample are evicted at the end of their sub-batch and yield no results inside it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from windrow.eviction.context import Context
 from windrow.eviction.models.expected_results import ExpectedResults
 from windrow.eviction.models.row_sampling import ROW, RecentSizes, Sampler, completing_stream, row_costs
 from windrow.eviction.ranking import MemoryBudget, Ranking, Selection
@@ -32,38 +32,33 @@ from windrow.kernels.result_sums import ESTIMATED, FOUND
 from windrow.kernels.row_sampling import add_sampling_variance, apply_weights, uniforms
 from windrow.memory_models.sampling import mean_within, pps_constant
 from windrow.model.metrics import Quality
-from windrow.model.policies.sampling import Cluster, PpsCluster, SamplingPolicy
+from windrow.model.policies.sampling import Cluster, PpsCluster
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 WEIGHT, SEEN, SIZE = "weight", "seen", "size"
-"""Row state: the inverse of the row's probability, 0 if it is not sampled; the weights of its results so far;
-and the results it is expected to find."""
+"""Row state: the inverse of the row's probability, 0 if it is not sampled; the total weight of its results so
+far; and its expected results."""
 
 
 class ClusterRanking(Ranking):
-    """
-    Parameters
-    ----------
-    sizes
-        Results that rows are expected to find; None: the same for all.
-    """
-
     saved = ("_sampler", "_level")
     samples = True
 
-    def __init__(
-        self, policy: SamplingPolicy, context: Context, sizes: ExpectedResults | None = None
-    ) -> None:
+    def __init__(self, policy: Cluster | PpsCluster, bound: BoundQuery) -> None:
         self._policy = policy
-        self._aliases = context.query.aliases
-        self._sizes = sizes
+        self._aliases = bound.query.aliases
+        self._sizes: ExpectedResults | None = None
+        """Results that rows are expected to find; None: the same for all."""
+        if isinstance(policy, PpsCluster):
+            self._sizes = ExpectedResults(bound, policy.expected, policy.width, policy.half_life)
         streams = len(self._aliases)
         self.row_state = ((ROW, np.float64), (WEIGHT, np.float64), (SEEN, np.float32))
-        if sizes is not None:
+        if self._sizes is not None:
             self.row_state += ((SIZE, np.float32),)
-        self._sampler = Sampler(policy.split, context)
+        self._sampler = Sampler(policy.split, bound)
         self._recent = RecentSizes(streams)
-        self._level = [np.inf if policy.p is None or sizes else policy.p] * streams
+        self._level = [np.inf if policy.p is None or self._sizes else policy.p] * streams
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -84,8 +79,8 @@ class ClusterRanking(Ranking):
             who = self._sampler.ids.parts(view)
             apply_weights(last, s, rows, view.row_state[WEIGHT], *who, weight, heaviest, cluster)
         chosen, sums = weight > 0, self._sampler.totals.sums
-        # A row adds (1 - pi) y^2 in all, y being the weights of its results; of several rows of a result
-        # first-order terms only are counted.
+        # A row adds (1 - pi) y^2 in all, where y is the total weight of its results. If several rows of a
+        # result are sampled, only first-order terms are counted.
         for s, (view, rows) in enumerate(zip(views, found.rows, strict=True)):
             add_sampling_variance(last, s, rows, weight, view.row_state[WEIGHT], view.row_state[SEEN], sums)
         sums[0, ESTIMATED] += weight.sum()
@@ -156,14 +151,15 @@ class ClusterRanking(Ranking):
                 self._level[s] = level
 
     def _solved(self, sizes: Array, counts: Array, memory: float, row: float) -> float:
-        """The level at which rows of these sizes, taking so much memory in all, are expected to fit."""
+        """The level at which rows of these sizes, which take `counts` memory in complete windows, are
+        expected to fit."""
         mean = mean_within(memory, self._policy.margin, row)
         if self._policy.p is not None:
             mean = self._policy.p * counts.sum()
         return pps_constant(sizes, counts, mean) if mean < counts.sum() else np.inf
 
     def _fraction(self) -> float:
-        """The fraction of the results of two streams that is sampled at present."""
+        """The current sampling fraction of the results of two streams."""
         part = whole = 0.0
         demand = self._sampler.demand
         for s in range(len(self._aliases)):
@@ -178,7 +174,7 @@ class ClusterRanking(Ranking):
         return (sizes > 0) * 1.0 if level == np.inf else np.minimum(1.0, level * sizes)
 
     def _drawn(self, view: WindowView) -> Array:
-        """u / s of each row; those that are not in the sample come last."""
+        """u / s of each row; infinite for rows that are not in the sample."""
         drawn = self._sampler.ids.draw(view, 0)
         kept = view.row_state[WEIGHT] > 0
         return np.divide(drawn, self._size(view), out=np.full(len(view), np.inf), where=kept)
@@ -186,13 +182,3 @@ class ClusterRanking(Ranking):
     def dump(self) -> dict[str, Any]:
         sized = {} if self._sizes is None else {"_sizes": self._sizes, "_recent": self._recent}
         return super().dump() | sized
-
-
-def cluster(policy: Cluster, context: Context) -> Ranking:
-    return ClusterRanking(policy, context)
-
-
-def pps_cluster(policy: PpsCluster, context: Context) -> Ranking:
-    return ClusterRanking(
-        policy, context, ExpectedResults(context, policy.expected, policy.width, policy.half_life)
-    )

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from windrow.errors import QueryError
-from windrow.eviction.context import Context
 from windrow.eviction.forecast import StreamModel, groups
 from windrow.eviction.models.key_rates import KeyRates
 from windrow.eviction.models.row_sampling import RecentSizes
@@ -15,10 +14,11 @@ from windrow.eviction.ranking import MemoryBudget, Ranking
 from windrow.eviction.window_view import WindowView
 from windrow.memory_models.age_curve import AgeCurve
 from windrow.model.policies.learned import Frequency
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 SOME = 64
-"""Rows of a sub-batch whose rates are remembered for forecasts."""
+"""Rows per sub-batch whose rates are kept for forecasts."""
 
 
 class FrequencyRanking(Ranking):
@@ -27,14 +27,14 @@ class FrequencyRanking(Ranking):
     can_skip_sub_batches = True
     adapts_to_losses = False
 
-    def __init__(self, policy: Frequency, context: Context) -> None:
-        if not context.classes:
+    def __init__(self, policy: Frequency, bound: BoundQuery) -> None:
+        if not bound.classes:
             raise QueryError(
                 "shed: 'frequency' needs an equality in the predicate, such as a.k = b.k; use 'age' or 'auto'"
             )
-        self._keys = KeyRates(context, policy.width, policy.half_life)
-        self._recent = RecentSizes(len(context.join_columns))
-        """Rates that rows had on arrival: a forecast is about all rows, not about those that were kept."""
+        self._keys = KeyRates(bound, policy.width, policy.half_life)
+        self._recent = RecentSizes(len(bound.join_columns))
+        """Rates of rows on arrival: a forecast is about all rows, not only those that were kept."""
 
     def on_arrival(self, view: WindowView, rng: np.random.Generator) -> None:
         if view.learn_stride:

@@ -1,18 +1,18 @@
 """Rankings by importance (iJoin): SIZE, GREEDY and IJOIN.
 
-Ties are broken by age: SIZE and IJOIN evict the oldest of equal rows, GREEDY the newest. A multiple of the
-age too small to matter otherwise is added, so that priorities of different streams stay comparable.
+Ties are broken by age: SIZE and IJOIN evict the oldest of equal rows, GREEDY the newest. To that end
+priorities include a multiple of the age that is too small to matter otherwise, so those of different streams
+stay comparable.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from windrow.eviction.context import Context
 from windrow.eviction.policies.importance_aware import IMPORTANCE, ImportanceAwareRanking
 from windrow.eviction.policies.importance_function import ImportanceFunction
 from windrow.eviction.policies.recompute_schedule import RecomputeSchedule
@@ -21,13 +21,14 @@ from windrow.eviction.rates import HALF_LIFE, ArrivalRates
 from windrow.eviction.window_view import ProbeResults, RowState, WindowView
 from windrow.kernels import importance_priority
 from windrow.model.metrics import Quality
-from windrow.model.policies.importance import Greedy, Importance, Size
+from windrow.model.policies.importance import Greedy, Importance
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 MATCHES = "matches"
 """Row state: decayed number of matches, as of the last match."""
 MATCHED = "matched"
-"""Row state: the time of the last match, or the row's own if there was none."""
+"""Row state: the time of the last match, or the row's own time if there was none."""
 PRIORITY = "priority"
 TINY = 1e-9
 IMMATURE = 1e200
@@ -37,7 +38,7 @@ MATURITY, UNPRODUCTIVE = 0.4, 0.6
 DECAY = 0.5
 """A match counts 1/e after twice the residence time."""
 PENALTY = 5.0
-"""What a row loses that had no match for the residence time, where 1 is the priority of a row of mean
+"""What a row without a match for the residence time loses, in units of the priority of a row of mean
 importance with one match in that time."""
 
 
@@ -54,8 +55,8 @@ class SizeRanking(Ranking):
 
 
 class GreedyRanking(ImportanceAwareRanking):
-    def __init__(self, policy: Greedy, context: Context) -> None:
-        super().__init__(policy.name, policy.by, policy.combine, context)
+    def __init__(self, policy: Greedy, bound: BoundQuery) -> None:
+        super().__init__(policy.name, policy.by, policy.combine, bound)
 
     def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
         return self.importance(view) + TINY * self.mean * _part_of_window(view, self.now)
@@ -65,21 +66,21 @@ class ImportanceRanking(ImportanceAwareRanking):
     saved = ("_schedule", "_arrivals", "_judged")
     priority_per_byte = True
 
-    def __init__(self, policy: Importance, context: Context) -> None:
-        super().__init__(policy.name, policy.by, policy.combine, context)
+    def __init__(self, policy: Importance, bound: BoundQuery) -> None:
+        super().__init__(policy.name, policy.by, policy.combine, bound)
         self._policy = policy
-        self._schedule = RecomputeSchedule(policy.recompute, policy.k, policy.tolerance, len(context.schemas))
+        self._schedule = RecomputeSchedule(policy.recompute, policy.k, policy.tolerance, len(bound.schemas))
         self._keeps_priorities = policy.recompute != "successive"
         kept = (IMPORTANCE, MATCHES, MATCHED, *([PRIORITY] if self._keeps_priorities else []))
         self.row_state = tuple((name, np.float64) for name in kept)
         self._initial = (
             None
             if isinstance(policy.initial, int | float)
-            else ImportanceFunction(policy.initial, context, "shed importance: initial")
+            else ImportanceFunction(policy.initial, bound, "shed importance: initial")
         )
-        self._arrivals = ArrivalRates(len(context.schemas))
+        self._arrivals = ArrivalRates(len(bound.schemas))
         self._judged = 0.0
-        """Importance of the results up to the last evaluation."""
+        """Total importance of the results up to the last evaluation."""
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -103,7 +104,7 @@ class ImportanceRanking(ImportanceAwareRanking):
         self._judged = self.total
 
     def priorities(self, view: WindowView, rng: np.random.Generator) -> Array:
-        # Where too few are mature, the oldest of the others go.
+        # If too few rows are mature, the oldest of the others are evicted.
         out, maturity = np.empty(len(view)), self._maturity(view) * 1e6
         due = self._schedule.due(view.stream)
         if not self._keeps_priorities:
@@ -125,8 +126,8 @@ class ImportanceRanking(ImportanceAwareRanking):
         importance_priority.match(rows, times, d / 1e6, view.row_state[MATCHES], view.row_state[MATCHED])
 
     def _terms(self, view: WindowView) -> tuple[Any, ...]:
-        """Of the residence priority: P = imp x matches' / age, less the penalty c (t' - prevmatch) for a row
-        unproductive for at least Delta (eq. 5 to 8; Algorithm 2). As the kernels take them."""
+        """Arguments of the kernels that compute the residence priority: P = imp x matches' / age, less the
+        penalty c (t' - prevmatch) for a row unproductive for at least Delta (eq. 5 to 8; Algorithm 2)."""
         c, d, delta = self._penalty(view), self._decay(view), self._unproductive(view)
         imp, matches, matched = self.importance(view), view.row_state[MATCHES], view.row_state[MATCHED]
         tie = TINY * self.mean / view.window_length
@@ -152,7 +153,7 @@ class ImportanceRanking(ImportanceAwareRanking):
         return PENALTY * self.mean / least**2 if given is None else given
 
     def _first_priority(self, view: WindowView) -> Array | float:
-        """Of the new rows."""
+        """Initial priority of the new rows."""
         if isinstance(self._policy.initial, int | float):
             return self._policy.initial
         if self._initial is not None and view.stream in self._initial.streams:
@@ -168,10 +169,3 @@ def _part_of_window(view: WindowView, now: int) -> Array:
 def _seconds(duration: object) -> float:
     assert isinstance(duration, int)
     return duration / 1e6
-
-
-RANKINGS: dict[str, Callable[[Any, Context], Ranking]] = {
-    Size.name: lambda policy, context: SizeRanking(),
-    Greedy.name: GreedyRanking,
-    Importance.name: ImportanceRanking,
-}

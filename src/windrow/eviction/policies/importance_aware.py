@@ -1,8 +1,8 @@
-"""Rankings that know the importance of rows and results, by a function that may change during the run.
+"""Rankings that use the importance of rows and results, by a function that may change during the run.
 
-A new function holds from a given event time on: in the sub-batch in which the newest event time reaches it,
+A new function takes effect at a given event time: in the sub-batch in which the newest event time reaches it,
 the importance of all rows held is recomputed, and results found from then on use it. Rows of streams without
-an importance of their own have the average importance of the others.
+an importance of their own have the mean importance of the others.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from windrow.errors import QueryError
-from windrow.eviction.context import Context
 from windrow.eviction.policies.importance_function import ImportanceFunction, combined
 from windrow.eviction.ranking import MemoryBudget, Ranking
 from windrow.eviction.window_view import ProbeResults, RowState, WindowView
 from windrow.model.metrics import Quality
 from windrow.model.policies.importance import By, by_to_plain, check_by
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 IMPORTANCE = "importance"
@@ -28,7 +28,7 @@ MOST_VERSIONS = 100
 
 @dataclass(frozen=True)
 class _Version:
-    """A function, and the event time from which it holds; None: from the start."""
+    """A function, and the event time at which it takes effect; None: at the start."""
 
     at: int | None
     by: By
@@ -41,25 +41,25 @@ class ImportanceAwareRanking(Ranking):
     uses_results = True
     row_state: RowState = ((IMPORTANCE, np.float64),)
 
-    def __init__(self, name: str, by: By, combine: str, context: Context) -> None:
+    def __init__(self, name: str, by: By, combine: str, bound: BoundQuery) -> None:
         self.total = 0.0
         """Importance of all results so far."""
         self.missing = 0
         """Rows without an importance."""
         self._where = f"shed {name}: by"
         self._combine = combine
-        self._context = context
+        self._bound = bound
         self._given = by_to_plain(by)
-        """The query's own function, which holds until it is changed."""
+        """The query's own function, in effect until it is changed."""
         self._versions = [self._version(None, by)]
-        self._judged_by = [0] * len(context.schemas)
-        """Per stream, the version its rows' importance is from."""
+        self._judged_by = [0] * len(bound.schemas)
+        """Per stream, the version by which its rows' importance was computed."""
         self._now: int | None = None
         self._sum, self._count = 0.0, 0
 
     def change_importance(self, at: int, by: object) -> None:
-        """Uses another function from event time `at` (microseconds) on. Of several functions whose time has
-        come the newest holds. Invalid ones are refused here."""
+        """Uses another function from event time `at` (microseconds) on. Of several functions whose time is
+        reached, the latest is in effect. Raises an error if the function is invalid."""
         if len(self._versions) > MOST_VERSIONS:
             raise QueryError(f"control: {MOST_VERSIONS} changes of importance wait for their time already")
         version = self._version(at, by)
@@ -80,9 +80,10 @@ class ImportanceAwareRanking(Ranking):
         if not valued:
             self.total += len(found)
             return None
-        worth = combined(self._combine, [views[s].row_state[IMPORTANCE][found.rows[s]] for s in valued])
-        self.total += float(worth.sum())
-        return worth
+        rows = [views[s].row_state[IMPORTANCE][found.rows[s]] for s in valued]
+        importance = combined(self._combine, rows)
+        self.total += float(importance.sum())
+        return importance
 
     def end_sub_batch(self, views: Sequence[WindowView], room: MemoryBudget) -> None:
         for view in views:
@@ -100,11 +101,11 @@ class ImportanceAwareRanking(Ranking):
 
     @property
     def mean(self) -> float:
-        """Average importance of rows."""
+        """Mean importance of rows."""
         return self._sum / self._count if self._count else 1.0
 
     def importance(self, view: WindowView) -> Array:
-        """Of each row of the view."""
+        """The importance of each row of the view."""
         if view.stream in self._versions[self._judged_by[view.stream]].function.streams:
             return view.row_state[IMPORTANCE]
         return np.full(len(view), self.mean)
@@ -122,8 +123,8 @@ class ImportanceAwareRanking(Ranking):
     # -- inside -------------------------------------------------------------------------------------
 
     def _follow(self, view: WindowView, new: int | None = None) -> bool:
-        """Recomputes the importance of a stream's rows if a newer function holds; returns whether it did.
-        Rows from `new` on had none before."""
+        """Recomputes the importance of a stream's rows if a newer function is in effect; returns whether it
+        did. Rows from `new` on had no importance before."""
         now = self._now = view.now if self._now is None else max(self._now, view.now)
         newest = sum(v.at is None or v.at <= now for v in self._versions) - 1
         if newest == self._judged_by[view.stream]:
@@ -151,11 +152,11 @@ class ImportanceAwareRanking(Ranking):
         if given == self._given:
             self._versions = [self._version(at, by) for at, by in versions]
         else:
-            # The query has another importance than when it started: it holds for all rows, whatever control
-            # messages said since.
+            # The query was restarted with another importance: it applies to all rows and overrides earlier
+            # control messages.
             values |= {"_judged_by": [-1] * len(self._judged_by), "_sum": 0.0, "_count": 0}
         super().restore(values)
 
     def _version(self, at: int | None, by: object) -> _Version:
         checked = check_by(by)
-        return _Version(at, checked, ImportanceFunction(checked, self._context, self._where))
+        return _Version(at, checked, ImportanceFunction(checked, self._bound, self._where))

@@ -2,7 +2,7 @@
 
 Errors in them are found when they are bound, before any row is read. A row without an importance (null, NaN,
 negative, infinite, or its expression fails) has importance 0 and is counted: a function may work for years
-and then meet a row it was not made for, which must not stop a query.
+and then fail on an unforeseen row, which must not stop the query.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ import pyarrow.types as pat
 from sqlglot import exp
 
 from windrow.errors import QueryError, unknown
-from windrow.eviction.context import Context
 from windrow.eviction.window_view import WindowView
 from windrow.expr.evaluate import evaluate, result_type
 from windrow.expr.parse import parse, references
@@ -28,6 +27,7 @@ from windrow.expr.types import is_number
 from windrow.kernels import importance_priority
 from windrow.model.policies.importance import By, Lookup
 from windrow.model.query import Function
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 T = TypeVar("T")
@@ -62,21 +62,21 @@ class ImportanceFunction:
     Parameters
     ----------
     where
-        Opens the text of errors.
+        Prefix of error messages.
     """
 
-    def __init__(self, by: By, context: Context, where: str) -> None:
+    def __init__(self, by: By, bound: BoundQuery, where: str) -> None:
         self._terms: dict[int, _Expression | _Table] = {}
-        aliases = context.query.aliases
+        aliases = bound.query.aliases
         if isinstance(by, str):
-            by = {_only_stream(by, context, where): by}
+            by = {_only_stream(by, bound, where): by}
         for alias, term in (by or {}).items():
             if alias not in aliases:
                 raise QueryError(f"{where}: {unknown('stream', alias, aliases)}")
             self._terms[aliases.index(alias)] = (
-                _bind_table(term, alias, context, where)
+                _bind_table(term, alias, bound, where)
                 if isinstance(term, Lookup)
-                else _bind_expression(term, alias, context, where)
+                else _bind_expression(term, alias, bound, where)
             )
 
     @property
@@ -85,7 +85,7 @@ class ImportanceFunction:
         return tuple(sorted(self._terms))
 
     def of(self, view: WindowView, start: int, new: int) -> tuple[Array, int]:
-        """Importance of the rows from `start` on, and how many of those from `new` on have none."""
+        """Importance of the rows from `start` on, and the number of rows from `new` on without one."""
         term = self._terms[view.stream]
         rows = len(view) - start
         try:
@@ -93,59 +93,59 @@ class ImportanceFunction:
             if pat.is_decimal(found.type):
                 found = found.cast(pa.float64())
             values = found.to_numpy(zero_copy_only=False).astype(np.float64)
-        except Exception:  # one of the rows; which is not known
+        except Exception:  # some row fails; which one is unknown
             values = np.full(rows, np.nan)
         return values, importance_priority.bound_importance(values, new - start)
 
 
 def combined(how: str, parts: Sequence[Array]) -> Array:
-    """Importance of results, from those of their rows; eq. 2 is `min`."""
+    """Importance of results from the importances of their rows; eq. 2 is `min`."""
     if how == "mean":
         return reduce(np.add, parts) / len(parts)
     ways = {"min": np.minimum, "max": np.maximum, "sum": np.add, "product": np.multiply}
     return reduce(ways[how], parts)
 
 
-def _only_stream(text: str, context: Context, where: str) -> str:
-    """The stream an expression speaks of."""
-    node = _parsed(text, context, where)
+def _only_stream(text: str, bound: BoundQuery, where: str) -> str:
+    """The stream that an expression refers to."""
+    node = _parsed(text, bound, where)
     aliases = sorted({alias for alias, _ in references(node)})
     if not aliases:
         raise QueryError(
-            f"{where}: {text!r} names no column; write one such as {context.query.aliases[0]}.price"
+            f"{where}: {text!r} names no column; write one such as {bound.query.aliases[0]}.price"
         )
     if len(aliases) > 1:
         raise QueryError(
-            f"{where}: {text!r} speaks of the streams {', '.join(aliases)}; give one expression for each, "
+            f"{where}: {text!r} refers to the streams {', '.join(aliases)}; give one expression for each, "
             f"such as {{'{aliases[0]}': ..., '{aliases[1]}': ...}}, and how to combine them"
         )
     return aliases[0]
 
 
-def _bind_expression(text: str, alias: str, context: Context, where: str) -> _Expression:
-    node = _parsed(text, context, where)
+def _bind_expression(text: str, alias: str, bound: BoundQuery, where: str) -> _Expression:
+    node = _parsed(text, bound, where)
     others = sorted({a for a, _ in references(node)} - {alias})
     if others:
         raise QueryError(
-            f"{where} of '{alias}': {text!r} speaks of stream '{others[0]}'; an importance is over "
+            f"{where} of '{alias}': {text!r} refers to stream '{others[0]}'; an importance is over "
             "the columns of one stream"
         )
     names = tuple(sorted(name for _, name in references(node)))
-    types = {(alias, name): _schemas(context)[alias].field(name).type for name in names}
-    kind = _told(lambda: result_type(node, types, context.functions), where)
+    types = {(alias, name): bound.named_schemas[alias].field(name).type for name in names}
+    kind = _prefixed(lambda: result_type(node, types, bound.functions), where)
     if not is_number(kind):
         raise QueryError(f"{where}: expected a number, got {text!r} of type {kind}")
-    return _Expression(alias, node, names, context.functions)
+    return _Expression(alias, node, names, bound.functions)
 
 
-def _bind_table(table: Lookup, alias: str, context: Context, where: str) -> _Table:
-    schema = _schemas(context)[alias]
-    name = _told(lambda: column_name(alias, table.column, schema.names), where)
+def _bind_table(table: Lookup, alias: str, bound: BoundQuery, where: str) -> _Table:
+    schema = bound.named_schemas[alias]
+    name = _prefixed(lambda: column_name(alias, table.column, schema.names), where)
     kind = schema.field(name).type
     try:
         keys = pa.array(list(table.values), kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        # Arrow tells which value it refused, not which table it was in and of what type the column is.
+        # Arrow's message names the value, but neither the table nor the type of the column.
         raise QueryError(
             f"{where} of '{alias}': column '{name}' is {kind}, its values cannot be {list(table.values)}"
         ) from None
@@ -153,17 +153,13 @@ def _bind_table(table: Lookup, alias: str, context: Context, where: str) -> _Tab
     return _Table(keys, importance, (name,))
 
 
-def _parsed(text: str, context: Context, where: str) -> exp.Expression:
-    names = list(context.query.aliases)
-    return _told(lambda: resolve(parse(text, names, context.functions), _schemas(context)), where)
+def _parsed(text: str, bound: BoundQuery, where: str) -> exp.Expression:
+    names = list(bound.query.aliases)
+    return _prefixed(lambda: resolve(parse(text, names, bound.functions), bound.named_schemas), where)
 
 
-def _schemas(context: Context) -> dict[str, pa.Schema]:
-    return dict(zip(context.query.aliases, context.schemas, strict=True))
-
-
-def _told(action: Callable[[], T], where: str) -> T:
-    """Errors of expressions speak of the predicate; here they are about the importance."""
+def _prefixed(action: Callable[[], T], where: str) -> T:
+    """Runs the action; its errors get `where` as prefix."""
     try:
         return action()
     except QueryError as error:

@@ -20,21 +20,21 @@ class RecomputeSchedule(Stateful):
     def __init__(self, kind: str, k: int, tolerance: float, streams: int) -> None:
         self.kind = kind
         self.recomputed = 0
-        """Computations so far, over all streams."""
+        """Recomputations so far, over all streams."""
         self._k = k
         self._tolerance = tolerance
         self._decisions = [0] * streams
         self._quality = 0.0
         self._best: list[float | None] = [None] * streams
-        """The highest quality since the last computation; None before the first."""
+        """The highest quality since the last recomputation; None before the first."""
 
     def evaluated(self, importance: float) -> None:
-        """An evaluation brought results of this total importance."""
+        """Records the total importance of an evaluation's results."""
         self._quality += SMOOTHING * (importance - self._quality)
         self._best = [None if best is None else max(best, self._quality) for best in self._best]
 
     def due(self, stream: int) -> bool:
-        """A decision is to be made: whether priorities must be computed for it."""
+        """Whether priorities must be recomputed for the next load-shedding decision."""
         self._decisions[stream] += 1
         if self.kind == "successive":
             due = True

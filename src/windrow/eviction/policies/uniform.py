@@ -1,17 +1,18 @@
 """UNIFORM: samples every result of two streams independently with probability p (Memory, section 4.2).
 
-A stored row counts its results, `num`, and knows the number of the next sampled one, `next`, by geometric
-skips; once that is beyond the results it is expected to find, the row is exhausted and goes. The probability
-may change with the streams: a result weighs 1 / p with the p its skip was drawn with.
+A stored row counts its results, `num`, and stores the number of the next sampled one, `next`, drawn by
+geometric skips. Once that exceeds the row's expected results, the row is exhausted and is evicted. The
+probability may change over time: a result weighs 1 / p with the p by which its skip was drawn.
 
-The paper discards by the expected number itself, and what rows find beyond it is lost. Here a row is followed
-`reach` standard deviations further, and some rows are monitored: drawn with probability rho on arrival, they
-are followed until they expire, and what they find beyond their bound weighs 1 / (p rho). So a sum is unbiased
-whatever the model; a bad model makes it vary more. Age curves are learned from the same rows.
+The paper discards rows by the expected number itself, and results beyond it are missed. Here a row is
+followed `reach` standard deviations further, and some rows are monitored: drawn with probability rho on
+arrival, they are followed until they expire, and their results beyond the bound weigh 1 / (p rho). So a sum
+is unbiased whatever the model; a bad model only increases its variance. Age curves are learned from the same
+rows.
 
-If windows are too large all the same, the rows with the greatest numbers v in (0, 1), one per row for life,
-are evicted. The least of these becomes the probability of those that stay, and divides into their weights.
-That is exact for the reason given in cluster.py, since v has no part in anything else.
+If windows are still too large, the rows with the greatest v are evicted, where each row has a fixed random v
+in (0, 1). The least v evicted becomes the probability of staying, and divides the weights of the rows that
+stay. That is exact for the reason given in cluster.py, because v affects nothing else.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from statistics import fmean
 
 import numpy as np
 
-from windrow.eviction.context import Context
 from windrow.eviction.models.row_sampling import ROW, Sampler, completing_stream, row_costs
 from windrow.eviction.models.yield_model import YieldModel, make_yield_model
 from windrow.eviction.ranking import MemoryBudget, Ranking, Selection
@@ -32,20 +32,21 @@ from windrow.memory_models.age_curve import AgeCurve
 from windrow.memory_models.sampling import mean_within, uniform_fraction
 from windrow.model.metrics import Quality
 from windrow.model.policies.sampling import Uniform
+from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
 NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN = "num", "next", "bound", "chance", "extra", "thin", "seen"
 """Row state: results so far; number of the next sampled one, 0 for none; how many are followed; the
-probability of the next one; 1 / rho for monitored rows, else 0; the probability to have stayed; the weights
-of its sampled results, summed."""
+probability of the next one; 1 / rho for monitored rows, else 0; the probability of having stayed; the total
+weight of its sampled results."""
 MONITORED, STAYING, ROUNDED = -1, -2, -3
-"""Numbers of draws."""
+"""Numbers of the draws that decide who is monitored, who stays, and how a bound is rounded."""
 LEAST = 1e-9
 
 
 @dataclass(frozen=True)
 class FollowedStream:
-    """Memory of a stream whose rows stay as a model says, except monitored ones."""
+    """Memory of a stream whose rows stay as long as the model says; monitored rows stay until they expire."""
 
     rows: float
     """Of a complete window."""
@@ -69,10 +70,10 @@ class UniformRanking(Ranking):
         *((name, np.float32) for name in (BOUND, EXTRA, THIN, SEEN)),
     )
 
-    def __init__(self, policy: Uniform, context: Context) -> None:
+    def __init__(self, policy: Uniform, bound: BoundQuery) -> None:
         self._policy = policy
-        self._model = make_yield_model(policy, context)
-        self._sampler = Sampler(policy.split, context)
+        self._model = make_yield_model(policy, bound)
+        self._sampler = Sampler(policy.split, bound)
         self._p = 1.0 if policy.p is None else policy.p
         self._monitored = 1.0 if policy.monitor > 0 else 0.0
 
@@ -129,7 +130,7 @@ class UniformRanking(Ranking):
         self._sampler.ids.forget()
 
     def add_quality(self, known: Quality) -> Quality:
-        # Without monitored rows what lies beyond the bounds is lost unseen.
+        # Without monitored rows, results beyond the bounds are missed without being measured.
         beyond = 1 / self._monitored if self._monitored else np.inf
         return self._sampler.totals.add_quality(known, self._p, beyond)
 

@@ -17,6 +17,7 @@ from scipy.optimize import linprog
 
 from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.lab.memory_streams import age_based, evenly
+from windrow.lab.memory_theory import has_minima, paper_results
 from windrow.memory_models.age_curve import AgeCurve
 from windrow.model.policies.learned import AGE_METHODS, Age
 
@@ -53,11 +54,11 @@ def run(task: tuple[Size, int]) -> list[Row]:
     row: Row = {
         "seed": seed,
         "memory": memory,
-        "minima": curve.has_minima,
+        "minima": has_minima(curve),
         "reached": REACHED[size],
         "optimum": _optimum(curve, memory),
         "envelope, formula": float(curve.results(memory)),
-        "eq. 3, formula": float(curve.paper_results(memory, 1.0)),
+        "eq. 3, formula": float(paper_results(curve, memory, 1.0)),
     }
     even = evenly(rates.tolist(), units)
     uneven = age_based([rates], units, seed, rates=(1.25, 1.25 * max(1.0, curve.n)), window=WINDOW)

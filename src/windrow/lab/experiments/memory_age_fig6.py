@@ -18,6 +18,7 @@ from windrow.lab.averages import average
 from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.lab.memory import JoinWorkload
 from windrow.lab.memory_streams import two_sources
+from windrow.lab.memory_theory import best_retention, paper_results
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.baselines import Fifo, UntilExpiry
 from windrow.model.policies.learned import Age
@@ -70,13 +71,13 @@ def run(task: tuple[Size, int, float]) -> list[Row]:
         name: trace.under(rows, policy, seed, PACE[size]).recall(trace.exact, SETTLED)
         for name, policy in policies.items()
     }
-    recalls["Theoretical-AGE"] = float(curve.paper_results(rows, rate) / (rate * curve.n))
+    recalls["Theoretical-AGE"] = float(paper_results(curve, rows, rate) / (rate * curve.n))
     shape = np.asarray(curve.rates) / curve.n
     common = {
         "near": NEAR[size],
         "memory": memory,
         "seed": seed,
-        "k_opt": curve.best_retention(),
+        "k_opt": best_retention(curve),
         "peak": float(curve.ages[np.argmax(shape)] + curve.width / 2),
     }
     return [

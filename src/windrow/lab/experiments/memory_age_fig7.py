@@ -16,6 +16,7 @@ from windrow.lab.averages import average
 from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.lab.memory import JoinWorkload
 from windrow.lab.memory_streams import BUCKETS, SHAPES, N, age_based
+from windrow.lab.memory_theory import best_retention, paper_results
 from windrow.memory_models.age_curve import AgeCurve
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.baselines import Fifo, UntilExpiry
@@ -75,12 +76,12 @@ def run(task: tuple[Size, str, int, float]) -> list[Row]:
         name: trace.under(rows, policy, seed, PACE[size]).recall(trace.exact, SETTLED)
         for name, policy in policies.items()
     }
-    recalls["eq. 3"] = float(curve.paper_results(rows, rate) / (rate * curve.n))
+    recalls["eq. 3"] = float(paper_results(curve, rows, rate) / (rate * curve.n))
     common = {
         "curve": shape,
         "memory": memory,
         "seed": seed,
-        "k_opt": curve.best_retention(),
+        "k_opt": best_retention(curve),
         "same": SAME[size],
     }
     return [common | {"policy": name, "recall": recall} for name, recall in recalls.items()]

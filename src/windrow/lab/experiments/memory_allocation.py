@@ -17,11 +17,12 @@ from matplotlib.figure import Figure
 
 from windrow.lab.averages import average
 from windrow.lab.experiment import Claim, Experiment, Row, Size
+from windrow.lab.frequency_model import FrequencyModel
 from windrow.lab.memory import JoinWorkload
 from windrow.lab.memory_streams import BUCKETS, N, age_based, falling, frequency_based, rising, zipf
+from windrow.lab.memory_theory import proportional, recall_of_ages, recall_of_frequencies
 from windrow.memory_models.age_curve import AgeCurve
-from windrow.memory_models.allocation import RecallCurve, allocate_max_min, proportional
-from windrow.memory_models.frequency import FrequencyModel
+from windrow.memory_models.allocation import RecallCurve, allocate_max_min
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.learned import Age, Frequency
 
@@ -101,7 +102,7 @@ def _frequency(
     share = zipf(VALUES, skew)
     shares = np.stack([share, share if name == "DC" else share[::-1]])
     model = FrequencyModel(shares, [trace.rates[a] for a in "ab"], [WINDOW, 1e-6])
-    return trace, RecallCurve.of_frequency(model), Frequency(monitor=0)
+    return trace, recall_of_frequencies(model), Frequency(monitor=0)
 
 
 def _age(name: str, power: float, span: float, seed: int) -> tuple[JoinWorkload, RecallCurve, MemoryPolicy]:
@@ -109,7 +110,7 @@ def _age(name: str, power: float, span: float, seed: int) -> tuple[JoinWorkload,
     trace = age_based([shape], span, seed)
     curve = AgeCurve(tuple(N * shape / shape.sum()), WINDOW / BUCKETS)
     policy = Age(curves={"a": curve.rates}, monitor=0)
-    return trace, RecallCurve.of_age([curve], [trace.rates["a"]]), policy
+    return trace, recall_of_ages([curve], [trace.rates["a"]]), policy
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:

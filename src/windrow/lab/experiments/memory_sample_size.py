@@ -22,8 +22,9 @@ from windrow.lab.experiment import Claim, Experiment, Row, Size
 from windrow.lab.memory import seconds
 from windrow.lab.memory_samples import VALUES, WINDOW, Averaged
 from windrow.lab.memory_streams import BUCKETS, SHAPES, N, age_based, evenly
+from windrow.lab.memory_theory import FrequencySample
 from windrow.memory_models.age_curve import AgeCurve
-from windrow.memory_models.sampling import AgeSample, FrequencySample, SampledStream
+from windrow.memory_models.sampling import AgeSample, SampledStream
 from windrow.model.policies.sampling import Uniform
 
 SPAN = {"full": 5000.0, "quick": 2500.0}

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from windrow.lab.averages import average
 from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.multijoin import Streams, count_work
-from windrow.planning.cost import arrival_first, plan_cost
+from windrow.lab.multijoin import Streams, arrival_first, count_work
+from windrow.planning.cost import plan_cost
 
 MOST = {"full": 8, "quick": 4}
 UNITS = {"full": 300, "quick": 200}

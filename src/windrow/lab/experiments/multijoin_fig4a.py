@@ -19,8 +19,7 @@ from matplotlib.figure import Figure
 from windrow.lab.averages import average
 from windrow.lab.clock import VirtualClock
 from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.multijoin import EQUAL_FOUR, count_work
-from windrow.planning.cost import arrival_first
+from windrow.lab.multijoin import EQUAL_FOUR, arrival_first, count_work
 
 CLOCK = VirtualClock()
 READINGS = {"by rate": EQUAL_FOUR, "by step": replace(EQUAL_FOUR, steps=1.0)}

@@ -13,8 +13,8 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.multijoin import TABLE_5, TABLE_6, TABLE_7, Streams
-from windrow.planning.cost import arrival_first, direction_cost, eager_cost, join_size
+from windrow.lab.multijoin import TABLE_5, TABLE_6, TABLE_7, Streams, arrival_first, eager_cost
+from windrow.planning.cost import direction_cost, join_size
 from windrow.planning.order import heuristic_order
 
 TABLES = {"Table 5": TABLE_5, "Table 6": TABLE_6, "Table 7": TABLE_7}

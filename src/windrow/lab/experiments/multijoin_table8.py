@@ -17,8 +17,7 @@ from matplotlib.figure import Figure
 from windrow.lab.averages import average
 from windrow.lab.clock import VirtualClock
 from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.multijoin import TABLE_5, count_work
-from windrow.planning.cost import arrival_first, lazy_cost
+from windrow.lab.multijoin import TABLE_5, arrival_first, count_work, lazy_cost
 from windrow.planning.order import choose_orders
 
 CLOCK = VirtualClock()

@@ -7,12 +7,19 @@ parameters have defaults, so a name is enough: shed="age" is shed=Age().
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from windrow.errors import Option, QueryError, placed, unknown
-from windrow.model.policies.validation import check_kinds, is_amount
+from windrow.model.policies.validation import (
+    check_aliases,
+    check_kinds,
+    checked,
+    is_amount,
+    number,
+    read_fields,
+)
 
 SPLITS = ("together", "equal")
 
@@ -28,12 +35,25 @@ class Policy:
             self._validate()
 
     def _validate(self) -> None:
-        """Refuses values that make no sense."""
+        """Refuses invalid values."""
+        read_fields(self)
 
     def __str__(self) -> str:
         values = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
         given = [f"{name}={value!r}" for name, (value, default) in values.items() if value != default]
         return f"{self.name}({', '.join(given)})"
+
+
+def _split(name: str, split: Any) -> str | Mapping[str, float]:
+    if isinstance(split, str):
+        if split not in SPLITS:
+            raise QueryError(unknown("split", split, SPLITS))
+        return split
+    if not isinstance(split, Mapping):
+        raise QueryError(f"split must be one of {', '.join(SPLITS)}, or shares, got {split!r}")
+    if not split or any(not is_amount(share) or share == 0 for share in split.values()):
+        raise QueryError(f"split must give each stream a share above 0, got {dict(split)}")
+    return MappingProxyType(dict(split))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,36 +65,28 @@ class MemoryPolicy(Policy):
         How the streams share the memory: "together" ranks the rows of all streams against each other,
         "equal" gives each stream the same, and a mapping from alias to a share gives each its own.
     monitor
-        The part of the memory that may hold rows which are kept until they expire whatever their rank: what
-        they join with tells the recall, and models learn from them. 0 for none.
+        The fraction of the memory that may hold monitored rows, which are kept until they expire, even when
+        the policy evicts them. Their results measure the recall, and models learn from them. 0 for none.
     """
 
     samples: ClassVar[bool] = False
-    """Whether results come as a sample, with weights."""
-    split: str | Mapping[str, float] = "together"
-    monitor: float = 0.05
+    """Whether results are a sample, with weights."""
+    split: str | Mapping[str, float] = field(default="together", metadata=checked(_split))
+    monitor: float = field(
+        default=0.05, metadata=number(lambda n: 0 <= n <= 0.5, "is a part of the memory from 0 to 0.5")
+    )
 
     def _validate(self) -> None:
         check_kinds(self)
-        if isinstance(self.split, str):
-            if self.split not in SPLITS:
-                raise QueryError(unknown("split", self.split, SPLITS))
-        elif not isinstance(self.split, Mapping):
-            raise QueryError(f"split must be one of {', '.join(SPLITS)}, or shares, got {self.split!r}")
-        elif not self.split or any(not is_amount(share) or share == 0 for share in self.split.values()):
-            raise QueryError(f"split must give each stream a share above 0, got {dict(self.split)}")
-        else:
-            object.__setattr__(self, "split", MappingProxyType(dict(self.split)))
-        if not 0 <= self.monitor <= 0.5:
-            raise QueryError(f"monitor is a part of the memory from 0 to 0.5, got {self.monitor}")
+        super()._validate()
 
     def check(self, aliases: Sequence[str]) -> None:
-        """Refuses a join it cannot serve."""
-        return None
+        """Refuses a join that the policy cannot serve."""
+        check_aliases(self, aliases)
 
     def described(self) -> dict[str, Any]:
-        """As plain values: what must be the same for a stored state to be used again. An importance may be
-        another one, for that is how a query goes on that met a row its expression was not made for."""
+        """As plain values: what must be the same for a stored state to be used again. The importance may
+        change: that is how a query recovers from a row that its expression cannot handle."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         if values.get("by") is not None:
             values["by"] = "given"

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from windrow.model.keywords import checks_keywords
 from windrow.model.policies import importance, learned, sampling
 from windrow.model.policies.base import MemoryPolicy
 
 
+@checks_keywords("wr.policies.Fifo")
 @dataclass(frozen=True, kw_only=True)
 class Fifo(MemoryPolicy):
-    """The oldest rows go first (RECENT of the Memory paper)."""
+    """Evicts the oldest rows first (RECENT of the Memory paper)."""
 
     name = "fifo"
 
 
+@checks_keywords("wr.policies.Random")
 @dataclass(frozen=True, kw_only=True)
 class Random(MemoryPolicy):
-    """Any row may go."""
+    """Evicts random rows."""
 
     name = "random"
 
 
+@checks_keywords("wr.policies.UntilExpiry")
 @dataclass(frozen=True, kw_only=True)
 class UntilExpiry(MemoryPolicy):
-    """A row that was taken in stays until it expires; while memory is full, new rows are not taken in."""
+    """Keeps admitted rows until they expire; while memory is full, new rows are not stored."""
 
     name = "until-expiry"
 

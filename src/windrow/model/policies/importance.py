@@ -1,22 +1,23 @@
 """Policies that keep the most important results (iJoin), and what makes a row important.
 
-An importance is a number from 0: an SQL expression over one stream's columns, or a table of values. It may
-be given for some streams only; the others leave the importance of a result to those that have one. A result's
-importance combines those of its rows.
+An importance is a number from 0 up: a SQL expression over one stream's columns, or a lookup table. It may be
+given for some streams only; then these alone decide the importance of a result, which combines those of its
+rows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
-from windrow.errors import Option, QueryError, placed, unknown
+from windrow.errors import Option, QueryError, placed
+from windrow.model.keywords import checks_keywords
 from windrow.model.policies.base import MemoryPolicy
-from windrow.model.units import parse_duration
+from windrow.model.policies.validation import checked, choice, duration, number
 
 COMBINATIONS = ("min", "max", "sum", "product", "mean")
 RECOMPUTATIONS = ("successive", "k-successive", "adaptive")
@@ -54,11 +55,11 @@ class Lookup:
 
 
 By = str | Mapping[str, str | Lookup] | None
-"""What makes rows important: an expression, or alias to expression or table; None: all are equally so."""
+"""The importance of rows: an expression, or alias to expression or table; None: all are equally important."""
 
 
 def check_by(by: object) -> By:
-    """As values. Tables may also be mappings with `column`, `values` and `default`, as JSON has them."""
+    """Checks an importance. Tables may also be mappings with `column`, `values` and `default`, as in JSON."""
     if by is None or isinstance(by, str):
         return by
     if not isinstance(by, Mapping) or not by:
@@ -84,7 +85,7 @@ def _term(alias: str, term: object) -> str | Lookup:
 
 
 def by_to_plain(by: By) -> Any:
-    """As JSON has it; the values of a table as pairs, since JSON's keys are texts only."""
+    """As JSON values. The values of a table become pairs, because keys in JSON are text."""
     if not isinstance(by, Mapping):
         return by
     return {
@@ -99,6 +100,24 @@ def by_to_plain(by: By) -> Any:
     }
 
 
+def _placed_by(name: str, value: Any) -> By:
+    with placed(Option(name)):
+        return check_by(value)
+
+
+BY = checked(_placed_by)
+"""Metadata of a field that holds an importance."""
+
+
+def _initial(name: str, value: Any) -> float | By:
+    if not isinstance(value, int | float):
+        return _placed_by(name, value)
+    if not math.isfinite(value):
+        raise QueryError(f"initial must be finite, got {value!r}")
+    return value
+
+
+@checks_keywords("wr.policies.Size")
 @dataclass(frozen=True, kw_only=True)
 class Size(MemoryPolicy):
     """Keeps the rows that were in the most results so far (SIZE; iJoin, section 5)."""
@@ -106,103 +125,71 @@ class Size(MemoryPolicy):
     name = "size"
 
 
+@checks_keywords("wr.policies.Greedy")
 @dataclass(frozen=True, kw_only=True)
 class Greedy(MemoryPolicy):
-    """The least important rows go first; of equally important ones the newest (GREEDY; iJoin, section 4).
+    """Evicts the least important rows first; of equally important ones the newest (GREEDY; iJoin, section 4).
 
     Parameters
     ----------
     by
-        What makes a row important: "b.price", or {"a": "a.stars", "b": Lookup("category", {"news": 5})}.
-        None: all rows are equally important.
+        The importance of a row: "b.price", or {"a": "a.stars", "b": Lookup("category", {"news": 5})}. None:
+        all rows are equally important.
     combine
-        How the importance of a result comes from that of its rows: "min", "max", "sum", "product", "mean".
+        How the importances of its rows make up that of a result: "min", "max", "sum", "product", "mean".
     """
 
     name = "greedy"
-    by: By = None
-    combine: str = "min"
-
-    def _validate(self) -> None:
-        super()._validate()
-        _check_worth(self, self.by, self.combine)
+    by: By = field(default=None, metadata=BY)
+    combine: str = field(default="min", metadata=choice(COMBINATIONS))
 
 
+@checks_keywords("wr.policies.Importance")
 @dataclass(frozen=True, kw_only=True)
 class Importance(MemoryPolicy):
     """Keeps the rows that are expected to be in important results (IJOIN; iJoin, section 4).
 
-    What is not given follows the streams: it is taken from the time a row can stay, which is the number of
-    rows held over the rate at which they come.
+    Parameters that are not given adapt to the streams: they follow from the residence time, which is the
+    number of rows held divided by their arrival rate.
 
     Parameters
     ----------
     by, combine
         As in `Greedy`.
     maturity
-        How long every row may stay before it can be evicted: "2 seconds".
+        Minimum time that every row stays before it can be evicted: "2 seconds".
     unproductive
-        After how long without a match a row is penalised: "3 seconds".
+        Time without a match after which a row is penalised: "3 seconds".
     penalty
-        What the priority of such a row loses for each second since its last match.
+        What the priority of such a row loses per second since its last match.
     decay
-        How fast matches are forgotten, per second: one of t seconds ago counts exp(-decay * t). 0: never.
+        How fast matches are forgotten, per second: a match t seconds ago counts exp(-decay * t). 0: never.
     initial
-        Priority of a row until it is first computed: a number, or given as `by` is. None: its importance.
+        Priority of a row until it is first computed: a number, or as in `by`. None: its importance.
     recompute
         When priorities are computed: "successive" at every eviction, "k-successive" at every k-th,
         "adaptive" when the importance of the results has fallen.
     k
         For "k-successive".
     tolerance
-        For "adaptive": the part by which the importance of results per evaluation may fall.
+        For "adaptive": the fraction by which the importance of results per evaluation may fall.
     """
 
     name = "importance"
-    by: By = None
-    combine: str = "min"
-    maturity: str | timedelta | int | None = None
-    unproductive: str | timedelta | int | None = None
-    penalty: float | None = None
-    decay: float | None = None
-    initial: float | By = None
-    recompute: str = "successive"
-    k: int = 10
-    tolerance: float = 0.05
-
-    def _validate(self) -> None:
-        super()._validate()
-        _check_worth(self, self.by, self.combine)
-        for name in ("maturity", "unproductive"):
-            value = getattr(self, name)
-            if value is not None and type(value) is not int:  # True is one otherwise
-                with placed(Option(name)):
-                    object.__setattr__(self, name, parse_duration(value))
-            if value is not None and getattr(self, name) < 0:
-                raise QueryError(f"{name} must not be negative, got {value!r}")
-        for name in ("penalty", "decay"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < math.inf:
-                raise QueryError(f"{name} must be a number from 0, got {value!r}")
-        if isinstance(self.initial, int | float):
-            if not math.isfinite(self.initial):
-                raise QueryError(f"initial must be finite, got {self.initial!r}")
-        else:
-            with placed(Option("initial")):
-                object.__setattr__(self, "initial", check_by(self.initial))
-        if self.recompute not in RECOMPUTATIONS:
-            raise QueryError(unknown("recompute", self.recompute, RECOMPUTATIONS))
-        if self.k < 1:
-            raise QueryError(f"k must be a number from 1, got {self.k!r}")
-        if not 0 <= self.tolerance < 1:
-            raise QueryError(f"tolerance must be from 0 to below 1, got {self.tolerance!r}")
-
-
-def _check_worth(policy: MemoryPolicy, by: object, combine: str) -> None:
-    with placed(Option("by")):
-        object.__setattr__(policy, "by", check_by(by))
-    if combine not in COMBINATIONS:
-        raise QueryError(unknown("combine", combine, COMBINATIONS))
+    by: By = field(default=None, metadata=BY)
+    combine: str = field(default="min", metadata=choice(COMBINATIONS))
+    maturity: str | timedelta | int | None = field(default=None, metadata=duration(positive=False))
+    unproductive: str | timedelta | int | None = field(default=None, metadata=duration(positive=False))
+    penalty: float | None = field(
+        default=None, metadata=number(lambda n: 0 <= n < math.inf, "must be a number from 0")
+    )
+    decay: float | None = field(
+        default=None, metadata=number(lambda n: 0 <= n < math.inf, "must be a number from 0")
+    )
+    initial: float | By = field(default=None, metadata=checked(_initial))
+    recompute: str = field(default="successive", metadata=choice(RECOMPUTATIONS))
+    k: int = field(default=10, metadata=number(lambda n: n >= 1, "must be a number from 1"))
+    tolerance: float = field(default=0.05, metadata=number(lambda n: 0 <= n < 1, "must be from 0 to below 1"))
 
 
 POLICIES: tuple[type[MemoryPolicy], ...] = (Size, Greedy, Importance)

@@ -1,0 +1,49 @@
+"""Keywords of public classes and functions: a wrong one is a mistake in the query, reported as such."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Any, TypeVar
+
+from windrow.errors import QueryError, unknown
+
+T = TypeVar("T", bound=Callable[..., Any])
+_OWNERS: dict[str, str] = {}
+"""Where each keyword belongs."""
+
+
+def checks_keywords(label: str) -> Callable[[T], T]:
+    """Decorator of a class or function that users call: Python's TypeErrors about unknown and missing
+    keywords become QueryErrors that name the nearest valid one."""
+
+    def decorate(target: T) -> T:
+        made: Any = target
+        call = made.__init__ if isinstance(target, type) else made
+        known = {name: p for name, p in signature(call).parameters.items() if name != "self"}
+        required = [name for name, p in known.items() if p.default is Parameter.empty]
+        for name in known:
+            _OWNERS.setdefault(name, label)
+
+        @wraps(call)
+        def checked(*given: Any, **options: Any) -> Any:
+            for name in options:
+                if name in known:
+                    continue
+                if name in _OWNERS:
+                    raise QueryError(f"{label} has no option '{name}'; it is an option of {_OWNERS[name]}")
+                raise QueryError(f"{label}: {unknown('option', name, known)}")
+            passed = list(known)[: len(given) - isinstance(target, type)]
+            for name in required:
+                if name not in options and name not in passed:
+                    raise QueryError(f"{label}: '{name}' is missing")
+            return call(*given, **options)
+
+        if isinstance(target, type):
+            made.__init__ = checked
+        else:
+            made = checked
+        return made
+
+    return decorate
