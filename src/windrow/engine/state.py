@@ -45,7 +45,8 @@ def fingerprint(query: Query) -> dict[str, Any]:
     return {
         "streams": [[a, s.time, str(s.window)] for a, s in query.streams.items()],
         "on": query.on,
-        "late": query.watermark_delay_us,
+        "late": dict(zip(query.aliases, query.watermark_delays, strict=True)),
+        "source_partition": {a: s.source_partition for a, s in query.streams.items() if s.source_partition},
         "idle": query.idle_timeout_us,
         "shed": query.memory_policy.described() if query.memory_limit else None,
         "time": query.time_policy.described() if query.time_limit else None,
