@@ -189,7 +189,8 @@ class Query:
         metadata=setting(
             by_alias(_duration),
             "How far a row may lag behind the newest of its stream in earlier batches; one for all streams, "
-            "or a mapping by alias, zero for those it leaves out. A DataFrame with a watermark brings its own.",
+            "or a mapping by alias, zero for those it leaves out. A DataFrame with a watermark brings its "
+            "own.",
             example=DURATION,
         ),
     )

@@ -87,7 +87,8 @@ class StatementRunner:
                 results = results.where(condition)
         with pointing(statement), as_query_error(Option("select")):
             if statement.grouping is not None:
-                return _grouped(results, statement, statement.grouping, prepared.streaming)
+                known = replace(statement, query=prepared.query)
+                return _grouped(results, known, statement.grouping, prepared.streaming)
             frames = self._frames(statement)
             shown = {alias: frames[alias] for alias in statement.query.kind.result_aliases}
             named = columns_of(statement, shown)
@@ -127,8 +128,8 @@ class StatementRunner:
             # Nothing runs, so any place for the state will do.
             anywhere = replace(self.execution, state=self.execution.state or "not written")
             prepared = replace(self, execution=anywhere).prepare(statement)
-            plan = explain(statement.query, {f.alias: f.arrow for f in prepared.frames})
-            found.append(replace(plan, name=statement.name, partitioning=str(prepared.layout)))
+            plan = explain(prepared.query, {f.alias: f.arrow for f in prepared.frames})
+            found.append(replace(plan, name=statement.name, partitioning=prepared.described))
         return found
 
     def _plans(self, statements: Sequence[Statement], session: SparkSession) -> DataFrame:
@@ -245,9 +246,11 @@ def _watermark(statement: Statement, grouping: Grouping) -> int:
     if grouping.watermark is not None:
         return grouping.watermark
     query = statement.query
-    if query.counts_rows:
+    tracked = any(stream.source_partition for stream in query.streams.values())
+    if query.counts_rows or tracked:
+        unknown = "source partitions" if tracked else "windows counted in rows"
         raise QueryError(
-            "windows counted in rows do not tell how late results come; "
+            f"{unknown} do not tell how late results come; "
             f"set WITH (watermark = '1 minute') or so (late is {format_duration(query.watermark_delay_us)})",
             Option("watermark"),
         )
