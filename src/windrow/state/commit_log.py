@@ -43,10 +43,6 @@ class Start:
         return self.markers.demands(self.base)
 
 
-class Replaced(StateError):
-    """A later run of the query has taken over the state."""
-
-
 class CommitLog:
     """
     Parameters
@@ -105,7 +101,7 @@ class CommitLog:
         markers = self.read_markers()
         newest = max(markers.runs, default=mine)
         if newest > mine:
-            raise Replaced(
+            raise StateError(
                 f"another run of this query ({newest.id}, from batch {newest.first} on) has taken over the "
                 f"state in {self.storage.at(self.directory)}; two queries must not share a state. If the "
                 "checkpoint was copied, give the copy a `state` of its own; if the query was started "
@@ -114,6 +110,11 @@ class CommitLog:
         # A listing may be behind and not yet show this run's own record.
         markers = CommitMarkers(markers.names, {*markers.runs, mine})
         return Start(Version(batch, run), self._base(batch, markers), markers)
+
+    def replaced(self, run: str) -> bool:
+        """Whether a later run has taken over the state."""
+        mine = self.run(run)
+        return mine is not None and max(self.read_markers().runs, default=mine) > mine
 
     def read_markers(self) -> CommitMarkers:
         """The current markers, from one listing, with their runs."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from windrow.errors import StateError
-from windrow.state.commit_log import CommitLog, Replaced, Start
+from windrow.state.commit_log import CommitLog, Start
 from windrow.state.paths import JoinId
 from windrow.state.runs import Version, owner
 from windrow.state.storage import Storage, open_storage
@@ -73,11 +73,8 @@ class LateRows:
                 sink = pa.BufferOutputStream()
                 pq.write_table(rows, sink)
                 commit.open(path).write(sink.getvalue())
-            try:
-                log.begin(start.version.run, start.batch)
-            except Replaced:
+            if log.replaced(start.version.run):
                 self.storage.delete(path)
-                raise
         if len(start.markers.runs) > 1:
             self._remove_void(log, start, partition)
 
