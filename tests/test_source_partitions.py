@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import windrow as wr
 from queries import Case, examples, play, tiny
 from results import ids
 from source_cases import dropped, source_cases
+from windrow.pipeline.toml_reader import read_pipeline
 
 SECOND = 1_000_000
 
@@ -202,3 +204,39 @@ def test_shared_joins_tell_theirs() -> None:
     op.process({x: rows((0, 100)) for x in "ab"})
     op.process({"a": rows((0, 95))})
     assert [table.num_rows for table in op.late_rows()] == [1, 0]
+
+
+PIPELINE = """
+[streams.a]
+format = "kafka"
+time = "ts"
+within = "5 seconds"
+source_partition = "partition"
+[streams.b]
+format = "kafka"
+time = "ts"
+within = "5 seconds"
+[join]
+on = "a.k = b.k"
+late = {late}
+late_rows = "late"
+[sink]
+format = "noop"
+[run]
+checkpoint = "checkpoint"
+"""
+
+
+def test_a_pipeline_says_the_same(tmp_path: Path) -> None:
+    file = tmp_path / "p.toml"
+    file.write_text(PIPELINE.replace("{late}", '{ a = "10 s", b = "1 s" }'))
+    read = read_pipeline(file)
+    assert read.query.watermark_delays == (10 * SECOND, SECOND)
+    assert [s.source_partition for s in read.query.streams.values()] == ["partition", None]
+    assert read.execution.late_rows == str(tmp_path / "late")
+    file.write_text(PIPELINE.replace("{late}", "{ a = 10 }"))
+    with pytest.raises(wr.QueryError, match="late: expected a duration such as '5 seconds', got 10"):
+        read_pipeline(file)
+    file.write_text(PIPELINE.replace("{late}", '{ c = "1 s" }'))
+    with pytest.raises(wr.QueryError, match="late: unknown stream 'c'"):
+        read_pipeline(file)

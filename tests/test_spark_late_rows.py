@@ -270,6 +270,15 @@ def test_watermarks_that_contradict_the_query_are_refused(tmp_path, column, dela
             call()
 
 
+def test_a_group_by_over_a_frame_with_a_watermark_is_refused(tmp_path):
+    """Spark would refuse it in the first micro-batch: the result has a watermark of its own."""
+    streams = {x: Stream(tmp_path / x).read().withWatermark("ts", "2 seconds") for x in "ab"}
+    sql = """SELECT window_start, count(*) AS n FROM a, b WHERE a.k = b.k
+        GROUP BY TUMBLE(b.ts, INTERVAL 5 SECONDS) WINDOW 4 SECONDS"""
+    with pytest.raises(wr.QueryError, match="Spark allows no other in the query; give the frame without"):
+        wr.sql(sql, spark(), streams, time="ts", state=str(tmp_path / "state"))
+
+
 # --- Source partitions ----------------------------------------------------------------------------------
 
 

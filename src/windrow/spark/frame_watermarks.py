@@ -1,7 +1,6 @@
 """Watermarks that the input frames already have: their delay becomes the stream's `late`.
 
-`withWatermark` leaves its delay in the metadata of the column, which the frame's schema shows, on Spark
-Connect too.
+`withWatermark` leaves its delay in the metadata of the column, which the frame's schema shows.
 """
 
 from __future__ import annotations
@@ -47,6 +46,17 @@ def with_frame_watermarks(query: Query, frames: Mapping[str, DataFrame]) -> Quer
         return query
     delays = dict(zip(query.aliases, query.watermark_delays, strict=True))
     return replace(query, late=delays | found)
+
+
+def check_one_watermark(frames: Mapping[str, DataFrame]) -> None:
+    """Refuse frames with a watermark where the result gets one: Spark allows no second in a query."""
+    for alias, frame in frames.items():
+        if frame_watermarks(frame):
+            raise QueryError(
+                "GROUP BY sets a watermark on the result, and Spark allows no other in the query; give the "
+                "frame without its watermark, and late=",
+                Option(stream=alias),
+            )
 
 
 def stated_delay(query: Query, alias: str) -> int | None:

@@ -279,7 +279,8 @@ def join(
     here, before any data is read.
 
     The delay of a watermark on an input frame is taken as `late` of its stream; one that differs from
-    `late`, or is on another column than `time`, is refused.
+    `late`, or is on another column than `time`, is refused. Spark allows only one watermark per query: to set
+    one on the result, give `late` instead.
 
     Parameters
     ----------

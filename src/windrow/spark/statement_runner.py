@@ -21,6 +21,7 @@ from windrow.explanation.explanation import Explanation
 from windrow.model.execution import Execution
 from windrow.model.join_kind import CERTAIN
 from windrow.model.units import format_duration
+from windrow.spark.frame_watermarks import check_one_watermark
 from windrow.spark.frames import quoted
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.sampled_aggregates import EDGES, EstimateColumns, gathered
@@ -87,6 +88,8 @@ class StatementRunner:
                 results = results.where(condition)
         with pointing(statement), as_query_error(Option("select")):
             if statement.grouping is not None:
+                if prepared.streaming:
+                    check_one_watermark(self._frames(statement))
                 known = replace(statement, query=prepared.query)
                 return _grouped(results, known, statement.grouping, prepared.streaming)
             frames = self._frames(statement)
