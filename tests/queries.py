@@ -45,6 +45,8 @@ class Case:
     access: Mapping[str, str | None] = field(default_factory=dict)
     snapshots: frozenset[int] = frozenset()
     """After these calls the operator is replaced by its restored snapshot."""
+    source: Mapping[str, str] = field(default_factory=dict)
+    """Alias to the column of its source partitions."""
 
     def __repr__(self) -> str:
         """Short enough to read when a test fails."""
@@ -71,7 +73,7 @@ class Case:
 
     def query(self, **changes: Any) -> wr.Query:
         streams = {
-            alias: wr.Stream(time="ts", within=window_text(window), access=self.access.get(alias))
+            alias: wr.Stream("ts", window_text(window), self.access.get(alias), self.source.get(alias))
             for alias, window in self.windows.items()
         }
         return wr.Query(
@@ -90,7 +92,7 @@ class Case:
                 rows[alias] = [row | {name: COMPUTED[name](row)} for row in rows[alias]]
         calls = [{alias: [rows[alias][n] for n in ids] for alias, ids in call.items()} for call in self.calls]
         late, idle = self.options.get("late", 0), self.options.get("idle")
-        return oracle.admit(calls, late=late, idle=idle, one_clock=self.counted)
+        return oracle.admit(calls, late=late, idle=idle, one_clock=self.counted, source_partition=self.source)
 
     def answer(self) -> Counter[tuple]:
         admitted = self.admitted()

@@ -75,7 +75,8 @@ class SparkCase:
     def columns(self, alias: str) -> pa.Schema:
         """What the queries speak of; a column more in every join costs more than all rows."""
         said = " ".join([self.case.sql, *(a.above for a in self.asked.values() if a.above)])
-        return pa.schema([f for f in SCHEMA if f.name in ("id", "ts") or _says(said, alias, f.name)])
+        always = ("id", "ts", self.case.source.get(alias))
+        return pa.schema([f for f in SCHEMA if f.name in always or _says(said, alias, f.name)])
 
     @property
     def name(self) -> str:

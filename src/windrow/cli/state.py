@@ -9,14 +9,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.filesize import decimal
+from rich.progress import Progress
 from rich.table import Table
 
 from windrow.cli.common import CODES, FAILED, USAGE_ERROR, AsJson, CommandGroup, print_error, print_json
 from windrow.errors import StateError
+from windrow.model.units import SECOND, format_duration
 from windrow.redaction import redacted
 from windrow.state.inspect import JoinState, VerifyReport
 from windrow.state.inspect import show as show_states
 from windrow.state.inspect import verify as verify_states
+from windrow.state.late_summary import LateSummary, summarise
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -27,10 +30,15 @@ app = typer.Typer(
       windrow state show /data/state
 
       windrow state verify /data/state && echo sound
+
+      windrow state late /data/late
     """,
     no_args_is_help=True,
     epilog=CODES,
 )
+LateWhere = Annotated[
+    str, typer.Argument(help="The late_rows directory or URL, or a join's directory in it.", metavar="PATH")
+]
 Where = Annotated[str, typer.Argument(help="The state path or URL of the query.", metavar="PATH")]
 
 
@@ -78,6 +86,46 @@ def verify(path: Where, as_json: AsJson = False) -> None:
         _nothing(path)
     if verdict.damage:
         raise typer.Exit(FAILED)
+
+
+@app.command()
+def late(path: LateWhere, as_json: AsJson = False) -> None:
+    """Summarise late rows: how many of each stream, and how many a larger `late` would have kept.
+
+    Exit code 1 if what is there cannot be read, 2 if nothing is there.
+
+    [dim]Examples:[/dim]
+
+      windrow state late /data/late
+
+      windrow state late s3://bucket/late --json
+    """
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        reading = progress.add_task("reading late rows", total=None)
+        found = summarise(path, lambda done, of: progress.update(reading, completed=done, total=of))
+    if as_json:
+        print_json([asdict(summary) for summary in found])
+    for summary in () if as_json else found:
+        Console().print(_late_table(summary))
+    if not found:
+        typer.echo(f"There are no late rows in {redacted(path)}.", err=True)
+        raise typer.Exit(USAGE_ERROR)
+
+
+def _late_table(summary: LateSummary) -> Table:
+    table = Table(title=f"late rows of join {summary.join}", title_justify="left")
+    table.add_column("")
+    for stream in summary.streams:
+        table.add_column(stream.stream, justify="right")
+    table.add_row("late", *(f"{s.late:,}" for s in summary.streams))
+    table.add_row("too far ahead", *(f"{s.ahead:,}" for s in summary.streams))
+    for number, (seconds, _) in enumerate(summary.streams[0].kept):
+        if number == 0:
+            table.add_section()
+        counts = ((s.kept[number][1], s.late) for s in summary.streams)
+        each = (f"{kept:,} ({100 * kept / late:.0f} %)" if late else "" for kept, late in counts)
+        table.add_row(f"kept with late = {format_duration(round(seconds * SECOND))}", *each)
+    return table
 
 
 def _table(state: JoinState, now: float) -> Table:

@@ -36,8 +36,8 @@ class Counters(Stateful):
     def admit(self, stream: int, rows: int, left_out: LeftOut) -> None:
         self.counts["rows_in"][stream] += rows
         self.counts["rows_null_time"][stream] += left_out.null_times
-        self.counts["rows_late"][stream] += left_out.late
-        self.counts["rows_ahead"][stream] += left_out.ahead
+        self.counts["rows_late"][stream] += 0 if left_out.late is None else left_out.late.num_rows
+        self.counts["rows_ahead"][stream] += 0 if left_out.ahead is None else left_out.ahead.num_rows
 
     def filtered(self, arrivals: Sequence[ArrivingRows]) -> None:
         useful = [arrived.joinable for arrived in arrivals]

@@ -81,6 +81,12 @@ class Operator:
         self.runner.admit(self.runner.read(data), now)
         return self._results(final=False, seconds=seconds)
 
+    def late_rows(self) -> pa.Table:
+        """The rows that the last call dropped because they were late or too far ahead, with the reason:
+        columns `stream`, `reason`, `event_time`, `watermark`, `needed_seconds` (the `late` or `ahead` that
+        would have kept the row), and a struct column per stream with the row itself."""
+        return self.runner.late_rows()
+
     def __repr__(self) -> str:
         return f"Operator({self.query!r}: {self.runner.counters.sub_batches:,} sub-batches so far)"
 

@@ -124,11 +124,11 @@ class Rows:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Number of rows left out, by reason."""
+    """Rows left out, by reason."""
 
-    null_times: int
-    late: int
-    ahead: int
+    null_times: int = 0
+    late: pa.RecordBatch | None = None
+    ahead: pa.RecordBatch | None = None
 
 
 def timed(
@@ -141,14 +141,14 @@ def timed(
     if null_times:
         valid = column.is_valid()
         ts, batch = ts[valid.to_numpy(zero_copy_only=False)], batch.filter(valid)
-    ahead = late = 0
+    ahead = late = None
     if latest is not None and len(ts) and int(ts.max()) > latest:
         in_time = ts <= latest
-        ahead = int(len(ts) - in_time.sum())
+        ahead = batch.filter(pa.array(~in_time))
         ts, batch = ts[in_time], batch.filter(pa.array(in_time))
     if earliest is not None and len(ts) and int(ts.min()) < earliest:
         in_time = ts >= earliest
-        late = int(len(ts) - in_time.sum())
+        late = batch.filter(pa.array(~in_time))
         ts, batch = ts[in_time], batch.filter(pa.array(in_time))
     if len(ts) > 1 and (ts[1:] < ts[:-1]).any():
         order = np.argsort(ts, kind="stable")

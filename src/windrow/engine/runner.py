@@ -8,7 +8,7 @@ place in the order is certain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
@@ -21,19 +21,21 @@ from windrow.engine.compile_notice import announce_compilation
 from windrow.engine.counters import Counters
 from windrow.engine.input_buffer import InputBuffer, check_nothing_waits, expire_buffered, warn_if_large
 from windrow.engine.join import Join, ResultSink
+from windrow.engine.late_rows import AHEAD, LATE, DroppedRows, late_rows_table
 from windrow.engine.learned_models import learned_models
 from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.engine.limits.timed_sub_batches import TimedSubBatches, buffer_unprocessed
 from windrow.engine.result_builder import ResultBuilder
 from windrow.engine.rows import (
     ArrivingRows,
-    LeftOut,
     as_batch,
     check_time_column,
+    event_times,
     plain_schema,
     same_schema,
     timed,
 )  # fmt: skip
+from windrow.engine.source_partitions import check_source_partition, newest_by_partition
 from windrow.engine.sub_batches import cut, default_sub_batch_rows, interval_under_limit
 from windrow.engine.watermarks import END, Expiry, Watermarks
 from windrow.errors import DataError, Option, QueryError, StateError, unknown
@@ -81,8 +83,15 @@ class JoinRunner:
         """None until all schemas are known."""
         self.buffer = [InputBuffer() for _ in range(count)]
         self.watermarks = Watermarks(
-            count, query.watermark_delay_us, query.idle_timeout_us, query.counts_rows
+            query.watermark_delays,
+            query.idle_timeout_us,
+            query.counts_rows,
+            [s.source_partition is not None for s in query.streams.values()],
         )
+        self.sees_all = True
+        """Whether this join sees every row of its streams, and not one partition of them."""
+        self.dropped: list[DroppedRows] = []
+        """Rows that the last call dropped because of their time."""
         self.counters = Counters(count)
         self.expiry = Expiry(query.expire_interval)
         self.planner = AdaptivePlanner(query)
@@ -119,17 +128,26 @@ class JoinRunner:
         """Buffer the rows that have a time and are neither late nor too far ahead of `now`."""
         self.calls += 1
         self._arrivals = 0
-        earliest = [self.watermarks.watermark(stream) for stream in range(len(self.buffer))]
+        self.dropped = []
+        bounds = [self.watermarks.bound(stream) for stream in range(len(self.buffer))]
         bound = self.query.head_start
         latest = None if now is None or bound is None else now + bound
         for stream, batch in batches.items():
             time = self.query.streams[self.query.aliases[stream]].time
-            ts, rows, left_out = timed(batch, time, earliest[stream], latest)
+            earliest, origin = bounds[stream]
+            ts, rows, left_out = timed(batch, time, earliest, latest)
             self.counters.admit(stream, batch.num_rows, left_out)
+            if left_out.late is not None and earliest is not None:
+                self.dropped.append(DroppedRows(stream, LATE, left_out.late, earliest, origin))
+            if left_out.ahead is not None and latest is not None:
+                self.dropped.append(DroppedRows(stream, AHEAD, left_out.ahead, latest, now))
+            self._advance_partitions(stream, (rows, left_out.late))
             if len(ts):
                 self._arrivals += len(ts)
                 self.buffer[stream].add(ts, rows, np.broadcast_to(self.calls, len(ts)))
                 self.watermarks.advance(stream, int(ts[-1]))
+        if self.sees_all:
+            self.watermarks.settle()
         if self.join is None:
             gone = expire_buffered(self.buffer, self.query, self.watermarks, self.schemas)
             self.counters.count("rows_expired", gone)
@@ -248,6 +266,10 @@ class JoinRunner:
             return None
         return self.join.evictor.memory_demand(self.join.windows)
 
+    def late_rows(self) -> pa.Table:
+        """The rows that the last call dropped because of their time."""
+        return late_rows_table(self.query, self.schemas, self.dropped)
+
     def watermark(self, alias: str) -> int | None:
         """The oldest time at which the next call admits a row of this stream; None for any."""
         return self.watermarks.watermark(self._stream(alias))
@@ -260,6 +282,14 @@ class JoinRunner:
         for alias, time in reached.items():
             if time is not None:
                 self.watermarks.advance(self._stream(alias), time)
+
+    def advance_partition_times(self, reached: Sequence[Mapping[str | None, int]]) -> None:
+        """Advance to what all partitions of the join have seen of each stream's source partitions, before
+        this micro-batch. From now on they settle only here, because this join sees a part of their rows."""
+        self.sees_all = False
+        for stream, times in enumerate(reached):
+            self.watermarks.advance_partitions(stream, times)
+        self.watermarks.settle()
 
     def set_back(self, times: Mapping[str, int]) -> None:
         """Set streams back to these event times, where a wrong row has advanced them too far.
@@ -280,8 +310,8 @@ class JoinRunner:
 
     def count_ahead(self, rows: Mapping[str, int]) -> None:
         """Count rows of each stream that were dropped upstream as too far ahead of the clock."""
-        for alias, count in rows.items():
-            self.counters.admit(self._stream(alias), count, LeftOut(0, 0, count))
+        for name in ("rows_in", "rows_ahead"):
+            self.counters.count(name, [rows.get(alias, 0) for alias in self.query.aliases])
 
     def set_memory_limit(self, limit: MemoryLimit) -> None:
         """Change the memory limit from the next rows on; the query must have one."""
@@ -323,6 +353,7 @@ class JoinRunner:
             same_schema(alias, known, schema)
             return
         check_time_column(alias, schema, self.query.streams[alias].time)
+        check_source_partition(alias, schema, self.query.streams[alias].source_partition)
         self.schemas[stream] = plain_schema(schema)
 
     def create_join(self) -> None:
@@ -331,12 +362,20 @@ class JoinRunner:
         if self.join is None and len(schemas) == len(self.schemas):
             self.join = Join(BoundQuery.of(self.query, schemas), self._make_sink)
 
+    def _advance_partitions(self, stream: int, admitted_and_late: Iterable[pa.RecordBatch | None]) -> None:
+        """Late rows count too: a source partition that has fallen behind holds the others back until it has
+        caught up, and does not fall behind further."""
+        of = self.query.streams[self.query.aliases[stream]]
+        for rows in admitted_and_late if of.source_partition is not None else ():
+            if rows is not None and rows.num_rows:
+                ts = event_times(rows.column(of.time))
+                self.watermarks.advance_partitions(
+                    stream, newest_by_partition(rows.column(of.source_partition), ts)
+                )
+
     def _release(self, join: Join, final: bool) -> list[ArrivingRows]:
         """Rows that are ready, per stream in time order, with their join columns."""
-        before: int | None = None
-        if self.query.counts_rows and self.query.watermark_delay_us and not final:
-            top = self.watermarks.max_event_time
-            before = None if top is None else top - self.query.watermark_delay_us
+        before = self.watermarks.ordered_before if self.query.counts_rows and not final else None
         taken = [w.release(before, self.schemas[s]) for s, w in enumerate(self.buffer)]
         arrivals = [join.windows.readers[s].read(ts, batch) for s, (ts, batch, _) in enumerate(taken)]
         if not self.query.counts_rows:

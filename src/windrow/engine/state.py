@@ -42,10 +42,12 @@ class State:
 
 def fingerprint(query: Query) -> dict[str, Any]:
     """Settings that must be equal for a state to be restored. How the join is run may change."""
+    delays = dict(zip(query.aliases, query.watermark_delays, strict=True))
     return {
         "streams": [[a, s.time, str(s.window)] for a, s in query.streams.items()],
         "on": query.on,
-        "late": query.watermark_delay_us,
+        "late": delays if len(set(delays.values())) > 1 else query.watermark_delay_us,
+        "source_partition": {a: s.source_partition for a, s in query.streams.items() if s.source_partition},
         "idle": query.idle_timeout_us,
         "shed": query.memory_policy.described() if query.memory_limit else None,
         "time": query.time_policy.described() if query.time_limit else None,

@@ -1,14 +1,20 @@
 """Watermarks: the oldest event time each stream can still deliver, and the expiry of old rows.
 
-A later row of stream i is never older than `watermark(i)`: the stream's max event time less `late`. An idle
-stream is assumed to have reached the max event time of all streams less `idle`. In a join with row windows
-all streams share one order, so the max event time of all streams applies to each.
+A later row of stream i is never older than `watermark(i)`: the event time the stream has reached less its
+`late`. A stream has reached its max event time or, where its source partitions are tracked, that of the
+slowest source partition. An idle stream is assumed to have reached the max event time of all streams less
+`idle`; an idle source partition does not count. In a join with row windows all streams share one order, so
+what the furthest stream has reached applies to each.
+
+A source partition that appears later counts from then on. It does not pull the watermark back: what a stream
+has reached never decreases, unless it is set back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from windrow.engine.source_partitions import PartitionTimes, latest
 from windrow.engine.windows import Windows
 from windrow.model.interval import Interval
 from windrow.model.stateful import Stateful
@@ -18,13 +24,33 @@ END = 1 << 62
 
 
 class Watermarks(Stateful):
-    saved = ("max_event_times", "closed_at")
+    """
+    Parameters
+    ----------
+    late
+        Of each stream.
+    idle
+        None if a silent stream holds the others back for good.
+    shared
+        Whether all streams share one order.
+    tracked
+        Per stream, whether event time is tracked per source partition.
+    """
 
-    def __init__(self, streams: int, late: int, idle: int | None, shared: bool) -> None:
-        self.late = late
+    saved = ("max_event_times", "partition_times", "slowest", "closed_at")
+
+    def __init__(
+        self, late: Sequence[int], idle: int | None = None, shared: bool = False, tracked: Sequence[bool] = ()
+    ) -> None:
+        self.late = tuple(late)
         self.idle = idle
         self.shared = shared
-        self.max_event_times: list[int | None] = [None] * streams
+        self.tracked = tuple(tracked) or (False,) * len(self.late)
+        self.max_event_times: list[int | None] = [None] * len(self.late)
+        self.partition_times: list[PartitionTimes] = [{} for _ in self.late]
+        """Max event time by source partition, for streams that are tracked."""
+        self.slowest: list[int | None] = [None] * len(self.late)
+        """What tracked streams have reached: see `settle`."""
         self.closed_at: int | None = None
         """Results up to here are final: no earlier row is admitted."""
 
@@ -32,9 +58,29 @@ class Watermarks(Stateful):
         known = self.max_event_times[stream]
         self.max_event_times[stream] = newest if known is None else max(known, newest)
 
+    def advance_partitions(self, stream: int, newest: Mapping[str | None, int]) -> None:
+        """Advance the source partitions of a tracked stream; `settle` makes it count."""
+        self.partition_times[stream] = latest([self.partition_times[stream], newest])
+
+    def settle(self) -> None:
+        """Work out what tracked streams have reached. Only to be called when the rows of all source
+        partitions up to now are known: one that is not would be overtaken."""
+        for stream, times in enumerate(self.partition_times):
+            active = [t for t in times.values() if not self._is_idle(t)]
+            if active:
+                known = self.slowest[stream]
+                self.slowest[stream] = min(active) if known is None else max(known, min(active))
+
+    def _is_idle(self, time: int) -> bool:
+        top = self.max_event_time
+        return self.idle is not None and top is not None and time < top - self.idle
+
     def set_back(self, stream: int, newest: int) -> None:
-        known = self.max_event_times[stream]
-        self.max_event_times[stream] = known if known is None else min(known, newest)
+        for times in (self.max_event_times, self.slowest):
+            known = times[stream]
+            times[stream] = known if known is None else min(known, newest)
+        partitions = self.partition_times[stream]
+        self.partition_times[stream] = {p: min(t, newest) for p, t in partitions.items()}
         if self.closed_at is not None:
             self.closed_at = min(self.closed_at, newest)
 
@@ -42,14 +88,37 @@ class Watermarks(Stateful):
     def max_event_time(self) -> int | None:
         return max((t for t in self.max_event_times if t is not None), default=None)
 
+    def reached(self, stream: int) -> int | None:
+        """The event time that a stream has reached, or is assumed to have; None while nothing is known."""
+        streams = range(len(self.late)) if self.shared else (stream,)
+        own = [self.slowest[s] if self.tracked[s] else self.max_event_times[s] for s in streams]
+        if self.idle is not None and (top := self.max_event_time) is not None:
+            own.append(top - self.idle)
+        return max((t for t in own if t is not None), default=None)
+
     def watermark(self, stream: int) -> int | None:
         """The oldest time a later row of `stream` can have; None while nothing is known."""
-        reached = self.max_event_time if self.shared else self.max_event_times[stream]
-        if self.idle is not None and (top := self.max_event_time) is not None:
-            reached = top - self.idle if reached is None else max(reached, top - self.idle)
+        reached = self.reached(stream)
         if reached is None:
             return self.closed_at
-        return reached - self.late if self.closed_at is None else max(reached - self.late, self.closed_at)
+        bound = reached - self.late[stream]
+        return bound if self.closed_at is None else max(bound, self.closed_at)
+
+    def bound(self, stream: int) -> tuple[int | None, int | None]:
+        """(the watermark, the event time it is `late` behind). The latter is None if it is not measured from
+        one: before the first row, and where `close` has set it."""
+        bound, reached = self.watermark(stream), self.reached(stream)
+        measured = reached is not None and bound == reached - self.late[stream]
+        return bound, reached if measured else None
+
+    @property
+    def ordered_before(self) -> int | None:
+        """In a join with row windows: rows older than this have their place in the order of all streams. None
+        if all rows seen have."""
+        if not any(self.late) and not any(self.tracked):
+            return None
+        reached = self.reached(0)
+        return -END if reached is None else reached - max(self.late)
 
     def close(self) -> None:
         """Admit no row earlier than those seen."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from windrow.errors import Option, QueryError, placed
+from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.join_kind import CERTAIN, INNER
 
 if TYPE_CHECKING:
@@ -59,6 +59,13 @@ def check_kind(query: Query) -> None:
             f"results of this join have a column '{CERTAIN}' under a limit; rename the stream",
             Option("streams"),
         )
+
+
+def check_late(query: Query) -> None:
+    """Check that `late` names streams of the query."""
+    for alias in query.late if isinstance(query.late, Mapping) else ():
+        if alias not in query.streams:
+            raise QueryError(unknown("stream", str(alias), query.aliases), Option("late"))
 
 
 def check_deadline(query: Query) -> None:

@@ -7,7 +7,7 @@ into a query and its execution.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from windrow.errors import Option, QueryError, placed, unknown
@@ -96,6 +96,15 @@ class Execution:
         ),
     )
 
+    late_rows: str | None = field(
+        default=None,
+        metadata=setting(
+            optional(text("a directory or URL")),
+            "Directory or URL that keeps rows of streams that came too late or too far ahead, as parquet, "
+            "each once; `windrow state late` summarises them. None only counts them.",
+        ),
+    )
+
     def __post_init__(self) -> None:
         for name, value in read_values(self).items():
             object.__setattr__(self, name, value)
@@ -105,6 +114,8 @@ class Execution:
 
 STREAM_SETTINGS = settings_of(Stream)
 """Settings of a stream: one value for all streams, or a mapping by alias."""
+OPTIONAL_OF_STREAM = frozenset(f.name for f in fields(Stream) if f.default is None)
+"""Those that a mapping may leave out."""
 EXECUTION_SETTINGS = settings_of(Execution)
 SETTINGS: Mapping[str, SettingField] = {**STREAM_SETTINGS, **settings_of(Query), **EXECUTION_SETTINGS}
 
@@ -145,10 +156,10 @@ def _of_stream(alias: str, aliases: Sequence[str], given: Mapping[str, Any]) -> 
                 for named in value:
                     if named not in aliases:
                         raise QueryError(unknown("stream", str(named), aliases))
-                if alias not in value and name != "access":
+                if alias not in value and name not in OPTIONAL_OF_STREAM:
                     raise QueryError(f"stream '{alias}' is missing; give one for each of {list(aliases)}")
                 value = value.get(alias)
-            if value is None and name != "access":
+            if value is None and name not in OPTIONAL_OF_STREAM:
                 raise QueryError(f"is missing; give one for all streams, or one for each of {list(aliases)}")
         found[name] = value
     return found

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from windrow.errors import Option, QueryError, placed
 from windrow.model.access import PATHS, Access
-from windrow.model.consistency import check_deadline, check_kind, check_limits, checked_order
+from windrow.model.consistency import check_deadline, check_kind, check_late, check_limits, checked_order
 from windrow.model.interval import Interval
 from windrow.model.join_kind import HOW, INNER, MATCH, JoinShapes
 from windrow.model.keywords import checks_keywords
@@ -28,6 +28,7 @@ from windrow.model.policies.parse import parse_policies, parse_shed
 from windrow.model.policies.time_policies import TimePolicy
 from windrow.model.settings import (
     Parsed,
+    by_alias,
     choice,
     documented,
     optional,
@@ -145,6 +146,15 @@ class Stream:
             '"hash(30)"; None leaves it to the planner.',
         ),
     )
+    source_partition: str | None = field(
+        default=None,
+        metadata=setting(
+            optional(text("the name of a column")),
+            "Name of the column that holds the partition of the source a row was read from, such as Kafka's "
+            "`partition`. Event time is then tracked per source partition, and the slowest that is not idle "
+            "decides which rows are late.",
+        ),
+    )
 
     def checked(self, alias: str) -> Stream:
         """The same stream with its settings read."""
@@ -171,11 +181,13 @@ class Query:
             'A SQL predicate over the aliases: "a.id = b.auction_id and b.price > 10".',
         )
     )
-    late: str | timedelta | int = field(
+    late: str | timedelta | int | Mapping[str, str | timedelta | int] = field(
         default="0 seconds",
         metadata=setting(
-            _duration,
-            "How far a row may lag behind the newest of its stream in earlier batches.",
+            by_alias(_duration),
+            "How far a row may lag behind the newest of its stream in earlier batches; one for all streams, "
+            "or a mapping by alias, zero for those it leaves out. A DataFrame with a watermark brings its "
+            "own.",
             example=DURATION,
         ),
     )
@@ -274,7 +286,6 @@ class Query:
     how: str | Mapping[str, str] = field(default=INNER, metadata=HOW)
     match: Mapping[str, str] | None = field(default=None, metadata=MATCH)
 
-    watermark_delay_us = Parsed[int]("late")
     idle_timeout_us = Parsed[int | None]("idle")
     head_start = Parsed[int | None]("ahead")
     evaluate_interval = Parsed[Interval | None]("evaluate")
@@ -295,6 +306,7 @@ class Query:
         with placed(Option("order")):
             put(self, "order", checked_order(self))
         check_kind(self)
+        check_late(self)
 
     def _check_streams(self) -> None:
         if not isinstance(self.streams, Mapping):
@@ -331,6 +343,8 @@ class Query:
                 continue
             durations = ("late", "idle", "ahead")
             shown = format_duration(value) if f.name in durations and isinstance(value, int) else value
+            if f.name == "late" and isinstance(value, Mapping):
+                shown = ", ".join(f"{alias} {format_duration(each)}" for alias, each in value.items())
             found[f.name] = " and ".join(map(str, shown)) if isinstance(shown, tuple) else str(shown)
         if self.functions:
             found["functions"] = ", ".join(self.functions)
@@ -344,6 +358,18 @@ class Query:
     def _repr_html_(self) -> str:
         streams = {f"stream {a}": f"{s.window}, by {s.time}" for a, s in self.streams.items()}
         return html_table("Query", {**streams, "on": self.on, **self._settings()})
+
+    @cached_property
+    def watermark_delays(self) -> tuple[int, ...]:
+        """`late` of each stream in microseconds."""
+        late = self.late
+        delays = [late.get(a, 0) if isinstance(late, Mapping) else late for a in self.aliases]
+        return tuple(delay for delay in delays if isinstance(delay, int))
+
+    @property
+    def watermark_delay_us(self) -> int:
+        """The largest `late` of a stream, in microseconds."""
+        return max(self.watermark_delays)
 
     @property
     def memory_policy(self) -> MemoryPolicy:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from windrow.errors import Option, QueryError, placed, unknown
@@ -29,8 +30,10 @@ class SettingField:
 
     def read_text(self, value: Any) -> Any:
         """Read a value from SQL or TOML, and check it as far as possible on its own."""
-        if self.example is not None and value is not None and not isinstance(value, str):
-            raise QueryError(f"expected {self.example}, got {value!r}")
+        each = value.values() if isinstance(value, Mapping) else [value]
+        for one in each:
+            if self.example is not None and one is not None and not isinstance(one, str):
+                raise QueryError(f"expected {self.example}, got {one!r}")
         return self.read(value)
 
 
@@ -118,6 +121,21 @@ def truth(value: Any) -> bool:
     if not isinstance(value, bool):
         raise QueryError(f"expected true or false, got {value!r}")
     return value
+
+
+def by_alias(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Reader of one value for all streams, or of a mapping by alias."""
+
+    def read_each(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return read(value)
+        found = {}
+        for alias, each in value.items():
+            with placed(Option(stream=str(alias))):
+                found[alias] = read(each)
+        return MappingProxyType(found)
+
+    return read_each
 
 
 def optional(read: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -70,7 +70,7 @@ class ExplainTarget:
         """From a sample of at most so many rows a stream; from stated rates if there is no data or `sample`
         is 0."""
         workers = min(tasks_at_once(self.prepared), self.prepared.layout.partitions)
-        layout = str(self.prepared.layout)
+        layout = self.prepared.described
         if self.shares_with:
             layout += f"\nmay share its join with {', '.join(self.shares_with)}"
         if sample and self.takes and not distinct:
@@ -80,11 +80,11 @@ class ExplainTarget:
                 taken = read(sample)
                 progress.reading(self.names[alias], taken)
                 data[alias] = taken.rows
-            found = explain_sample(self.query, data, rates, self.every, workers, progress.learning)
+            found = explain_sample(self.prepared.query, data, rates, self.every, workers, progress.learning)
         else:
             schemas: dict[str, pa.Schema] = {f.alias: f.arrow for f in self.prepared.frames}
             stated = {**self.rates, **rates}
-            found = explain(self.query, schemas, stated, distinct, None, None, self.every, workers)
+            found = explain(self.prepared.query, schemas, stated, distinct, None, None, self.every, workers)
         return replace(found, name=self.name, partitioning=layout)
 
     def by_alias(self, rates: Mapping[str, float]) -> dict[str, float]:

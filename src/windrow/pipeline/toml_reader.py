@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from windrow.errors import Option, QueryError, located, placed
-from windrow.model.execution import SETTINGS, STREAM_SETTINGS, describe, read_texts
+from windrow.model.execution import OPTIONAL_OF_STREAM, SETTINGS, STREAM_SETTINGS, describe, read_texts
 from windrow.model.source import STATIC, Source, ddl
 from windrow.pipeline.spec import SINK, Aggregation, FileLocation, Pipeline, RunSettings, Sink, Trigger
 from windrow.pipeline.toml_section import Section
@@ -20,7 +20,7 @@ SOURCE_KEYS = ("format", "path", "options", "schema", "filter", "select")
 AGGREGATE_KEYS = ("time", "window", "slide", "watermark", "group_by", "aggregates")
 SINK_KEYS = ("format", "path", "options", "mode", "select")
 RUN_KEYS = ("name", "checkpoint", "state", "trigger", "metrics", "master", "settings")
-PATH_KEYS = ("path", "checkpoint", "state", "metrics")
+PATH_KEYS = ("path", "checkpoint", "state", "metrics", "late_rows")
 JOIN_KEYS = tuple(name for name, each in SETTINGS.items() if each.texts and name not in RUN_KEYS)
 
 
@@ -109,7 +109,7 @@ class _Reader:
         for name in STREAM_SETTINGS:
             by_alias = {alias: table.any(name, join.any(name)) for alias, table in tables.items()}
             for alias, table in tables.items():
-                if by_alias[alias] is None and name != "access":
+                if by_alias[alias] is None and name not in OPTIONAL_OF_STREAM:
                     table.required(name, {"time": "at", "within": "5 minutes"}[name])
             given[name] = by_alias
         # The state is beside the checkpoint unless the file says otherwise: one is worth nothing without the
@@ -117,6 +117,7 @@ class _Reader:
         checkpoint = self._path(run, "checkpoint")
         beside = checkpoint and f"{checkpoint.rstrip('/')}/windrow"
         given |= {"name": run.text("name") or self._file.stem, "state": self._path(run, "state") or beside}
+        given["late_rows"] = self._path(join, "late_rows")
         return given
 
     def _section(self, name: str, known: Sequence[str], example: str) -> Section:

@@ -18,14 +18,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from windrow.engine.join import Join
 from windrow.engine.result_builder import CLUSTER, WEIGHT, ResultBuilder
 from windrow.engine.rows import check_time_column, plain_schema
+from windrow.engine.source_partitions import check_source_partition
 from windrow.errors import DataError, Option, QueryError
 from windrow.model.join_kind import CERTAIN
 from windrow.model.query import Query
 from windrow.planning.bound_query import BoundQuery
+from windrow.spark.frame_watermarks import METADATA
 
 DOCUMENT = "document"
 """The column of control messages."""
-WATERMARK = "spark.watermarkDelayMs"
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ def check(query: Query, frames: Sequence[Frame]) -> BoundQuery:
     for frame in frames:
         try:
             check_time_column(frame.alias, frame.arrow, query.streams[frame.alias].time)
+            check_source_partition(frame.alias, frame.arrow, query.streams[frame.alias].source_partition)
         except DataError as error:
             raise QueryError(error.message, error.place) from None
     bound = BoundQuery.of(query, [frame.arrow for frame in frames])
@@ -167,7 +169,7 @@ def quoted(name: str) -> str:
 def _without_watermark(field: st.StructField) -> st.StructField:
     """The field without Spark's watermark: it belongs to the input, and the user sets another on the
     result."""
-    if WATERMARK not in (field.metadata or {}):
+    if METADATA not in (field.metadata or {}):
         return field
-    kept = {k: v for k, v in field.metadata.items() if k != WATERMARK}
+    kept = {k: v for k, v in field.metadata.items() if k != METADATA}
     return st.StructField(field.name, field.dataType, field.nullable, kept)

@@ -22,6 +22,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from windrow.engine.late_rows import check_late_rows_names
 from windrow.errors import Option, QueryError
 from windrow.model.access import Access
 from windrow.model.execution import EXECUTION_SETTINGS, SETTINGS, Execution, SkewedKeys, describe
@@ -33,6 +34,7 @@ from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.time_policies import TimePolicy
 from windrow.model.query import Function, Query, Window
 from windrow.planning.bound_query import BoundQuery
+from windrow.spark.frame_watermarks import delays_text, with_frame_watermarks
 from windrow.spark.frames import (
     DOCUMENT,
     Frame,
@@ -68,16 +70,23 @@ class PreparedJoin:
     state: str | None
     control: DataFrame | None = None
     pool: MemoryPool | None = None
+    late_rows: str | None = None
 
     def __str__(self) -> str:
         return f"{self.name}: {self.join.predicate.sql}\n{self.layout}"
+
+    @property
+    def described(self) -> str:
+        """The layout, and how late rows may be, for an explanation."""
+        late = delays_text(self.query, {frame.alias: frame.data for frame in self.frames})
+        return f"{self.layout}\n{late}" if late else str(self.layout)
 
     def frame(self) -> DataFrame:
         slots = UnionColumns.of(self.frames, with_text=self.control is not None)
         task, kind = self.task(slots)
         sources = self._sources(slots)
         if self.streaming:
-            sources.append(self._beats(sources[0]))
+            sources.append(self._beats(sources[0], self._clock_column(slots)))
         rows = reduce(DataFrame.union, sources)
         # An explicit number keeps adaptive execution from changing it; the row holds its partition.
         dealt = rows.repartitionById(self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS))
@@ -97,6 +106,8 @@ class PreparedJoin:
             partitions=self.layout.partitions,
             name=self.name,
             state=self.state,
+            late_rows=self.late_rows,
+            clock_column=self._clock_column(slots),
             layout=described(self.layout, self.frames),
             parallel_tasks=tasks_at_once(self),
         )
@@ -139,11 +150,20 @@ class PreparedJoin:
         bound = self.query.head_start
         if not self.streaming or bound is None:
             return sf.lit(stream)
-        latest = sf.timestamp_micros(sf.unix_micros(sf.current_timestamp()) + sf.lit(bound))
+        latest = sf.timestamp_micros(sf.unix_micros(_now()) + sf.lit(bound))
         far = sf.col(quoted(self.query.streams[frame.alias].time)) > latest
         return sf.when(far, sf.lit(stream + AHEAD)).otherwise(sf.lit(stream))
 
-    def _beats(self, like: DataFrame) -> DataFrame:
+    def _clock_column(self, slots: UnionColumns) -> str | None:
+        """The slot in which beats carry the micro-batch's clock: that of a time column. None if no row that
+        is ahead of the clock is kept."""
+        if self.late_rows is None or self.query.head_start is None:
+            return None
+        frame = self.frames[0]
+        names = [field.name for field in frame.fields]
+        return f"slot{slots.taken[0][names.index(self.query.streams[frame.alias].time)]}"
+
+    def _beats(self, like: DataFrame, clock: str | None) -> DataFrame:
         """A row for every partition in every micro-batch, without reading any new data.
 
         Only a stream can be united with streams, so the rows derive from a stream without any. `coalesce`
@@ -162,7 +182,8 @@ class PreparedJoin:
 
         empty = _empty_stream(like.sparkSession)
         observed = empty.observe(beats_name(self.name), sf.count(sf.lit(1)).alias("rows"))
-        return observed.coalesce(1).mapInArrow(emit, like.schema)
+        beats = observed.coalesce(1).mapInArrow(emit, like.schema)
+        return beats if clock is None else beats.withColumn(clock, _now().cast(like.schema[clock].dataType))
 
     def _keys(self) -> tuple[Any, ...]:
         keyed = next((cut for cut in self.layout.dimensions if cut.kind == "key"), None)
@@ -182,6 +203,14 @@ def prepare(
         raise QueryError(f"expected {list(query.aliases)}, got {list(frames)}", Option("frames"))
     described, streaming = read_frames({alias: frames[alias] for alias in query.aliases})
     check_worker_python(described[0].data.sparkSession)
+    query = with_frame_watermarks(query, frames)
+    if run.late_rows is not None:
+        check_late_rows_names(query)
+        if not streaming:
+            raise QueryError(
+                "rows of batch frames are never late, so none would be kept; leave it out, or read streams",
+                Option("late_rows"),
+            )
     if control is not None:
         control = control_documents(control, streaming)
     if query.time_limit is not None and query.time_policy.buffer is not None:
@@ -213,6 +242,7 @@ def prepare(
         run.state if streaming else None,
         control,
         pool,
+        run.late_rows,
     )
 
 
@@ -225,7 +255,8 @@ def join(
     *,
     on: str | None = None,
     access: str | Access | Mapping[str, str | Access | None] | None = None,
-    late: str | timedelta | int = "0 seconds",
+    source_partition: str | Mapping[str, str] | None = None,
+    late: str | timedelta | int | Mapping[str, str | timedelta | int] = "0 seconds",
     idle: str | timedelta | int | None = None,
     ahead: str | timedelta | int | None = "1 day",
     memory: str | int | MemoryLimit | MemoryPool | None = None,
@@ -246,6 +277,7 @@ def join(
     name: str | None = None,
     partitioning: str | None = None,
     spread: Mapping[str, Any] | SkewedKeys | None = None,
+    late_rows: str | None = None,
     control: DataFrame | None = None,
 ) -> DataFrame:
     """Join Spark DataFrames over sliding windows; returns a DataFrame with a struct column per stream.
@@ -253,8 +285,9 @@ def join(
     Streams in, a stream out; or batches in, a batch out with the same rows. Mistakes in the query are refused
     here, before any data is read.
 
-    `late` takes the place of a watermark on the input. Set watermarks on the result: Spark allows only
-    one per query.
+    The delay of a watermark on an input frame is taken as `late` of its stream; one that differs from
+    `late`, or is on another column than `time`, is refused. Spark allows only one watermark per query: to set
+    one on the result, give `late` instead.
 
     Parameters
     ----------
@@ -264,14 +297,14 @@ def join(
         A whole `Query`, in place of the settings of a query and its streams below; or its predicate.
     on
         A SQL predicate over the aliases, if it is not given as `query`.
-    time, within, access
+    time, within, access, source_partition
         As in `Stream`: one for all streams, or a mapping by alias.
     memory
         As in `Query`, for all partitions together; or a `MemoryPool` that several joins share.
     late, idle, ahead, deadline, shed, evaluate, expire, order, algorithm, revise, cross, functions, seed,
     how, match
         As in `Query`.
-    partitions, state, name, partitioning, spread
+    partitions, state, name, partitioning, spread, late_rows
         How the join runs: see the table of options.
     control
         A DataFrame of the frames' kind with a text column `document`: changes to the running query, as in
@@ -326,6 +359,11 @@ def _empty_stream(spark: SparkSession) -> DataFrame:
     if spark not in _empty:
         _empty[spark] = spark.readStream.schema("value string").text("file:///windrow-without-rows-*/*")
     return _empty[spark]
+
+
+def _now() -> sf.Column:
+    """The clock of the micro-batch: the same in every attempt at it."""
+    return sf.current_timestamp()
 
 
 def _route(partition: sf.Column, stream: sf.Column) -> sf.Column:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from windrow.spark.partition_join import PartitionJoin
 from windrow.state.commit_log import CommitLog
+from windrow.state.late_rows import LateRows
 from windrow.state.part_cache import cache_of_machine
 from windrow.state.paths import JoinId
 from windrow.state.storage import Storage
@@ -41,6 +42,7 @@ class OperatorCache:
         self._clock = clock
         self._operators: OrderedDict[tuple[str, JoinId, int], CachedJoin] = OrderedDict()
         self._logs: OrderedDict[tuple[str, JoinId], CommitLog] = OrderedDict()
+        self._late_rows: OrderedDict[tuple[str, JoinId], LateRows] = OrderedDict()
 
     def log(self, token: str, root: str | Storage, scope: JoinId, partitions: int) -> CommitLog:
         key = (token, scope)
@@ -49,6 +51,14 @@ class OperatorCache:
             while len(self._logs) > LOGS:
                 self._logs.popitem(last=False)
         return self._logs[key]
+
+    def late_rows(self, token: str, root: str | Storage, scope: JoinId) -> LateRows:
+        key = (token, scope)
+        if key not in self._late_rows:
+            self._late_rows[key] = LateRows(root, scope)
+            while len(self._late_rows) > LOGS:
+                self._late_rows.popitem(last=False)
+        return self._late_rows[key]
 
     def checkout(self, token: str, log: CommitLog, partition: int) -> CachedJoin:
         """Takes a join out of the cache, so that nobody uses it again if the task fails halfway."""

@@ -23,6 +23,7 @@ from windrow.model.keywords import checks_keywords
 from windrow.model.query import Query
 from windrow.model.sharing import Subscription
 from windrow.model.units import parse_duration
+from windrow.spark.frame_watermarks import with_frame_watermarks
 from windrow.spark.frames import DOCUMENT, UnionColumns, control_documents, quoted
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.metrics import COLUMN
@@ -88,7 +89,7 @@ def prepare_shared(
             raise QueryError(f"must be positive, got {deadline!r}")
     if heartbeat:
         control = _with_beats(control, frames, deadline)
-    groups = group_queries(queries)
+    groups = group_queries({name: _with_watermarks(asked, frames) for name, asked in queries.items()})
     used = {alias for g in groups for s in g.subscriptions.values() for alias in s.query.aliases}
     unused = [alias for alias in frames if alias not in used]
     if unused:
@@ -122,6 +123,7 @@ def share(
     name: str | None = None,
     partitioning: str | None = None,
     spread: Mapping[str, Any] | SkewedKeys | None = None,
+    late_rows: str | None = None,
     control: DataFrame | None = None,
     heartbeat: bool = False,
 ) -> DataFrame:
@@ -144,7 +146,7 @@ def share(
         micro-batch, in the state. None: a micro-batch finishes all its rows.
     backlog
         Maximum rows of a partition in the backlog; beyond it the deadline is exceeded.
-    partitions, state, partitioning, spread
+    partitions, state, partitioning, spread, late_rows
         As in `join`.
     name
         Of the joins in state and metrics; "shared" by default. Joins after the first are called name-2, ...
@@ -160,7 +162,7 @@ def share(
     >>> out = wr.share({"fast": q1, "hourly": q2}, {"a": auctions, "b": bids},
     ...     state="/data/state")                                                       # doctest: +SKIP
     """
-    execution = Execution(partitions, state, name, partitioning, spread)
+    execution = Execution(partitions, state, name, partitioning, spread, late_rows)
     return union_of(
         prepare_shared(queries, frames, execution, schedule, deadline, backlog, control, heartbeat)
     )
@@ -190,6 +192,12 @@ def _with_beats(
     beats = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
     empty = beats.select(sf.lit(None).cast(StringType()).alias(DOCUMENT))
     return empty if control is None else control_documents(control, streaming=True).union(empty)
+
+
+def _with_watermarks(asked: Query | Subscription, frames: Mapping[str, DataFrame]) -> Query | Subscription:
+    if isinstance(asked, Subscription):
+        return replace(asked, query=with_frame_watermarks(asked.query, frames))
+    return with_frame_watermarks(asked, frames) if isinstance(asked, Query) else asked
 
 
 def _columns(g: QueryGroup, laid: PreparedJoin) -> tuple[tuple[StructField, pa.DataType], ...]:

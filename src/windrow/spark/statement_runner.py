@@ -21,6 +21,7 @@ from windrow.explanation.explanation import Explanation
 from windrow.model.execution import Execution
 from windrow.model.join_kind import CERTAIN
 from windrow.model.units import format_duration
+from windrow.spark.frame_watermarks import check_one_watermark
 from windrow.spark.frames import quoted
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.sampled_aggregates import EDGES, EstimateColumns, gathered
@@ -87,7 +88,10 @@ class StatementRunner:
                 results = results.where(condition)
         with pointing(statement), as_query_error(Option("select")):
             if statement.grouping is not None:
-                return _grouped(results, statement, statement.grouping, prepared.streaming)
+                if prepared.streaming:
+                    check_one_watermark(self._frames(statement))
+                known = replace(statement, query=prepared.query)
+                return _grouped(results, known, statement.grouping, prepared.streaming)
             frames = self._frames(statement)
             shown = {alias: frames[alias] for alias in statement.query.kind.result_aliases}
             named = columns_of(statement, shown)
@@ -127,8 +131,8 @@ class StatementRunner:
             # Nothing runs, so any place for the state will do.
             anywhere = replace(self.execution, state=self.execution.state or "not written")
             prepared = replace(self, execution=anywhere).prepare(statement)
-            plan = explain(statement.query, {f.alias: f.arrow for f in prepared.frames})
-            found.append(replace(plan, name=statement.name, partitioning=str(prepared.layout)))
+            plan = explain(prepared.query, {f.alias: f.arrow for f in prepared.frames})
+            found.append(replace(plan, name=statement.name, partitioning=prepared.described))
         return found
 
     def _plans(self, statements: Sequence[Statement], session: SparkSession) -> DataFrame:
@@ -245,9 +249,11 @@ def _watermark(statement: Statement, grouping: Grouping) -> int:
     if grouping.watermark is not None:
         return grouping.watermark
     query = statement.query
-    if query.counts_rows:
+    tracked = any(stream.source_partition for stream in query.streams.values())
+    if query.counts_rows or tracked:
+        unknown = "source partitions" if tracked else "windows counted in rows"
         raise QueryError(
-            "windows counted in rows do not tell how late results come; "
+            f"{unknown} do not tell how late results come; "
             f"set WITH (watermark = '1 minute') or so (late is {format_duration(query.watermark_delay_us)})",
             Option("watermark"),
         )

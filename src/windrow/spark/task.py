@@ -23,6 +23,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from windrow.engine.late_rows import AHEAD, LATE, DroppedRows, late_rows_table
 from windrow.engine.rows import event_times
 from windrow.engine.runner import JoinRunner
 from windrow.errors import StateError
@@ -88,13 +89,17 @@ class JoinTask:
     """The slot of control messages; -1 without any."""
     kind: JoinKind = field(default_factory=SingleQuery)
     """A single query, or several that share the join."""
+    late_rows: str | Storage | None = None
+    """Where rows that came too late or too far ahead are kept; None: nowhere."""
+    clock_column: str | None = None
+    """The column in which beats carry the clock, if rows too far ahead are kept."""
     token: str = field(default_factory=lambda: uuid4().hex)
     """Identifies this call of `join`: what a worker caches for another may belong to another query."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_loaded_objects()
         began = time.perf_counter()
-        arrived = gather(batches, self.schemas, self.union_columns, self.text)
+        arrived = gather(batches, self.schemas, self.union_columns, self.text, self.clock_column)
         read = time.perf_counter()
         task = self.of(arrived.partition or 0)
         if task.state is None:
@@ -154,11 +159,15 @@ class JoinTask:
         runner = join.runner
         before = runner.metrics()
         runner.advance_event_time(dict(zip(self.query.aliases, start.times, strict=False)))
+        tracked = any(stream.source_partition for stream in self.query.streams.values())
+        if tracked:
+            runner.advance_partition_times(log.partition_times(start))
         demands = start.demands
         limit = self._set_memory_share(runner, arrived.partition, demands, self._pooled(scope))
         errors = apply_controls(join, arrived.control_messages)
         counted = self._counted(runner, arrived)
         runner.count_ahead({self.query.aliases[s]: count for s, (count, _) in arrived.ahead.items()})
+        late = None if self.late_rows is None else self._late_rows_table(runner, arrived)
         found = time.perf_counter()
         allowed = self._deadline_share(arrived)
         left = _less(allowed, reading + found - began + kept.committing)
@@ -169,7 +178,11 @@ class JoinTask:
         hit = kept.content is not None and kept.content == known
         need = runner.memory_demand()
         demand = None if need is None else math.ceil(need)
-        kept.content = kept.store.commit(start.version, join.capture(), times, demand).content
+        if late is not None and self.late_rows is not None:
+            place = cache.late_rows(self.token, self.late_rows, scope)
+            place.publish(log, start, arrived.partition, late)
+        by_source = runner.watermarks.partition_times if tracked else ()
+        kept.content = kept.store.commit(start.version, join.capture(), times, demand, by_source).content
         kept.store.collect(start)
         kept.committing = time.perf_counter() - processed
         if demand is not None:
@@ -281,6 +294,25 @@ class JoinTask:
                 "rows_null_time": int((firsts & ~timed).sum()),
             }
         return found
+
+    def _late_rows_table(self, runner: JoinRunner, arrived: TaskInput) -> pa.Table:
+        """The rows that the micro-batch will drop because of their time; of copies only the first."""
+        dropped = []
+        for stream, rows in arrived.rows.items():
+            bound, origin = runner.watermarks.bound(stream)
+            column = rows.column(self.query.streams[self.query.aliases[stream]].time)
+            if bound is None:
+                continue
+            late = column.is_valid().to_numpy(zero_copy_only=False) & (event_times(column) < bound)
+            if stream in arrived.firsts:
+                late &= arrived.firsts[stream]
+            if late.any():
+                dropped.append(DroppedRows(stream, LATE, rows.filter(pa.array(late)), bound, origin))
+        allowed, now = self.query.head_start, arrived.clock
+        if now is not None and allowed is not None:
+            for stream, rows in arrived.ahead_rows.items():
+                dropped.append(DroppedRows(stream, AHEAD, rows, now + allowed, now))
+        return late_rows_table(self.query, self.schemas, dropped)
 
     def _report(self, account: PartitionReport) -> pa.RecordBatch:
         """The metrics row of the partition."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.rows import event_times
+
 ROUTE = "route"
 """The column of a row's partition and stream, as partition * 32 + stream. One column instead of two, because
 every column of a row costs time on its way to Python."""
@@ -39,6 +41,10 @@ class TaskInput:
     """True for first copies, if rows are copied."""
     ahead: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Number of rows that were too far ahead, and of first copies among them."""
+    ahead_rows: dict[int, pa.RecordBatch] = field(default_factory=dict)
+    """First copies of rows that were too far ahead."""
+    clock: int | None = None
+    """The micro-batch's clock in microseconds since 1970, if beats carry it."""
     control_messages: tuple[str, ...] = ()
     """Control messages, in no order."""
 
@@ -48,9 +54,11 @@ def gather(
     schemas: Sequence[pa.Schema],
     slots: Sequence[Sequence[int]],
     text: int = -1,
+    clock: str | None = None,
 ) -> TaskInput:
     """Reads all input. `slots` are each stream's columns in the union, and `text` is the column of control
-    messages. These have the stream number after the last stream."""
+    messages. These have the stream number after the last stream. `clock` is the column in which beats carry
+    the micro-batch's clock."""
     partition: int | None = None
     pieces: dict[int, list[pa.RecordBatch]] = {}
     for batch in batches:
@@ -60,14 +68,18 @@ def gather(
             partition = batch.column(ROUTE)[0].as_py() >> STREAM_BITS
         for stream, rows in _by_stream(batch):
             pieces.setdefault(stream, []).append(rows)
-    pieces.pop(BEAT, None)
+    beats = pieces.pop(BEAT, [])
+    now = None if clock is None or not beats else int(event_times(beats[0].column(clock))[0])
     documents = [rows.column(text) for rows in pieces.pop(len(schemas), [])]
-    arrived = TaskInput(partition, control_messages=tuple(d for c in documents for d in c.to_pylist() if d))
+    messages = tuple(d for c in documents for d in c.to_pylist() if d)
+    arrived = TaskInput(partition, control_messages=messages, clock=now)
     for stream in sorted(pieces):
         rows = pa.concat_batches(pieces.pop(stream))
         if stream >= AHEAD:
             copies = rows.column(COPY).to_numpy() if COPY in rows.schema.names else np.zeros(rows.num_rows)
             arrived.ahead[stream - AHEAD] = (rows.num_rows, int((copies == 0).sum()))
+            firsts = rows.filter(pa.array(copies == 0))
+            arrived.ahead_rows[stream - AHEAD] = _own(firsts, schemas[stream - AHEAD], slots[stream - AHEAD])
             continue
         if CONTENT in rows.schema.names:
             rows = rows.take(pa.array(np.argsort(rows.column(CONTENT).to_numpy(), kind="stable")))

@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from windrow.engine.source_partitions import PartitionTimes, latest
 from windrow.errors import StateError
-from windrow.state.commit_markers import CommitMarkers, incomplete
+from windrow.state.commit_markers import CommitMarkers, incomplete, times_from_bytes
 from windrow.state.join_metadata import JoinMetadata
 from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId
 from windrow.state.runs import QueryRun, Version, run_file, run_of
@@ -96,12 +97,12 @@ class CommitLog:
     def begin(self, run: str, batch: int) -> Start:
         """The starting point of a task. Refuses a run that a later one has replaced, and a micro-batch whose
         predecessor is not complete."""
-        mine = self._run(run) or self._record(run, batch)
+        mine = self.run(run) or self._record(run, batch)
         markers = self.read_markers()
-        latest = max(markers.runs, default=mine)
-        if latest > mine:
+        newest = max(markers.runs, default=mine)
+        if newest > mine:
             raise StateError(
-                f"another run of this query ({latest.id}, from batch {latest.first} on) has taken over the "
+                f"another run of this query ({newest.id}, from batch {newest.first} on) has taken over the "
                 f"state in {self.storage.at(self.directory)}; two queries must not share a state. If the "
                 "checkpoint was copied, give the copy a `state` of its own; if the query was started "
                 "twice, stop one"
@@ -110,11 +111,24 @@ class CommitLog:
         markers = CommitMarkers(markers.names, {*markers.runs, mine})
         return Start(Version(batch, run), self._base(batch, markers), markers)
 
+    def replaced(self, run: str) -> bool:
+        """Whether a later run has taken over the state."""
+        mine = self.run(run)
+        return mine is not None and max(self.read_markers().runs, default=mine) > mine
+
     def read_markers(self) -> CommitMarkers:
         """The current markers, from one listing, with their runs."""
         names = self.storage.names(f"{self.directory}/{COMMITS}")
-        found = [self._run(run) for name in names if (run := run_of(name)) is not None]
+        found = [self.run(run) for name in names if (run := run_of(name)) is not None]
         return CommitMarkers(names, [run for run in found if run is not None])
+
+    def partition_times(self, start: Start) -> list[PartitionTimes]:
+        """Per stream, the max event time of each source partition over all partitions of the join."""
+        found = []
+        for marker in start.markers.markers(start.base):
+            path = f"{self.directory}/{COMMITS}/{marker.name}"
+            found.append(times_from_bytes(self.storage.read(path).to_pybytes(), self.storage.at(path)))
+        return [latest(times) for times in zip(*found, strict=True)]
 
     def _base(self, batch: int, markers: CommitMarkers) -> Version | None:
         if batch == 0:
@@ -131,7 +145,7 @@ class CommitLog:
             )
         return markers.version(batch - 1)
 
-    def _run(self, run: str) -> QueryRun | None:
+    def run(self, run: str) -> QueryRun | None:
         """A recorded run. Reads the file by name, because a listing may be behind."""
         if run not in self._runs:
             path = f"{self.directory}/{COMMITS}/{run_file(run)}"
@@ -149,4 +163,4 @@ class CommitLog:
         made = QueryRun(number, run, batch)
         path = f"{self.directory}/{COMMITS}/{made.name}"
         self.storage.create(path, made.to_bytes(), f"the record of run {run}")
-        return self._run(run) or made
+        return self.run(run) or made

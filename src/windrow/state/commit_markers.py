@@ -1,19 +1,27 @@
-"""Commit markers: empty files in `commits/` whose names record what tasks have committed.
+"""Commit markers: files in `commits/` whose names record what tasks have committed.
 
     p3.b17.<run>.<time>_<time>             partition 3 committed micro-batch 17; max event time per stream
     p3.b17.<run>.<time>_<time>.n<demand>   the same, with the partition's memory demand
 
 One listing shows the markers of all partitions. Every partition takes part in every micro-batch, so a
 micro-batch is complete when all partitions have a marker for it.
+
+Markers are empty, except where event time is tracked per source partition. They then hold the max event time
+of each, since a name is too short for many.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from windrow.engine.source_partitions import PartitionTimes
+from windrow.errors import StateError
+from windrow.state.manifest import sealed, unsealed
+from windrow.state.parts import damaged
 from windrow.state.runs import QueryRun, Version, owner
 
 _MARKER = re.compile(r"p(\d+)\.b(\d+)\.([0-9a-f]+)\.([^.]*)(?:\.n(\d+))?")
@@ -46,6 +54,18 @@ class CommitMarker:
         times = tuple(None if t == _NONE else int(t) for t in match[4].split("_") if t)
         demand = None if match[5] is None else int(match[5])
         return cls(int(match[1]), Version(int(match[2]), match[3]), times, demand)
+
+
+def times_to_bytes(times: Sequence[Mapping[str | None, int]]) -> bytes:
+    """The contents of a marker: per stream, the max event time of each source partition."""
+    return sealed("times", json.dumps([list(each.items()) for each in times]).encode())
+
+
+def times_from_bytes(data: bytes, where: str) -> list[PartitionTimes]:
+    try:
+        return [dict(map(tuple, each)) for each in json.loads(unsealed("times", data, where))]
+    except (ValueError, TypeError) as error:
+        raise StateError(damaged(where, f"it does not hold event times ({error})")) from error
 
 
 class CommitMarkers:
@@ -82,6 +102,10 @@ class CommitMarkers:
     def demands(self, version: Version | None) -> dict[int, int]:
         """Memory demand by partition."""
         return {p: m.demand for p, m in self._of(version).items() if m.demand}
+
+    def markers(self, version: Version | None) -> list[CommitMarker]:
+        """One per partition."""
+        return list(self._of(version).values())
 
     def _of(self, version: Version | None) -> dict[int, CommitMarker]:
         # Attempts at a task may differ in their demand. The largest counts, so that the order of the listing

@@ -17,7 +17,7 @@ from windrow.engine.state import State
 from windrow.errors import StateError
 from windrow.state.cleanup import remove_obsolete
 from windrow.state.commit_log import CommitLog, Start
-from windrow.state.commit_markers import CommitMarker
+from windrow.state.commit_markers import CommitMarker, times_to_bytes
 from windrow.state.manifest import Manifest, manifest_name
 from windrow.state.part_cache import PartCache
 from windrow.state.part_catalog import Key, PartCatalog, key_of
@@ -86,7 +86,12 @@ class StateStore:
         return State(manifest.metadata, tuple(batches))
 
     def commit(
-        self, version: Version, state: State, times: Sequence[int | None], demand: int | None = None
+        self,
+        version: Version,
+        state: State,
+        times: Sequence[int | None],
+        demand: int | None = None,
+        partition_times: Sequence[Mapping[str | None, int]] = (),
     ) -> Manifest:
         """Commits `state` as a version. It is durable on return. If the commit fails, the version before it
         is intact."""
@@ -114,7 +119,9 @@ class StateStore:
             )
             commit.open(self._path(version)).write(manifest.to_bytes())
             marker = CommitMarker(self.partition, version, manifest.times, demand)
-            commit.open(f"{self._join}/{COMMITS}/{marker.name}")
+            marked = commit.open(f"{self._join}/{COMMITS}/{marker.name}")
+            if partition_times:
+                marked.write(times_to_bytes(partition_times))
         self._catalog = PartCatalog(state.parts, parts, manifest.files)
         return manifest
 

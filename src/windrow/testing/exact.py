@@ -16,9 +16,11 @@ from windrow.expr.dialect import render
 from windrow.expr.evaluate import evaluate
 from windrow.expr.parse import conjuncts, parse, references
 from windrow.expr.resolve import resolve
-from windrow.model.query import Function, Query
+from windrow.model.query import Function, Query, Stream
 from windrow.testing.oracle import Row, Term, admit, expected, expected_counted
 
+_SOURCE = " source partition"
+"""A key of rows that no expression has."""
 MOST = 5_000_000
 """Combinations of rows that a condition is evaluated on."""
 
@@ -56,7 +58,7 @@ def exact_answer(query: Query, *steps: Mapping[str, pa.Table]) -> pa.Table:
     functions = {name: f for name, f in query.functions.items() if isinstance(f, Function)}
     schemas = {alias: table.schema for alias, table in tables.items()}
     node = resolve(parse(query.on, list(tables), functions), schemas)
-    rows = {alias: _rows(table, query.streams[alias].time) for alias, table in tables.items()}
+    rows = {alias: _rows(table, query.streams[alias]) for alias, table in tables.items()}
     terms = [_term(part, tables, rows, functions) for part in conjuncts(node)]
     found = _combinations(query, steps, rows, terms) if all(terms) else []
     numbers = list(zip(*found, strict=True)) or [()] * len(tables)
@@ -79,10 +81,14 @@ def _whole(alias: str, query: Query, steps: Sequence[Mapping[str, pa.Table]]) ->
     return whole.combine_chunks()
 
 
-def _rows(table: pa.Table, time: str) -> list[Row]:
-    stamps = table.column(time)
+def _rows(table: pa.Table, stream: Stream) -> list[Row]:
+    stamps = table.column(stream.time)
     micros = stamps.cast(pa.timestamp("us", stamps.type.tz)).cast(pa.int64()).to_pylist()
-    return [{"id": n, "ts": moment} for n, moment in enumerate(micros)]
+    rows = [{"id": n, "ts": moment} for n, moment in enumerate(micros)]
+    if stream.source_partition is not None:
+        for row, partition in zip(rows, table.column(stream.source_partition).to_pylist(), strict=True):
+            row[_SOURCE] = partition
+    return rows
 
 
 def _term(
@@ -148,8 +154,13 @@ def _combinations(
         calls.append({a: rows[a][taken[a] : taken[a] + table.num_rows] for a, table in step.items()})
         taken |= {a: taken[a] + table.num_rows for a, table in step.items()}
     known = [term for term in terms if term is not None]
-    late, idle = query.watermark_delay_us, query.idle_timeout_us
-    admitted = admit(calls, late=late, idle=idle, one_clock=query.counts_rows)
+    admitted = admit(
+        calls,
+        late=dict(zip(query.aliases, query.watermark_delays, strict=True)),
+        idle=query.idle_timeout_us,
+        one_clock=query.counts_rows,
+        source_partition={a: _SOURCE for a, s in query.streams.items() if s.source_partition is not None},
+    )
     windows = {alias: stream.window for alias, stream in query.streams.items()}
     if not query.counts_rows:
         spans = {alias: window.size for alias, window in windows.items()}

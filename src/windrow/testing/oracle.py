@@ -49,27 +49,51 @@ class Admitted:
         return [row for call in self.calls for row in call.get(alias, ())]
 
 
-def admit(calls: Iterable[Call], *, late: int, idle: int | None = None, one_clock: bool = False) -> Admitted:
-    """A row is late if it is older than its stream's frontier, as earlier calls left it, less `late`.
+def admit(
+    calls: Iterable[Call],
+    *,
+    late: int | Mapping[str, int],
+    idle: int | None = None,
+    one_clock: bool = False,
+    source_partition: Mapping[str, str] | None = None,
+) -> Admitted:
+    """A row is late if it is older than its stream's frontier, as earlier calls left it, less the stream's
+    `late`.
 
     The frontier is the newest time of the stream; with `idle`, at least the newest of any stream less
-    `idle`; with `one_clock` (count windows), the newest of any stream.
+    `idle`; with `one_clock` (count windows), the furthest frontier of any stream.
+
+    `source_partition` names a stream's column. The frontier is then the oldest of its partitions' newest
+    times, of partitions that are not `idle` longer; and it never goes back.
     """
+    tracked = source_partition or {}
     newest: dict[str, int] = {}
+    partitions: dict[str, dict[Any, int]] = {alias: {} for alias in tracked}
+    slowest: dict[str, int] = {}
     admitted, null_time, too_late = [], Counter[str](), Counter[str]()
     for call in calls:
-        frontier = {alias: newest.get(alias, -math.inf) for alias in call}
-        if newest and (one_clock or idle is not None):
-            lead = max(newest.values()) - (0 if one_clock or idle is None else idle)
-            frontier = {alias: max(time, lead) for alias, time in frontier.items()}
+        for alias, times in partitions.items():
+            active = [t for t in times.values() if idle is None or t >= max(newest.values()) - idle]
+            if active:
+                slowest[alias] = max(slowest.get(alias, min(active)), min(active))
+        known = {a: time for a, time in newest.items() if a not in tracked} | slowest
+        if one_clock and known:
+            known = dict.fromkeys(call, max(known.values()))
+        frontier = {alias: known.get(alias, -math.inf) for alias in call}
+        if newest and idle is not None:
+            frontier = {alias: max(time, max(newest.values()) - idle) for alias, time in frontier.items()}
         kept: dict[str, list[Row]] = {}
         for alias, rows in call.items():
             timed = [row for row in rows if row["ts"] is not None]
-            kept[alias] = [row for row in timed if row["ts"] >= frontier[alias] - late]
+            delay = late if isinstance(late, int) else late.get(alias, 0)
+            kept[alias] = [row for row in timed if row["ts"] >= frontier[alias] - delay]
             null_time[alias] += len(rows) - len(timed)
             too_late[alias] += len(timed) - len(kept[alias])
             if timed:
                 newest[alias] = max(newest.get(alias, timed[0]["ts"]), max(row["ts"] for row in timed))
+            for row in timed if alias in tracked else ():
+                of = row[tracked[alias]]
+                partitions[alias][of] = max(partitions[alias].get(of, row["ts"]), row["ts"])
         admitted.append(kept)
     return Admitted(admitted, null_time, too_late)
 

@@ -89,6 +89,10 @@ class SharedOperator:
             )
         )
 
+    def late_rows(self) -> tuple[pa.Table, ...]:
+        """Per join, the rows that the last call dropped because of their time, like `Operator.late_rows`."""
+        return tuple(join.runner.late_rows() for join in self._joins)
+
     def finish(self) -> ResultsByQuery:
         """Declare that no earlier row will arrive; serve the backlog and return the results."""
         return self._all(lambda join: join.finish())

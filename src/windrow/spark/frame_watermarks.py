@@ -1,0 +1,78 @@
+"""Watermarks that the input frames already have: their delay becomes the stream's `late`.
+
+`withWatermark` leaves its delay in the metadata of the column, which the frame's schema shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyspark.sql import DataFrame
+
+from windrow.errors import Option, QueryError
+from windrow.model.query import Query
+from windrow.model.units import format_duration
+
+METADATA = "spark.watermarkDelayMs"
+
+
+def frame_watermarks(frame: DataFrame) -> dict[str, int]:
+    """Delay in microseconds by column."""
+    fields = frame.schema.fields
+    return {f.name: 1000 * int(f.metadata[METADATA]) for f in fields if METADATA in (f.metadata or {})}
+
+
+def with_frame_watermarks(query: Query, frames: Mapping[str, DataFrame]) -> Query:
+    """The query with the frames' delays as `late`. Refuses a watermark that contradicts the query."""
+    found: dict[str, int] = {}
+    for alias, stream in query.streams.items():
+        for column, delay in frame_watermarks(frames[alias]).items() if alias in frames else ():
+            if column != stream.time:
+                raise QueryError(
+                    f"the frame has a watermark on '{column}', and the stream's time is '{stream.time}'; set "
+                    f"it on '{stream.time}', or leave it out and give late=",
+                    Option(stream=alias),
+                )
+            stated = stated_delay(query, alias)
+            if stated is not None and stated != delay:
+                raise QueryError(
+                    f"late is {format_duration(stated)}, and the frame has a watermark of "
+                    f"{format_duration(delay)}; leave one of them out",
+                    Option(stream=alias),
+                )
+            found[alias] = delay
+    if not found:
+        return query
+    delays = dict(zip(query.aliases, query.watermark_delays, strict=True))
+    return replace(query, late=delays | found)
+
+
+def check_one_watermark(frames: Mapping[str, DataFrame]) -> None:
+    """Refuse frames with a watermark where the result gets one: Spark allows no second in a query."""
+    for alias, frame in frames.items():
+        if frame_watermarks(frame):
+            raise QueryError(
+                "GROUP BY sets a watermark on the result, and Spark allows no other in the query; give the "
+                "frame without its watermark, and late=",
+                Option(stream=alias),
+            )
+
+
+def stated_delay(query: Query, alias: str) -> int | None:
+    """What the query itself says; None if it says nothing. Zero for all streams is the default."""
+    if isinstance(query.late, Mapping):
+        return query.watermark_delays[query.aliases.index(alias)] if alias in query.late else None
+    return query.watermark_delays[0] or None
+
+
+def delays_text(query: Query, frames: Mapping[str, DataFrame]) -> str:
+    """How late rows of each stream may be, and what says so; empty if none may be."""
+    told = []
+    for alias, delay in zip(query.aliases, query.watermark_delays, strict=True):
+        origin = " (watermark of the frame)" if frame_watermarks(frames[alias]) else ""
+        source = query.streams[alias].source_partition
+        per = "" if source is None else f" behind the slowest '{source}'"
+        told.append(f"{alias} {format_duration(delay)}{origin}{per}")
+    tracked = any(stream.source_partition for stream in query.streams.values())
+    return f"late: {', '.join(told)}" if any(query.watermark_delays) or tracked else ""
