@@ -299,8 +299,3 @@ def test_conditions_that_link_nothing_are_refused(on: str, how: dict, told: str)
     schemas = {x: tiny([], k=pa.array([], pa.int64())).schema for x in "abc"}
     with pytest.raises(wr.QueryError, match=told):
         wr.Operator(wr.Query(STREAMS, on, how=how), schemas=schemas)
-
-
-def test_only_inner_joins_are_shared() -> None:
-    with pytest.raises(wr.QueryError, match="query 'q': only inner joins are shared"):
-        wr.SharedOperator({"q": wr.Query(PAIR, "a.k = b.k", how="left")})

@@ -17,7 +17,7 @@ from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.engine.limits.evictor import Evictor
 from windrow.engine.limits.load_shedder import LoadShedder, make_load_shedder
-from windrow.engine.outer.outer_join import OuterJoin
+from windrow.engine.outer.outer_join import Decided, OuterJoin
 from windrow.engine.partial_matches import PartialMatches, in_pieces
 from windrow.engine.probe import Probe
 from windrow.engine.rows import ArrivingRows
@@ -44,9 +44,13 @@ class ResultSink(Protocol):
         """Whether new rows are only stored now, and probed later by the sink."""
 
     def add(
-        self, windows: Windows, found: PartialMatches, sample: Selection | None
+        self, windows: Windows, found: PartialMatches, sample: Selection | None, certain: Array | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Take results. Their positions are valid until the next stream's turn."""
+        """Take results. Their positions are valid until the next stream's turn.
+
+        `certain` is given for results that an outer join has decided. These may lack rows, and are verified;
+        their positions are valid during the call only.
+        """
 
     def end_sub_batch(
         self, windows: Windows, arrivals: Sequence[ArrivingRows], starts: Sequence[int]
@@ -79,7 +83,7 @@ class Join(Stateful):
         self.load_shedder = make_load_shedder(query, units)
         self.windows = Windows(bound, self.row_state)
         self.sink = make_sink(bound)
-        self.outer = OuterJoin(bound, self.windows, self.sink.schema) if bound.shapes else None
+        self.outer = OuterJoin(bound, self.windows) if bound.shapes else None
         self.windows.holder = self.outer
         self.plan: Plan | None = None
         self.probes: list[Probe] = []
@@ -158,7 +162,7 @@ class Join(Stateful):
             if self.evictor:
                 self.evictor.arrived(self.windows, stream, start)
             if self.outer is not None:
-                yield from self.outer.arrived(stream, start)
+                yield from self._decided(self.outer.arrived(stream, start))
             for partials in in_pieces(self._probe(stream, start)):
                 yield from self._results(partials, stream, controller)
         self.sink.end_sub_batch(self.windows, arrivals, starts)
@@ -166,6 +170,15 @@ class Join(Stateful):
             self._evict_unharvested(self.load_shedder, now)
         if self.evictor:
             self.evictor.enforce_limit(self.windows)
+
+    def decide(self, earliest: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
+        """Results of an outer join that rows no older than `earliest`, per stream, cannot change."""
+        if self.outer is not None:
+            yield from self._decided(self.outer.release(earliest))
+
+    def _decided(self, found: Iterator[Decided]) -> Iterator[pa.RecordBatch]:
+        for results, certain in found:
+            yield from self.sink.add(self.windows, results, None, certain)
 
     def _probe(self, stream: int, start: int) -> Iterator[PartialMatches]:
         """Results of the rows from position `start` on, inside all windows."""

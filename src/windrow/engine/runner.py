@@ -362,7 +362,7 @@ class JoinRunner:
         """Decided results of an outer join. Runs before expiry: deciding may need rows about to expire."""
         if join.outer is None:
             return
-        for batch in join.outer.release([END] * len(arrivals) if final else self._earliest(arrivals, at)):
+        for batch in join.decide([END] * len(arrivals) if final else self._earliest(arrivals, at)):
             self.counters.results += batch.num_rows
             yield batch
 

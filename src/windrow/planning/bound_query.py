@@ -56,8 +56,10 @@ class BoundQuery:
         return [members for members in self.classes if members[0].kind == "hash"]
 
     @property
-    def named_schemas(self) -> dict[str, pa.Schema]:
-        return dict(zip(self.query.aliases, self.schemas, strict=True))
+    def result_schemas(self) -> dict[str, pa.Schema]:
+        """Schemas of the streams that results have a column of."""
+        named = dict(zip(self.query.aliases, self.schemas, strict=True))
+        return {alias: named[alias] for alias in self.query.kind.result_aliases}
 
     def key_columns(self, stream: int) -> list[JoinColumn]:
         """A stream's join key."""

@@ -18,11 +18,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from windrow.engine.outer.as_of import NearestRows
 from windrow.engine.outer.level_search import JoinParts, LevelSearch
-from windrow.engine.outer.missing_rows import MISSING, structs
+from windrow.engine.outer.missing_rows import MISSING
 from windrow.engine.outer.parked import Parked
 from windrow.engine.outer.row_flags import WHOLE
 from windrow.engine.partial_matches import PartialMatches
@@ -38,6 +37,8 @@ Array = np.ndarray
 AT_ONCE = 1 << 13
 """Number of combinations decided together."""
 _NEVER = -(1 << 62)
+Decided = tuple[PartialMatches, Array]
+"""Results, and a mask of those that no shed row could have changed."""
 
 
 class Decider(Stateful):
@@ -222,23 +223,14 @@ class Decider(Stateful):
 
 
 class OuterJoin(Stateful):
-    """The part of a join that goes beyond inner results.
-
-    Parameters
-    ----------
-    schema
-        Schema of the results.
-    """
+    """The part of a join that goes beyond inner results."""
 
     saved = ("_deciders", "lost_until")
 
-    def __init__(self, bound: BoundQuery, windows: Windows, schema: pa.Schema) -> None:
+    def __init__(self, bound: BoundQuery, windows: Windows) -> None:
         parts = JoinParts(bound, windows)
         self.eager = bound.query.kind.eager
         self._parts = parts
-        self._schema = schema
-        self._shown = [bound.query.aliases.index(alias) for alias in bound.query.kind.result_aliases]
-        self._tells_certainty = bound.query.kind.tells_certainty
         self._deciders = [Decider(plan, parts, self.eager) for plan in bound.shapes]
         self.lost_until = [_NEVER] * len(windows)
         """Per stream, the newest event time of a shed row."""
@@ -272,15 +264,15 @@ class OuterJoin(Stateful):
             partials = partials.where((self._parts.flags(stream)[partials.rows[stream]] & WHOLE) == WHOLE)
         return partials
 
-    def arrived(self, stream: int, start: int) -> Iterator[pa.RecordBatch]:
+    def arrived(self, stream: int, start: int) -> Iterator[Decided]:
         """Process new rows; yield results that nothing can change any more."""
         for decider in self._deciders:
-            yield from self._built(decider, decider.arrived(stream, start))
+            yield from self._judged(decider, decider.arrived(stream, start))
 
-    def release(self, earliest: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
+    def release(self, earliest: Sequence[int | None]) -> Iterator[Decided]:
         """Results that are decided when later rows of each stream are no older than `earliest`."""
         for decider in self._deciders:
-            yield from self._built(decider, decider.release(earliest))
+            yield from self._judged(decider, decider.release(earliest))
 
     def bounded(self, horizons: Sequence[int | None]) -> list[int | None]:
         """Expiry horizons lowered to keep the rows that parked combinations may need."""
@@ -305,14 +297,8 @@ class OuterJoin(Stateful):
             for decider in self._deciders:
                 decider.evicted(stream, ~leaving)
 
-    def _built(self, decider: Decider, found: Iterator[PartialMatches]) -> Iterator[pa.RecordBatch]:
+    def _judged(self, decider: Decider, found: Iterator[PartialMatches]) -> Iterator[Decided]:
         for results in found:
             certain = decider.certain(results, self.lost_until)
             decider.count(results, certain)
-            columns = [
-                structs(self._parts.windows[s], results.rows[s], self._schema.field(k).type)
-                for k, s in enumerate(self._shown)
-            ]
-            if self._tells_certainty:
-                columns.append(pa.array(certain))
-            yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
+            yield results, certain
