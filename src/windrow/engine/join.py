@@ -182,7 +182,7 @@ class Join(Stateful):
 
     def _probe(self, stream: int, start: int) -> Iterator[PartialMatches]:
         """Results of the rows from position `start` on, inside all windows."""
-        if self.outer is not None and not self.outer.eager:
+        if self.outer is not None and not self.outer.probes_inner:
             return
         probe = self.probes[stream]
         if self.load_shedder is None:
@@ -208,12 +208,19 @@ class Join(Stateful):
         for stream, mask in enumerate(masks):
             if mask is not None:
                 self.dropped[stream] += int(len(mask) - mask.sum())
+                self.lose(stream, arrivals[stream], ~mask)
         return [arrived.admitted(mask) for arrived, mask in zip(arrivals, masks, strict=True)]
+
+    def lose(self, stream: int, arrived: ArrivingRows, dropped: Array | slice) -> None:
+        """Some new rows are dropped: an outer join may miss their matches."""
+        rows = arrived.rows
+        if self.outer is not None and len(ts := rows.ts[dropped]):
+            self.outer.lose(stream, ts, {name: column[dropped] for name, column in rows.columns.items()})
 
     def _evict_unharvested(self, load_shedder: LoadShedder, now: int) -> None:
         """Evict rows that are older than anything the harvest probes."""
         ages = load_shedder.max_useful_ages()
-        if ages is None:
+        if ages is None or self.outer is not None:  # an outer join decides on rows of any age
             return
         for stream, (window, age) in enumerate(zip(self.windows, ages, strict=True)):
             if window.span is not None:
@@ -226,9 +233,11 @@ class Join(Stateful):
         if sample is not None:
             partials = partials.where(sample.chosen)
         self.found += len(partials)
+        if self.outer is not None:
+            yield from self._decided(self.outer.matched(partials))
         if self.call_planner and controller:
             found = len(partials)
             partials = self.call_planner.affordable(self.windows, partials, arriving, controller)
             self.skipped += found - len(partials)
-        if len(partials):
+        if len(partials) and (self.outer is None or self.outer.eager):
             yield from self.sink.add(self.windows, partials, sample)

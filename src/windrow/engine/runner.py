@@ -162,6 +162,13 @@ class JoinRunner:
                 yield batch
             self.seq += sum(len(a.rows) for a in sub_batch) if self.query.counts_rows else 0
             at[:] = stop
+        waiting = 0
+        if controller is not None:
+            # Nothing is taken after the end of an outer join, so what is not processed by then is dropped.
+            ended = final and self.join.outer is not None
+            room = 0 if ended else self.query.time_policy.buffer or 0
+            rest = self.join, self.counters, room, arrivals, at, self.calls
+            waiting = buffer_unprocessed(self.buffer, *rest)
         yield from self._decide(self.join, arrivals, at, final)
         self._expire(arrivals, at)
         if self.join.evictor is not None:
@@ -169,8 +176,6 @@ class JoinRunner:
         self.planner.replan(self.join, self.counters, self.watermarks.max_event_time)
         if call is not None:
             self.planner.reorder(self.join)
-            room = self.query.time_policy.buffer or 0
-            waiting = buffer_unprocessed(self.buffer, self.counters, room, arrivals, at, self.calls)
             call.end(waiting, self.watermarks.max_event_time)
             call.close()
 

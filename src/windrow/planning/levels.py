@@ -31,6 +31,7 @@ class LevelStep:
     """Words of the level's stream, each of which must have a value."""
     bound: tuple[JoinColumn, ...]
     """Words of streams before it, each of which must have a value."""
+    equalities: tuple[BoundEquality, ...]
     hashed: tuple[Equality, ...]
     """Equalities of hashes, to be verified on the values."""
 
@@ -107,6 +108,7 @@ def _level_step(level: Level, own: Predicate, path: Access | None) -> LevelStep:
         residuals,
         tuple(dict.fromkeys(w for w in words if w.stream == stream)),
         tuple(dict.fromkeys(w for w in words if w.stream != stream)),
+        tuple(matches),
         tuple(e for e in equalities if e.left.kind == "hash"),
     )
 
