@@ -325,6 +325,47 @@ def test_as_of_agrees_with_duckdb() -> None:
         assert None in {row[1] for row in rows}
 
 
+@pytest.mark.parametrize(
+    "on",
+    [
+        "a.k = b.k and coalesce(b.k, 0) = c.k",
+        "a.k = b.k and coalesce(b.k, 7) > c.k",
+        "a.k = b.k and abs(coalesce(b.k, 3) - c.k) <= 1",
+        "a.k = b.k and coalesce(b.k, 0) = c.k and a.k + 1 >= c.k",
+        "a.k = b.k and coalesce(b.k, a.k) = c.k",
+        "a.k = b.k and (b.k is null or b.k = c.k) and a.k = c.k",
+    ],
+)
+def test_conditions_that_hold_without_a_row_agree_with_duckdb(on: str) -> None:
+    rng = np.random.default_rng(6)
+    tables = {}
+    for alias in "abc":
+        keys = pa.array(rng.integers(0, 12, 120), mask=rng.random(120) < 0.1)
+        tables[alias] = tiny(np.sort(rng.uniform(0, 60, 120)), k=keys)
+    windows = {"a": 4 * SECOND, "b": 2 * SECOND, "c": 3 * SECOND}
+    streams = {alias: wr.Stream("ts", f"{size // SECOND} s") for alias, size in windows.items()}
+    op = wr.Operator(wr.Query(streams, on, how={"b": "optional", "c": "optional"}))
+    cuts = [{a: t.slice(n, 17) for a, t in tables.items()} for n in range(0, 120, 17)]
+    got = outer_ids(pa.concat_tables([*map(op.process, cuts), op.finish()]))
+    first, rest = on.split(" and ", 1)
+
+    def near(x: str, y: str) -> str:
+        return (
+            f"epoch_us({y}.ts) - epoch_us({x}.ts) <= {windows[x]} and "
+            f"epoch_us({x}.ts) - epoch_us({y}.ts) <= {windows[y]}"
+        )
+
+    with duckdb.connect() as connection:
+        for alias, table in tables.items():
+            connection.register(alias, table)
+        rows = connection.execute(
+            f"select a.id, b.id, c.id from a left join b on {first} and {near('a', 'b')} "
+            f"left join c on {rest} and {near('a', 'c')} and (b.ts is null or {near('b', 'c')})"
+        ).fetchall()
+    assert got == Counter(rows)
+    assert any(b is None and c is not None for _, b, c in rows)
+
+
 # --- Refused ----------------------------------------------------------------------------------------------
 
 STREAMS = {x: wr.Stream("ts", "5 s") for x in "abc"}
