@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import permutations
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -21,6 +22,7 @@ from outer_cases import OuterCase, outer_cases, outer_ids
 from queries import examples, tiny
 from test_memory_limit import UNSAMPLED, applies
 from test_random_queries import in_windows
+from test_time_limit import POLICIES, play, timed
 from windrow.model.join_kind import CERTAIN
 from windrow.testing.oracle import SECOND
 
@@ -95,6 +97,77 @@ def test_uncertainty_ends_with_the_losses() -> None:
     assert any(not row["certain"] for row in first if row["b"] is None)
     assert last and all(row["certain"] for row in last)
     assert op.metrics().combinations_given_up > 0
+
+
+# --- Under a deadline, on a virtual clock ------------------------------------------------------------------
+
+TIMED = [*POLICIES, wr.policies.Harvesting(buffer=20), wr.policies.Dropping(buffer=5)]
+
+
+@pytest.mark.parametrize("policy", TIMED, ids=str)
+@examples(25)
+@given(
+    case=outer_cases(most_streams=3),
+    capacity=st.sampled_from([20, 50, 400]),
+    cut=st.none() | st.integers(0, 3),
+    limit=st.sampled_from([None, None, "40 rows"]),
+)
+def test_what_is_certain_is_right_in_no_time(
+    policy: Any, case: OuterCase, capacity: float, cut: int | None, limit: str | None
+) -> None:
+    settings = {"memory": limit, "shed": ("random", policy)} if limit else {"shed": policy}
+    output, measured = play(case, capacity, cut, deadline="1 second", **settings)
+    answer, told = case.answer(), CERTAIN in output.column_names
+    assert told == case.query(memory="9 rows").kind.tells_certainty
+    sure = output.filter(output.column(CERTAIN)) if told else output
+    surplus = outer_ids(sure) - answer
+    assert not surplus
+    if case.how in ("left", "right", "full") and not case.match:
+        pairs = Counter({pair: n for pair, n in outer_ids(output).items() if None not in pair})
+        assert not pairs - answer
+    assert measured.results == output.num_rows
+    assert measured.results_uncertain == output.num_rows - sure.num_rows
+
+
+@pytest.mark.parametrize("policy", TIMED, ids=str)
+@examples(10)
+@given(case=outer_cases(most_streams=3))
+def test_ample_time_changes_nothing(policy: Any, case: OuterCase) -> None:
+    output, measured = play(case, 1e12, deadline="1 second", shed=policy)
+    assert outer_ids(output) == case.answer()
+    assert measured.results_uncertain == measured.rows_dropped == 0
+
+
+def times_of(output: pa.Table) -> Counter[tuple]:
+    streams = [name for name in output.column_names if name != CERTAIN]
+    return Counter(tuple(row[s] and row[s]["ts"] for s in streams) for row in output.to_pylist())
+
+
+@pytest.mark.parametrize("how", ["left", "anti", "semi"])
+def test_a_deadline_drops_rows_and_says_what_may_be_false(how: str) -> None:
+    rng = np.random.default_rng(5)
+    streams = {x: wr.Stream("ts", "5 s") for x in "ab"}
+    settings: dict[str, Any] = {"how": how, "late": "1 s"}
+    calls = []
+    for second in range(40):
+        times = {x: np.sort(rng.uniform(second, second + 1, 60)) for x in "ab"}
+        calls.append({x: tiny(times[x], k=rng.integers(0, 400, 60)) for x in "ab"})
+    free = timed(wr.Query(streams, "a.k = b.k", **settings), 1.0)
+    exact = pa.concat_tables([*map(free.process, calls), free.finish()])
+    capacity = free.runner.work[0] / 40 / 3
+    op = timed(wr.Query(streams, "a.k = b.k", deadline="1 second", **settings), capacity)
+    output = pa.concat_tables([*map(op.process, calls), op.finish()])
+    measured = op.metrics()
+    assert measured.rows_dropped > 0
+    assert measured.missed_deadlines <= 8
+    if how == "semi":
+        assert CERTAIN not in output.column_names
+        assert 0 < output.num_rows < exact.num_rows
+        assert np.isnan(measured.recall)
+    else:
+        assert 0 < measured.results_uncertain <= measured.results_unmatched
+        sure = output.filter(output.column(CERTAIN))
+        assert sure.num_rows > 0 and not times_of(sure) - times_of(exact)
 
 
 # --- When results come ------------------------------------------------------------------------------------
@@ -252,6 +325,47 @@ def test_as_of_agrees_with_duckdb() -> None:
         assert None in {row[1] for row in rows}
 
 
+@pytest.mark.parametrize(
+    "on",
+    [
+        "a.k = b.k and coalesce(b.k, 0) = c.k",
+        "a.k = b.k and coalesce(b.k, 7) > c.k",
+        "a.k = b.k and abs(coalesce(b.k, 3) - c.k) <= 1",
+        "a.k = b.k and coalesce(b.k, 0) = c.k and a.k + 1 >= c.k",
+        "a.k = b.k and coalesce(b.k, a.k) = c.k",
+        "a.k = b.k and (b.k is null or b.k = c.k) and a.k = c.k",
+    ],
+)
+def test_conditions_that_hold_without_a_row_agree_with_duckdb(on: str) -> None:
+    rng = np.random.default_rng(6)
+    tables = {}
+    for alias in "abc":
+        keys = pa.array(rng.integers(0, 12, 120), mask=rng.random(120) < 0.1)
+        tables[alias] = tiny(np.sort(rng.uniform(0, 60, 120)), k=keys)
+    windows = {"a": 4 * SECOND, "b": 2 * SECOND, "c": 3 * SECOND}
+    streams = {alias: wr.Stream("ts", f"{size // SECOND} s") for alias, size in windows.items()}
+    op = wr.Operator(wr.Query(streams, on, how={"b": "optional", "c": "optional"}))
+    cuts = [{a: t.slice(n, 17) for a, t in tables.items()} for n in range(0, 120, 17)]
+    got = outer_ids(pa.concat_tables([*map(op.process, cuts), op.finish()]))
+    first, rest = on.split(" and ", 1)
+
+    def near(x: str, y: str) -> str:
+        return (
+            f"epoch_us({y}.ts) - epoch_us({x}.ts) <= {windows[x]} and "
+            f"epoch_us({x}.ts) - epoch_us({y}.ts) <= {windows[y]}"
+        )
+
+    with duckdb.connect() as connection:
+        for alias, table in tables.items():
+            connection.register(alias, table)
+        rows = connection.execute(
+            f"select a.id, b.id, c.id from a left join b on {first} and {near('a', 'b')} "
+            f"left join c on {rest} and {near('a', 'c')} and (b.ts is null or {near('b', 'c')})"
+        ).fetchall()
+    assert got == Counter(rows)
+    assert any(b is None and c is not None for _, b, c in rows)
+
+
 # --- Refused ----------------------------------------------------------------------------------------------
 
 STREAMS = {x: wr.Stream("ts", "5 s") for x in "abc"}
@@ -276,7 +390,6 @@ REFUSED = [
         r"match: the window of 'b' is counted in rows",
     ),
     (PAIR | {"a": wr.Stream("ts", "5 rows")}, {"how": "left"}, r"how: the window of 'a' is counted in rows"),
-    (PAIR, {"how": "left", "deadline": "1 s"}, r"how: only inner joins have a deadline"),
     (PAIR, {"how": "left", "memory": "9 rows", "shed": "uniform"}, r"shed: .*inner joins only"),
 ]
 
@@ -299,8 +412,3 @@ def test_conditions_that_link_nothing_are_refused(on: str, how: dict, told: str)
     schemas = {x: tiny([], k=pa.array([], pa.int64())).schema for x in "abc"}
     with pytest.raises(wr.QueryError, match=told):
         wr.Operator(wr.Query(STREAMS, on, how=how), schemas=schemas)
-
-
-def test_only_inner_joins_are_shared() -> None:
-    with pytest.raises(wr.QueryError, match="query 'q': only inner joins are shared"):
-        wr.SharedOperator({"q": wr.Query(PAIR, "a.k = b.k", how="left")})

@@ -6,11 +6,12 @@ from collections import Counter
 from itertools import permutations
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import windrow as wr
 from pipelines import in_microseconds
-from spark_tools import failing, frame, rows, spark
+from spark_tools import Stream, failing, frame, rows, run, spark
 from windrow.pipeline.toml_reader import read_pipeline
 from windrow.sql_frontend.parser import read_script
 
@@ -173,3 +174,66 @@ def test_a_star_shows_the_streams_that_have_rows() -> None:
     frames = {name: frame(DATA[name]) for name in "ab"}
     text = f"SELECT * FROM {A} LEFT SEMI JOIN {B} ON a.k = b.k"
     assert wr.sql(text, spark(), frames, time="ts", partitions=1).columns == DATA["a"].column_names
+
+
+# --- Among shared queries -----------------------------------------------------------------------------------
+
+SHARED = {
+    how: wr.Query({x: wr.Stream("ts", "2 seconds") for x in "ab"}, "a.k = b.k and a.x > 3", how=how)
+    for how in ("inner", "left", "full", "anti")
+}
+FAR = 1_000.0
+
+
+def shared_ids(rows: list) -> dict[str, Counter]:
+    found: dict[str, Counter] = {name: Counter() for name in SHARED}
+    for row in rows:
+        found[row["query"]][row["a"], row["b"]] += 1
+    return found
+
+
+def exact(name: str, *calls: dict[str, pa.Table]) -> Counter:
+    op = wr.Operator(SHARED[name])
+    outputs = [*map(op.process, calls), op.finish()]
+    answer: Counter = Counter()
+    for row in pa.concat_tables(outputs).to_pylist():
+        answer[tuple(row.get(x) and row[x]["id"] for x in "ab")] += 1
+    return answer
+
+
+def test_shared_queries_of_all_kinds() -> None:
+    tables = {"a": rows(3, 200), "b": rows(4, 200)}
+    frames = {x: frame(table) for x, table in tables.items()}
+    out = wr.share(SHARED, frames, partitions=3).selectExpr("query", "a.id as a", "b.id as b").collect()
+    assert shared_ids(out) == {name: exact(name, tables) for name in SHARED}
+
+
+def test_shared_streams_of_all_kinds_go_on_from_their_checkpoint(tmp_path) -> None:
+    """The last files only move time on, so that all rows before are decided."""
+    a, b = Stream(tmp_path / "a"), Stream(tmp_path / "b")
+    calls = [{"a": rows(10 + n, 80, 9 * n, 9), "b": rows(20 + n, 80, 9 * n, 9)} for n in range(3)]
+    ends = [{x: rows(90 + n, 1, FAR * (n + 1), 1).slice(0, 1) for x in "ab"} for n in range(2)]
+    for part in (calls[:2], [*calls[2:], *ends]):
+        for call in part:
+            a.put(call["a"])
+            b.put(call["b"])
+        out = wr.share(SHARED, {"a": a.read(), "b": b.read()}, partitions=3, state=str(tmp_path / "state"))
+        run(out, tmp_path, ["query", "a.id as a", "b.id as b"])
+    late = {call[x].column("id")[0].as_py() for call in ends for x in "ab"}
+    got = shared_ids(spark().read.parquet(str(tmp_path / "out")).collect())
+    for name, found in got.items():
+        assert Counter({pair: n for pair, n in found.items() if not late & set(pair)}) == exact(name, *calls)
+
+
+def test_statements_of_several_kinds() -> None:
+    frames = {x: frame(DATA[x]) for x in "ab"}
+    text = "; ".join(
+        f"SELECT a.id AS a, b.id AS b FROM {A} {kind} JOIN {B} ON a.k = b.k" for kind in ("", "LEFT", "LEFT")
+    )
+    out = wr.sql(text, spark(), frames, time="ts", partitions=2).collect()
+    found: dict[str, Counter] = {}
+    for row in out:
+        found.setdefault(row["query"], Counter())[row["a"], row["b"]] += 1
+    inner, first, second = found.values()
+    assert first == second and inner <= first
+    assert {pair for pair in first if pair[1] is None} == set(first) - set(inner)

@@ -17,7 +17,7 @@ from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.engine.limits.evictor import Evictor
 from windrow.engine.limits.load_shedder import LoadShedder, make_load_shedder
-from windrow.engine.outer.outer_join import OuterJoin
+from windrow.engine.outer.outer_join import Decided, OuterJoin
 from windrow.engine.partial_matches import PartialMatches, in_pieces
 from windrow.engine.probe import Probe
 from windrow.engine.rows import ArrivingRows
@@ -43,9 +43,13 @@ class ResultSink(Protocol):
         """Whether new rows are only stored now, and probed later by the sink."""
 
     def add(
-        self, windows: Windows, found: PartialMatches, sample: Selection | None
+        self, windows: Windows, found: PartialMatches, sample: Selection | None, certain: Array | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Take results. Their positions are valid until the next stream's turn."""
+        """Take results. Their positions are valid until the next stream's turn.
+
+        `certain` is given for results that an outer join has decided. These may lack rows, and are verified;
+        their positions are valid during the call only.
+        """
 
     def end_sub_batch(
         self, windows: Windows, arrivals: Sequence[ArrivingRows], starts: Sequence[int]
@@ -77,7 +81,7 @@ class Join(Stateful):
         self.load_shedder = make_load_shedder(query, units)
         self.windows = Windows(bound, self.row_state)
         self.sink = make_sink(bound)
-        self.outer = OuterJoin(bound, self.windows, self.sink.schema) if bound.shapes else None
+        self.outer = OuterJoin(bound, self.windows) if bound.shapes else None
         self.windows.holder = self.outer
         self.plan: Plan | None = None
         self.probes: list[Probe] = []
@@ -156,7 +160,7 @@ class Join(Stateful):
             if self.evictor:
                 self.evictor.arrived(self.windows, stream, start)
             if self.outer is not None:
-                yield from self.outer.arrived(stream, start)
+                yield from self._decided(self.outer.arrived(stream, start))
             for partials in in_pieces(self._probe(stream, start)):
                 yield from self._results(partials, stream, controller)
         self.sink.end_sub_batch(self.windows, arrivals, starts)
@@ -165,9 +169,18 @@ class Join(Stateful):
         if self.evictor:
             self.evictor.enforce_limit(self.windows)
 
+    def decide(self, earliest: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
+        """Results of an outer join that rows no older than `earliest`, per stream, cannot change."""
+        if self.outer is not None:
+            yield from self._decided(self.outer.release(earliest))
+
+    def _decided(self, found: Iterator[Decided]) -> Iterator[pa.RecordBatch]:
+        for results, certain in found:
+            yield from self.sink.add(self.windows, results, None, certain)
+
     def _probe(self, stream: int, start: int) -> Iterator[PartialMatches]:
         """Results of the rows from position `start` on, inside all windows."""
-        if self.outer is not None and not self.outer.eager:
+        if self.outer is not None and not self.outer.probes_inner:
             return
         probe = self.probes[stream]
         if self.load_shedder is None:
@@ -193,12 +206,19 @@ class Join(Stateful):
         for stream, mask in enumerate(masks):
             if mask is not None:
                 self.dropped[stream] += int(len(mask) - mask.sum())
+                self.lose(stream, arrivals[stream], ~mask)
         return [arrived.admitted(mask) for arrived, mask in zip(arrivals, masks, strict=True)]
+
+    def lose(self, stream: int, arrived: ArrivingRows, dropped: Array | slice) -> None:
+        """Some new rows are dropped: an outer join may miss their matches."""
+        rows = arrived.rows
+        if self.outer is not None and len(ts := rows.ts[dropped]):
+            self.outer.lose(stream, ts, {name: column[dropped] for name, column in rows.columns.items()})
 
     def _evict_unharvested(self, load_shedder: LoadShedder, now: int) -> None:
         """Evict rows that are older than anything the harvest probes."""
         ages = load_shedder.max_useful_ages()
-        if ages is None:
+        if ages is None or self.outer is not None:  # an outer join decides on rows of any age
             return
         for stream, (window, age) in enumerate(zip(self.windows, ages, strict=True)):
             if window.span is not None:
@@ -211,9 +231,11 @@ class Join(Stateful):
         if sample is not None:
             partials = partials.where(sample.chosen)
         self.found += len(partials)
+        if self.outer is not None:
+            yield from self._decided(self.outer.matched(partials))
         if self.call_planner and controller:
             found = len(partials)
             partials = self.call_planner.affordable(self.windows, partials, arriving, controller)
             self.skipped += found - len(partials)
-        if len(partials):
+        if len(partials) and (self.outer is None or self.outer.eager):
             yield from self.sink.add(self.windows, partials, sample)

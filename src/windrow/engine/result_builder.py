@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from windrow.engine.outer.missing_rows import structs
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.probe import as_mask
 from windrow.engine.rows import ArrivingRows
@@ -21,6 +22,7 @@ from windrow.planning.bound_query import BoundQuery
 from windrow.planning.equivalence import Class
 from windrow.window.window_store import WindowStore
 
+Array = np.ndarray
 WEIGHT, CLUSTER = "weight", "cluster"
 """Extra result columns of a sample."""
 
@@ -32,9 +34,9 @@ class ResultBuilder:
 
     def __init__(self, bound: BoundQuery) -> None:
         self._functions, self._hashed = bound.functions, bound.hashed
-        self._types = [pa.struct(list(schema)) for schema in bound.schemas]
-        aliases, shown = bound.query.aliases, bound.query.kind.result_aliases
-        fields = [pa.field(a, t) for a, t in zip(aliases, self._types, strict=True) if a in shown]
+        aliases = bound.query.aliases
+        self._types = {aliases.index(a): pa.struct(list(s)) for a, s in bound.result_schemas.items()}
+        fields = [pa.field(aliases[stream], kind) for stream, kind in self._types.items()]
         self._tells_certainty = bound.query.kind.tells_certainty
         if self._tells_certainty:
             fields.append(pa.field(CERTAIN, pa.bool_()))
@@ -48,20 +50,19 @@ class ResultBuilder:
         self.schema = pa.schema(fields)
 
     def add(
-        self, windows: Sequence[WindowStore], found: PartialMatches, sample: Selection | None
+        self,
+        windows: Sequence[WindowStore],
+        found: PartialMatches,
+        sample: Selection | None,
+        certain: Array | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        columns = [window.gather(found.rows[stream]) for stream, window in enumerate(windows)]
-        structs = [
-            pa.StructArray.from_arrays(arrays, fields=list(kind))
-            if arrays
-            else pa.array([{}] * len(found), kind)
-            for arrays, kind in zip(columns, self._types, strict=True)
-        ]
-        weights = [] if sample is None else [pa.array(sample.weight), pa.array(sample.cluster)]
+        columns = [structs(windows[s], found.rows[s], kind) for s, kind in self._types.items()]
         if self._tells_certainty:
-            weights.append(pa.array(np.ones(len(found), bool)))
-        batch = pa.RecordBatch.from_arrays([*structs, *weights], schema=self.schema)
-        for members in self._hashed:
+            columns.append(pa.array(np.ones(len(found), bool) if certain is None else certain))
+        if sample is not None:
+            columns += [pa.array(sample.weight), pa.array(sample.cluster)]
+        batch = pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        for members in self._hashed if certain is None else ():
             batch = self._verified(batch, members)
         yield batch
 

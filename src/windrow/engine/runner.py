@@ -180,6 +180,13 @@ class JoinRunner:
                 yield batch
             self.seq += sum(len(a.rows) for a in sub_batch) if self.query.counts_rows else 0
             at[:] = stop
+        waiting = 0
+        if controller is not None:
+            # Nothing is taken after the end of an outer join, so what is not processed by then is dropped.
+            ended = final and self.join.outer is not None
+            room = 0 if ended else self.query.time_policy.buffer or 0
+            rest = self.join, self.counters, room, arrivals, at, self.calls
+            waiting = buffer_unprocessed(self.buffer, *rest)
         yield from self._decide(self.join, arrivals, at, final)
         self._expire(arrivals, at)
         if self.join.evictor is not None:
@@ -187,8 +194,6 @@ class JoinRunner:
         self.planner.replan(self.join, self.counters, self.watermarks.max_event_time)
         if call is not None:
             self.planner.reorder(self.join)
-            room = self.query.time_policy.buffer or 0
-            waiting = buffer_unprocessed(self.buffer, self.counters, room, arrivals, at, self.calls)
             call.end(waiting, self.watermarks.max_event_time)
             call.close()
 
@@ -401,7 +406,7 @@ class JoinRunner:
         """Decided results of an outer join. Runs before expiry: deciding may need rows about to expire."""
         if join.outer is None:
             return
-        for batch in join.outer.release([END] * len(arrivals) if final else self._earliest(arrivals, at)):
+        for batch in join.decide([END] * len(arrivals) if final else self._earliest(arrivals, at)):
             self.counters.results += batch.num_rows
             yield batch
 

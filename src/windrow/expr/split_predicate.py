@@ -49,20 +49,20 @@ def _split(text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, 
     _check_condition(node, types, functions)
     classifier = Classifier({alias: i for i, alias in enumerate(schemas)}, types, functions)
     filters: list[Filter] = []
-    atoms: list[Atom] = []
+    atoms: dict[Atom, exp.Expression] = {}
     residuals: list[Residual] = []
     for conjunct in chain.from_iterable(_halves(term, classifier) for term in conjuncts(node)):
         streams = classifier.streams_of(conjunct)
         atom = classifier.atom(conjunct)
         if atom is not None:
-            atoms.append(atom)
+            atoms.setdefault(atom, conjunct)
         elif len(streams) > 1:
             similarity = set_similarity(conjunct, classifier)
             residuals.append(Residual(streams, conjunct, render(conjunct), similarity))
         # A constant condition that is true needs no check. Any other becomes a filter on stream 0.
         elif streams or evaluate(conjunct, {}, 1, functions)[0].as_py() is not True:
             filters.append(Filter(min(streams, default=0), conjunct, render(conjunct)))
-    return Predicate(render(node), tuple(filters), tuple(dict.fromkeys(atoms)), tuple(residuals))
+    return Predicate(render(node), tuple(filters), tuple(atoms), tuple(residuals), atoms)
 
 
 def _halves(node: exp.Expression, classifier: Classifier) -> list[exp.Expression]:

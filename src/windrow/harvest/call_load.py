@@ -75,6 +75,7 @@ def choose(
     current: int,
     curve: Curve | None = None,
     costs_of_parts: Costs | None = None,
+    all_probe: bool = False,
 ) -> Choice:
     """The choice that promises most results in so many seconds.
 
@@ -86,8 +87,12 @@ def choose(
         What probing parts of windows gives; None where it saves nothing, as through a hash table.
     costs_of_parts
         Of a call that probes parts of windows, if it costs otherwise.
+    all_probe
+        Whether every admitted row probes whole windows, so that only units can be given up.
     """
     taking, finding = _seconds(work, costs)
+    if all_probe:
+        taking, finding = taking + finding, np.zeros_like(finding)
     whole = float(taking[-1] + finding[-1])
     if whole <= seconds:
         return Choice(len(work.rows) - 1)

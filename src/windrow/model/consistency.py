@@ -44,10 +44,6 @@ def check_kind(query: Query) -> None:
             f"'{counted}' a time, such as within='5 minutes'",
             option,
         )
-    if query.deadline is not None:
-        raise QueryError(
-            "only inner joins have a deadline; leave deadline out, or bound the memory instead", option
-        )
     if query.memory_limit is not None and query.memory_policy.samples:
         raise QueryError(
             f"a '{query.memory_policy.name}' sample has weights for inner joins only; choose another policy "

@@ -57,12 +57,20 @@ class JoinShapes:
     aliases: tuple[str, ...]
     shapes: tuple[JoinShape, ...]
     limited: bool
-    """Whether rows may be evicted."""
+    """Whether rows may be shed."""
 
     @property
     def eager(self) -> bool:
         """Whether the inner join finds the results with a row of every stream, so they are immediate."""
         return all(x.role == "optional" and x.match is None for shape in self.shapes for x in shape.levels)
+
+    @property
+    def pairwise(self) -> bool:
+        """Whether a result of the inner join shows that a row has a match, and nothing else matters to it."""
+        return all(
+            len(x.core) == len(x.levels) == 1 and x.levels[0].match is None and x.levels[0].role != "required"
+            for x in self.shapes
+        )
 
     @property
     def hidden(self) -> frozenset[int]:

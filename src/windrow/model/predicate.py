@@ -15,7 +15,8 @@ every other number, as in Spark; in a `Band` it is never.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -176,6 +177,16 @@ class Predicate:
     filters: tuple[Filter, ...]
     atoms: tuple[Atom, ...]
     residuals: tuple[Residual, ...]
+    conjuncts: Mapping[Atom, exp.Expression] = field(default_factory=dict, compare=False, repr=False)
+    """What each atom was read from."""
+
+    def with_residuals(self, atoms: Collection[Atom]) -> Predicate:
+        """The same predicate with these atoms as residuals."""
+        if not atoms:
+            return self
+        evaluated = [Residual(frozenset(w.stream for w in a.words), self.conjuncts[a], str(a)) for a in atoms]
+        kept = tuple(a for a in self.atoms if a not in atoms)
+        return replace(self, atoms=kept, residuals=(*self.residuals, *evaluated))
 
     def columns_of(self, stream: int) -> tuple[JoinColumn, ...]:
         """The join columns of `stream`, each once, in the order of the atoms."""

@@ -13,7 +13,7 @@ from windrow.expr.split_predicate import split_predicate
 from windrow.model.predicate import JoinColumn, Predicate
 from windrow.model.query import Function, Query
 from windrow.planning.equivalence import Class, equality_classes
-from windrow.planning.levels import ShapePlan, plan_shape
+from windrow.planning.levels import ShapePlan, plan_shape, valued_when_missing
 from windrow.planning.plan_builder import check_connected, check_paths
 
 
@@ -33,6 +33,7 @@ class BoundQuery:
         """Refuses a query that does not fit the columns, or that joins no more than some of the streams."""
         functions = {name: f for name, f in query.functions.items() if isinstance(f, Function)}
         predicate = split_predicate(query.on, dict(zip(query.aliases, schemas, strict=True)), functions)
+        predicate = predicate.with_residuals(valued_when_missing(query, predicate, schemas, functions))
         classes = tuple(equality_classes(predicate.atoms))
         _check_time_zones(query, schemas)
         check_connected(query, predicate)
@@ -56,8 +57,10 @@ class BoundQuery:
         return [members for members in self.classes if members[0].kind == "hash"]
 
     @property
-    def named_schemas(self) -> dict[str, pa.Schema]:
-        return dict(zip(self.query.aliases, self.schemas, strict=True))
+    def result_schemas(self) -> dict[str, pa.Schema]:
+        """Schemas of the streams that results have a column of."""
+        named = dict(zip(self.query.aliases, self.schemas, strict=True))
+        return {alias: named[alias] for alias in self.query.kind.result_aliases}
 
     @cached_property
     def _shared_keys(self) -> list[Class]:

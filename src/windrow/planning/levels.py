@@ -6,15 +6,19 @@ level to the next: `b.k = c.k` says nothing where `b` has no row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from windrow.errors import Option, QueryError
+import pyarrow as pa
+
+from windrow.errors import DataError, Option, QueryError
+from windrow.expr.join_columns import column_values
+from windrow.expr.parse import references
 from windrow.model.access import Access
 from windrow.model.join_kind import JoinShape, Level
 from windrow.model.plan import BoundEquality, Condition, Direction, Step, bound_word, own_word
 from windrow.model.predicate import Atom, Equality, JoinColumn, Predicate, Residual
-from windrow.model.query import Query
+from windrow.model.query import Function, Query
 from windrow.planning.equivalence import Class, equality_classes
 from windrow.planning.steps import access_of, guaranteed, steps_of
 
@@ -31,6 +35,7 @@ class LevelStep:
     """Words of the level's stream, each of which must have a value."""
     bound: tuple[JoinColumn, ...]
     """Words of streams before it, each of which must have a value."""
+    equalities: tuple[BoundEquality, ...]
     hashed: tuple[Equality, ...]
     """Equalities of hashes, to be verified on the values."""
 
@@ -73,6 +78,31 @@ def plan_shape(query: Query, predicate: Predicate, shape: JoinShape) -> ShapePla
     return ShapePlan(shape, core, classes, tuple(directions), tuple(levels))
 
 
+def valued_when_missing(
+    query: Query, predicate: Predicate, schemas: Sequence[pa.Schema], functions: Mapping[str, Function]
+) -> list[Atom]:
+    """Atoms that may hold although a stream of an earlier level has no row, as `coalesce(b.k, 0) = c.k` may.
+    No index can look up such a row, so they must be evaluated on the combinations."""
+    found = []
+    for atom in predicate.atoms:
+        for shape in query.kind.shapes:
+            own = shape.level_of(_streams(atom))
+            before = {x.stream for x in shape.levels[: max(own, 0)] if x.role == "optional"}
+            if any(_has_value(w, schemas[w.stream], functions) for w in atom.words if w.stream in before):
+                found.append(atom)
+                break
+    return found
+
+
+def _has_value(word: JoinColumn, schema: pa.Schema, functions: Mapping[str, Function]) -> bool:
+    """Whether a join column has a value where its stream has no row."""
+    nulls = {key: pa.nulls(1, schema.field(key[1]).type) for key in references(word.node)}
+    try:
+        return bool(column_values(word, nulls, 1, functions)[0].is_valid)
+    except DataError:
+        return False  # a function of the user that takes no nulls is not called for missing rows
+
+
 def _conditions_of(predicate: Predicate, shape: JoinShape, level: int) -> Predicate:
     """The conditions that belong to a level."""
     return replace(
@@ -107,6 +137,7 @@ def _level_step(level: Level, own: Predicate, path: Access | None) -> LevelStep:
         residuals,
         tuple(dict.fromkeys(w for w in words if w.stream == stream)),
         tuple(dict.fromkeys(w for w in words if w.stream != stream)),
+        tuple(matches),
         tuple(e for e in equalities if e.left.kind == "hash"),
     )
 

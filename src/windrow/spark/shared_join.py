@@ -59,7 +59,7 @@ class PreparedSharedJoin(PreparedJoin):
         """This join as the others of the same call see it."""
         assert self.group is not None
         like = next(iter(self.group.subscriptions.values())).query
-        schemas = {frame.alias: frame.arrow for frame in self.frames}
+        schemas = _result_schemas(self)
         return JoinOnSpark(like, schemas, self.arrow, tuple(self.group.subscriptions))
 
     def task(self, slots: UnionColumns) -> tuple[JoinTask, StructType]:
@@ -200,9 +200,15 @@ def _with_watermarks(asked: Query | Subscription, frames: Mapping[str, DataFrame
     return with_frame_watermarks(asked, frames) if isinstance(asked, Query) else asked
 
 
+def _result_schemas(laid: PreparedJoin) -> dict[str, pa.Schema]:
+    """Schemas of the streams that results have a column of."""
+    shown = laid.query.kind.result_aliases
+    return {frame.alias: frame.arrow for frame in laid.frames if frame.alias in shown}
+
+
 def _columns(g: QueryGroup, laid: PreparedJoin) -> tuple[tuple[StructField, pa.DataType], ...]:
     """What the queries of a group select, each name once."""
-    schemas = {frame.alias: frame.arrow for frame in laid.frames}
+    schemas = _result_schemas(laid)
     fields = {frame.alias: StructType(list(frame.fields)) for frame in laid.frames}
     found: dict[str, tuple[StructField, pa.DataType]] = {}
     for name, asked in g.subscriptions.items():

@@ -91,7 +91,7 @@ class CallPlanner(Stateful):
         "_to_exact", "_to_any", "_few_are_late", "_in_time",
     )  # fmt: skip
 
-    def __init__(self, units: Units, streams: int, seed: int) -> None:
+    def __init__(self, units: Units, streams: int, seed: int, all_probe: bool = False) -> None:
         self.admitter = Admitter(units, seed, streams)
         self.costs, self.costs_of_parts = CallCosts(), CallCosts()
         """Costs of calls that probe whole windows, and of calls that probe parts of them."""
@@ -101,6 +101,9 @@ class CallPlanner(Stateful):
         self.short = False
         """Whether there is no time to store this call's rows."""
         self._seed = seed
+        self._all_probe = all_probe
+        """Whether all rows probe whole windows. In an outer join they must: what is not found now has to be
+        searched for when it is decided."""
         self._calls = 0
         self._per_row = (0.0, 0.0)
         """Comparisons and results per row of an exact call; with scans, comparisons per row held as well."""
@@ -192,6 +195,7 @@ class CallPlanner(Stateful):
         """Maximise the recall in the time left, hot keys first; if that fails, treat all keys alike."""
         costs = self.costs.fitted
         seconds, least = MARGIN * self._began, costs.fixed + SPARED * controller.budget
+        curve = None if self._all_probe else curve
         kept = None if curve is None else Curve(curve.work, curve.found * self._kept)
         in_parts = self.costs_of_parts.fitted if len(self.costs_of_parts) else None
         compared, results = self._exact_work
@@ -200,7 +204,9 @@ class CallPlanner(Stateful):
             # A scan compares with every row held: those of now, or later those of the admitted units.
             met = row_share * np.maximum(row_share, fill) if self.scans else share
             work = Work(self._rows * row_share, compared * met, results * share, share)
-            self.choice = choose(work, costs, max(seconds, least), self.admitter.admitted, kept, in_parts)
+            self.choice = choose(
+                work, costs, max(seconds, least), self.admitter.admitted, kept, in_parts, self._all_probe
+            )
             if self.choice.recall > 0 or not self.admitter.spares:
                 break
         if costs.fixed > self._began or self.choice.recall == 0.0:
@@ -221,7 +227,7 @@ class CallPlanner(Stateful):
 
     def correct(self, controller: DeadlineController, left: int) -> None:
         """Reduce the rows that probe if the call is late, with `left` rows to go."""
-        if self.choice.z < 1 or self._admitted == 0 or left == self._admitted:
+        if self._all_probe or self.choice.z < 1 or self._admitted == 0 or left == self._admitted:
             return
         part = left / self._admitted
         # Average the prediction with an extrapolation of the time taken so far.
@@ -302,8 +308,10 @@ class CallPlanner(Stateful):
         if self.scans:
             size = self._size - self._rows + self._admitted
             compared_by_all = compared / share / size
+        elif found > 0:
+            compared_by_all = compared * results / found
         else:
-            compared_by_all = compared * results / max(found, 1.0)
+            compared_by_all = compared / share
         # The smaller the fraction probed, the less it counts.
         part = 0.5 * min(1.0, max(0.1, 2 * share)) if self._calls > 1 else 1.0
         self._per_row = (

@@ -68,7 +68,9 @@ class Harvester(Stateful):
     def __init__(self, policy: Harvesting, query: Query, units: Units) -> None:
         self.policy = policy
         self.missed = MissedResults()
-        self.calls = CallPlanner(units, len(query.streams), query.seed) if policy.plans_calls else None
+        self.calls: CallPlanner | None = None
+        if policy.plans_calls:
+            self.calls = CallPlanner(units, len(query.streams), query.seed, bool(query.kind.shapes))
         self.harvest: Harvest | None = None
         """Parts of windows to probe; None for whole windows."""
         self.last_harvest: Harvest | None = None

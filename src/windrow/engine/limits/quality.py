@@ -22,6 +22,12 @@ EXACT = Quality()
 def quality(join: Join, results: int, let_in: float) -> Quality:
     """Quality of everything returned so far. `let_in` is the fraction of combinations whose rows were not
     dropped outright, that is with probability 0 of admission."""
+    if join.outer is not None:
+        if not join.outer.eager:
+            known = Quality(results_found=float(results), results_estimated=float(results))
+            return _unknown(known) if join.outer.shed else known
+        # Only results with a row of every stream are estimated, by what the inner join finds.
+        results -= join.outer.counts["results_unmatched"]
     found = float(results + join.skipped)
     known = Quality(results_found=found, results_estimated=found)
     if join.evictor is not None:

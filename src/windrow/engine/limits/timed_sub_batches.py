@@ -127,6 +127,7 @@ class TimedSubBatches:
 
 def buffer_unprocessed(
     buffers: Sequence[InputBuffer],
+    join: Join,
     counters: Counters,
     room: int,
     arrivals: Sequence[ArrivingRows],
@@ -138,6 +139,7 @@ def buffer_unprocessed(
     for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
         kept = min(len(arrived.rows) - start, room)
         counters.counts["rows_dropped"][stream] += len(arrived.rows) - start - kept
+        join.lose(stream, arrived, slice(start + kept, None))
         if kept:
             rows = arrived.rows.slice(start, start + kept)
             buffers[stream].add(rows.ts, rows.payload, np.broadcast_to(call, kept))

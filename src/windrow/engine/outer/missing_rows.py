@@ -24,6 +24,16 @@ def gather_or_null(window: WindowStore, positions: Array, names: Sequence[str]) 
     return [column.take(index) for column in window.gather(positions[there], names)]
 
 
+def values_or(column: Array, positions: Array, default: int) -> Array:
+    """Values of the rows at `positions`, `default` where a row is missing."""
+    there = positions != MISSING
+    if there.all():
+        return column[positions]
+    found = np.full(len(positions), default, column.dtype)
+    found[there] = column[positions[there]]
+    return found
+
+
 def structs(window: WindowStore, positions: Array, kind: pa.StructType) -> pa.Array:
     """Whole rows as structs, null where a row is missing."""
     there = positions != MISSING

@@ -4,12 +4,13 @@ then decided level by level.
 A combination is complete with regard to a stream once that stream's watermark has passed `latest`, the
 earliest end of its rows' windows. Until then it is parked. If the kind of join allows it, the inner join
 finds results with a row of every stream as rows arrive, and only results with missing rows are decided late.
+In a join of two streams what it finds also shows which rows have a match; only the others stay parked.
 A combination's own rows do not expire before it is complete: they expire when all other streams have passed
 the end of their windows, which is no earlier. Rows of the levels are kept while a parked combination may need
 them.
 
-Under a limit, `lost_until` is the newest event time of an evicted row, per stream. A decision that a row of
-that time could have changed is uncertain.
+Under a limit, a decision that a shed row could have changed is uncertain (`losses.py`). Decisions always
+probe whole windows: a deadline sheds rows, and probes and results of the inner join, but no decision.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from windrow.engine.outer.as_of import NearestRows
 from windrow.engine.outer.level_search import JoinParts, LevelSearch
-from windrow.engine.outer.missing_rows import MISSING, structs
+from windrow.engine.outer.losses import Losses
+from windrow.engine.outer.missing_rows import MISSING
 from windrow.engine.outer.parked import Parked
 from windrow.engine.outer.row_flags import WHOLE
 from windrow.engine.partial_matches import PartialMatches
@@ -37,13 +38,14 @@ from windrow.planning.levels import ShapePlan
 Array = np.ndarray
 AT_ONCE = 1 << 13
 """Number of combinations decided together."""
-_NEVER = -(1 << 62)
+Decided = tuple[PartialMatches, Array]
+"""Results, and a mask of those that no shed row could have changed."""
 
 
 class Decider(Stateful):
     """Finds, parks and decides the combinations of one shape."""
 
-    saved = ("parked", "unmatched", "uncertain", "given_up")
+    saved = ("parked", "losses", "unmatched", "uncertain", "given_up")
 
     def __init__(self, plan: ShapePlan, parts: JoinParts, eager: bool) -> None:
         self.plan = plan
@@ -60,6 +62,7 @@ class Decider(Stateful):
             for other in members[1:]
         ]
         self.parked = Parked.none(self.core)
+        self.losses = [Losses(level) for level in plan.levels]
         self.unmatched = 0
         """Results returned that have a missing row, or that depend on the absence of one."""
         self.uncertain = 0
@@ -87,6 +90,29 @@ class Decider(Stateful):
             assert found.newest is not None and found.latest is not None
             numbers = {s: self._parts.windows[s].number(p) for s, p in found.rows.items()}
             self.parked = self.parked.plus(Parked(numbers, found.newest, found.latest))
+
+    def matched(self, pairs: PartialMatches) -> Iterator[PartialMatches]:
+        """The inner join has found pairs of two streams: their rows are no longer parked. Yield those that
+        are results because they have a match."""
+        (stream,) = self.core
+        window = self._parts.windows[stream]
+        numbers, first = np.unique(window.number(pairs.rows[stream]), return_index=True)
+        parked = self.parked.rows[stream]  # ascending, as rows are numbered when they are stored
+        at = np.searchsorted(parked, numbers)
+        waits = at < len(parked)
+        waits[waits] = parked[at[waits]] == numbers[waits]
+        at, first = at[waits], first[waits]
+        # One pair per row is verified. If it is a collision, the row is decided later.
+        for pair in self.plan.levels[0].hashed:
+            true = self._parts.equal(pair, {s: rows[first] for s, rows in pairs.rows.items()})
+            at, first = at[true], first[true]
+        if len(at) == 0:
+            return
+        if self.plan.levels[0].level.role == "exists":
+            yield PartialMatches({stream: pairs.rows[stream][first]})
+        waiting = np.ones(len(parked), bool)
+        waiting[at] = False
+        self.parked = self.parked.where(waiting)
 
     def release(self, earliest: Sequence[int | None]) -> Iterator[PartialMatches]:
         """Decide the combinations that are complete when later rows are no older than `earliest`."""
@@ -174,20 +200,27 @@ class Decider(Stateful):
     def _extended(self, partials: PartialMatches, stream: int, which: Array, rows: Array) -> PartialMatches:
         return partials.extend(stream, self._parts.windows[stream], which, rows, last=False)
 
-    def certain(self, results: PartialMatches, lost_until: Sequence[int]) -> Array:
+    def certain(self, results: PartialMatches) -> Array:
         """Mask of the results that no shed row could have changed."""
         windows = self._parts.windows
         newest = np.maximum.reduce([windows[s].ts[results.rows[s]] for s in self.core])
         found = np.ones(len(results), bool)
-        for each in self.plan.levels:
+        for each, losses in zip(self.plan.levels, self.losses, strict=True):
             level = each.level
-            if level.role == "exists":
+            if level.role == "exists" or not losses.any:
                 continue
-            touched = newest - windows[level.stream].time_span <= lost_until[level.stream]
+            last = losses.last(windows, results.rows, len(results))
+            touched = newest - windows[level.stream].time_span <= last
             if level.match is None and level.role == "optional":
                 touched = touched & (results.rows[level.stream] == MISSING)
             found &= ~touched
         return found
+
+    def lose(self, stream: int, ts: Array, columns: Mapping[str, Array]) -> None:
+        """Rows of a stream are shed."""
+        for each, losses in zip(self.plan.levels, self.losses, strict=True):
+            if each.level.stream == stream:
+                losses.add(ts, columns)
 
     def count(self, results: PartialMatches, certain: Array) -> None:
         lacking = np.full(len(results), any(x.level.role == "absent" for x in self.plan.levels))
@@ -222,26 +255,18 @@ class Decider(Stateful):
 
 
 class OuterJoin(Stateful):
-    """The part of a join that goes beyond inner results.
+    """The part of a join that goes beyond inner results."""
 
-    Parameters
-    ----------
-    schema
-        Schema of the results.
-    """
+    saved = ("_deciders", "shed")
 
-    saved = ("_deciders", "lost_until")
-
-    def __init__(self, bound: BoundQuery, windows: Windows, schema: pa.Schema) -> None:
+    def __init__(self, bound: BoundQuery, windows: Windows) -> None:
         parts = JoinParts(bound, windows)
         self.eager = bound.query.kind.eager
+        self._pairwise = bound.query.kind.pairwise
         self._parts = parts
-        self._schema = schema
-        self._shown = [bound.query.aliases.index(alias) for alias in bound.query.kind.result_aliases]
-        self._tells_certainty = bound.query.kind.tells_certainty
         self._deciders = [Decider(plan, parts, self.eager) for plan in bound.shapes]
-        self.lost_until = [_NEVER] * len(windows)
-        """Per stream, the newest event time of a shed row."""
+        self.shed = False
+        """Whether any row was ever shed."""
 
     @property
     def steps(self) -> list[Step]:
@@ -251,6 +276,11 @@ class OuterJoin(Stateful):
     @property
     def comparisons(self) -> int:
         return sum(decider.comparisons for decider in self._deciders)
+
+    @property
+    def probes_inner(self) -> bool:
+        """Whether the results of the inner join are of use."""
+        return self.eager or self._pairwise
 
     @property
     def counts(self) -> Mapping[str, int]:
@@ -272,15 +302,20 @@ class OuterJoin(Stateful):
             partials = partials.where((self._parts.flags(stream)[partials.rows[stream]] & WHOLE) == WHOLE)
         return partials
 
-    def arrived(self, stream: int, start: int) -> Iterator[pa.RecordBatch]:
+    def arrived(self, stream: int, start: int) -> Iterator[Decided]:
         """Process new rows; yield results that nothing can change any more."""
         for decider in self._deciders:
-            yield from self._built(decider, decider.arrived(stream, start))
+            yield from self._judged(decider, decider.arrived(stream, start))
 
-    def release(self, earliest: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
+    def matched(self, found: PartialMatches) -> Iterator[Decided]:
+        """Process results of the inner join; yield results that they decide."""
+        for decider in self._deciders if self._pairwise else ():
+            yield from self._judged(decider, decider.matched(found))
+
+    def release(self, earliest: Sequence[int | None]) -> Iterator[Decided]:
         """Results that are decided when later rows of each stream are no older than `earliest`."""
         for decider in self._deciders:
-            yield from self._built(decider, decider.release(earliest))
+            yield from self._judged(decider, decider.release(earliest))
 
     def bounded(self, horizons: Sequence[int | None]) -> list[int | None]:
         """Expiry horizons lowered to keep the rows that parked combinations may need."""
@@ -296,23 +331,24 @@ class OuterJoin(Stateful):
                     found[stream] = min(horizon, newest - self._parts.windows[stream].time_span)
         return found
 
+    def lose(self, stream: int, ts: Array, columns: Mapping[str, Array]) -> None:
+        """Rows of a stream with these times and join columns are shed."""
+        self.shed = True
+        for decider in self._deciders:
+            decider.lose(stream, ts, columns)
+
     def evicted(self, stream: int, leaving: Array) -> None:
         """Rows of a stream are about to be evicted."""
         window = self._parts.windows[stream]
         if leaving.any():
-            newest = int(window.ts[window.first : window.end][leaving].max())
-            self.lost_until[stream] = max(self.lost_until[stream], newest)
+            rows = np.flatnonzero(leaving) + window.first
+            words = self._parts.bound.join_columns[stream]
+            self.lose(stream, window.ts[rows], {w.name: window.column(w.name)[rows] for w in words})
             for decider in self._deciders:
                 decider.evicted(stream, ~leaving)
 
-    def _built(self, decider: Decider, found: Iterator[PartialMatches]) -> Iterator[pa.RecordBatch]:
+    def _judged(self, decider: Decider, found: Iterator[PartialMatches]) -> Iterator[Decided]:
         for results in found:
-            certain = decider.certain(results, self.lost_until)
+            certain = decider.certain(results)
             decider.count(results, certain)
-            columns = [
-                structs(self._parts.windows[s], results.rows[s], self._schema.field(k).type)
-                for k, s in enumerate(self._shown)
-            ]
-            if self._tells_certainty:
-                columns.append(pa.array(certain))
-            yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
+            yield results, certain

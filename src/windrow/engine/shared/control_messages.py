@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from windrow.engine.control import (
@@ -17,12 +17,13 @@ from windrow.engine.control import (
 )
 from windrow.engine.shared.grouping import split_by_stream, with_windows
 from windrow.errors import Option, QueryError, placed, unknown
+from windrow.model.join_kind import INNER
 from windrow.model.query import Query, Window
 from windrow.model.sharing import Subscription
 from windrow.model.units import DAY
 
 FIELDS = ("at", "add", "remove", "event_time", "seq")
-ADD_FIELDS = ("name", "within", "on", "where", "select", "like")
+ADD_FIELDS = ("name", "within", "on", "where", "select", "like", "how", "match")
 NAME_LENGTH = 200
 WIDEST = {"time": 366 * DAY, "rows": 10_000_000, "rows per key": 10_000_000}
 """Maximum windows in a message: a query added by mistake must not retain everything forever."""
@@ -39,11 +40,16 @@ class AddQuery:
     select: tuple[str, ...]
     like: str | None
     """A query whose join it shares."""
+    how: str | Mapping[str, str] | None = None
+    match: Mapping[str, str] | None = None
+    """The kind of join; None for that of the join it shares."""
 
     def subscription(self, like: Query) -> Subscription:
         """The subscription over the join of `like`."""
         with placed(Option(section="add", query=self.name)):
             asked = with_windows(like, self.within, self.on or split_by_stream(like).on)
+            if self.how is not None or self.match is not None:
+                asked = replace(asked, how=self.how or INNER, match=self.match)
             return Subscription(asked, self.where, self.select)
 
 
@@ -85,7 +91,17 @@ def _read_add(given: Any, at: int | None) -> AddQuery:
         if text is not None:
             check_expression(text, where)
     _check_windows(given["within"])
-    return AddQuery(name, at, given["within"], texts["on"], texts["where"], tuple(select), texts["like"])
+    return AddQuery(
+        name,
+        at,
+        given["within"],
+        texts["on"],
+        texts["where"],
+        tuple(select),
+        texts["like"],
+        given.get("how"),
+        given.get("match"),
+    )
 
 
 def _check_windows(within: Any) -> None:

@@ -1,7 +1,10 @@
 """Groups queries that can share a join: the same streams and conditions, and windows of one kind.
 
-Single-stream conditions are evaluated above the join. They then drop no row that another query needs, and a
-row that fails them still displaces others from a row window, as when the query runs alone.
+Outer, semi, anti and as-of joins are shared by queries with the same windows and the same predicate: what a
+row lacks depends on all of it.
+
+In inner joins single-stream conditions are evaluated above the join. They then drop no row that another query
+needs, and a row that fails them still displaces others from a row window, as when the query runs alone.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from windrow.errors import Option, QueryError, unknown
+from windrow.errors import QueryError, unknown
 from windrow.expr.dialect import render
 from windrow.expr.parse import conjuncts, parse, references
 from windrow.model.query import Query, Stream, Window
@@ -27,7 +30,7 @@ class SplitPredicate:
     join: tuple[str, ...]
     """Conditions between streams in canonical order, so that two spellings of a predicate are equal."""
     above: tuple[str, ...]
-    """Conditions on one stream or none."""
+    """Conditions on one stream or none. Empty unless the join is inner."""
 
     @property
     def on(self) -> str:
@@ -41,16 +44,16 @@ def split_by_stream(query: Query) -> SplitPredicate:
     >>> split_by_stream(Query(streams, "b.k = a.k and a.x > 3"))
     SplitPredicate(join=('a.k = b.k',), above=('a.x > 3',))
     """
-    return _part(query.on, query.aliases, tuple(query.functions))
+    return _part(query.on, query.aliases, tuple(query.functions), bool(query.kind.shapes))
 
 
 @lru_cache(maxsize=1024)
-def _part(on: str, aliases: tuple[str, ...], functions: tuple[str, ...]) -> SplitPredicate:
+def _part(on: str, aliases: tuple[str, ...], functions: tuple[str, ...], whole: bool) -> SplitPredicate:
     join: list[str] = []
     above: list[str] = []
     for piece in conjuncts(parse(on, aliases, functions)):
         between = len({alias for alias, _ in references(piece)}) > 1
-        (join if between else above).append(_canonical(piece))
+        (join if between or whole else above).append(_canonical(piece))
     return SplitPredicate(tuple(sorted(set(join))), tuple(dict.fromkeys(above)))
 
 
@@ -71,8 +74,11 @@ def signature(query: Query) -> dict[str, Any]:
     """Properties that queries must have in common to share a join."""
     return {
         "streams": [[alias, s.time] for alias, s in query.streams.items()],
+        "how": query.how if isinstance(query.how, str) else dict(query.how),
+        "match": dict(query.match or {}),
         "on": split_by_stream(query).on,
         "windows": [s.window.kind for s in query.streams.values()],
+        "within": [str(s.window) for s in query.streams.values()] if query.kind.shapes else None,
         "late": list(query.watermark_delays),
         "source partitions": [s.source_partition for s in query.streams.values()],
         "idle": query.idle_timeout_us,
@@ -85,7 +91,7 @@ def signature(query: Query) -> dict[str, Any]:
 def difference(one: Query, other: Query) -> str | None:
     """Why two queries cannot share a join; None if they can."""
     mine, theirs = signature(one), signature(other)
-    told = {"on": "predicates", "windows": "kinds of windows", "functions": "functions"}
+    told = {"on": "predicates", "windows": "kinds of windows", "within": "windows", "how": "kinds of join"}
     for key in mine:
         if mine[key] != theirs[key]:
             shown = "" if key == "functions" else f": {_shown(mine[key])} and {_shown(theirs[key])}"
@@ -125,11 +131,6 @@ def group_queries(queries: Mapping[str, Query | Subscription]) -> list[QueryGrou
         if not isinstance(name, str) or not name:
             raise QueryError(f"queries: a query's name must be a text, got {name!r}")
         subscribed = Subscription.of(given, name)
-        if subscribed.query.kind.shapes:
-            raise QueryError(
-                "only inner joins are shared, and this one has how or match; run it as a join of its own",
-                Option(query=name),
-            )
         for members in groups:
             if difference(next(iter(members.values())).query, subscribed.query) is None:
                 members[name] = subscribed

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from windrow.engine.key_numbers import NO_KEY
+from windrow.engine.outer.missing_rows import MISSING, gather_or_null, values_or
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.probe import as_mask
 from windrow.engine.row_windows import KEY, RANK, SEQ, RowWindow
@@ -25,6 +26,8 @@ from windrow.kernels import result_routing
 from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
+EARLIEST = -(1 << 62)
+"""Before the event time of any row."""
 Deferral = Callable[[Windows, Sequence[ArrivingRows], Sequence[int]], None]
 """Receives a sub-batch's rows and the position of each stream's first."""
 
@@ -84,24 +87,28 @@ class QueryRouter:
         return self.defer is not None
 
     @property
-    def named_schemas(self) -> Mapping[str, pa.Schema]:
-        return self._bound.named_schemas
+    def result_schemas(self) -> Mapping[str, pa.Schema]:
+        return self._bound.result_schemas
 
     def subscribe(self, tiers: WindowTiers, bounds: Sequence[BoundSubscription]) -> None:
         """Route to these queries from now on."""
         self.tiers = tiers
-        wanted = referenced_columns(bounds, self.named_schemas)
+        wanted = referenced_columns(bounds, self.result_schemas)
         for members in self._bound.hashed:
             for alias, name in (key for word in members for key in references(word.node)):
-                if name not in wanted[alias]:
+                if alias in wanted and name not in wanted[alias]:
                     wanted[alias].append(name)
-        self._columns = [wanted[alias] for alias in self._bound.query.aliases]
+        self._columns = [wanted.get(alias, []) for alias in self._bound.query.aliases]
 
     # -- called by the join -------------------------------------------------------------------------
 
     def add(
-        self, windows: Windows, found: PartialMatches, sample: Selection | None
+        self, windows: Windows, found: PartialMatches, sample: Selection | None, certain: Array | None = None
     ) -> Iterator[pa.RecordBatch]:
+        if certain is not None:
+            # Rows of decided results may expire before the sub-batch ends.
+            self.batches += self.route(windows, [found.rows], decided=True)
+            return iter(())
         # Positions change when other streams are stored; row numbers do not.
         self._found.append({s: windows[s].number(rows) for s, rows in found.rows.items()})
         return iter(())
@@ -122,18 +129,27 @@ class QueryRouter:
 
     # -- routing --------------------------------------------------------------------------------------
 
-    def route(self, windows: Windows, found: Iterable[Mapping[int, Array]]) -> list[ResultBatch]:
-        """Results that some query takes, in order; `found` holds the positions of their rows."""
+    def route(
+        self, windows: Windows, found: Iterable[Mapping[int, Array]], decided: bool = False
+    ) -> list[ResultBatch]:
+        """Results that some query takes, in order; `found` holds the positions of their rows. Results that
+        an outer join has decided may lack rows; all its queries have the same windows."""
         batches = list(found)
         if not batches:
             return []
-        rows = [np.concatenate([batch[s] for batch in batches]) for s in range(len(windows))]
-        times = np.array([w.ts[r] for w, r in zip(windows, rows, strict=True)])
+        lacking = np.full(sum(len(next(iter(batch.values()))) for batch in batches), MISSING)
+        rows = [
+            np.concatenate([batch[s] for batch in batches]) if s in batches[0] else lacking
+            for s in range(len(windows))
+        ]
+        times = np.array([values_or(w.ts, r, EARLIEST) for w, r in zip(windows, rows, strict=True)])
         newest = times.max(axis=0)
         # Row windows are compacted now and then, which renumbers their rows.
         places = np.array(
             [
-                w.column(SEQ)[r] if self._counts_rows else w.number(r)
+                values_or(w.column(SEQ), r, MISSING)
+                if self._counts_rows
+                else np.where(r == MISSING, MISSING, w.number(r))
                 for w, r in zip(windows, rows, strict=True)
             ]
         )
@@ -141,9 +157,18 @@ class QueryRouter:
             order = result_routing.order_of(newest, places)
             rows = [r[order] for r in rows]
             times, newest, places = times[:, order], newest[order], places[:, order]
-        ranks = self.tiers.ranks(self._distances(windows, rows, times, newest))
+        ranks = (
+            np.zeros_like(places)
+            if decided
+            else self.tiers.ranks(self._distances(windows, rows, times, newest))
+        )
         columns = self._gather(windows, rows)
-        return self._verified(ResultBatch(columns, newest, places, ranks, self.now, self._bound.functions))
+        piece = ResultBatch(columns, newest, places, ranks, self.now, self._bound.functions)
+        if not decided:
+            return self._verified(piece)
+        aliases = self._bound.query.aliases
+        missing = {alias: rows[aliases.index(alias)] == MISSING for alias in self.result_schemas}
+        return [replace(piece, missing=missing)]
 
     def _distances(self, windows: Windows, rows: Sequence[Array], times: Array, newest: Array) -> Array:
         """Distance per stream and result: how far back the row lies from the newest, in time or rows."""
@@ -164,7 +189,7 @@ class QueryRouter:
         for alias, window, positions, names in zip(
             self._bound.query.aliases, windows, rows, self._columns, strict=True
         ):
-            for name, column in zip(names, window.gather(positions, names), strict=True):
+            for name, column in zip(names, gather_or_null(window, positions, names), strict=True):
                 found[alias, name] = column
         return found
 

@@ -37,6 +37,8 @@ class ResultBatch:
     arrived: float
     """Arrival time of its newest rows, on the operator's clock."""
     functions: Mapping[str, Function] = field(default_factory=dict)
+    missing: Mapping[str, Array] = field(default_factory=dict)
+    """Per alias, mask of the results that lack a row of it, where results of an outer join may."""
     _computed: dict[str, pa.Array] = field(default_factory=dict)
     _structs: pa.RecordBatch | None = None
 
@@ -74,6 +76,7 @@ class ResultBatch:
             np.ascontiguousarray(self.ranks[:, chosen]),
             self.arrived,
             self.functions,
+            {alias: mask[chosen] for alias, mask in self.missing.items()},
         )
 
     def batch(
@@ -89,14 +92,17 @@ class ResultBatch:
             arrays = [self.value(e) for e in bound.columns.values()]
             return pa.RecordBatch.from_arrays(arrays, schema=bound.schema(schemas))
         if self._structs is None:
-            structs = [
-                pa.StructArray.from_arrays([self.columns[alias, n] for n in s.names], fields=list(s))
-                if s.names
-                else pa.array([{}] * len(self), pa.struct([]))
-                for alias, s in schemas.items()
-            ]
+            structs = [self._struct(alias, schema) for alias, schema in schemas.items()]
             self._structs = pa.RecordBatch.from_arrays(structs, schema=bound.schema(schemas))
         return self._structs
+
+    def _struct(self, alias: str, schema: pa.Schema) -> pa.StructArray:
+        missing = self.missing.get(alias)
+        mask = None if missing is None else pa.array(missing)
+        if not schema.names:
+            return pa.array([{}] * len(self), pa.struct([]), mask=missing)
+        columns = [self.columns[alias, name] for name in schema.names]
+        return pa.StructArray.from_arrays(columns, fields=list(schema), mask=mask)
 
 
 def joined(pieces: Sequence[ResultBatch]) -> ResultBatch:
@@ -109,6 +115,10 @@ def joined(pieces: Sequence[ResultBatch]) -> ResultBatch:
         newest=np.concatenate([p.newest for p in pieces]),
         positions=np.concatenate([p.positions for p in pieces], axis=1),
         ranks=np.concatenate([p.ranks for p in pieces], axis=1),
+        missing={
+            alias: np.concatenate([p.missing.get(alias, np.zeros(len(p), bool)) for p in pieces])
+            for alias in {alias for p in pieces for alias in p.missing}
+        },
         _computed={},
         _structs=None,
     )

@@ -46,7 +46,8 @@ class SharedJoin:
     schedule
         "lwo", "swf" or "greedy": what is served first when time is short.
     deadline
-        Time limit of a call, such as "2 seconds"; None: a call finishes all its rows.
+        Time limit of a call, such as "2 seconds"; None: a call finishes all its rows. So does every call of
+        an outer, semi, anti or as-of join.
     backlog
         Maximum rows in the backlog; beyond it the deadline is exceeded. None: as many as the windows hold
         besides.
@@ -89,9 +90,9 @@ class SharedJoin:
                 seconds = parse_duration(deadline) / SECOND
                 if seconds <= 0:
                     raise QueryError(f"must be positive, got {deadline!r}")
-            self.scheduler = BacklogScheduler(find_schedule(schedule), seconds, backlog)
-        else:
-            find_schedule(schedule)
+        order = find_schedule(schedule)
+        if deadline is not None and not self.subscribers.like.kind.shapes:
+            self.scheduler = BacklogScheduler(order, seconds, backlog)
         query = base_query(self.subscribers.like, self.subscribers.tiers.largest)
         self.runner = JoinRunner(query, schemas, make_sink=self._make_router)
         self.bind()
@@ -174,7 +175,7 @@ class SharedJoin:
         """This join as the others see it."""
         if self.siblings:
             return self.siblings[self.number]
-        return Sibling(self.subscribers.like, self.router.named_schemas if self.router else None)
+        return Sibling(self.subscribers.like, self.router.result_schemas if self.router else None)
 
     def set_back(self, times: Mapping[str, int]) -> None:
         """Set this join's own streams back to these event times."""
@@ -215,7 +216,7 @@ class SharedJoin:
     def bind(self) -> None:
         """Bind the queries to the streams' columns once these are known."""
         if self.router is not None and not self._bound:
-            self._reject_unbindable(self.router.named_schemas)
+            self._reject_unbindable(self.router.result_schemas)
             self._install()
             self._bound = True
 
@@ -233,7 +234,7 @@ class SharedJoin:
         """Apply a change of subscribers to the join."""
         tiers = self.subscribers.tiers
         if self.router is not None:
-            self.router.subscribe(tiers, self.subscribers.bind(self.router.named_schemas))
+            self.router.subscribe(tiers, self.subscribers.bind(self.router.result_schemas))
         self.runner.set_windows(base_query(self.subscribers.like, tiers.largest))
 
     def _run(self, began: float, final: bool) -> None:
@@ -284,7 +285,7 @@ class SharedJoin:
                     parts[m.key].append(
                         ResultSelection(release.batch, self._chosen(m, release.batch, routed[output]))
                     )
-        schemas = self.router.named_schemas if self.router else {}
+        schemas = self.router.result_schemas if self.router else {}
         empty = BoundSubscription((), {})
         return {m.key: QueryResults(m.bound or empty, schemas, tuple(parts[m.key])) for m in members}
 
@@ -332,6 +333,9 @@ class SharedJoin:
         if any(t is None for t in reached):
             return
         passed = min(t for t in reached if t is not None)
+        if self.subscribers.like.kind.shapes:
+            # A combination may wait for the end of its rows' windows before it is decided.
+            passed -= 1 + max(window.size for window in self.subscribers.tiers.largest)
         over = [m.key for m in self.subscribers if m.until is not None and m.until <= passed]
         if over:
             self._drain()

@@ -63,6 +63,8 @@ def choose(change: AddQuery, joins: Sequence[Sibling], names: QueryNames) -> int
             f"add: there are {len(joins)} joins; say which with 'like': a query's name, or with 'on'"
         )
     for number, join in enumerate(joins):
+        if change.how is None and change.match is None and join.like.kind.shapes:
+            continue  # an inner join is meant
         try:
             if difference(join.like, change.subscription(join.like).query) is None:
                 return number

@@ -64,7 +64,7 @@ def restore_group(group: SharedJoin, state: State) -> SharedJoin:
         for member in (
             Subscriber.load(saved, group.subscribers.like) for saved in shared.get("departing", ())
         ):
-            member.bound = bind(member.name, member.subscription, group.router.named_schemas)
+            member.bound = bind(member.name, member.subscription, group.router.result_schemas)
             group.departing[member.key] = member
         if deferred is not None and (deferred["calls"] or shared["undelivered"]):
             group.serve_all()
