@@ -32,6 +32,8 @@ from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.time_policies import TimePolicy
 from windrow.model.query import Function, Query, Window
 from windrow.planning.bound_query import BoundQuery
+from windrow.spark.files.file_stream import FileStream
+from windrow.spark.files.packed_rows import packed_rows
 from windrow.spark.frames import (
     DOCUMENT,
     Frame,
@@ -96,6 +98,11 @@ class PreparedJoin:
             state=self.state,
             layout=described(self.layout, self.frames),
             parallel_tasks=tasks_at_once(self),
+            blob_times={
+                s: self.query.streams[frame.alias].time
+                for s, frame in enumerate(self.frames)
+                if isinstance(frame.data, FileStream)
+            },
         )
         return task, result_type(self.query, self.frames, COLUMN)
 
@@ -119,6 +126,8 @@ class PreparedJoin:
     def _rows(self, slots: UnionColumns, stream: int) -> DataFrame:
         """One stream's rows in the union's columns, one copy per partition that needs it."""
         frame = self.frames[stream]
+        if isinstance(frame.data, FileStream):
+            return packed_rows(self.join, self.layout, self.frames, stream, slots, self._latest(frame))
         number = self._number(frame, stream)
         router = Router(self.layout, self.frames, stream, self.join.functions)
         columns = slots.columns(frame, stream)
@@ -133,12 +142,19 @@ class PreparedJoin:
     def _number(self, frame: Frame, stream: int) -> sf.Column:
         """The number of a row's stream, as routes encode it. A streaming row may be at most `ahead` of the
         micro-batch's clock, which Spark keeps in its offset log: a replay decides the same."""
-        bound = self.query.head_start
-        if not self.streaming or bound is None:
+        latest = self._latest(frame)
+        if latest is None:
             return sf.lit(stream)
-        latest = sf.timestamp_micros(sf.unix_micros(sf.current_timestamp()) + sf.lit(bound))
         far = sf.col(quoted(self.query.streams[frame.alias].time)) > latest
         return sf.when(far, sf.lit(stream + AHEAD)).otherwise(sf.lit(stream))
+
+    def _latest(self, frame: Frame) -> sf.Column | None:
+        """The latest time that is not too far ahead, in the type of the frame's times; None if any is."""
+        bound = self.query.head_start
+        if not self.streaming or bound is None:
+            return None
+        latest = sf.timestamp_micros(sf.unix_micros(sf.current_timestamp()) + sf.lit(bound))
+        return latest.cast(frame.type_of(self.query.streams[frame.alias].time))
 
     def _beats(self, like: DataFrame) -> DataFrame:
         """A row for every partition in every micro-batch, without reading any new data.
@@ -167,7 +183,7 @@ class PreparedJoin:
 
 
 def prepare(
-    frames: Mapping[str, DataFrame],
+    frames: Mapping[str, DataFrame | FileStream],
     query: Query,
     execution: Execution | None = None,
     control: DataFrame | None = None,
@@ -211,7 +227,7 @@ def prepare(
 
 
 def join(
-    frames: Mapping[str, DataFrame],
+    frames: Mapping[str, DataFrame | FileStream],
     query: Query | str | None = None,
     time: str | Mapping[str, str] | None = None,
     within: str | timedelta | Window | Mapping[str, str | timedelta | Window] | None = None,
@@ -252,7 +268,7 @@ def join(
     Parameters
     ----------
     frames
-        Alias to DataFrame, in the order of the result's columns.
+        Alias to DataFrame, or to files (`wr.files`), in the order of the result's columns.
     query
         A whole `Query`, in place of the settings of a query and its streams below; or its predicate.
     on

@@ -22,6 +22,7 @@ from windrow.model.execution import Execution, SkewedKeys
 from windrow.model.query import Query
 from windrow.model.sharing import Subscription
 from windrow.model.units import parse_duration
+from windrow.spark.files.file_stream import FileStream
 from windrow.spark.frames import DOCUMENT, UnionColumns, control_documents, quoted
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.metrics import COLUMN
@@ -71,7 +72,7 @@ class PreparedSharedJoin(PreparedJoin):
 
 def prepare_shared(
     queries: Mapping[str, Query | Subscription],
-    frames: Mapping[str, DataFrame],
+    frames: Mapping[str, DataFrame | FileStream],
     execution: Execution | None = None,
     schedule: str = "greedy",
     deadline: str | None = None,
@@ -110,7 +111,7 @@ def prepare_shared(
 
 def share(
     queries: Mapping[str, Query | Subscription],
-    frames: Mapping[str, DataFrame],
+    frames: Mapping[str, DataFrame | FileStream],
     *,
     schedule: str = "greedy",
     deadline: str | None = None,
@@ -134,7 +135,7 @@ def share(
     queries
         Name to `Query`, or to `Subscription` for a select list or a further filter.
     frames
-        Alias to DataFrame, streams or not.
+        Alias to DataFrame or to files (`wr.files`), streams or not.
     schedule
         "lwo", "swf" or "greedy": what is served first when time is short.
     deadline
@@ -170,7 +171,7 @@ def union_of(prepared: Sequence[PreparedSharedJoin]) -> DataFrame:
 
 
 def _with_beats(
-    control: DataFrame | None, frames: Mapping[str, DataFrame], deadline: str | None
+    control: DataFrame | None, frames: Mapping[str, DataFrame | FileStream], deadline: str | None
 ) -> DataFrame:
     """Control documents, and empty ones that a timed source generates. Like all documents they reach every
     partition, but change nothing. The source keeps its offsets in Spark's log, so a repeated micro-batch has

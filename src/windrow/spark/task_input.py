@@ -1,16 +1,19 @@
 """Turns the union's Arrow batches into one batch per stream, without work per row.
 
 A shuffle delivers the rows of one sender after the other, and a sender reads one stream. So nearly every
-batch holds rows of a single stream and needs no filter.
+batch holds rows of a single stream and needs no filter. Rows of files arrive in blobs, many in each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
+
+from windrow.spark.files.blobs import Unpacked, unpack, unpack_counts
 
 ROUTE = "route"
 """The column of a row's partition and stream, as partition * 32 + stream. One column instead of two, because
@@ -48,9 +51,19 @@ def gather(
     schemas: Sequence[pa.Schema],
     slots: Sequence[Sequence[int]],
     text: int = -1,
+    times: Mapping[int, str] = MappingProxyType({}),
 ) -> TaskInput:
-    """Reads all input. `slots` are each stream's columns in the union, and `text` is the column of control
-    messages. These have the stream number after the last stream."""
+    """Reads all input.
+
+    Parameters
+    ----------
+    slots
+        Each stream's columns in the union.
+    text
+        The column of control messages. These have the stream number after the last stream.
+    times
+        The streams whose rows arrive in blobs, with the columns of their times.
+    """
     partition: int | None = None
     pieces: dict[int, list[pa.RecordBatch]] = {}
     for batch in batches:
@@ -64,17 +77,35 @@ def gather(
     documents = [rows.column(text) for rows in pieces.pop(len(schemas), [])]
     arrived = TaskInput(partition, control_messages=tuple(d for c in documents for d in c.to_pylist() if d))
     for stream in sorted(pieces):
-        rows = pa.concat_batches(pieces.pop(stream))
+        own, held = stream % AHEAD, pieces.pop(stream)
+        copied, ordered = (name in held[0].schema.names for name in (COPY, CONTENT))
+        blobs = [batch.column(slots[own][0]) for batch in held] if own in times else []
         if stream >= AHEAD:
-            copies = rows.column(COPY).to_numpy() if COPY in rows.schema.names else np.zeros(rows.num_rows)
-            arrived.ahead[stream - AHEAD] = (rows.num_rows, int((copies == 0).sum()))
+            copies = unpack_counts(blobs) if blobs else _joined(held, COPY if copied else ROUTE)
+            firsts = copies.to_numpy() == 0 if copied else np.ones(len(copies), np.bool_)
+            arrived.ahead[own] = (len(copies), int(firsts.sum()))
             continue
-        if CONTENT in rows.schema.names:
-            rows = rows.take(pa.array(np.argsort(rows.column(CONTENT).to_numpy(), kind="stable")))
-        if COPY in rows.schema.names:
-            arrived.firsts[stream] = rows.column(COPY).to_numpy() == 0
-        arrived.rows[stream] = _own(rows, schemas[stream], slots[stream])
+        if blobs:
+            found = unpack(blobs, schemas[own], times[own], copied, ordered)
+        else:
+            union = pa.concat_batches(held)
+            found = Unpacked(
+                _own(union, schemas[own], slots[own]),
+                union.column(COPY) if copied else None,
+                union.column(CONTENT) if ordered else None,
+            )
+        rows, copies = found.rows, found.copies
+        if found.content is not None:
+            order = pa.array(np.argsort(found.content.to_numpy(), kind="stable"))
+            rows, copies = rows.take(order), None if copies is None else copies.take(order)
+        if copies is not None:
+            arrived.firsts[own] = copies.to_numpy() == 0
+        arrived.rows[own] = rows
     return arrived
+
+
+def _joined(batches: Sequence[pa.RecordBatch], column: str) -> pa.Array:
+    return pa.concat_arrays([batch.column(column) for batch in batches])
 
 
 def _by_stream(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
