@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -69,21 +69,27 @@ def read_frames(frames: Mapping[str, DataFrame | FileStream]) -> tuple[tuple[Fra
         if not isinstance(data, FileStream) and not hasattr(data, "mapInArrow"):
             kind = f"{type(data).__module__.partition('.')[0]}.{type(data).__name__}"
             raise QueryError(
-                f"expected a Spark DataFrame, got {kind}; make one with spark.createDataFrame(...), or read files with "
-                "wr.files(spark, path)",
+                f"expected a Spark DataFrame, got {kind}; make one with spark.createDataFrame(...), "
+                "or read files with wr.files(spark, path)",
                 Option(stream=alias),
             )
-    streaming = [alias for alias, data in frames.items() if data.isStreaming]
+    streaming = [alias for alias, data in frames.items() if is_streaming(data)]
     still = [alias for alias in frames if alias not in streaming]
     if streaming and still:
         raise QueryError(
             f"{streaming} are streams and {still} are not; read all with readStream, or all with read",
             Option("frames"),
         )
-    zones = {
-        alias: data.sparkSession.conf.get("spark.sql.session.timeZone") for alias, data in frames.items()
-    }
+    zones = {alias: session_of(data).conf.get("spark.sql.session.timeZone") for alias, data in frames.items()}
     return tuple(Frame.of(alias, data, str(zones[alias])) for alias, data in frames.items()), bool(streaming)
+
+
+def is_streaming(data: DataFrame | FileStream) -> bool:
+    return data.streaming if isinstance(data, FileStream) else data.isStreaming
+
+
+def session_of(data: DataFrame | FileStream) -> SparkSession:
+    return data.session if isinstance(data, FileStream) else data.sparkSession
 
 
 def control_documents(control: DataFrame, streaming: bool) -> DataFrame:

@@ -43,6 +43,7 @@ from windrow.spark.frames import (
     quoted,
     read_frames,
     result_type,
+    session_of,
 )
 from windrow.spark.memory_pool import MemoryPool
 from windrow.spark.metrics import COLUMN, DOCUMENTS, beats_name, observation_name
@@ -210,7 +211,7 @@ def prepare(
             "executors reach and that outlives the query, for example beside its checkpoint",
             Option("state"),
         )
-    default = described[0].data.sparkSession.conf.get("spark.sql.shuffle.partitions")
+    default = session_of(described[0].data).conf.get("spark.sql.shuffle.partitions")
     partitions = run.partitions or int(default or 1)
     layout = choose_layout(query, join.predicate, join.classes, partitions, run.partitioning, run.skewed_keys)
     return PreparedJoin(
@@ -324,7 +325,7 @@ def _beside(query: Query, given: Mapping[str, Any], pool: MemoryPool | None) -> 
 def tasks_at_once(prepared: PreparedJoin) -> int:
     """Number of tasks that run at the same time, if Spark reports it; else all of them."""
     try:
-        return int(prepared.frames[0].data.sparkSession.sparkContext.defaultParallelism)
+        return int(session_of(prepared.frames[0].data).sparkContext.defaultParallelism)
     except Exception:  # Spark Connect has no context to ask, and reports that in several ways
         return prepared.layout.partitions
 

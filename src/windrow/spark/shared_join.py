@@ -23,7 +23,7 @@ from windrow.model.query import Query
 from windrow.model.sharing import Subscription
 from windrow.model.units import parse_duration
 from windrow.spark.files.file_stream import FileStream
-from windrow.spark.frames import DOCUMENT, UnionColumns, control_documents, quoted
+from windrow.spark.frames import DOCUMENT, UnionColumns, control_documents, is_streaming, quoted, session_of
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.metrics import COLUMN
 from windrow.spark.shared_partition import QUERY, JoinOnSpark, SharedQueries
@@ -180,12 +180,12 @@ def _with_beats(
         raise QueryError(
             "without a deadline nothing is carried over; leave it out, or give one", Option("heartbeat")
         )
-    still = [alias for alias, data in frames.items() if not data.isStreaming]
+    still = [alias for alias, data in frames.items() if not is_streaming(data)]
     if still:
         raise QueryError(
             f"only streams are carried over, and {still} are none; leave it out", Option("heartbeat")
         )
-    spark = next(iter(frames.values())).sparkSession
+    spark = session_of(next(iter(frames.values())))
     beats = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
     empty = beats.select(sf.lit(None).cast(StringType()).alias(DOCUMENT))
     return empty if control is None else control_documents(control, streaming=True).union(empty)

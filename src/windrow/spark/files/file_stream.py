@@ -22,8 +22,8 @@ from windrow.spark.files.text_formats import CsvDialect
 from windrow.spark.spark_errors import as_query_error
 
 PATH, PART, PARTS, LATEST = "path", "part", "parts", "latest"
-"""Columns of a list of files: a file, the part of it to read, of how many, and the latest time that is not too
-far ahead."""
+"""Columns of a list of files: a file, the part of it to read, of how many, and the latest time that is not
+too far ahead."""
 FORMATS = ("parquet", "orc", "csv", "json", "arrow")
 UNTYPED = ("csv", "json")
 """Formats that do not store the types of their columns."""
@@ -61,12 +61,12 @@ class FileStream:
         Spark's, with names in lower case.
     """
 
-    sparkSession: SparkSession  # named as a DataFrame names it
+    session: SparkSession
     path: str
     format: str
     schema: StructType
     stored: StructType
-    isStreaming: bool = True
+    streaming: bool = True
     split: int | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
@@ -88,7 +88,7 @@ class FileStream:
     def names(self) -> DataFrame:
         """The files: what to read of each, and nothing of what is in them. One frame, so that a stream that
         several joins read is listed once."""
-        reader = self.sparkSession.readStream if self.isStreaming else self.sparkSession.read
+        reader = self.session.readStream if self.streaming else self.session.read
         listing = {name: value for name, value in self.options.items() if name in LISTING}
         with as_query_error(Option("path")):
             listed = reader.format("binaryFile").schema(LISTED).options(**listing).load(self.path)
@@ -101,20 +101,20 @@ class FileStream:
 
     @property
     def _tasks(self) -> int:
-        return int(self.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+        return int(self.session.conf.get("spark.sql.shuffle.partitions") or 1)
 
     def frame(self) -> DataFrame:
         """The same rows as Spark reads them, for what files alone cannot do."""
         if self.format == "arrow":
             raise QueryError("Spark itself does not read Arrow files; use another format", Option("format"))
-        reader = self.sparkSession.readStream if self.isStreaming else self.sparkSession.read
+        reader = self.session.readStream if self.streaming else self.session.read
         reader = reader.format(self.format).schema(self.stored).options(**self.options)
         return reader.load(self.path).select(*(sf.col(f"`{name}`") for name in self.columns))
 
     def reader(self, schema: pa.Schema, zone: str) -> FileReader:
         """What reads the files in the workers, into these columns."""
         options = self.options
-        java = self.sparkSession._jvm.java.util.TimeZone.getDefault().getID() if self.format == "orc" else ""
+        java = self.session._jvm.java.util.TimeZone.getDefault().getID() if self.format == "orc" else ""
         nested = not _is_true(options.get("recursivefilelookup"))
         return FileReader(
             format=self.format,
@@ -133,7 +133,7 @@ class FileStream:
         )
 
     def _ignores(self, what: str) -> bool:
-        default = self.sparkSession.conf.get(f"spark.sql.files.{what}")
+        default = self.session.conf.get(f"spark.sql.files.{what}")
         return _is_true(self.options.get(what.lower(), default))
 
 

@@ -62,8 +62,8 @@ class PackTask:
         for batch in batches:
             if LATEST in batch.schema.names and batch.num_rows:
                 latest = int(event_times(batch.column(LATEST).slice(0, 1))[0])
-            for path, part, parts in zip(*(batch.column(c).to_pylist() for c in (PATH, PART, PARTS))):
-                for rows in self.reader.read(path, part, parts):
+            for file in batch.select([PATH, PART, PARTS]).to_pylist():
+                for rows in self.reader.read(**file):
                     held.append(rows)
                     size += rows.num_rows
                     if size >= CHUNK_ROWS or sum(r.nbytes for r in held) >= CHUNK_BYTES:

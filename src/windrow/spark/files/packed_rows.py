@@ -40,7 +40,7 @@ def packed_rows(
     ordered, copied = join.query.counts_rows, layout.replicates
     columns = _union_type(slots, ordered, copied)
     time = join.query.streams[frame.alias].time
-    zone = str(files.sparkSession.conf.get("spark.sql.session.timeZone"))
+    zone = str(files.session.conf.get("spark.sql.session.timeZone"))
     task = PackTask(
         reader=files.reader(frame.arrow, zone),
         finder=place_finder(join, layout, frames, stream),

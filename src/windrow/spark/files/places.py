@@ -1,4 +1,4 @@
-"""A layout applied to Arrow batches: the partitions of each row, as `spark/routing.py` has Spark compute them.
+"""A layout applied to Arrow batches: the partitions of each row, as `spark/routing.py` gives them to Spark.
 
 Every place must be the one that Spark's expressions give, because rows of files meet rows of DataFrames.
 `tests/test_files_places.py` compares the two value by value.

@@ -6,11 +6,11 @@ directories, such as `day=2024-01-01`, are columns too.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -127,8 +127,8 @@ def _as(column: pa.ChunkedArray, wanted: pa.Field, path: str) -> pa.ChunkedArray
             # Spark, too, cuts nanoseconds off.
             return column.cast(wanted.type, safe=not pt.is_timestamp(wanted.type))
     raise DataError(
-        f"column '{wanted.name}' of {redacted(path)} is {column.type}, and the stream's is {wanted.type}; give "
-        "a schema that fits the files, or bring the files to one schema"
+        f"column '{wanted.name}' of {redacted(path)} is {column.type}, and the stream's is {wanted.type}; "
+        "give a schema that fits the files, or bring the files to one schema"
     )
 
 
@@ -174,7 +174,7 @@ def opened(path: str) -> Any:
     if not colon or "/" in scheme or scheme == "file":
         local = path if not colon or "/" in scheme else "/" + rest.lstrip("/")
         system, name = _local(), local
-        if not os.path.exists(local):
+        if not Path(local).exists():
             raise FileNotFoundError(local)
     else:
         host, _, rest = rest.lstrip("/").partition("/")

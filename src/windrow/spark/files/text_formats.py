@@ -1,8 +1,9 @@
 """Files of text: CSV and JSON lines, with the meaning that Spark gives them in its mode PERMISSIVE.
 
-A value that is not of its column's type is null. A line of CSV with too few values ends in nulls, and further
-values are ignored. A line that is no JSON is a row of nulls. Times without a zone are in the session's zone.
-Arrow's parsers are strict, so a file is read as a whole first, and only what they refuse is looked at closely.
+A value that is not of its column's type is null. A line of CSV with too few values ends in nulls, and
+further values are ignored. A line that is no JSON is a row of nulls. Times without a zone are in the
+session's zone. Arrow's parsers are strict, so a file is read as a whole first, and only what they refuse is
+looked at closely.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -139,10 +141,8 @@ def _fields_alone(line: bytes, schema: pa.Schema, parse: Callable[[bytes], pa.Ta
             value = document[field.name]
             if pt.is_string(field.type) and not isinstance(value, str):
                 value = json.dumps(value)
-            try:
+            with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # null, as for Spark
                 column = parse(json.dumps({field.name: value}).encode()).column(field.name)
-            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-                pass  # null, as for Spark
         columns.append(column)
     return pa.table(columns, schema=schema)
 
