@@ -8,7 +8,7 @@ Every partition runs in every micro-batch, with rows or without: see `_beats`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import reduce
@@ -70,7 +70,13 @@ class PreparedJoin:
     pool: MemoryPool | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.join.predicate.sql}\n{self.layout}"
+        return f"{self.name}: {self.join.predicate.sql}\n{self.partitioning}"
+
+    @property
+    def partitioning(self) -> str:
+        """The layout, and which streams stay in columns on their way to the partitions."""
+        own = [frame.alias for frame in self.frames if isinstance(frame.data, FileStream)]
+        return f"{self.layout}\n{in_columns(own)}" if own else str(self.layout)
 
     def frame(self) -> DataFrame:
         slots = UnionColumns.of(self.frames, with_text=self.control is not None)
@@ -320,6 +326,11 @@ def _beside(query: Query, given: Mapping[str, Any], pool: MemoryPool | None) -> 
                 f"is part of the query; use dataclasses.replace(query, {name}=...)", Option(name)
             )
     return Execution(**{name: given[name] for name in EXECUTION_SETTINGS})
+
+
+def in_columns(aliases: Sequence[str]) -> str:
+    """What a plan says of streams of files."""
+    return f"  {', '.join(aliases)}: files that Windrow reads, in columns all the way"
 
 
 def tasks_at_once(prepared: PreparedJoin) -> int:

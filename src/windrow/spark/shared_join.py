@@ -40,7 +40,7 @@ class PreparedSharedJoin(PreparedJoin):
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.group}\n{self.layout}"
+        return f"{self.name}: {self.group}\n{self.partitioning}"
 
     def frame(self) -> DataFrame:
         """Each result once for each query that gets it."""

@@ -90,7 +90,7 @@ class FileStream:
         several joins read is listed once."""
         reader = self.session.readStream if self.streaming else self.session.read
         listing = {name: value for name, value in self.options.items() if name in LISTING}
-        with as_query_error(Option("path")):
+        with as_query_error(None):
             listed = reader.format("binaryFile").schema(LISTED).options(**listing).load(self.path)
         if self.split is None:
             return listed.select(PATH, sf.lit(0).alias(PART), sf.lit(1).alias(PARTS))
@@ -224,7 +224,7 @@ def _schema(
     if isinstance(given, pa.Schema):
         return from_arrow_schema(given).toNullable()
     if isinstance(given, str):
-        with as_query_error(Option("schema")):
+        with as_query_error(None):
             given = DataType.fromDDL(given)
     if isinstance(given, StructType):
         return given.toNullable()
@@ -241,14 +241,14 @@ def _schema(
         )
     if format == "arrow":
         return _arrow_schema(spark, path, options)
-    with as_query_error(Option("path")):
+    with as_query_error(None):
         own = {name: value for name, value in options.items() if name != "maxfilespertrigger"}
         return spark.read.format(format).options(**own).load(path).schema.toNullable()
 
 
 def _arrow_schema(spark: SparkSession, path: str, options: Mapping[str, str]) -> StructType:
     """The columns of the first Arrow file, and those in the names of directories."""
-    with as_query_error(Option("path")):
+    with as_query_error(None):
         own = {name: value for name, value in options.items() if name != "maxfilespertrigger"}
         listed = spark.read.format("binaryFile").options(**own).load(path)
         first = listed.select(PATH).orderBy(PATH).first()
