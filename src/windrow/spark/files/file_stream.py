@@ -40,7 +40,7 @@ READING = {
     "orc": ("ignorecorruptfiles", "mergeschema"),
     "arrow": ("ignorecorruptfiles",),
     "json": ("ignorecorruptfiles",),
-    "csv": ("ignorecorruptfiles", "header", "sep", "delimiter", "nullvalue"),
+    "csv": ("ignorecorruptfiles", "header", "sep", "delimiter"),
 }
 """Options that concern their content."""
 
@@ -124,9 +124,7 @@ class FileStream:
             zone=zone,
             java_zone=str(java),
             csv=CsvDialect(
-                _is_true(options.get("header")),
-                options.get("sep", options.get("delimiter", ",")),
-                options.get("nullvalue", ""),
+                _is_true(options.get("header")), options.get("sep", options.get("delimiter", ","))
             ),
             ignore_corrupt_files=self._ignores("ignoreCorruptFiles"),
             ignore_missing_files=self._ignores("ignoreMissingFiles"),
@@ -175,7 +173,7 @@ def files(
         default is that of Spark's session.
     options
         Spark's options of file sources (`pathGlobFilter`, `maxFileAge`, `latestFirst`, `cleanSource`, ...);
-        of CSV also `header`, `sep` and `nullValue`.
+        of CSV also `header` and `sep`.
     streaming
         False reads the files as they are now, for a batch job.
 

@@ -30,7 +30,6 @@ _BLOCK = 1 << 24
 class CsvDialect:
     header: bool = False
     separator: str = ","
-    null: str = ""
 
 
 def read_csv(
@@ -56,9 +55,9 @@ def read_csv(
             pcsv.ConvertOptions(
                 column_types=kinds,
                 include_columns=[n for n in names if n in wanted] or None,
-                null_values=[dialect.null],
+                null_values=[""],
                 strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
+                quoted_strings_can_be_null=True,
                 true_values=["true", "True", "TRUE"],
                 false_values=["false", "False", "FALSE"],
             ),
