@@ -17,6 +17,7 @@ from windrow.model.query import Function, Query, Stream, Window
 from windrow.model.sharing import Subscription
 
 if TYPE_CHECKING:
+    from windrow.spark.files.file_stream import files
     from windrow.spark.join import join
     from windrow.spark.memory_pool import MemoryPool
     from windrow.spark.metrics import metrics
@@ -47,6 +48,7 @@ __all__ = [
     "dashboard",
     "estimate",
     "explain",
+    "files",
     "join",
     "metrics",
     "policies",
@@ -60,6 +62,7 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "files": "windrow.spark.files.file_stream",
         "join": "windrow.spark.join",
         "share": "windrow.spark.shared_join",
         "sql": "windrow.spark.sql",

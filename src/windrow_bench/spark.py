@@ -24,7 +24,9 @@ from windrow_bench.data import batches, streams, with_numbers
 
 CORES = 2
 PARTITIONS = 4
-BATCHES = 14
+BATCHES = 26
+WARM_UP = 16
+"""Batches that do not count: the JVM compiles for so long, and ratios before flatter what compiles less."""
 ALONE = ("source", "shuffle", "hand-over")
 """What Spark does before any join: reading; reading and shuffling; and handing rows to Python as well."""
 BATCH_SECONDS = 20
@@ -56,14 +58,15 @@ class SparkCase:
     streams: int
     rows: int
     keys: int
-    sides: tuple[str, ...] = ("spark", "windrow")
+    sides: tuple[str, ...] = ("spark", "windrow", "windrow-files")
     batches: int = BATCHES
+    warm_up: int = WARM_UP
 
 
 def cases(rows: int) -> list[SparkCase]:
     full = max(2_000, rows // 36)
     some, less = full // 4, 3 * full // 16
-    every = (*ALONE, "spark", "spark-rocksdb", "windrow")
+    every = (*ALONE, "spark", "spark-rocksdb", "windrow", "windrow-files")
     return [
         SparkCase("2-way, few matches", "key", 2, full, 50 * full, every),
         SparkCase("2-way, dense", "key", 2, full, max(1, 3 * full // 4)),
@@ -71,7 +74,13 @@ def cases(rows: int) -> list[SparkCase]:
         # Whatever two streams are joined first, their results are many and those of all three few.
         # Spark then takes most of a minute for a batch, so there are few of them.
         SparkCase(
-            "3-way, triangle", "triangle", 3, less, max(1, WINDOW_BATCHES * less // MATCHES), batches=7
+            "3-way, triangle",
+            "triangle",
+            3,
+            less,
+            max(1, WINDOW_BATCHES * less // MATCHES),
+            batches=7,
+            warm_up=4,
         ),
         SparkCase("2-way band", "band", 2, some, 50 * full, ("windrow",)),
         SparkCase("3-way theta", "theta", 3, 2_000, 50 * full, ("windrow",)),
@@ -112,6 +121,7 @@ def _figures(name: str, measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {"join": name, "results": ours["results"]}
     found["windrow rows/s"] = ours["rows"] / ours["seconds"]
     for side, title in (
+        ("windrow-files", "windrow files"),
         ("spark", "Spark"),
         ("spark-rocksdb", "Spark RocksDB"),
         ("source", "source alone"),
@@ -120,12 +130,18 @@ def _figures(name: str, measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
     ):
         found[f"{title} rows/s"] = rate.get(side, "")
     found["windrow : Spark"] = found["windrow rows/s"] / own if own else "Spark refuses"
+    found["windrow files : Spark"] = rate["windrow-files"] / own if own and "windrow-files" in rate else ""
+    handed = rate.get("hand-over")
+    for side, title in (("windrow", "windrow"), ("windrow-files", "windrow files")):
+        found[f"{title} : hand-over"] = rate[side] / handed if handed and side in rate else ""
     rocks = rate.get("spark-rocksdb")
     found["windrow : Spark RocksDB"] = found["windrow rows/s"] / rocks if rocks else ""
     found["windrow seconds a batch"] = ours["seconds"] / ours["batches"]
     own_side = measured.get("spark")
     found["Spark seconds a batch"] = own_side["seconds"] / own_side["batches"] if own_side else ""
     found["windrow peak MiB"] = ours["peak"] / 2**20
+    from_files = measured.get("windrow-files")
+    found["windrow files peak MiB"] = from_files["peak"] / 2**20 if from_files else ""
     found["Spark peak MiB"] = own_side["peak"] / 2**20 if own_side else ""
     return found
 
@@ -159,7 +175,7 @@ def _utc(table: pa.Table) -> pa.Table:
 
 def _measure(side: str, case: SparkCase, folder: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "windrow_bench.on_spark.join", side, case.join, str(folder)]
-    numbers = (case.streams, CORES, PARTITIONS)
+    numbers = (case.streams, CORES, PARTITIONS, case.warm_up)
     process = subprocess.Popen(
         [*command, *map(str, numbers)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -169,7 +185,9 @@ def _measure(side: str, case: SparkCase, folder: Path) -> dict[str, Any]:
     out, err = process.communicate()
     if process.returncode:
         raise WindrowError(f"{side} failed: {err[-2000:]}")
-    return {**json.loads(out.strip().splitlines()[-1]), "peak": peak[0]}
+    told = json.loads(out.strip().splitlines()[-1])
+    # Counted here: to Spark, a file that Windrow reads is one row.
+    return {**told, "rows": told["batches"] * case.rows * case.streams, "peak": peak[0]}
 
 
 def _watch(process: subprocess.Popen[str], peak: list[int]) -> None:

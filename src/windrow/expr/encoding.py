@@ -39,7 +39,7 @@ def encode(array: pa.Array, ordered: bool = False) -> tuple[np.ndarray, np.ndarr
     valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else None
     kind = "int" if array.type.equals(_INT64) else encoding_of(array.type)
     if kind == "float":
-        numbers = _buffer(array if array.type.equals(_FLOAT64) else array.cast(_FLOAT64), np.float64)
+        numbers = raw_values(array if array.type.equals(_FLOAT64) else array.cast(_FLOAT64), np.float64)
         return (_frozen(_in_order(numbers)), valid) if ordered else _floats(numbers, valid)
     numbers = _integers(array) if kind == "int" else _hashes(array)
     return _frozen(numbers), valid
@@ -66,24 +66,24 @@ def _floats(numbers: np.ndarray, valid: np.ndarray | None) -> tuple[np.ndarray, 
 def _integers(array: pa.Array) -> np.ndarray:
     kind = array.type
     if kind.equals(_INT64):
-        return _buffer(array, np.int64)
+        return raw_values(array, np.int64)
     if pt.is_decimal(kind):
         width = 4 if pt.is_decimal256(kind) else 2
-        return np.ascontiguousarray(_buffer(array, np.int64, width)[::width])
+        return np.ascontiguousarray(raw_values(array, np.int64, width)[::width])
     if pt.is_uint64(kind):
-        return (_buffer(array, np.uint64) ^ np.uint64(1 << 63)).view(np.int64)
+        return (raw_values(array, np.uint64) ^ np.uint64(1 << 63)).view(np.int64)
     if pt.is_boolean(kind) or pt.is_integer(kind):
-        return _buffer(array.cast(pa.int64()), np.int64)
+        return raw_values(array.cast(pa.int64()), np.int64)
     if kind.bit_width == 32:  # date32, time32
-        return _buffer(array, np.int32).astype(np.int64)
-    return _buffer(array, np.int64)
+        return raw_values(array, np.int32).astype(np.int64)
+    return raw_values(array, np.int64)
 
 
 def _hashes(array: pa.Array) -> np.ndarray:
     kind = array.type
     if pt.is_decimal(kind):
         width = kind.bit_width // 64
-        return hash_fixed(_frozen(_buffer(array, np.int64, width).view(np.uint8)), 8 * width)
+        return hash_fixed(_frozen(raw_values(array, np.int64, width).view(np.uint8)), 8 * width)
     if pt.is_fixed_size_binary(kind):
         array = array.cast(pa.binary())
     return hash_bytes(*text_buffers(array)) if len(array) else np.empty(0, np.int64)
@@ -106,7 +106,7 @@ def _frozen(numbers: np.ndarray) -> np.ndarray:
     return numbers
 
 
-def _buffer(array: pa.Array, dtype: type[np.generic], width: int = 1) -> np.ndarray:
+def raw_values(array: pa.Array, dtype: type[np.generic], width: int = 1) -> np.ndarray:
     """A view of the array's values in memory, `width` elements of `dtype` per value."""
     buffer = array.buffers()[1]
     if buffer is None or len(array) == 0:

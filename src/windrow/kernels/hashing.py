@@ -61,8 +61,8 @@ def _load(bits: int) -> Any:
     return load
 
 
-_word_at = _load(64)
-_half_at = _load(32)
+word_at = _load(64)
+half_at = _load(32)
 
 
 @njit(cache=True, inline="always")
@@ -72,15 +72,15 @@ def _hash_range(data: np.ndarray, start: int, stop: int) -> np.uint64:
     position = start
     # Invariant: all bytes before `position` are absorbed.
     while position + 8 <= stop:
-        h = _absorb(h, _word_at(data, position))
+        h = _absorb(h, word_at(data, position))
         position += 8
     # The tail is read in words that may overlap bytes already absorbed: harmless, and one load instead of a
     # loop.
     if position < stop:
         if length >= 8:
-            tail = _word_at(data, stop - 8)
+            tail = word_at(data, stop - 8)
         elif length >= 4:
-            tail = _half_at(data, start) | (_half_at(data, stop - 4) << _R32)
+            tail = half_at(data, start) | (half_at(data, stop - 4) << _R32)
         else:
             tail = np.uint64(data[start]) | (np.uint64(data[start + length // 2]) << _R8)
             tail |= np.uint64(data[stop - 1]) << _R16

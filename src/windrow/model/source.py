@@ -10,9 +10,9 @@ from windrow.redaction import redacted
 
 ENDLESS = ("rate", "rate-micro-batch", "socket")
 STATIC = ("jdbc",)
-FILES = ("parquet", "orc", "json", "csv", "text", "avro", "xml", "delta")
+FILES = ("parquet", "orc", "json", "csv", "text", "avro", "xml", "delta", "arrow")
 """Formats with a path."""
-TYPED = ("parquet", "orc", "delta")
+TYPED = ("parquet", "orc", "delta", "arrow")
 """Formats that store their columns; others need a schema to be read as a stream."""
 
 

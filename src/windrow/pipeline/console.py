@@ -36,7 +36,7 @@ def print_check(console: Console, built: BuiltPipeline) -> None:
         taken = source.origin + (f" where {source.filter}" if source.filter else "")
         table.add_row(*map(Text, (source.name, taken, stream.time, str(stream.window), columns)))
     console.print(table)
-    shown = {"partitions": str(built.prepared.layout), "trigger": str(p.run.trigger)}
+    shown = {"partitions": built.prepared.partitioning, "trigger": str(p.run.trigger)}
     if p.aggregate is not None:
         a = p.aggregate
         slide = f" every {a.slide}" if a.slide else ""
@@ -69,7 +69,7 @@ def check_facts(built: BuiltPipeline) -> dict[str, Any]:
             }
             for source, frame in zip(p.sources, built.prepared.frames, strict=True)
         },
-        "partitions": str(built.prepared.layout).splitlines(),
+        "partitions": built.prepared.partitioning.splitlines(),
         "trigger": str(p.run.trigger),
         "sink": {"format": p.sink.format, "path": _shown(p.sink.path), "mode": p.mode},
         "columns": list(built.output.columns),

@@ -18,15 +18,16 @@ from windrow.model.query import Query
 from windrow.model.source import ENDLESS, Source
 from windrow.pipeline.builder import build
 from windrow.pipeline.spec import Pipeline
-from windrow.spark.join import PreparedJoin, tasks_at_once
+from windrow.spark.join import PreparedJoin, in_columns, tasks_at_once
 from windrow.spark.source_sample import SourceSample, first_rows
-from windrow.spark.sources_sinks import read_source, shape
+from windrow.spark.sources_sinks import read_source, shape, stays_in_columns
 from windrow.spark.sql import bind
 from windrow.spark.statement_runner import StatementRunner, sharing
 from windrow.sql_frontend.parser import ParsedScript
 
-UNREADABLE = (*ENDLESS, "kafka")
-"""Formats that are no data at hand: without an end, or without an order that tells rates."""
+UNREADABLE = (*ENDLESS, "kafka", "arrow")
+"""Formats that are no data at hand: without an end, without an order that tells rates, or that Spark does not
+read."""
 
 
 class ExplainProgress(Protocol):
@@ -59,6 +60,8 @@ class ExplainTarget:
     rates: Mapping[str, float]
     every: timedelta | None = None
     shares_with: tuple[str, ...] = ()
+    columnar: tuple[str, ...] = ()
+    """Streams whose files Windrow reads itself, when they are streamed."""
 
     def explained(
         self,
@@ -71,6 +74,8 @@ class ExplainTarget:
         is 0."""
         workers = min(tasks_at_once(self.prepared), self.prepared.layout.partitions)
         layout = self.prepared.described
+        if self.columnar:
+            layout += f"\n{in_columns(self.columnar)}"
         if self.shares_with:
             layout += f"\nmay share its join with {', '.join(self.shares_with)}"
         if sample and self.takes and not distinct:
@@ -117,6 +122,7 @@ def of_pipeline(pipeline: Pipeline, session: Any) -> list[ExplainTarget]:
             takes if len(takes) == len(pipeline.sources) else {},
             rates,
             timedelta(microseconds=trigger.every) if trigger.kind == "every" else None,
+            columnar=tuple(s.name for s in pipeline.sources if pipeline.streaming and stays_in_columns(s)),
         )
     ]
 
@@ -137,6 +143,8 @@ def of_statements(
         for statement in members:
             query, names = statement.query, statement.sources
             at_hand = not endless.intersection(names.values())
+            created = {name: stream.source for name, stream in parsed.created.items()}
+            made = {alias: created[name] for alias, name in names.items() if name in created}
             takes = {
                 alias: partial(
                     first_rows,
@@ -147,9 +155,9 @@ def of_statements(
                 for alias, name in names.items()
             }
             rates = {
-                alias: _stated_rate(parsed.created[name].source.options)
-                for alias, name in names.items()
-                if name in parsed.created and parsed.created[name].source.format == "rate"
+                alias: _stated_rate(source.options)
+                for alias, source in made.items()
+                if source.format == "rate"
             }
             others = tuple(other.name for other in members if other is not statement)
             prepared = answers.prepare(statement)
@@ -162,6 +170,7 @@ def of_statements(
                     takes if at_hand else {},
                     rates,
                     shares_with=others,
+                    columnar=tuple(alias for alias, source in made.items() if stays_in_columns(source)),
                 )
             )
     return found

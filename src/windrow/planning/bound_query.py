@@ -57,10 +57,14 @@ class BoundQuery:
         return [members for members in self.classes if members[0].kind == "hash"]
 
     @property
+    def named_schemas(self) -> dict[str, pa.Schema]:
+        """Schemas of the streams by alias."""
+        return dict(zip(self.query.aliases, self.schemas, strict=True))
+
+    @property
     def result_schemas(self) -> dict[str, pa.Schema]:
         """Schemas of the streams that results have a column of."""
-        named = dict(zip(self.query.aliases, self.schemas, strict=True))
-        return {alias: named[alias] for alias in self.query.kind.result_aliases}
+        return {alias: self.named_schemas[alias] for alias in self.query.kind.result_aliases}
 
     @cached_property
     def _shared_keys(self) -> list[Class]:

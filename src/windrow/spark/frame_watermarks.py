@@ -70,7 +70,8 @@ def delays_text(query: Query, frames: Mapping[str, DataFrame]) -> str:
     """How late rows of each stream may be, and what says so; empty if none may be."""
     told = []
     for alias, delay in zip(query.aliases, query.watermark_delays, strict=True):
-        origin = " (watermark of the frame)" if frame_watermarks(frames[alias]) else ""
+        marked = alias in frames and frame_watermarks(frames[alias])
+        origin = " (watermark of the frame)" if marked else ""
         source = query.streams[alias].source_partition
         per = "" if source is None else f" behind the slowest '{source}'"
         told.append(f"{alias} {format_duration(delay)}{origin}{per}")

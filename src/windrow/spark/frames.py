@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -23,10 +23,12 @@ from windrow.errors import DataError, Option, QueryError
 from windrow.model.join_kind import CERTAIN
 from windrow.model.query import Query
 from windrow.planning.bound_query import BoundQuery
+from windrow.spark.files.file_stream import FileStream
 from windrow.spark.frame_watermarks import METADATA
 
 DOCUMENT = "document"
 """The column of control messages."""
+BLOB = st.StructField("rows", st.BinaryType())
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,13 @@ class Frame:
     """One stream."""
 
     alias: str
-    data: DataFrame
+    data: DataFrame | FileStream
     fields: tuple[st.StructField, ...]
     arrow: pa.Schema
     """The schema in which Spark passes rows to Python, and of the rows in results."""
 
     @classmethod
-    def of(cls, alias: str, data: DataFrame, zone: str) -> Frame:
+    def of(cls, alias: str, data: DataFrame | FileStream, zone: str) -> Frame:
         fields = tuple(_without_watermark(field) for field in data.schema.fields)
         names = [field.name.lower() for field in fields]
         twice = next((name for name in names if names.count(name) > 1), None)
@@ -53,30 +55,42 @@ class Frame:
         arrow = plain_schema(to_arrow_schema(st.StructType(list(fields)), timezone=zone))
         return cls(alias, data, fields, arrow)
 
+    @property
+    def union_fields(self) -> tuple[st.StructField, ...]:
+        """What a row of the union carries: a row of a DataFrame, or a blob of many rows of files."""
+        return (BLOB,) if isinstance(self.data, FileStream) else self.fields
+
     def type_of(self, column: str) -> st.DataType:
         return next(field.dataType for field in self.fields if field.name == column)
 
 
-def read_frames(frames: Mapping[str, DataFrame]) -> tuple[tuple[Frame, ...], bool]:
+def read_frames(frames: Mapping[str, DataFrame | FileStream]) -> tuple[tuple[Frame, ...], bool]:
     """(the frames, whether they are streaming)."""
     for alias, data in frames.items():
-        if not hasattr(data, "mapInArrow"):
+        if not isinstance(data, FileStream) and not hasattr(data, "mapInArrow"):
             kind = f"{type(data).__module__.partition('.')[0]}.{type(data).__name__}"
             raise QueryError(
-                f"expected a Spark DataFrame, got {kind}; make one with spark.createDataFrame(...)",
+                f"expected a Spark DataFrame, got {kind}; make one with spark.createDataFrame(...), "
+                "or read files with wr.files(spark, path)",
                 Option(stream=alias),
             )
-    streaming = [alias for alias, data in frames.items() if data.isStreaming]
+    streaming = [alias for alias, data in frames.items() if is_streaming(data)]
     still = [alias for alias in frames if alias not in streaming]
     if streaming and still:
         raise QueryError(
             f"{streaming} are streams and {still} are not; read all with readStream, or all with read",
             Option("frames"),
         )
-    zones = {
-        alias: data.sparkSession.conf.get("spark.sql.session.timeZone") for alias, data in frames.items()
-    }
+    zones = {alias: session_of(data).conf.get("spark.sql.session.timeZone") for alias, data in frames.items()}
     return tuple(Frame.of(alias, data, str(zones[alias])) for alias, data in frames.items()), bool(streaming)
+
+
+def is_streaming(data: DataFrame | FileStream) -> bool:
+    return data.streaming if isinstance(data, FileStream) else data.isStreaming
+
+
+def session_of(data: DataFrame | FileStream) -> SparkSession:
+    return data.session if isinstance(data, FileStream) else data.sparkSession
 
 
 def control_documents(control: DataFrame, streaming: bool) -> DataFrame:
@@ -123,7 +137,7 @@ class UnionColumns:
         for frame in frames:
             free = list(range(len(types)))
             own = []
-            for field in frame.fields:
+            for field in frame.union_fields:
                 slot = next((s for s in free if types[s] == field.dataType), None)
                 if slot is None:
                     slot = len(types)

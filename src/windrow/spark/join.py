@@ -8,7 +8,7 @@ Every partition runs in every micro-batch, with rows or without: see `_beats`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import reduce
@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructType
 
 from windrow.engine.late_rows import check_late_rows_names
 from windrow.errors import Option, QueryError
@@ -34,6 +34,8 @@ from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.time_policies import TimePolicy
 from windrow.model.query import Function, Query, Window
 from windrow.planning.bound_query import BoundQuery
+from windrow.spark.files.file_stream import FileStream
+from windrow.spark.files.packed_rows import packed_rows
 from windrow.spark.frame_watermarks import delays_text, with_frame_watermarks
 from windrow.spark.frames import (
     DOCUMENT,
@@ -44,6 +46,7 @@ from windrow.spark.frames import (
     quoted,
     read_frames,
     result_type,
+    session_of,
 )
 from windrow.spark.memory_pool import MemoryPool
 from windrow.spark.metrics import COLUMN, DOCUMENTS, beats_name, observation_name
@@ -73,13 +76,20 @@ class PreparedJoin:
     late_rows: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.join.predicate.sql}\n{self.layout}"
+        return f"{self.name}: {self.join.predicate.sql}\n{self.partitioning}"
+
+    @property
+    def partitioning(self) -> str:
+        """The layout, and which streams stay in columns on their way to the partitions."""
+        own = [frame.alias for frame in self.frames if isinstance(frame.data, FileStream)]
+        return f"{self.layout}\n{in_columns(own)}" if own else str(self.layout)
 
     @property
     def described(self) -> str:
-        """The layout, and how late rows may be, for an explanation."""
-        late = delays_text(self.query, {frame.alias: frame.data for frame in self.frames})
-        return f"{self.layout}\n{late}" if late else str(self.layout)
+        """The same, and how late rows may be, for an explanation."""
+        frames = {f.alias: f.data for f in self.frames if not isinstance(f.data, FileStream)}
+        late = delays_text(self.query, frames)
+        return f"{self.partitioning}\n{late}" if late else self.partitioning
 
     def frame(self) -> DataFrame:
         slots = UnionColumns.of(self.frames, with_text=self.control is not None)
@@ -110,6 +120,11 @@ class PreparedJoin:
             clock_column=self._clock_column(slots),
             layout=described(self.layout, self.frames),
             parallel_tasks=tasks_at_once(self),
+            blob_times={
+                s: self.query.streams[frame.alias].time
+                for s, frame in enumerate(self.frames)
+                if isinstance(frame.data, FileStream)
+            },
         )
         return task, result_type(self.query, self.frames, COLUMN)
 
@@ -133,6 +148,10 @@ class PreparedJoin:
     def _rows(self, slots: UnionColumns, stream: int) -> DataFrame:
         """One stream's rows in the union's columns, one copy per partition that needs it."""
         frame = self.frames[stream]
+        if isinstance(frame.data, FileStream):
+            # A late row is kept as it came, and its source partition decides whether it is late.
+            whole = self.late_rows is not None or self.query.streams[frame.alias].source_partition is not None
+            return packed_rows(self.join, self.layout, self.frames, stream, slots, self._latest(frame), whole)
         number = self._number(frame, stream)
         router = Router(self.layout, self.frames, stream, self.join.functions)
         columns = slots.columns(frame, stream)
@@ -147,21 +166,30 @@ class PreparedJoin:
     def _number(self, frame: Frame, stream: int) -> sf.Column:
         """The number of a row's stream, as routes encode it. A streaming row may be at most `ahead` of the
         micro-batch's clock, which Spark keeps in its offset log: a replay decides the same."""
-        bound = self.query.head_start
-        if not self.streaming or bound is None:
+        latest = self._latest(frame)
+        if latest is None:
             return sf.lit(stream)
-        latest = sf.timestamp_micros(sf.unix_micros(_now()) + sf.lit(bound))
         far = sf.col(quoted(self.query.streams[frame.alias].time)) > latest
         return sf.when(far, sf.lit(stream + AHEAD)).otherwise(sf.lit(stream))
 
+    def _latest(self, frame: Frame) -> sf.Column | None:
+        """The latest time that is not too far ahead, in the type of the frame's times; None if any is."""
+        bound = self.query.head_start
+        if not self.streaming or bound is None:
+            return None
+        latest = sf.timestamp_micros(sf.unix_micros(_now()) + sf.lit(bound))
+        return latest.cast(frame.type_of(self.query.streams[frame.alias].time))
+
     def _clock_column(self, slots: UnionColumns) -> str | None:
-        """The slot in which beats carry the micro-batch's clock: that of a time column. None if no row that
-        is ahead of the clock is kept."""
+        """The slot in which beats carry the micro-batch's clock: that of a time column, or of blobs if there
+        is no other. None if no row that is ahead of the clock is kept."""
         if self.late_rows is None or self.query.head_start is None:
             return None
-        frame = self.frames[0]
-        names = [field.name for field in frame.fields]
-        return f"slot{slots.taken[0][names.index(self.query.streams[frame.alias].time)]}"
+        for stream, frame in enumerate(self.frames):
+            if not isinstance(frame.data, FileStream):
+                names = [field.name for field in frame.fields]
+                return f"slot{slots.taken[stream][names.index(self.query.streams[frame.alias].time)]}"
+        return f"slot{slots.taken[0][0]}"
 
     def _beats(self, like: DataFrame, clock: str | None) -> DataFrame:
         """A row for every partition in every micro-batch, without reading any new data.
@@ -183,7 +211,11 @@ class PreparedJoin:
         empty = _empty_stream(like.sparkSession)
         observed = empty.observe(beats_name(self.name), sf.count(sf.lit(1)).alias("rows"))
         beats = observed.coalesce(1).mapInArrow(emit, like.schema)
-        return beats if clock is None else beats.withColumn(clock, _now().cast(like.schema[clock].dataType))
+        if clock is None:
+            return beats
+        kind = like.schema[clock].dataType
+        now = sf.unix_micros(_now()).cast("string") if isinstance(kind, BinaryType) else _now()
+        return beats.withColumn(clock, now.cast(kind))
 
     def _keys(self) -> tuple[Any, ...]:
         keyed = next((cut for cut in self.layout.dimensions if cut.kind == "key"), None)
@@ -191,7 +223,7 @@ class PreparedJoin:
 
 
 def prepare(
-    frames: Mapping[str, DataFrame],
+    frames: Mapping[str, DataFrame | FileStream],
     query: Query,
     execution: Execution | None = None,
     control: DataFrame | None = None,
@@ -202,7 +234,7 @@ def prepare(
     if set(query.aliases) != set(frames):
         raise QueryError(f"expected {list(query.aliases)}, got {list(frames)}", Option("frames"))
     described, streaming = read_frames({alias: frames[alias] for alias in query.aliases})
-    check_worker_python(described[0].data.sparkSession)
+    check_worker_python(session_of(described[0].data))
     query = with_frame_watermarks(query, frames)
     if run.late_rows is not None:
         check_late_rows_names(query)
@@ -229,7 +261,7 @@ def prepare(
         )
     if streaming and run.state:
         check_reachable(run.state)
-    default = described[0].data.sparkSession.conf.get("spark.sql.shuffle.partitions")
+    default = session_of(described[0].data).conf.get("spark.sql.shuffle.partitions")
     partitions = run.partitions or int(default or 1)
     layout = choose_layout(query, join.predicate, join.classes, partitions, run.partitioning, run.skewed_keys)
     return PreparedJoin(
@@ -248,7 +280,7 @@ def prepare(
 
 @checks_keywords("wr.join")
 def join(
-    frames: Mapping[str, DataFrame],
+    frames: Mapping[str, DataFrame | FileStream],
     query: Query | str | None = None,
     time: str | Mapping[str, str] | None = None,
     within: str | timedelta | Window | Mapping[str, str | timedelta | Window] | None = None,
@@ -292,7 +324,7 @@ def join(
     Parameters
     ----------
     frames
-        Alias to DataFrame, in the order of the result's columns.
+        Alias to DataFrame, or to files (`wr.files`), in the order of the result's columns.
     query
         A whole `Query`, in place of the settings of a query and its streams below; or its predicate.
     on
@@ -345,10 +377,15 @@ def _beside(query: Query, given: Mapping[str, Any], pool: MemoryPool | None) -> 
     return Execution(**{name: given[name] for name in EXECUTION_SETTINGS})
 
 
+def in_columns(aliases: Sequence[str]) -> str:
+    """What a plan says of streams of files."""
+    return f"  {', '.join(aliases)}: files that Windrow reads, in columns all the way"
+
+
 def tasks_at_once(prepared: PreparedJoin) -> int:
     """Number of tasks that run at the same time, if Spark reports it; else all of them."""
     try:
-        return int(prepared.frames[0].data.sparkSession.sparkContext.defaultParallelism)
+        return int(session_of(prepared.frames[0].data).sparkContext.defaultParallelism)
     except Exception:  # Spark Connect has no context to ask, and reports that in several ways
         return prepared.layout.partitions
 

@@ -46,6 +46,11 @@ class PartitionLayout:
         """Expected copies of a row."""
         return math.prod(cut.copies(stream) for cut in self.dimensions)
 
+    def most_copies(self, stream: int) -> float:
+        """Expected copies of a row, or more where values are spread."""
+        spread = (cut.skewed.ways for cut in self.dimensions if cut.skewed)
+        return self.copies(stream) * math.prod(spread)
+
     @property
     def load(self) -> float:
         """Rows per partition for one row of each stream."""

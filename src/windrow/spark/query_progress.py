@@ -87,14 +87,16 @@ class QueryWatcher:
 
 
 def _progress(event: Any) -> BatchProgress:
+    joins = tuple(read_progress(event))
     return BatchProgress(
         batch=event.batchId,
         began=event.timestamp,
         seconds=event.batchDuration / 1000,
-        rows_read=event.numInputRows,
+        # To Spark, a file that Windrow reads is one row.
+        rows_read=max([event.numInputRows, *(join.rows_in for join in joins)]),
         results_late=sum(int(o.numRowsDroppedByWatermark) for o in event.stateOperators),
         behind=_behind(event.sources),
-        joins=tuple(read_progress(event)),
+        joins=joins,
     )
 
 

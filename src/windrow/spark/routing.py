@@ -35,7 +35,7 @@ _HASHED = (
     st.DateType, st.TimestampType, st.TimestampNTZType, st.DayTimeIntervalType,
 )  # fmt: skip
 _FURTHEST_CELL = 4e18
-_ROUNDING = 1e-15
+ROUNDING = 1e-15
 HASHING = 2
 """Version of the mapping from values to partitions. State is bound to it: raise it when a value may move."""
 
@@ -57,6 +57,13 @@ def described(layout: PartitionLayout, frames: Sequence[Frame]) -> dict[str, str
     return layout.described() | {"hashing": f"version {HASHING}{': ' if ways else ''}{ways}"}
 
 
+def spread_shape(cut: GridDimension) -> tuple[int, int]:
+    """Rows and columns of the grid over which a spread value is divided."""
+    assert cut.skewed is not None
+    rows = math.isqrt(cut.skewed.ways) if len(cut.split) > 1 else cut.skewed.ways
+    return rows, cut.skewed.ways // rows
+
+
 class Router:
     """Routes one stream's rows."""
 
@@ -75,9 +82,14 @@ class Router:
     def rows(self) -> DataFrame:
         """The stream's rows with the join columns that routes need, each computed once."""
         if not self._names:
-            return self._frame.data
+            return self._data
         computed = [self._computed(word).alias(name) for word, name in self._names.items()]
-        return self._frame.data.select("*", *computed)
+        return self._data.select("*", *computed)
+
+    @property
+    def _data(self) -> DataFrame:
+        assert isinstance(self._frame.data, DataFrame), "files are routed by files/places.py"
+        return self._frame.data
 
     def partitions(self) -> Column:
         """The row's partition; or an array of distinct ones, if the layout makes copies."""
@@ -96,7 +108,7 @@ class Router:
 
     def content(self) -> Column:
         """A hash of the whole row, the same wherever and however often it is read."""
-        return sf.xxhash64(*(sf.col(quoted(f.name)) for f in self._frame.fields if _hashable(f.dataType)))
+        return sf.xxhash64(*(sf.col(quoted(f.name)) for f in self._frame.fields if is_hashed(f.dataType)))
 
     def _places(self, cut: GridDimension) -> tuple[Column, bool]:
         """The row's place on one dimension, and whether that is an array."""
@@ -118,8 +130,7 @@ class Router:
         home = _modulo(sf.when(value.isNull(), self.content()).otherwise(sf.xxhash64(value)), cut.parts)
         if cut.skewed is None:
             return home, False
-        rows = math.isqrt(cut.skewed.ways) if len(cut.split) > 1 else cut.skewed.ways
-        columns = cut.skewed.ways // rows
+        rows, columns = spread_shape(cut)
         mine = _modulo(self.content(), rows if stream == cut.split[0] else columns)
         if stream == cut.split[0]:
             inside = [mine * columns + k for k in range(columns)]
@@ -141,7 +152,7 @@ class Router:
         own = _modulo(sf.xxhash64(_cell(near, cut.width)), cut.parts)
         if place.how == "cell":
             return sf.when(known, own).otherwise(lost), False
-        reach = place.reach * (1 + 1e-9) + sf.abs(near) * _ROUNDING
+        reach = place.reach * (1 + 1e-9) + sf.abs(near) * ROUNDING
         low, high = _cell(near - reach, cut.width), _cell(near + reach, cut.width)
         # More cells than partitions would reach no further partition, except through hash collisions.
         cells = sf.transform(sf.sequence(low, high), lambda c: _modulo(sf.xxhash64(c), cut.parts))
@@ -250,5 +261,6 @@ def _is_binary_text(kind: st.DataType) -> bool:
     return isinstance(kind, st.StringType) and kind.collation == "UTF8_BINARY"
 
 
-def _hashable(kind: st.DataType) -> bool:
+def is_hashed(kind: st.DataType) -> bool:
+    """Whether a column of this type is part of the row's content."""
     return isinstance(kind, (*_HASHED, st.FloatType, st.DoubleType)) or _is_binary_text(kind)

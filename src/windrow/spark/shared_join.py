@@ -23,8 +23,9 @@ from windrow.model.keywords import checks_keywords
 from windrow.model.query import Query
 from windrow.model.sharing import Subscription
 from windrow.model.units import parse_duration
+from windrow.spark.files.file_stream import FileStream
 from windrow.spark.frame_watermarks import with_frame_watermarks
-from windrow.spark.frames import DOCUMENT, UnionColumns, control_documents, quoted
+from windrow.spark.frames import DOCUMENT, UnionColumns, control_documents, is_streaming, quoted, session_of
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.metrics import COLUMN
 from windrow.spark.shared_partition import QUERY, JoinOnSpark, SharedQueries
@@ -41,7 +42,7 @@ class PreparedSharedJoin(PreparedJoin):
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.group}\n{self.layout}"
+        return f"{self.name}: {self.group}\n{self.partitioning}"
 
     def frame(self) -> DataFrame:
         """Each result once for each query that gets it."""
@@ -73,7 +74,7 @@ class PreparedSharedJoin(PreparedJoin):
 
 def prepare_shared(
     queries: Mapping[str, Query | Subscription],
-    frames: Mapping[str, DataFrame],
+    frames: Mapping[str, DataFrame | FileStream],
     execution: Execution | None = None,
     schedule: str = "greedy",
     deadline: str | None = None,
@@ -113,7 +114,7 @@ def prepare_shared(
 @checks_keywords("wr.share")
 def share(
     queries: Mapping[str, Query | Subscription],
-    frames: Mapping[str, DataFrame],
+    frames: Mapping[str, DataFrame | FileStream],
     *,
     schedule: str = "greedy",
     deadline: str | None = None,
@@ -138,7 +139,7 @@ def share(
     queries
         Name to `Query`, or to `Subscription` for a select list or a further filter.
     frames
-        Alias to DataFrame, streams or not.
+        Alias to DataFrame or to files (`wr.files`), streams or not.
     schedule
         "lwo", "swf" or "greedy": what is served first when time is short.
     deadline
@@ -174,7 +175,7 @@ def union_of(prepared: Sequence[PreparedSharedJoin]) -> DataFrame:
 
 
 def _with_beats(
-    control: DataFrame | None, frames: Mapping[str, DataFrame], deadline: str | None
+    control: DataFrame | None, frames: Mapping[str, DataFrame | FileStream], deadline: str | None
 ) -> DataFrame:
     """Control documents, and empty ones that a timed source generates. Like all documents they reach every
     partition, but change nothing. The source keeps its offsets in Spark's log, so a repeated micro-batch has
@@ -183,12 +184,12 @@ def _with_beats(
         raise QueryError(
             "without a deadline nothing is carried over; leave it out, or give one", Option("heartbeat")
         )
-    still = [alias for alias, data in frames.items() if not data.isStreaming]
+    still = [alias for alias, data in frames.items() if not is_streaming(data)]
     if still:
         raise QueryError(
             f"only streams are carried over, and {still} are none; leave it out", Option("heartbeat")
         )
-    spark = next(iter(frames.values())).sparkSession
+    spark = session_of(next(iter(frames.values())))
     beats = spark.readStream.format("rate").option("rowsPerSecond", 1).load()
     empty = beats.select(sf.lit(None).cast(StringType()).alias(DOCUMENT))
     return empty if control is None else control_documents(control, streaming=True).union(empty)

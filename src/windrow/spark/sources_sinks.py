@@ -5,6 +5,7 @@ Plain values in, DataFrames out. What Spark refuses is a `QueryError` at a place
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -14,8 +15,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import ArrayType, MapType, StructType
 
-from windrow.errors import Option, QueryError
-from windrow.model.source import Source
+from windrow.errors import Option, QueryError, placed
+from windrow.model.source import TYPED, Source
+from windrow.spark.files.file_stream import FORMATS, FileStream, files, known_options
 from windrow.spark.spark_errors import as_query_error
 
 FLAT = ("csv", "text")
@@ -23,19 +25,38 @@ FLAT = ("csv", "text")
 TIME = "_windrow_time"
 
 
-def read_source(session: SparkSession, source: Source, streaming: bool) -> DataFrame:
+def read_source(session: SparkSession, source: Source, streaming: bool) -> DataFrame | FileStream:
     """A source as a stream or as a batch. Without a schema, streamed files take that of the files there."""
-    with as_query_error(source.place):
-        schema = source.schema
-        if streaming and schema is None and source.path is not None:
+    as_files = source.format == "arrow" or (streaming and stays_in_columns(source))
+    with as_query_error(source.place), placed(source.place):
+        schema: str | StructType | None = source.schema
+        untyped = not as_files or source.format not in TYPED
+        if streaming and untyped and schema is None and source.path is not None:
             schema = session.read.format(source.format).options(**source.options).load(source.path).schema
+        if as_files:
+            path = source.path or ""
+            return files(session, path, source.format, schema, options=source.options, streaming=streaming)
         reader = (session.readStream if streaming else session.read).format(source.format)
         reader = reader.options(**source.options)
         return (reader if schema is None else reader.schema(schema)).load(source.path)
 
 
-def shape(frame: DataFrame, source: Source) -> DataFrame:
+def stays_in_columns(source: Source) -> bool:
+    """Whether Windrow reads the source's files itself when they are streamed. Spark reads them if the source
+    has a filter, computed columns or options that only Spark knows."""
+    if source.format not in FORMATS or source.filter is not None:
+        return False
+    known = all(name.lower() in known_options(source.format) for name in source.options)
+    return known and all(re.fullmatch(r"\w+", column) for column in source.select)
+
+
+def shape(frame: DataFrame | FileStream, source: Source) -> DataFrame | FileStream:
     """The rows and columns wanted of a source."""
+    if isinstance(frame, FileStream):
+        if stays_in_columns(source):
+            with placed(source.place):
+                return frame.select(*source.select) if source.select else frame
+        frame = frame.frame()
     if source.filter is not None:
         with as_query_error(replace(source.place, name="filter")):
             frame = frame.where(source.filter)

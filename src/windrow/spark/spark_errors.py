@@ -47,9 +47,9 @@ class RunError(WindrowError):
 
 @contextmanager
 def as_query_error(
-    place: Option, kinds: tuple[type[Exception], ...] = (PySparkException, Py4JError)
+    place: Option | None, kinds: tuple[type[Exception], ...] = (PySparkException, Py4JError)
 ) -> Iterator[None]:
-    """Turns Spark's errors of these kinds into a QueryError at `place`."""
+    """Turns Spark's errors of these kinds into a QueryError at `place`, if that is known."""
     try:
         yield
     except kinds as error:

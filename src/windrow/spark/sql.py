@@ -14,6 +14,7 @@ from windrow.errors import Option, QueryError, located, unknown
 from windrow.model.execution import Execution
 from windrow.model.keywords import checks_keywords
 from windrow.model.query import Function
+from windrow.spark.files.file_stream import FileStream
 from windrow.spark.sources_sinks import read_source
 from windrow.spark.statement_runner import StatementRunner
 from windrow.sql_frontend.from_clause import CreatedStream
@@ -26,7 +27,7 @@ from windrow.sql_frontend.statement import Script
 def sql(
     text: str,
     spark: SparkSession,
-    streams: Mapping[str, DataFrame] | None = None,
+    streams: Mapping[str, DataFrame | FileStream] | None = None,
     time: str | Mapping[str, str] | None = None,
     streaming: bool = True,
     functions: Mapping[str, Function | Callable[..., Any]] | None = None,
@@ -48,8 +49,8 @@ def sql(
     spark
         The session.
     streams
-        Name to DataFrame, for names that the text does not create. Names found in neither are tables or
-        views of the session.
+        Name to DataFrame or files (`wr.files`), for names that the text does not create. Names found in
+        neither are tables or views of the session.
     time
         The event time column of streams that name none: one for all, or by the stream's name.
     streaming
@@ -78,13 +79,13 @@ def sql(
 def bind(
     parsed: ParsedScript,
     spark: SparkSession,
-    streams: Mapping[str, DataFrame] | None = None,
+    streams: Mapping[str, DataFrame | FileStream] | None = None,
     time: str | Mapping[str, str] | None = None,
     streaming: bool = True,
     functions: Mapping[str, Function | Callable[..., Any]] | None = None,
     parameters: Mapping[str, Parameter] | None = None,
     settings: Mapping[str, Any] | None = None,
-) -> tuple[dict[str, DataFrame], Script]:
+) -> tuple[dict[str, DataFrame | FileStream], Script]:
     """The frames by name, and the statements with all names found in them."""
     given = dict(streams or {})
     times = dict(time) if isinstance(time, Mapping) else {}
@@ -94,13 +95,13 @@ def bind(
                 unknown("stream", named, [*given, *parsed.created, *parsed.names]), Option("time")
             )
     for named, frame in given.items():
-        if not hasattr(frame, "mapInArrow"):
+        if not isinstance(frame, FileStream) and not hasattr(frame, "mapInArrow"):
             raise QueryError(
                 f"'{named}': expected a Spark DataFrame, got {type(frame).__name__}", Option("streams")
             )
         if named in parsed.created:
             raise QueryError(f"'{named}' is created in the text too; leave one out", Option("streams"))
-    frames = dict(given)
+    frames: dict[str, DataFrame | FileStream] = dict(given)
     with located(parsed.locate):
         frames |= {n: read_source(spark, created.source, streaming) for n, created in parsed.created.items()}
     for named in parsed.names:

@@ -21,6 +21,7 @@ from windrow.explanation.explanation import Explanation
 from windrow.model.execution import Execution
 from windrow.model.join_kind import CERTAIN
 from windrow.model.units import format_duration
+from windrow.spark.files.file_stream import FileStream
 from windrow.spark.frame_watermarks import check_one_watermark
 from windrow.spark.frames import quoted
 from windrow.spark.join import PreparedJoin, prepare
@@ -38,7 +39,7 @@ PLAN = "plan"
 class StatementRunner:
     """How statements are run where they do not say it themselves."""
 
-    frames: Mapping[str, DataFrame]
+    frames: Mapping[str, DataFrame | FileStream]
     """By the stream's name."""
     execution: Execution = field(default_factory=Execution)
     """What statements do not set themselves; its name goes before theirs."""
@@ -77,7 +78,7 @@ class StatementRunner:
             name=f"{given.name}-{name}" if given.name else name,
         )
 
-    def _frames(self, statement: Statement) -> dict[str, DataFrame]:
+    def _frames(self, statement: Statement) -> dict[str, DataFrame | FileStream]:
         return {alias: self.frames[name] for alias, name in statement.sources.items()}
 
     def _alone(self, statement: Statement) -> DataFrame:
@@ -183,7 +184,7 @@ def _alike(one: Statement, other: Statement) -> bool:
     return free and all(getattr(one, name) == getattr(other, name) for name in ("sources", "execution"))
 
 
-def columns_of(statement: Statement, frames: Mapping[str, DataFrame]) -> dict[str, str]:
+def columns_of(statement: Statement, frames: Mapping[str, DataFrame | FileStream]) -> dict[str, str]:
     """Name to expression. A name that several have is told apart by its stream."""
     outputs = [one for output in statement.outputs for one in _expanded(output, frames)]
     own = [(o.name or o.natural or f"column{n}") for n, o in enumerate(outputs, 1)]
@@ -198,7 +199,7 @@ def columns_of(statement: Statement, frames: Mapping[str, DataFrame]) -> dict[st
     return found
 
 
-def _expanded(output: SelectItem, frames: Mapping[str, DataFrame]) -> list[SelectItem]:
+def _expanded(output: SelectItem, frames: Mapping[str, DataFrame | FileStream]) -> list[SelectItem]:
     if output.sql != "*" and not output.sql.endswith(".*"):
         return [output]
     aliases = [output.alias] if output.alias is not None else list(frames)

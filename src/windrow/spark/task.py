@@ -15,7 +15,7 @@ from __future__ import annotations
 import gc
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Self
@@ -87,6 +87,8 @@ class JoinTask:
     """Number of tasks that run at the same time."""
     text: int = -1
     """The slot of control messages; -1 without any."""
+    blob_times: Mapping[int, str] = field(default_factory=dict)
+    """Streams whose rows arrive in blobs, with the columns of their times."""
     kind: JoinKind = field(default_factory=SingleQuery)
     """A single query, or several that share the join."""
     late_rows: str | Storage | None = None
@@ -99,7 +101,8 @@ class JoinTask:
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_loaded_objects()
         began = time.perf_counter()
-        arrived = gather(batches, self.schemas, self.union_columns, self.text, self.clock_column)
+        columns = self.schemas, self.union_columns
+        arrived = gather(batches, *columns, self.text, self.blob_times, self.clock_column)
         read = time.perf_counter()
         task = self.of(arrived.partition or 0)
         if task.state is None:

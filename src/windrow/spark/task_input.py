@@ -1,18 +1,20 @@
 """Turns the union's Arrow batches into one batch per stream, without work per row.
 
 A shuffle delivers the rows of one sender after the other, and a sender reads one stream. So nearly every
-batch holds rows of a single stream and needs no filter.
+batch holds rows of a single stream and needs no filter. Rows of files arrive in blobs, many in each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 
 from windrow.engine.rows import event_times
+from windrow.spark.files.blobs import Unpacked, unpack
 
 ROUTE = "route"
 """The column of a row's partition and stream, as partition * 32 + stream. One column instead of two, because
@@ -54,11 +56,22 @@ def gather(
     schemas: Sequence[pa.Schema],
     slots: Sequence[Sequence[int]],
     text: int = -1,
+    times: Mapping[int, str] = MappingProxyType({}),
     clock: str | None = None,
 ) -> TaskInput:
-    """Reads all input. `slots` are each stream's columns in the union, and `text` is the column of control
-    messages. These have the stream number after the last stream. `clock` is the column in which beats carry
-    the micro-batch's clock."""
+    """Reads all input.
+
+    Parameters
+    ----------
+    slots
+        Each stream's columns in the union.
+    text
+        The column of control messages. These have the stream number after the last stream.
+    times
+        The streams whose rows arrive in blobs, with the columns of their times.
+    clock
+        The column in which beats carry the micro-batch's clock.
+    """
     partition: int | None = None
     pieces: dict[int, list[pa.RecordBatch]] = {}
     for batch in batches:
@@ -69,24 +82,41 @@ def gather(
         for stream, rows in _by_stream(batch):
             pieces.setdefault(stream, []).append(rows)
     beats = pieces.pop(BEAT, [])
-    now = None if clock is None or not beats else int(event_times(beats[0].column(clock))[0])
+    now = None if clock is None or not beats else _clock(beats[0].column(clock))
     documents = [rows.column(text) for rows in pieces.pop(len(schemas), [])]
     messages = tuple(d for c in documents for d in c.to_pylist() if d)
     arrived = TaskInput(partition, control_messages=messages, clock=now)
     for stream in sorted(pieces):
-        rows = pa.concat_batches(pieces.pop(stream))
+        own, held = stream % AHEAD, pieces.pop(stream)
+        copied, ordered = (name in held[0].schema.names for name in (COPY, CONTENT))
+        blobs = [batch.column(slots[own][0]) for batch in held] if own in times else []
+        if blobs:
+            found = unpack(blobs, schemas[own], times[own], copied, ordered)
+        else:
+            union = pa.concat_batches(held)
+            found = Unpacked(
+                _own(union, schemas[own], slots[own]),
+                union.column(COPY) if copied else None,
+                union.column(CONTENT) if ordered else None,
+            )
+        rows, copies = found.rows, found.copies
         if stream >= AHEAD:
-            copies = rows.column(COPY).to_numpy() if COPY in rows.schema.names else np.zeros(rows.num_rows)
-            arrived.ahead[stream - AHEAD] = (rows.num_rows, int((copies == 0).sum()))
-            firsts = rows.filter(pa.array(copies == 0))
-            arrived.ahead_rows[stream - AHEAD] = _own(firsts, schemas[stream - AHEAD], slots[stream - AHEAD])
+            firsts = rows if copies is None else rows.filter(pa.array(copies.to_numpy() == 0))
+            arrived.ahead[own] = (rows.num_rows, firsts.num_rows)
+            arrived.ahead_rows[own] = firsts
             continue
-        if CONTENT in rows.schema.names:
-            rows = rows.take(pa.array(np.argsort(rows.column(CONTENT).to_numpy(), kind="stable")))
-        if COPY in rows.schema.names:
-            arrived.firsts[stream] = rows.column(COPY).to_numpy() == 0
-        arrived.rows[stream] = _own(rows, schemas[stream], slots[stream])
+        if found.content is not None:
+            order = pa.array(np.argsort(found.content.to_numpy(), kind="stable"))
+            rows, copies = rows.take(order), None if copies is None else copies.take(order)
+        if copies is not None:
+            arrived.firsts[own] = copies.to_numpy() == 0
+        arrived.rows[own] = rows
     return arrived
+
+
+def _clock(column: pa.Array) -> int:
+    """Microseconds: a timestamp, or text where the union has only blobs."""
+    return int(column[0].as_py()) if pa.types.is_binary(column.type) else int(event_times(column)[0])
 
 
 def _by_stream(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -12,6 +12,7 @@ from pyspark import daemon
 from windrow.engine.operator import Operator
 from windrow.engine.shared.operator import SharedOperator
 from windrow.model.query import Query, Stream
+from windrow.spark.files.places import spark_hash
 from windrow.spark.task import freeze_loaded_objects
 
 
@@ -24,6 +25,7 @@ def warm() -> None:
         Operator(Query(streams, on)).process({"a": rows, "b": rows})
     shared = {w: Query({a: Stream("t", w) for a in streams}, "a.k = b.k") for w in ("1 us", "1 second")}
     dict(SharedOperator(shared).process({"a": rows, "b": rows}))
+    spark_hash(rows.columns, rows.num_rows)
 
 
 if __name__ == "__main__":

@@ -235,12 +235,19 @@ def open_storage(root: str | Storage) -> Storage:
         return LocalStorage(Path(root).expanduser().absolute())
     if scheme[1].lower() == "file":
         return LocalStorage(Path(unquote(urlsplit(root).path)))
-    url = _SPARK_SCHEMES.get(scheme[1].lower(), scheme[1]) + root[scheme.end(1) :]
+    return ArrowStorage(root, *open_filesystem(root))
+
+
+def open_filesystem(url: str, what: str = "the state path") -> tuple[Any, str]:
+    """The filesystem of a URL, and the path in it. `what` is what error messages call it."""
+    scheme = _SCHEME.match(url)
+    assert scheme is not None, url
+    url = _SPARK_SCHEMES.get(scheme[1].lower(), scheme[1]) + url[scheme.end(1) :]
     try:
         filesystem, base = fs.FileSystem.from_uri(url)
     except (ValueError, OSError, ImportError) as refused:
-        filesystem, base = _through_fsspec(url, refused)
-    return ArrowStorage(root, filesystem, base)
+        filesystem, base = _through_fsspec(url, refused, what)
+    return filesystem, base
 
 
 def check_reachable(root: str) -> None:
@@ -257,17 +264,17 @@ def check_reachable(root: str) -> None:
         raise StateError(f"cannot store windows under {path}: {there} is not writable; give another path")
 
 
-def _through_fsspec(url: str, refused: Exception) -> tuple[Any, str]:
+def _through_fsspec(url: str, refused: Exception, what: str) -> tuple[Any, str]:
     try:
         core = importlib.import_module("fsspec.core")
     except ImportError:
         raise StateError(
-            f"cannot open the state path {url!r}: {refused}; give a local path or a URL that pyarrow "
+            f"cannot open {what} {url!r}: {refused}; give a local path or a URL that pyarrow "
             "understands (file, s3, gs, abfs, hdfs), or install fsspec for others"
         ) from cause(refused)
     try:
         # A cached listing would hide what other workers have published.
         filesystem, base = core.url_to_fs(url, use_listings_cache=False)
     except (ValueError, OSError, ImportError) as error:
-        raise StateError(f"cannot open the state path {url!r}: {error}") from cause(error)
+        raise StateError(f"cannot open {what} {url!r}: {error}") from cause(error)
     return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), base

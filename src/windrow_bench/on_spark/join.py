@@ -1,9 +1,10 @@
 """One side of the benchmark against Spark's own joins: run as a process of its own, print its figures.
 
-    python -m windrow_bench.on_spark.join SIDE JOIN FOLDER STREAMS CORES PARTITIONS
+    python -m windrow_bench.on_spark.join SIDE JOIN FOLDER STREAMS CORES PARTITIONS WARM_UP
 
 reads the files below FOLDER as streams, one file of each per batch, joins them and throws the results away,
-counting them and adding up their hashes on the way.
+counting them and adding up their hashes on the way. The first WARM_UP batches do not count: the windows are
+filling, and every side is still compiling.
 """
 
 from __future__ import annotations
@@ -20,12 +21,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from windrow.spark.files.file_stream import files
 from windrow.spark.join import join
 from windrow.spark.session import local_session
 
 SPAN = 60
-WARM_UP = 4
-"""Batches that do not count: the windows are filling, and every side is still compiling."""
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 STORES = {
     "spark": {},
@@ -34,6 +34,8 @@ STORES = {
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     },
 }
+WINDROW = ("windrow", "windrow-files")
+"""From DataFrames, and from files that Windrow reads itself."""
 Equalities = dict[tuple[str, str], str]
 EQUALITIES: dict[str, Equalities] = {
     "key": {("a", "b"): "k", ("b", "c"): "k"},
@@ -50,7 +52,7 @@ COLUMNS = {"key": ("k",), "triangle": ("i", "j", "k"), "band": ("k", "x"), "thet
 
 def main() -> None:
     side, name, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-    count, cores, partitions = map(int, sys.argv[4:7])
+    count, cores, partitions, warm_up = map(int, sys.argv[4:8])
     # Spark's own join holds its windows on the heap, and with Spark's default of 1 GB does little but collect
     # garbage; so every side gets what that one needs.
     spark = local_session(cores, f"windrow benchmark: {side}", heap="8g")
@@ -62,14 +64,16 @@ def main() -> None:
     # Spark reads only the columns that are used; so the same ones on every side.
     used = ("ts", *COLUMNS[name], "p")
     frames = {n: _stream(spark, folder / n, schema).select(*used) for n in aliases}
+    read = {n: files(spark, str(folder / n), schema=schema, files_per_batch=1).select(*used) for n in aliases}
     if side in STORES:
         joined = _own_chain(frames, EQUALITIES[name], used)
-    elif side == "windrow":
-        state, within = str(folder / "state"), f"{SPAN} seconds"
-        joined = join(frames, predicate(name, aliases), "ts", within, partitions=partitions, state=state)
+    elif side in WINDROW:
+        given = frames if side == "windrow" else read
+        state, within = str(folder / f"state-{side}"), f"{SPAN} seconds"
+        joined = join(given, predicate(name, aliases), "ts", within, partitions=partitions, state=state)
     else:
         joined, aliases = _no_join(side, frames, partitions), ["a"]
-    print(json.dumps(_run(joined, aliases, COLUMNS[name], folder / f"checkpoint-{side}")))
+    print(json.dumps(_run(joined, aliases, COLUMNS[name], folder / f"checkpoint-{side}", warm_up)))
 
 
 def predicate(name: str, aliases: list[str]) -> str:
@@ -132,7 +136,9 @@ def _near(x: str, y: str) -> sf.Column:
     return sf.col(f"{y}_ts").between(sf.col(f"{x}_ts") - span, sf.col(f"{x}_ts") + span)
 
 
-def _run(joined: DataFrame, aliases: list[str], keys: tuple[str, ...], checkpoint: Path) -> dict[str, Any]:
+def _run(
+    joined: DataFrame, aliases: list[str], keys: tuple[str, ...], checkpoint: Path, warm_up: int
+) -> dict[str, Any]:
     # A row is known by its time and its keys: all of them together say which rows a result is made of.
     known = [sf.col(f"{n}.{column}") for n in aliases for column in ("ts", *keys)]
     hashes = sf.xxhash64(*known).cast("decimal(38,0)")
@@ -148,9 +154,8 @@ def _run(joined: DataFrame, aliases: list[str], keys: tuple[str, ...], checkpoin
     elapsed = time.perf_counter() - began
     progress = [p for p in query.recentProgress if p.numInputRows]
     observed = [p.observedMetrics["check"] for p in progress]
-    later = progress[WARM_UP:]
+    later = progress[warm_up:]
     return {
-        "rows": sum(p.numInputRows for p in later),
         "seconds": sum(p.batchDuration for p in later) / 1000,
         "elapsed": elapsed,
         "batches": len(later),

@@ -1,0 +1,156 @@
+"""Runs in a Python worker before the shuffle: names of files in, blobs of rows out, one per partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.rows import RowReader, event_times
+from windrow.kernels.partition_rows import order_by_partition
+from windrow.planning.bound_query import BoundQuery
+from windrow.spark.files.blobs import BlobKind, blob_schema, pack
+from windrow.spark.files.file_stream import LATEST, PART, PARTS, PATH
+from windrow.spark.files.places import PlaceFinder
+from windrow.spark.files.reader import FileReader
+from windrow.spark.task_input import AHEAD, ROUTE, STREAM_BITS
+
+CHUNK_ROWS = 1 << 20
+CHUNK_BYTES = 1 << 26
+"""Rows of small files are partitioned together up to these sizes, and large files in pieces of them."""
+BLOB_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class PackTask:
+    """What reads one stream's files.
+
+    Parameters
+    ----------
+    time
+        The column of event times.
+    slot
+        The column of the union that holds blobs.
+    columns
+        The union's columns.
+    copies
+        Expected copies of a row.
+    copied, ordered
+        As in `blob_schema`.
+    filtered
+        The join, if rows that no result can contain are recognised here and sent without their columns.
+    """
+
+    reader: FileReader
+    finder: PlaceFinder
+    stream: int
+    partitions: int
+    time: str
+    slot: int
+    columns: pa.Schema
+    copies: float = 1.0
+    copied: bool = False
+    ordered: bool = False
+    filtered: BoundQuery | None = None
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        held: list[pa.RecordBatch] = []
+        size = 0
+        latest: int | None = None
+        for batch in batches:
+            if LATEST in batch.schema.names and batch.num_rows:
+                latest = int(event_times(batch.column(LATEST).slice(0, 1))[0])
+            for file in batch.select([PATH, PART, PARTS]).to_pylist():
+                for rows in self.reader.read(**file):
+                    held.append(rows)
+                    size += rows.num_rows
+                    if size >= CHUNK_ROWS or sum(r.nbytes for r in held) >= CHUNK_BYTES:
+                        yield from self._packed(held, latest)
+                        held, size = [], 0
+        if size:
+            yield from self._packed(held, latest)
+
+    def _packed(self, held: list[pa.RecordBatch], latest: int | None) -> Iterator[pa.RecordBatch]:
+        rows = held[0] if len(held) == 1 else pa.concat_batches(held)
+        per_row = max(1, rows.nbytes // max(1, rows.num_rows))
+        most = max(1, int(CHUNK_BYTES // (per_row * self.copies)))
+        for start in range(0, rows.num_rows, most):
+            yield self._chunk(rows.slice(start, most), latest, max(1, BLOB_BYTES // per_row))
+
+    def _chunk(self, rows: pa.RecordBatch, latest: int | None, most: int) -> pa.RecordBatch:
+        """Blobs of at most `most` rows each, with their routes."""
+        places = self.finder.partitions(rows)
+        who, copies = None, None
+        if places.starts is not None:
+            counts = np.diff(places.starts)
+            who = np.repeat(np.arange(rows.num_rows), counts)
+            copies = (np.arange(len(who)) - np.repeat(places.starts[:-1], counts)).astype(np.int32)
+        elif self.copied:
+            copies = np.zeros(rows.num_rows, np.int32)
+        kinds = self._kinds(rows, latest)
+        if kinds is not None and who is not None:
+            kinds = kinds[who]
+        # Kinds of blobs are ordered with the partitions: one pass for both.
+        width = 1 if kinds is None else len(BlobKind)
+        groups = places.values if kinds is None else places.values * width + kinds
+        ends = np.zeros(self.partitions * width, np.int64)
+        order = np.empty(len(groups), np.int64)
+        order_by_partition(groups, ends, order)
+        columns = [*rows.columns, pa.array(self.finder.content(rows))] if self.ordered else rows.columns
+        taken = pa.array(order if who is None else who[order])
+        columns = [column.take(taken) for column in columns]
+        if copies is not None:
+            columns.insert(len(rows.columns), pa.array(copies[order]))
+        sorted_rows = pa.RecordBatch.from_arrays(columns, schema=self._schema(BlobKind.ROWS))
+        routes: list[int] = []
+        parts: list[tuple[BlobKind, pa.RecordBatch]] = []
+        start = 0
+        for group, end in enumerate(ends.tolist()):
+            partition, kind = group // width, BlobKind(group % width)
+            stream = self.stream + (AHEAD if kind is BlobKind.AHEAD else 0)
+            for first in range(start, end, most):
+                piece = sorted_rows.slice(first, min(most, end - first))
+                parts.append((kind, self._times_of(piece) if kind is BlobKind.TIMES else piece))
+                routes.append(partition << STREAM_BITS | stream)
+            start = end
+        return self._as_union(pack(parts), routes)
+
+    def _kinds(self, rows: pa.RecordBatch, latest: int | None) -> np.ndarray | None:
+        """What is sent of each row; None if all of all rows."""
+        kinds: np.ndarray | None = None
+        times = rows.column(self.time)
+        if self.filtered is not None:
+            reader = RowReader(self.filtered, self.stream)
+            joinable = reader.read(event_times(times), rows).joinable
+            if joinable is not None and not joinable.all():
+                kinds = np.where(joinable, BlobKind.ROWS, BlobKind.TIMES)
+        if latest is not None:
+            ahead = event_times(times) > latest
+            if ahead.any():
+                ahead &= times.is_valid().to_numpy(zero_copy_only=False)
+                kinds = np.where(ahead, BlobKind.AHEAD, BlobKind.ROWS if kinds is None else kinds)
+        return kinds
+
+    def _schema(self, kind: BlobKind) -> pa.Schema:
+        return blob_schema(kind, self.reader.schema, self.time, self.copied, self.ordered)
+
+    def _times_of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [rows.column(self.time)]
+        if self.copied:
+            columns.append(rows.column(len(self.reader.schema)))
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema(BlobKind.TIMES))
+
+    def _as_union(self, blobs: pa.Array, routes: list[int]) -> pa.RecordBatch:
+        held = {self.slot: blobs, self.columns.get_field_index(ROUTE): pa.array(routes, pa.int32())}
+        zeros = np.zeros(len(routes))
+        columns = [
+            held[k]
+            if k in held
+            else pa.nulls(len(routes), f.type)
+            if f.nullable
+            else pa.array(zeros.astype(f.type.to_pandas_dtype()))
+            for k, f in enumerate(self.columns)
+        ]
+        return pa.RecordBatch.from_arrays(columns, self.columns.names)

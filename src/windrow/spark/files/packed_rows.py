@@ -1,0 +1,112 @@
+"""One stream of files in the union: blobs of rows, each with its partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
+from sqlglot import exp
+
+from windrow.engine.probe import as_mask
+from windrow.expr.evaluate import evaluate
+from windrow.expr.join_columns import encoded_column
+from windrow.expr.parse import Reference, references
+from windrow.planning.bound_query import BoundQuery
+from windrow.spark.files.file_stream import LATEST, FileStream
+from windrow.spark.files.pack_task import PackTask
+from windrow.spark.files.places import PlaceFinder
+from windrow.spark.frames import Frame, UnionColumns
+from windrow.spark.partitioning import PartitionLayout
+from windrow.spark.routing import is_hashed, native
+from windrow.spark.task_input import CONTENT, COPY, ROUTE
+
+
+def packed_rows(
+    join: BoundQuery,
+    layout: PartitionLayout,
+    frames: Sequence[Frame],
+    stream: int,
+    slots: UnionColumns,
+    latest: Column | None,
+    whole: bool,
+) -> DataFrame:
+    """The stream's rows in the union's columns. `latest` is the time beyond which a row is too far ahead. If
+    `whole`, rows that no result can contain are sent with all their columns."""
+    frame = frames[stream]
+    files = frame.data
+    assert isinstance(files, FileStream)
+    ordered, copied = join.query.counts_rows, layout.replicates
+    columns = _union_type(slots, ordered, copied)
+    time = join.query.streams[frame.alias].time
+    zone = str(files.session.conf.get("spark.sql.session.timeZone"))
+    task = PackTask(
+        reader=files.reader(frame.arrow, zone),
+        finder=place_finder(join, layout, frames, stream),
+        stream=stream,
+        partitions=layout.partitions,
+        time=time,
+        slot=slots.taken[stream][0],
+        columns=to_arrow_schema(columns, timezone="UTC"),
+        copies=layout.most_copies(stream),
+        copied=copied,
+        ordered=ordered,
+        filtered=join if not whole and recognises_nulls(join, stream, time) else None,
+    )
+    names = files.names if latest is None else files.names.withColumn(LATEST, latest)
+    return names.mapInArrow(task.run, columns)
+
+
+def place_finder(
+    join: BoundQuery, layout: PartitionLayout, frames: Sequence[Frame], stream: int
+) -> PlaceFinder:
+    frame = frames[stream]
+    return PlaceFinder(
+        layout.dimensions,
+        tuple(native(cut, frames) for cut in layout.dimensions),
+        stream,
+        tuple(f.name for f in frame.fields if is_hashed(f.dataType)),
+        join.functions,
+    )
+
+
+def _union_type(slots: UnionColumns, ordered: bool, copied: bool) -> st.StructType:
+    """As `PreparedJoin` puts together the rows of DataFrames."""
+    fields = [st.StructField(f"slot{slot}", kind) for slot, kind in enumerate(slots.types)]
+    fields += [st.StructField(CONTENT, st.LongType(), False)] * ordered
+    fields += [st.StructField(COPY, st.IntegerType(), False)] * copied
+    return st.StructType([*fields, st.StructField(ROUTE, st.IntegerType(), False)])
+
+
+def recognises_nulls(join: BoundQuery, stream: int, time: str) -> bool:
+    """Whether rows that fail a condition on their stream can be sent as times alone.
+
+    The join must still leave them out when all other columns are null. Rows that a window counts, that an
+    outer join returns without a match, or that a deadline sheds are sent whole.
+    """
+    query = join.query
+    filters = [f.node for f in join.predicate.filters if f.stream == stream]
+    if not filters or query.counts_rows or join.shapes or query.time_limit is not None or join.functions:
+        return False
+    schema = join.schemas[stream]
+
+    def nulls(node: exp.Expr) -> dict[Reference, pa.Array] | None:
+        """Nulls for the columns of an expression; None if it is about the time."""
+        needed = references(node)
+        if any(name == time for _, name in needed):
+            return None
+        return {key: pa.nulls(1, schema.field(key[1]).type) for key in needed}
+
+    for node in filters:
+        if (given := nulls(node)) is not None and not np.any(as_mask(evaluate(node, given, 1, {}))):
+            return True
+    for word in join.join_columns[stream]:
+        given = nulls(word.node)
+        if given is not None and word.kind != "set":
+            valid = encoded_column(word, given, 1, {})[1]
+            if valid is not None and not valid[0]:
+                return True
+    return False

@@ -1,0 +1,225 @@
+"""A layout applied to Arrow batches: the partitions of each row, as `spark/routing.py` gives them to Spark.
+
+Every place must be the one that Spark's expressions give, because rows of files meet rows of DataFrames.
+`tests/test_files_places.py` compares the two value by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from windrow.expr.encoding import encode, raw_values
+from windrow.expr.join_columns import column_values, encoded_column
+from windrow.expr.parse import references
+from windrow.kernels.partition_rows import cell_places, cross_places, near_places
+from windrow.kernels.spark_hash import SEED, fold_bytes, fold_ints, fold_longs, fold_wide
+from windrow.model.predicate import JoinColumn
+from windrow.model.query import Function
+from windrow.spark.grid import GridDimension, GridPlacement
+from windrow.spark.routing import ROUNDING, spread_shape
+
+Array = np.ndarray
+_NONE = np.empty(0, np.bool_)
+_FURTHEST = 1e300
+
+
+@dataclass(frozen=True)
+class Places:
+    """Places of rows on a dimension, or partitions: one per row, or those of row i in
+    values[starts[i]:starts[i + 1]]."""
+
+    values: Array
+    starts: Array | None = None
+
+    @property
+    def listed(self) -> tuple[Array, Array]:
+        starts = np.arange(len(self.values) + 1) if self.starts is None else self.starts
+        return starts, self.values
+
+    def times(self, other: Places, parts: int) -> Places:
+        """Every place with every place on a further dimension of `parts` places."""
+        if self.starts is None and other.starts is None:
+            return Places(self.values * parts + other.values)
+        (ls, left), (rs, right) = self.listed, other.listed
+        starts = np.empty(len(ls), np.int64)
+        values = np.empty(int((np.diff(ls) * np.diff(rs)).sum()), np.int64)
+        cross_places(ls, left, rs, right, parts, starts, values)
+        return Places(values, starts)
+
+
+@dataclass(frozen=True)
+class PlaceFinder:
+    """Finds the partitions of one stream's rows.
+
+    Parameters
+    ----------
+    native
+        Per dimension: whether Spark hashes the values themselves, not Windrow's numbers for them.
+    hashable
+        The columns that make up the row's content.
+    """
+
+    dimensions: tuple[GridDimension, ...]
+    native: tuple[bool, ...]
+    stream: int
+    hashable: tuple[str, ...]
+    functions: Mapping[str, Function]
+
+    def partitions(self, rows: pa.RecordBatch) -> Places:
+        of = _Rows(self, rows)
+        found = Places(np.zeros(rows.num_rows, np.int64))
+        for cut, native in zip(self.dimensions, self.native, strict=True):
+            found = found.times(of.places(cut, native), cut.parts)
+        return found
+
+    def content(self, rows: pa.RecordBatch) -> Array:
+        """A hash of each row, equal to Spark's `xxhash64` of its columns."""
+        return spark_hash([rows.column(name) for name in self.hashable], rows.num_rows)
+
+
+class _Rows:
+    """The rows of a batch, and what their places are computed from."""
+
+    def __init__(self, finder: PlaceFinder, rows: pa.RecordBatch) -> None:
+        self._finder = finder
+        self._rows = rows
+        self._count = rows.num_rows
+
+    @cached_property
+    def _content(self) -> Array:
+        return self._finder.content(self._rows)
+
+    def places(self, cut: GridDimension, native: bool) -> Places:
+        place = cut.placements[self._finder.stream]
+        if place.how == "everywhere":
+            starts = np.arange(self._count + 1) * cut.parts
+            return Places(np.tile(np.arange(cut.parts), self._count), starts)
+        if place.how == "content":
+            return Places(self._content % cut.parts)
+        assert place.column is not None
+        if place.how == "value":
+            return self._by_value(cut, place.column, native)
+        return self._by_cell(cut, place)
+
+    def _by_value(self, cut: GridDimension, word: JoinColumn, native: bool) -> Places:
+        values = self._values(word) if native else self._numbers(word)
+        home = spark_hash([values], self._count)
+        if values.null_count:
+            home = np.where(values.is_null().to_numpy(zero_copy_only=False), self._content, home)
+        home = home % cut.parts
+        if cut.skewed is None:
+            return Places(home)
+        named = pa.array(cut.skewed.values, word.type)
+        known = named if native else pa.array(encode(named)[0])
+        spread = pc.is_in(values, known).to_numpy(zero_copy_only=False)
+        rows, columns = spread_shape(cut)
+        stream = self._finder.stream
+        starts = np.concatenate([[0], np.cumsum(np.where(spread, _width(cut, stream), 1))])
+        found = np.empty(starts[-1], np.int64)
+        found[starts[:-1]] = home
+        hot = np.flatnonzero(spread)
+        mine = self._content[hot] % (rows if stream == cut.split[0] else columns) if len(hot) else hot
+        for k in range(_width(cut, stream)):
+            if stream == cut.split[0]:
+                inside = mine * columns + k
+            elif stream in cut.split:
+                inside = mine + k * columns
+            else:
+                inside = np.full(len(hot), k)
+            found[starts[hot] + k] = (home[hot] + inside) % cut.parts
+        return Places(found, starts)
+
+    def _by_cell(self, cut: GridDimension, place: GridPlacement) -> Places:
+        assert place.column is not None
+        encoded, valid = self._encoded(place.column)
+        numbers = np.clip(encoded.astype(np.float64), -_FURTHEST, _FURTHEST)
+        if valid is not None:
+            numbers = np.where(valid, numbers, np.nan)
+        whole = valid is None
+        lost = np.zeros(self._count, np.int64) if whole else self._content % cut.parts
+        if place.how == "cell":
+            cell_places(numbers, cut.width, cut.parts, lost)
+            return Places(lost)
+        starts = np.zeros(self._count + 1, np.int64)
+        values = np.empty(2 * self._count + cut.parts, np.int64)
+        reach, done = place.reach * (1 + 1e-9), 0
+        while True:
+            done = near_places(numbers, done, cut.width, reach, ROUNDING, lost, starts, values, cut.parts)
+            if done == self._count:
+                return Places(values[: starts[-1]], starts)
+            values = np.concatenate([values, np.empty_like(values)])
+
+    def _values(self, word: JoinColumn) -> pa.Array:
+        """Values in the type in which both sides are compared; what Spark hashes as equal is equal here."""
+        return column_values(word, self._columns(word), self._count, self._finder.functions)
+
+    def _encoded(self, word: JoinColumn) -> tuple[Array, Array | None]:
+        return encoded_column(word, self._columns(word), self._count, self._finder.functions)
+
+    def _numbers(self, word: JoinColumn) -> pa.Array:
+        """Windrow's numbers for the values; null for null and NaN."""
+        numbers, valid = self._encoded(word)
+        return pa.array(numbers, mask=None if valid is None else ~valid)
+
+    def _columns(self, word: JoinColumn) -> dict[tuple[str, str], pa.Array]:
+        return {key: self._rows.column(key[1]) for key in references(word.node)}
+
+
+def _width(cut: GridDimension, stream: int) -> int:
+    """Copies of a row of a spread value."""
+    rows, columns = spread_shape(cut)
+    if stream == cut.split[0]:
+        return columns
+    return rows if stream in cut.split else rows * columns
+
+
+def spark_hash(columns: Sequence[pa.Array], count: int) -> Array:
+    """Spark's `xxhash64` of the columns, as int64."""
+    h = np.full(count, SEED)
+    for column in columns:
+        _fold(column, h)
+    return h.view(np.int64)
+
+
+def _fold(column: pa.Array, h: Array) -> None:
+    kind = column.type
+    valid = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else _NONE
+    if pt.is_floating(kind):
+        wide = pt.is_float64(kind)
+        numbers = raw_values(column, np.float64 if wide else np.float32) + 0.0  # -0.0 + 0.0 is 0.0
+        numbers[np.isnan(numbers)] = np.nan  # Java's NaN is the positive quiet one
+        if wide:
+            fold_longs(_frozen(numbers.view(np.int64)), valid, h)
+        else:
+            fold_ints(_frozen(numbers.astype(np.float32).view(np.int32)), valid, h)
+    elif pt.is_decimal128(kind):
+        words = raw_values(column, np.int64, 2)
+        if kind.precision <= 18:
+            fold_longs(_frozen(np.ascontiguousarray(words[::2])), valid, h)
+        else:
+            fold_wide(_frozen(words.view(np.uint8)), valid, h)
+    elif pt.is_int64(kind) or pt.is_timestamp(kind) or pt.is_duration(kind):
+        fold_longs(_frozen(raw_values(column, np.int64)), valid, h)
+    elif pt.is_date32(kind) or pt.is_int32(kind):
+        fold_ints(_frozen(raw_values(column, np.int32)), valid, h)
+    elif pt.is_boolean(kind) or pt.is_integer(kind):
+        fold_ints(_frozen(raw_values(column.cast(pa.int32()), np.int32)), valid, h)
+    else:
+        column = column.cast(pa.large_binary())
+        _, ends, data = column.buffers()
+        offsets = np.frombuffer(ends, np.int64)[column.offset : column.offset + len(column) + 1]
+        raw = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+        fold_bytes(_frozen(offsets), _frozen(raw), valid, h)
+
+
+def _frozen(numbers: Array) -> Array:
+    """Marks an array read-only: Arrow owns most of them, and a writable one would compile a kernel again."""
+    numbers.flags.writeable = False
+    return numbers

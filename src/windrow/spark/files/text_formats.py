@@ -1,0 +1,194 @@
+"""Files of text: CSV and JSON lines, with the meaning that Spark gives them in its mode PERMISSIVE.
+
+A value that is not of its column's type is null. A line of CSV with too few values ends in nulls, and
+further values are ignored. A line that is no JSON is a row of nulls. Times without a zone are in the
+session's zone. Arrow's parsers are strict, so a file is read as a whole first, and only what they refuse is
+looked at closely.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as pcsv
+from pyarrow import json as pjson
+from pyarrow import types as pt
+
+_ZONED = r"(Z|[+-]\d{2}(:?\d{2})?)$"
+_BLOCK = 1 << 24
+"""Bytes that the parsers read at once. A line must fit."""
+
+
+@dataclass(frozen=True)
+class CsvDialect:
+    header: bool = False
+    separator: str = ","
+
+
+def read_csv(
+    source: Any, stored: pa.Schema, wanted: Sequence[str], dialect: CsvDialect, zone: str
+) -> pa.Table:
+    """Columns are in the order of `stored`, whatever the header says, as for Spark."""
+    data = source.read()
+    odd: list[str] = []
+
+    def handle(row: pcsv.InvalidRow) -> str:
+        odd.append(row.text)
+        return "skip"
+
+    def read(text: bytes, names: list[str], kinds: Mapping[str, pa.DataType], skip: int) -> pa.Table:
+        return pcsv.read_csv(
+            pa.BufferReader(text),
+            pcsv.ReadOptions(column_names=names, skip_rows=skip, block_size=_BLOCK),
+            pcsv.ParseOptions(
+                delimiter=dialect.separator,
+                escape_char="\\" if b'\\"' in text else False,
+                invalid_row_handler=handle,
+            ),
+            pcsv.ConvertOptions(
+                column_types=kinds,
+                include_columns=[n for n in names if n in wanted] or None,
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+                true_values=["true", "True", "TRUE"],
+                false_values=["false", "False", "FALSE"],
+            ),
+        )
+
+    if not data.strip():
+        return stored.empty_table().select(list(wanted))
+    texts = {f.name: pa.string() for f in stored}
+    skip = 1 if dialect.header else 0
+    try:
+        typed = {f.name: pa.string() if _is_parsed(f.type) else f.type for f in stored}
+        table = read(data, stored.names, typed, skip)
+    except pa.ArrowInvalid:
+        odd.clear()
+        table = read(data, stored.names, texts, skip)
+    tables = [_typed(table, stored, zone)]
+    for text in odd:
+        count = len(next(_fields(text, dialect.separator)))
+        names = [*stored.names[:count], *(f"further value {k}" for k in range(len(stored), count))]
+        line = read(text.encode(), names, dict.fromkeys(names, pa.string()), 0)
+        for name in wanted:
+            if name not in line.column_names:
+                line = line.append_column(name, pa.nulls(line.num_rows, pa.string()))
+        tables.append(_typed(line.select(list(wanted)), stored, zone))
+    return pa.concat_tables([t.select(list(wanted)) for t in tables])
+
+
+def _fields(text: str, separator: str) -> Any:
+    import csv
+
+    return csv.reader(io.StringIO(text), delimiter=separator)
+
+
+def read_json(source: Any, schema: pa.Schema, zone: str) -> pa.Table:
+    """One document per line."""
+    data = source.read()
+    read = pa.schema([(f.name, pa.string() if _is_parsed(f.type) else f.type) for f in schema])
+
+    def parse(text: bytes) -> pa.Table:
+        table = pjson.read_json(
+            pa.BufferReader(text),
+            pjson.ReadOptions(block_size=max(_BLOCK, len(text))),
+            pjson.ParseOptions(explicit_schema=read, unexpected_field_behavior="ignore"),
+        )
+        return table.select(read.names)
+
+    if not data.strip():
+        return schema.empty_table()
+    try:
+        table = parse(data)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        lines = [line for line in data.splitlines() if line.strip()]
+        table = pa.concat_tables(_parsed_lines(lines, read, parse))
+    return _typed(table, schema, zone)
+
+
+def _parsed_lines(
+    lines: Sequence[bytes], schema: pa.Schema, parse: Callable[[bytes], pa.Table]
+) -> list[pa.Table]:
+    """Halves the lines until those that the parser refuses are alone."""
+    try:
+        return [parse(b"\n".join(lines))]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        if len(lines) > 1:
+            half = len(lines) // 2
+            return [t for part in (lines[:half], lines[half:]) for t in _parsed_lines(part, schema, parse)]
+        return [_fields_alone(lines[0], schema, parse)]
+
+
+def _fields_alone(line: bytes, schema: pa.Schema, parse: Callable[[bytes], pa.Table]) -> pa.Table:
+    """One row, with null for every field that is not of its type."""
+    try:
+        document = json.loads(line)
+    except ValueError:
+        document = None
+    columns = []
+    for field in schema:
+        column = pa.nulls(1, field.type)
+        if isinstance(document, dict) and document.get(field.name) is not None:
+            value = document[field.name]
+            if pt.is_string(field.type) and not isinstance(value, str):
+                value = json.dumps(value)
+            with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # null, as for Spark
+                column = parse(json.dumps({field.name: value}).encode()).column(field.name)
+        columns.append(column)
+    return pa.table(columns, schema=schema)
+
+
+def _is_parsed(kind: pa.DataType) -> bool:
+    """Types that are read as text and parsed here."""
+    return pt.is_timestamp(kind) or pt.is_date(kind) or pt.is_decimal(kind) or pt.is_binary(kind)
+
+
+def _typed(table: pa.Table, schema: pa.Schema, zone: str) -> pa.Table:
+    columns = []
+    for name in table.column_names:
+        kind, column = schema.field(name).type, table.column(name)
+        columns.append(column if column.type == kind else parsed_values(column, kind, zone))
+    return pa.table(columns, table.column_names)
+
+
+def parsed_values(texts: Any, kind: pa.DataType, zone: str) -> Any:
+    """Texts as values of a type; null where they are none."""
+    try:
+        return _parsed(texts, kind, zone)
+    except pa.ArrowInvalid:
+        chunk = texts.combine_chunks() if isinstance(texts, pa.ChunkedArray) else texts
+        coded = chunk.dictionary_encode()
+        values = [_parsed_one(value, kind, zone) for value in coded.dictionary]
+        return pa.array(values, kind).take(coded.indices)
+
+
+def _parsed_one(text: pa.Scalar, kind: pa.DataType, zone: str) -> Any:
+    try:
+        return _parsed(pa.array([text.as_py()], pa.string()), kind, zone)[0].as_py()
+    except pa.ArrowInvalid:
+        return None
+
+
+def _parsed(texts: Any, kind: pa.DataType, zone: str) -> Any:
+    if not pt.is_timestamp(kind):
+        return texts.cast(kind)
+    zoned = pc.match_substring_regex(texts, _ZONED)
+    # A date alone ends like an offset: 2024-01-01.
+    zoned = pc.and_(zoned, pc.greater(pc.binary_length(texts), 10))
+    plain = pc.if_else(zoned, pa.scalar(None, pa.string()), texts).cast(pa.timestamp("us"))
+    if kind.tz is None:
+        # Of a time with an offset, a time without zone takes the digits.
+        marked = pc.if_else(zoned, texts, pa.scalar(None, pa.string()))
+        digits = pc.replace_substring_regex(marked, _ZONED, "").cast(pa.timestamp("us"))
+        return pc.if_else(zoned, digits, plain)
+    local = pc.assume_timezone(plain, zone, ambiguous="earliest", nonexistent="latest")
+    given = pc.if_else(zoned, texts, pa.scalar(None, pa.string())).cast(pa.timestamp("us", "UTC"))
+    return pc.if_else(zoned, given.cast(kind), local.cast(kind))
