@@ -3,24 +3,21 @@
     each stream: slots, stream number, partitions
         -> union -> observe -> repartition -> the join's task -> observe -> results
 
-Every partition runs in every micro-batch, with rows or without: see `_beats`.
+Every partition runs in every micro-batch, with rows or without: see `beats.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import reduce
 from inspect import signature
 from typing import Any
-from weakref import WeakKeyDictionary
 
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import BinaryType, StructType
+from pyspark.sql.types import StructType
 
 from windrow.engine.late_rows import check_late_rows_names
 from windrow.errors import Option, QueryError
@@ -34,6 +31,7 @@ from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.time_policies import TimePolicy
 from windrow.model.query import Function, Query, Window
 from windrow.planning.bound_query import BoundQuery
+from windrow.spark.beats import batch_clock, beats
 from windrow.spark.files.file_stream import FileStream
 from windrow.spark.files.packed_rows import packed_rows
 from windrow.spark.frame_watermarks import delays_text, with_frame_watermarks
@@ -49,15 +47,13 @@ from windrow.spark.frames import (
     session_of,
 )
 from windrow.spark.memory_pool import MemoryPool
-from windrow.spark.metrics import COLUMN, DOCUMENTS, beats_name, observation_name
+from windrow.spark.metrics import COLUMN, DOCUMENTS, observation_name
 from windrow.spark.partitioning import PartitionLayout, choose_layout
 from windrow.spark.routing import Router, described
 from windrow.spark.task import JoinTask
-from windrow.spark.task_input import AHEAD, BEAT, CONTENT, COPY, ROUTE, STREAM_BITS
+from windrow.spark.task_input import AHEAD, CONTENT, COPY, ROUTE, STREAM_BITS
 from windrow.spark.worker_python import check_worker_python
 from windrow.state.storage import check_reachable
-
-_empty: WeakKeyDictionary[SparkSession, DataFrame] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -96,7 +92,7 @@ class PreparedJoin:
         task, kind = self.task(slots)
         sources = self._sources(slots)
         if self.streaming:
-            sources.append(self._beats(sources[0], self._clock_column(slots)))
+            sources.append(beats(self.name, self.layout.partitions, sources[0], self._clock_column(slots)))
         rows = reduce(DataFrame.union, sources)
         # An explicit number keeps adaptive execution from changing it; the row holds its partition.
         dealt = rows.repartitionById(self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS))
@@ -177,7 +173,7 @@ class PreparedJoin:
         bound = self.query.head_start
         if not self.streaming or bound is None:
             return None
-        latest = sf.timestamp_micros(sf.unix_micros(_now()) + sf.lit(bound))
+        latest = sf.timestamp_micros(sf.unix_micros(batch_clock()) + sf.lit(bound))
         return latest.cast(frame.type_of(self.query.streams[frame.alias].time))
 
     def _clock_column(self, slots: UnionColumns) -> str | None:
@@ -190,32 +186,6 @@ class PreparedJoin:
                 names = [field.name for field in frame.fields]
                 return f"slot{slots.taken[stream][names.index(self.query.streams[frame.alias].time)]}"
         return f"slot{slots.taken[0][0]}"
-
-    def _beats(self, like: DataFrame, clock: str | None) -> DataFrame:
-        """A row for every partition in every micro-batch, without reading any new data.
-
-        Only a stream can be united with streams, so the rows derive from a stream without any. `coalesce`
-        makes one partition even of an empty frame, and `mapInArrow` runs on it. Without `observe`, Spark
-        would optimise an empty frame away with everything above it.
-        """
-        kinds = to_arrow_schema(like.schema, timezone="UTC")
-        routes = [p << STREAM_BITS | BEAT for p in range(self.layout.partitions)]
-
-        def emit(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for _ in batches:
-                pass
-            filled = {ROUTE: routes, COPY: [0] * len(routes), CONTENT: [0] * len(routes)}
-            columns = [pa.array(filled.get(f.name, [None] * len(routes)), f.type) for f in kinds]
-            yield pa.RecordBatch.from_arrays(columns, kinds.names)
-
-        empty = _empty_stream(like.sparkSession)
-        observed = empty.observe(beats_name(self.name), sf.count(sf.lit(1)).alias("rows"))
-        beats = observed.coalesce(1).mapInArrow(emit, like.schema)
-        if clock is None:
-            return beats
-        kind = like.schema[clock].dataType
-        now = sf.unix_micros(_now()).cast("string") if isinstance(kind, BinaryType) else _now()
-        return beats.withColumn(clock, now.cast(kind))
 
     def _keys(self) -> tuple[Any, ...]:
         keyed = next((cut for cut in self.layout.dimensions if cut.kind == "key"), None)
@@ -388,19 +358,6 @@ def tasks_at_once(prepared: PreparedJoin) -> int:
         return int(session_of(prepared.frames[0].data).sparkContext.defaultParallelism)
     except Exception:  # Spark Connect has no context to ask, and reports that in several ways
         return prepared.layout.partitions
-
-
-def _empty_stream(spark: SparkSession) -> DataFrame:
-    """A stream of files whose pattern matches none; for a pattern, Spark does not require the directory. One
-    frame per session, so that it is one source of a query, even one with several joins."""
-    if spark not in _empty:
-        _empty[spark] = spark.readStream.schema("value string").text("file:///windrow-without-rows-*/*")
-    return _empty[spark]
-
-
-def _now() -> sf.Column:
-    """The clock of the micro-batch: the same in every attempt at it."""
-    return sf.current_timestamp()
 
 
 def _route(partition: sf.Column, stream: sf.Column) -> sf.Column:

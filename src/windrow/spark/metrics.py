@@ -34,7 +34,7 @@ def observation_name(join: str) -> str:
 
 
 def beats_name(join: str) -> str:
-    """The name of an observation that is never read: see `PreparedJoin._beats`."""
+    """The name of an observation that is never read: see `beats.py`."""
     return f"beats of {PREFIX}{join}"
 
 

@@ -117,7 +117,7 @@ class _Rows:
         if cut.skewed is None:
             return Places(home)
         named = pa.array(cut.skewed.values, word.type)
-        known = named if native else pa.array(encode(named)[0])
+        known = named if native else pa.array(encode(named, word.kind == "ordered")[0])
         spread = pc.is_in(values, known).to_numpy(zero_copy_only=False)
         rows, columns = spread_shape(cut)
         stream = self._finder.stream
@@ -164,7 +164,7 @@ class _Rows:
         return encoded_column(word, self._columns(word), self._count, self._finder.functions)
 
     def _numbers(self, word: JoinColumn) -> pa.Array:
-        """Windrow's numbers for the values; null for null and NaN."""
+        """Windrow's numbers for the values; null for null."""
         numbers, valid = self._encoded(word)
         return pa.array(numbers, mask=None if valid is None else ~valid)
 
