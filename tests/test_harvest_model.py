@@ -77,11 +77,20 @@ def test_a_harvest_survives_json_and_adds_up(seed, streams, z):
     model = random_model(np.random.default_rng(seed), streams, 4)
     harvest = solve(model, z, parts=True)
     plain = json.loads(json.dumps(harvest.to_dict(), allow_nan=False))
-    assert plain["counts"] == list(harvest.windows.counts) and plain["recall"] == harvest.recall
-    for direction, told in zip(harvest.directions, plain["directions"], strict=True):
-        assert [(h["stream"], h["fraction"]) for h in told["hops"]] == [
-            (hop.stream, hop.fraction) for hop in direction.hops
-        ]
+    directions = plain.pop("directions")
+    assert plain == {
+        "throttle": harvest.throttle,
+        "recall": harvest.recall,
+        "method": harvest.method,
+        "sizes": list(harvest.windows.sizes),
+        "counts": list(harvest.windows.counts),
+    }
+    for direction, told in zip(harvest.directions, directions, strict=True):
+        assert told["output"] == direction.output
+        for hop, each in zip(direction.hops, told["hops"], strict=True):
+            assert (each["stream"], each["fraction"], each["found"]) == (hop.stream, hop.fraction, hop.found)
+            assert tuple(each["best"]) == hop.looked_at
+            assert tuple(map(tuple, each["pieces"])) == hop.pieces
     assert harvest.cost <= z * harvest.full_cost * (1 + 1e-9)
     assert harvest.everything == (z == 1)
     assert 0 <= harvest.recall <= 1 + 1e-12

@@ -10,6 +10,7 @@ independently of each other, and joint_forecast.py uses a sample of results inst
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,6 +22,23 @@ from windrow.memory_models.allocation import POINTS, RecallCurve, Unit
 from windrow.memory_models.knapsack import Knapsack
 
 Array = np.ndarray
+
+
+class RecallForecast(ABC):
+    """Expected recall as a function of memory."""
+
+    @abstractmethod
+    def curve(self, unit: Unit) -> RecallCurve:
+        """Recall against memory, from nothing to complete windows."""
+
+    @abstractmethod
+    def shares(self, memory: float) -> tuple[float, ...]:
+        """How this much memory is divided between the streams."""
+
+    def binding_fraction(self, memory: float) -> float | None:
+        """The fraction of time in which complete windows would take more; None if unknown, as for models that
+        assume steady streams."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -59,13 +77,12 @@ class StreamModel:
 
 
 @dataclass(frozen=True, eq=False)
-class AdditiveForecast:
+class AdditiveForecast(RecallForecast):
     """Forecast from the streams' models alone: exact for two streams, whose results add up."""
 
     streams: Sequence[StreamModel]
 
     def curve(self, unit: Unit) -> RecallCurve:
-        """Recall against memory, from nothing to complete windows."""
         items, owner = self._items
         order = np.argsort(-items.density, kind="stable")
         held = np.append(0.0, np.cumsum(items.sizes[order]))
@@ -77,12 +94,7 @@ class AdditiveForecast:
         recall = np.interp(amounts, held, joint_recall(shares, stored))
         return RecallCurve(amounts, np.clip(np.maximum.accumulate(recall), 0.0, 1.0), unit)
 
-    def binding_fraction(self, memory: float) -> float | None:
-        """Unknown: the model assumes steady streams."""
-        return None
-
     def shares(self, memory: float) -> tuple[float, ...]:
-        """How this much memory is divided between the streams."""
         items, owner = self._items
         return tuple(np.bincount(owner, items.take(memory), len(self.streams)).tolist())
 

@@ -26,7 +26,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from windrow.eviction.forecast import StreamModel
+from windrow.eviction.forecast import RecallForecast, StreamModel
 from windrow.kernels.rate_fit import best_mean_rates
 from windrow.memory_models.allocation import RecallCurve, Unit
 
@@ -39,7 +39,7 @@ PRIOR = 32.0
 
 
 @dataclass(frozen=True, eq=False)
-class JointForecast:
+class JointForecast(RecallForecast):
     """
     Parameters
     ----------
@@ -60,17 +60,11 @@ class JointForecast:
     responds: bool
 
     def curve(self, unit: Unit) -> RecallCurve:
-        """Recall against memory, from nothing to complete windows."""
         amounts = np.linspace(0.0, max(self._whole, 1e-9), LEVELS + 1)
         recall = [self._recall(kept) for kept in self._kept(amounts[1:])]
         return RecallCurve(amounts, np.clip(np.maximum.accumulate([0.0, *recall]), 0.0, 1.0), unit)
 
-    def binding_fraction(self, memory: float) -> float | None:
-        """Unknown: the model assumes steady streams."""
-        return None
-
     def shares(self, memory: float) -> tuple[float, ...]:
-        """How this much memory is divided between the streams."""
         amounts = np.linspace(0.0, max(self._whole, 1e-9), LEVELS + 1)[1:]
         amounts = np.append(np.minimum(memory, self._whole), amounts[amounts > memory])
         taken = self._kept(amounts)[0] * self._sizes

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
-from windrow.eviction.forecast import AdditiveForecast, StreamModel
+from windrow.eviction.forecast import AdditiveForecast, RecallForecast, StreamModel
 from windrow.eviction.joint_forecast import JointForecast
 from windrow.eviction.ranking import Ranking
 from windrow.eviction.result_sample import ResultSample
@@ -27,20 +26,6 @@ ENOUGH = 256
 """Sampled results that a joint forecast needs."""
 KNOWN = 0.5
 """A measured recall with a narrower interval replaces the model's, even one inside the interval."""
-
-
-class RecallForecast(Protocol):
-    def curve(self, unit: Unit) -> RecallCurve:
-        """Recall against memory, from nothing to complete windows."""
-        ...
-
-    def shares(self, memory: float) -> tuple[float, ...]:
-        """How this much memory is divided between the streams."""
-        ...
-
-    def binding_fraction(self, memory: float) -> float | None:
-        """The fraction of time in which complete windows would take more; None if unknown."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -58,7 +43,7 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class VaryingForecast:
+class VaryingForecast(RecallForecast):
     """Forecast for windows whose size varied, in the unit of memory."""
 
     steady: RecallForecast

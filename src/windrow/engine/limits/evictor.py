@@ -19,11 +19,12 @@ from windrow.engine.windows import Windows
 from windrow.errors import QueryError
 from windrow.estimation.fairness import Fairness
 from windrow.estimation.recall import UNKNOWN
+from windrow.eviction.forecast import RecallForecast
 from windrow.eviction.models.row_sampling import memory_groups
 from windrow.eviction.monitor import MONITOR_SLOT, LossMonitor, MonitoredRows
 from windrow.eviction.ranking import MemoryBudget, Ranking, Selection
 from windrow.eviction.rates import ArrivalRates
-from windrow.eviction.recall_forecast import Measured, RecallForecast, make_forecast
+from windrow.eviction.recall_forecast import Measured, make_forecast
 from windrow.eviction.registry import make_ranking
 from windrow.eviction.result_sample import ResultSample
 from windrow.eviction.window_contents import WindowContentsOverTime

@@ -86,11 +86,11 @@ def plot(rows: Sequence[Row], figure: Figure) -> None:
     for number, policy in enumerate(p for p in POLICIES if any(m["policy"] == p for m in means)):
         for streams, style in (("aligned", "--"), ("lagging", "-")):
             kept = [m for m in means if (m["streams"], m["policy"]) == (streams, policy)]
-            told = {"color": f"C{number}", "label": f"{policy}, {streams}"}
-            left.plot([m["m"] for m in kept], [m["output"] for m in kept], style, marker="o", **told)
+            line = {"color": f"C{number}", "label": f"{policy}, {streams}"}
+            left.plot([m["m"] for m in kept], [m["output"] for m in kept], style, marker="o", **line)
             if policy != "drop":
                 gain = [100 * gains[streams, policy, m] for m in STREAMS]
-                right.plot(STREAMS, gain, style, marker="o", **told)
+                right.plot(STREAMS, gain, style, marker="o", **line)
     left.set(xlabel="streams", ylabel="results per second", xticks=STREAMS)
     right.set(xlabel="streams", ylabel="gain over RandomDrop, %", xticks=STREAMS)
     left.legend(fontsize=8)

@@ -86,8 +86,8 @@ def plot(rows: Sequence[Row], figure: Figure) -> None:
                 if policy == "drop" or None in found:
                     continue
                 gains = [100 * (f["output"] / d["output"] - 1) for f, d in zip(found, left, strict=True) if f]
-                told = {"color": f"C{number}", "label": f"{policy}, {streams}"}
-                axes.plot(counts, gains, style, marker="o", **told)
+                line = {"color": f"C{number}", "label": f"{policy}, {streams}"}
+                axes.plot(counts, gains, style, marker="o", **line)
         rates = "the paper's rates" if scale == 1 else f"1/{scale:g} of the rates"
         axes.axhline(PAPER, color="grey", lw=1)
         axes.set(title=f"{rates}, kappa {kappa:g}", xlabel="streams", xticks=counts)

@@ -120,7 +120,10 @@ def assess(rows: Sequence[Row]) -> list[Claim]:
         Claim(
             "G3",
             "BestOutput is good only for large z, BestOutputPerCost better than it for small z",
-            {s: {"BestOutput": _told(output[s]), "BestOutputPerCost": _told(per_cost[s])} for s in settings},
+            {
+                s: {"BestOutput": _summary(output[s]), "BestOutputPerCost": _summary(per_cost[s])}
+                for s in settings
+            },
             all(output[s][low] < min(output[s][high], per_cost[s][low]) for s in settings),
         ),
         Claim(
@@ -191,7 +194,7 @@ def _by_z(rows: Sequence[Row], setting: str, name: str) -> dict[float, list[Row]
     return found
 
 
-def _told(ratios: Mapping[float, float]) -> dict[str, float]:
+def _summary(ratios: Mapping[float, float]) -> dict[str, float]:
     return {f"z={z:g}": round(ratio, 4) for z, ratio in ratios.items()}
 
 

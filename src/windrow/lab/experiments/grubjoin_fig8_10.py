@@ -166,8 +166,11 @@ def _evaluated(side: str, model: HarvestModel, z: float) -> int:
 
 def _sides(rows: Sequence[Row], m: int) -> dict[float, tuple[float, float, float]]:
     """By z the settings that the way up, the way down, and double-sided evaluate."""
-    told = {(r["method"], r["z"]): r["evaluated"] for r in rows if r["figure"] == "10" and r["m"] == m}
-    return {z: (told["greedy", z], told["reverse", z], told["double-sided", z]) for _, z in told}
+    evaluated = {(r["method"], r["z"]): r["evaluated"] for r in rows if r["figure"] == "10" and r["m"] == m}
+    return {
+        z: (evaluated["greedy", z], evaluated["reverse", z], evaluated["double-sided", z])
+        for _, z in evaluated
+    }
 
 
 def _rises(values: Any) -> bool:

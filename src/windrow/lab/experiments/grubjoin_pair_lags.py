@@ -87,8 +87,8 @@ def plot(rows: Sequence[Row], figure: Figure) -> None:
         for kind, style in (("stream", "-"), ("pair", "--")):
             for colour, learned in enumerate(sorted({row["learned"] for row in rows})):
                 kept = [m for m in means if (m["z"], m["lags"], m["learned"]) == (z, kind, learned)]
-                told = {"color": f"C{colour}", "label": f"by {kind}, {learned} results"}
-                axes.plot([m["spread"] for m in kept], [m["found"] for m in kept], style, **told)
+                line = {"color": f"C{colour}", "label": f"by {kind}, {learned} results"}
+                axes.plot([m["spread"] for m in kept], [m["found"] for m in kept], style, **line)
         axes.set(xlabel="spread of S_1, seconds", title=f"z = {z:g}")
     figure.axes[0].set_ylabel("output, of that with the true scores")
     figure.axes[0].legend(fontsize=7)

@@ -1,11 +1,11 @@
 """Why harvests gain more over RandomDrop here than in GrubJoin's Fig. 11: there, building results took time.
 
-Comparisons alone cost time in the paper's model and in the runs of Fig. 11. A harvest builds several times
-as many results as are left after dropping rows; on a machine where that takes time it has less left for
-looking. So the points of Fig. 11 at 200 rows/s are run again while a result costs as much as so many
-comparisons. The machine is faster by what the results of aligned streams of 100 rows/s cost, so that it is
-still just fast enough for these. No policy is told: the throttle sees that calls take longer. Nothing is
-claimed in the ledger: this shows a cause.
+Comparisons alone cost time in the paper's model and in the runs of Fig. 11. A harvest builds several times as
+many results as are left after dropping rows; on a machine where that takes time it has less left for looking.
+So the points of Fig. 11 at 200 rows/s are run again while a result costs as much as so many comparisons. The
+machine is faster by what the results of aligned streams of 100 rows/s cost, so that it is still just fast
+enough for these. Policies are not informed: the throttle notices that calls take longer. Nothing is claimed
+in the ledger: this shows a cause.
 
 Costs are stated at the paper's rates. At a quarter of them a row is compared with a quarter of the rows and
 finds as many results, so there a quarter is charged.

@@ -1,4 +1,4 @@
-"""Claim B3 on iJoin's feeds: AUTO, told what is important, beside all schemes of the paper.
+"""Claim B3 on iJoin's feeds: AUTO with an importance function, beside all schemes of the paper.
 
 Streams and settings are those of Fig. 2, with seeds of their own; AUTO has none of IJOIN's thresholds and is
 given nothing but the importance. All results count, those found while it learns among them. One of its rows

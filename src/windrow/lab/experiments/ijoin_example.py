@@ -4,7 +4,7 @@ A row of each stream comes every time unit, windows are 8 units, and each stream
 paper both rows of a time are stored, both streams are cut down to two rows, and only then is the join of what
 is left computed: a row that is dropped on arrival, or is dropped for one that comes at the same time, finds
 nothing. Windrow takes the row of R and then that of S, and each finds its matches before anything goes; so
-it finds more. Here both are told: results as the operator gives them, and as the paper counts them, which
+it finds more. Both are reported here: results as the operator gives them, and as the paper counts them, which
 are those whose rows are all held at the end of their time.
 """
 

@@ -1,7 +1,7 @@
 """Claim B4: how often the 95 % interval of the recall holds the true recall.
 
 Every policy runs under 30 % of what whole windows hold, on streams of the frequency model, of the age model,
-and on three streams; samples are told by their results' number, as the others. Policies that know what
+and on three streams; samples are judged by their results' number, as the others. Policies that know what
 results are worth tell the recall of that, too. Streams are short and windows small, so that the estimate
 rests on a dozen ghosts at a time: with more it is better.
 
@@ -76,7 +76,7 @@ def run(task: tuple[Size, int]) -> list[Row]:
         for name, policy in _policies(case, trace).items():
             if name in QUICK[0] or (size == "full" and (name in NAMES or case not in HARD)):
                 common = {"case": case, "policy": name, "seed": seed}
-                rows += [common | told for told in _told(trace, policy, seed)]
+                rows += [common | each for each in _reported(trace, policy, seed)]
     return rows
 
 
@@ -105,19 +105,25 @@ def _policies(case: str, trace: JoinWorkload) -> dict[str, MemoryPolicy]:
     return {name: POLICIES[name]() for name in names if name not in given} | given
 
 
-def _told(trace: JoinWorkload, policy: MemoryPolicy, seed: int) -> list[Row]:
-    """The recall of one run, and what was told of it."""
+def _reported(trace: JoinWorkload, policy: MemoryPolicy, seed: int) -> list[Row]:
+    """The recall of one run, and its estimate."""
     found = trace.under(MEMORY * trace.whole, policy, seed, PACE).measured
     true = found.results / trace.exact.measured.results
-    told = [{"of": "results", "true": true, "told": found.recall}]
-    told[0] |= {"low": found.recall_low, "high": found.recall_high}
+    found_rows = [{"of": "results", "true": true, "told": found.recall}]
+    found_rows[0] |= {"low": found.recall_low, "high": found.recall_high}
     quality = found.quality
     if quality.importance_recall is not None and getattr(policy, "by", None) is not None:
         whole = trace.under(4 * trace.whole, policy, seed, PACE).measured.quality.importance
         assert whole and quality.importance is not None
-        worth = {"of": "importance", "true": quality.importance / whole, "told": quality.importance_recall}
-        told.append(worth | {"low": quality.importance_recall_low, "high": quality.importance_recall_high})
-    return told
+        importance = {
+            "of": "importance",
+            "true": quality.importance / whole,
+            "told": quality.importance_recall,
+        }
+        found_rows.append(
+            importance | {"low": quality.importance_recall_low, "high": quality.importance_recall_high}
+        )
+    return found_rows
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:
@@ -181,7 +187,7 @@ def _by_kind(rows: Sequence[Row], case: str) -> dict[str, list[Row]]:
 
 EXPERIMENT = Experiment(
     "memory-coverage",
-    "The true recall lies inside the interval that is told",
+    "The true recall lies inside the reported interval",
     ("B4",),
     parameters,
     tasks,

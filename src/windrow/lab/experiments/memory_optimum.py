@@ -81,12 +81,12 @@ def run(task: tuple[Size, str, int]) -> list[Row]:
     names = {name: POLICIES[name]() for name in PLAIN[size]}
     if workload == WORTH:
         by = {alias: f"{alias}.k % 10 + 1" for alias in "ab"}
-        told: dict[str, MemoryPolicy] = {
+        given: dict[str, MemoryPolicy] = {
             "auto": Auto(by=by),
             "importance": Importance(by=by),
             "greedy": Greedy(by=by),
         }
-        names = names | told
+        names = names | given
     best = _optimum(trace, round(limit), pace, workload == WORTH) if seed < OPTIMA else None
     rows = []
     for name, policy in names.items():

@@ -63,21 +63,21 @@ def run(task: tuple[Size, str, int]) -> list[Row]:
     model: SampledStream
     if case == "on time":
         trace, curve = evenly(EVEN, int(SPAN[size])), AgeCurve(tuple(map(float, EVEN)), 1.0)
-        model, told = AgeSample(curve, 1.0), Uniform(curves={"a": curve.rates}, model="age")
+        model, known = AgeSample(curve, 1.0), Uniform(curves={"a": curve.rates}, model="age")
     elif case in SHAPES:
         trace = age_based([SHAPES[case]], SPAN[size], seed)
         curve = AgeCurve(tuple(N * SHAPES[case] / SHAPES[case].sum()), WINDOW / BUCKETS)
-        model, told = AgeSample(curve, trace.rates["a"]), Uniform(curves={"a": curve.rates}, model="age")
+        model, known = AgeSample(curve, trace.rates["a"]), Uniform(curves={"a": curve.rates}, model="age")
     else:
         order = case.split()[1]
         streams = Averaged.frequency(FREQUENCIES[order], order, SPAN[size], seed)
-        trace, told = streams.trace, Uniform(expected=streams.expected)
+        trace, known = streams.trace, Uniform(expected=streams.expected)
         keys, counts = np.unique(trace.tables["a"]["k"].to_numpy(), return_counts=True)
         results = np.array([streams.expected["a"][key] for key in keys.tolist()])
         model = FrequencySample(trace.rates["a"], WINDOW, counts / counts.sum(), results).rounded()
     rows = []
     for fraction in FRACTIONS[size]:
-        policy = replace(told, p=fraction, reach=0.0, monitor=0.0)
+        policy = replace(known, p=fraction, reach=0.0, monitor=0.0)
         operator = wr.Operator(trace.query(8 * trace.whole, policy, seed))
         held = []
         times = {alias: seconds(table) for alias, table in trace.tables.items()}
