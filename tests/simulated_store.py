@@ -89,8 +89,8 @@ class Scheduler:
             self.actors.remove(actor)
 
     def run(self, until: Callable[[], bool], faults: float) -> None:
-        """Whoever is chosen goes on, until it is so, as some actor ends. At each turn an actor's next operation
-        fails, or the actor is killed, as often as `faults` says."""
+        """Whoever is chosen goes on, until it is so, as some actor ends. At each turn an actor's next
+        operation fails, or the actor is killed, as often as `faults` says."""
         while self.actors and not until():
             running = len(self.actors)
             while len(self.actors) == running:

@@ -199,8 +199,8 @@ class SimulatedQuery:
         self.highest = 0
         """Of the batches that tasks have run."""
         self.excused = False
-        """It was set back further than state is kept, put back from a copy that may be torn, or not run in all
-        partitions."""
+        """It was set back further than state is kept, put back from a copy that may be torn, or not run in
+        all partitions."""
         self.backup: Backup | None = None
 
     @property
@@ -319,8 +319,8 @@ class SimulatedQuery:
     # -- what happens to checkpoint and state -------------------------------------------------------------
 
     def _set_back(self) -> None:
-        """The checkpoint is put back from a copy, by a few batches or to the beginning, and batches are formed
-        anew, with other rows or the same."""
+        """The checkpoint is put back from a copy, by a few batches or to the beginning, and batches are
+        formed anew, with other rows or the same."""
         next = self.checkpoint.next
         self.checkpoint.next -= min(self.rng.choice([1, 2, 3, next]), next)
         self.excused |= 0 < self.checkpoint.next < self.highest - KEPT_BEHIND
