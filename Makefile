@@ -29,8 +29,7 @@ test: lint ## lint, types, import rules and the tests, with one fault of each ki
 lint: $(READY) ## ruff, mypy and the import rules
 	@$(BIN)/ruff check src tests examples scripts
 	@$(BIN)/ruff format --check src tests examples scripts
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/lint-imports --no-cache & imports=$$!; $(BIN)/mypy; types=$$?; wait $$imports && exit $$types
 
 fmt: $(READY) ## format the code
 	@$(BIN)/ruff check --fix src tests examples scripts

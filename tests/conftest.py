@@ -54,9 +54,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("block", range(count))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def first_seed(request: pytest.FixtureRequest) -> int:
-    """From which a test may count: 0, or in a soak a new one."""
+    """From which tests may count: 0, or in a soak a new one."""
     return SystemRandom().randrange(10**9) if request.config.getoption("--soak") else 0
 
 

@@ -18,6 +18,8 @@ import pyarrow as pa
 from windrow.state.storage import AtomicCommit, Entry, Pending, Storage, refused_reads, refused_writes
 
 FAULT = "a fault of the disk that the schedule wants"
+PAUSES = (0.0, 0.1, 3.0, 40.0)
+"""Seconds between two operations."""
 
 
 class Killed(BaseException):
@@ -67,7 +69,7 @@ class Scheduler:
 
     def advance(self, actor: Actor) -> None:
         """Lets it run up to its next operation."""
-        self.now += self.rng.choice([0.0, 0.1, 3.0, 40.0])
+        self.now += PAUSES[int(self.rng.random() * len(PAUSES))]
         self._resume(actor, actor.work.switch)
 
     def kill(self, actor: Actor) -> None:
@@ -86,10 +88,19 @@ class Scheduler:
         if actor.done:
             self.actors.remove(actor)
 
-    def run(self, until: Callable[[], bool]) -> None:
-        """Whoever is chosen goes on, until it is so."""
+    def run(self, until: Callable[[], bool], faults: float) -> None:
+        """Whoever is chosen goes on, until it is so, as some actor ends. At each turn an actor's next
+        operation fails, or the actor is killed, as often as `faults` says."""
         while self.actors and not until():
-            self.advance(self.rng.choice(self.actors))
+            running = len(self.actors)
+            while len(self.actors) == running:
+                if faults and (draw := self.rng.random()) < 1.5 * faults * running:
+                    struck = self.rng.choice(self.actors)
+                    if draw >= faults * running:
+                        self.kill(struck)
+                        break
+                    struck.failing = True
+                self.advance(self.rng.choice(self.actors))
 
 
 class SimulatedRoot(Storage):

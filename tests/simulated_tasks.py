@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +23,8 @@ from windrow.spark.metrics import COLUMN
 from windrow.spark.task import JoinTask
 
 SECOND = 1_000_000
-SMALL = pa.schema([("id", pa.int64()), ("ts", pa.int64()), ("k", pa.int64())])
+SMALL = pa.schema([("numbers", pa.int64())])
+"""Three numbers a row, one after the other: what Arrow takes for so few rows goes by columns."""
 WHOLE = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("k", pa.int64())])
 REPORT = pa.record_batch({"a": pa.nulls(1, pa.int64()), "b": pa.nulls(1, pa.int64()), COLUMN: ["{}"]})
 Row = tuple[int, int, int]
@@ -30,12 +32,18 @@ Row = tuple[int, int, int]
 
 
 def batch_of(rows: Sequence[Row], schema: pa.Schema) -> pa.RecordBatch:
-    columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    return pa.record_batch([pa.array(c, kind) for c, kind in zip(columns, schema.types, strict=True)], schema)
+    columns = [tuple(chain.from_iterable(rows))] if schema is SMALL else [*zip(*rows, strict=True)]
+    arrays = [pa.array(c, kind) for c, kind in zip(columns or [()] * 3, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+NO_ROWS = batch_of([], SMALL)
 
 
 def rows_of(batch: pa.RecordBatch) -> list[Row]:
-    return list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+    """Of a small join."""
+    numbers = iter(batch.column(0).to_pylist())
+    return list(zip(numbers, numbers, numbers, strict=True))
 
 
 def pairs_in(out: pa.RecordBatch) -> Counter[tuple]:
@@ -132,7 +140,7 @@ class SmallJoin:
         return results
 
     def capture(self) -> State:
-        held = [batch_of(self.held[a], SMALL) for a in "ab"]
+        held = [batch_of(rows, SMALL) if rows else NO_ROWS for rows in self.held.values()]
         parts = [batch for a in "ab" for batch, _ in self.segments[a]]
         return State({"newest": self.newest, "a": len(self.segments["a"])}, (*held, *parts))
 
@@ -167,7 +175,8 @@ class SmallJoin:
 
 def _batch_of_results(results: Sequence[tuple[int, int]]) -> pa.RecordBatch:
     a, b = zip(*results, strict=True)
-    return pa.record_batch({"a": a, "b": b, COLUMN: pa.nulls(len(a), pa.string())})
+    columns = [pa.array(a), pa.array(b), pa.nulls(len(a), pa.string())]
+    return pa.RecordBatch.from_arrays(columns, REPORT.schema.names)
 
 
 def answer(batches: Sequence[Mapping[str, Sequence[Row]]], window: int, late: int) -> Counter[tuple]:

@@ -1,8 +1,8 @@
 """Random joins for Spark: a case with its layout and the batch before which its query is restarted.
 
 A case is drawn from a seed alone. Several run as one streaming query, each as a join of its own, since the
-fixed cost of a batch is far above that of a few rows. Each call of a case is a file per stream, and so a
-micro-batch; a file may be empty.
+fixed cost of a batch is far above that of a few rows. The rows of one call of every case are a file, and so a
+micro-batch; streams may have none in it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import chain, zip_longest
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -42,6 +43,8 @@ from windrow.testing.oracle import SECOND
 
 ROWS = {2: 30, 3: 18, 4: 10}
 """Most rows per stream, by number of streams: few, so that partitions and batches are often empty."""
+STREAM = "stream"
+"""The column that says whose row it is."""
 LAYOUTS = ("one", "grid", "key", "range", "range(0.7)")
 
 # Workers cannot import what the tests define.
@@ -81,6 +84,20 @@ class SparkCase:
     @property
     def name(self) -> str:
         return f"case{self.seed}"
+
+    @property
+    def planned_again(self) -> bool:
+        """Whether the restart is that of another process, or else starts the same frame, whose workers may
+        still hold the windows."""
+        return self.seed % 2 == 0
+
+    def stream(self, alias: str) -> str:
+        return f"{self.seed}{alias}"
+
+    def named(self, call: Mapping[str, pa.Table]) -> list[pa.Table]:
+        """Rows of a call, each with its stream's name."""
+        names = {a: pa.array([self.stream(a)] * t.num_rows, pa.string()) for a, t in call.items()}
+        return [table.append_column(STREAM, names[alias]) for alias, table in call.items()]
 
     def frame(self, streams: Mapping[str, DataFrame], state: str) -> DataFrame:
         """Results as the seed, the query's name and the ids of the rows."""
@@ -350,33 +367,34 @@ def _run(
     cases: Sequence[SparkCase], directory: Path, wrong: dict[int, str]
 ) -> dict[tuple[int, str], Counter[tuple]]:
     """The results of one streaming query over all the cases, stopped once. What cannot be planned is left out
-    and put into `wrong`."""
-    sources = {
-        (case.seed, alias): Stream(directory / f"{case.seed}{alias}", from_arrow_schema(case.columns(alias)))
-        for case in cases
-        for alias in case.case.windows
-    }
+    and put into `wrong`. All streams come from one source, since Spark spends more on a source than on its
+    rows."""
+    source = Stream(directory / "rows", from_arrow_schema(SCHEMA.append(pa.field(STREAM, pa.string()))))
     found: dict[tuple[int, str], Counter[tuple]] = {}
 
     def keep(results: DataFrame, batch: int) -> None:
         for row in results.collect():
             found.setdefault((row["seed"], row["query"]), Counter())[tuple(row["row"])] += 1
 
+    rows, frames = source.read(), dict[int, DataFrame]()
     for again in (False, True):
-        frames = []
+        batches = []
         for case in cases:
-            streams = {alias: sources[case.seed, alias].read() for alias in case.case.windows}
+            own = {alias: rows.where(sf.col(STREAM) == case.stream(alias)) for alias in case.case.windows}
+            streams = {alias: frame.select(*case.columns(alias).names) for alias, frame in own.items()}
             try:
-                frames.append(case.frame(streams, str(directory / "state")))
+                if not again or case.planned_again:
+                    frames[case.seed] = case.frame(streams, str(directory / "state"))
             except Exception as error:
                 wrong[case.seed] = _told(error)
                 continue
             inputs = case.case.inputs()
-            for call in inputs[case.restart :] if again else inputs[: case.restart]:
-                for alias, table in call.items():
-                    sources[case.seed, alias].put(table)
+            calls = inputs[case.restart :] if again else inputs[: case.restart]
+            batches.append([case.named(call) for call in calls])
+        for batch in zip_longest(*batches, fillvalue=[]):
+            source.put(pa.concat_tables(chain.from_iterable(batch)))
         if frames:
-            writer = reduce(DataFrame.union, frames).writeStream.foreachBatch(keep)
+            writer = reduce(DataFrame.union, frames.values()).writeStream.foreachBatch(keep)
             writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
             writer.trigger(availableNow=True).start().awaitTermination()
     return found

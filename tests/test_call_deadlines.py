@@ -52,7 +52,7 @@ def play(case: Case, speed: float, cut: int | None, insertion: float, result: fl
 CHARGES = st.tuples(st.sampled_from([0.0, 1.0, 20.0]), st.sampled_from([0.0, 1.0, 50.0]))
 
 
-@examples(15)
+@examples(10)
 @given(
     case=cases(most_streams=4) | cases(most_streams=3, counted=True),
     speed=st.sampled_from([20, 100, 1_000, 10_000]),

@@ -185,11 +185,12 @@ def test_kills_at_any_time(request: pytest.FixtureRequest, drivers: Drivers, tmp
         if _next_batch(at) >= 60:
             break  # a fault planted there would wait for a batch that never comes
         drivers.driver.order("pairs", at)
+        drivers.prepare()
         if rng.random() < 0.5:
             drivers.faults.plant(rng.choice(POINTS), "pause", batch=_next_batch(at))
             drivers.faults.wait()
         else:
-            time.sleep(rng.uniform(4, 20))
+            time.sleep(rng.uniform(0.5, 4))
         drivers.driver.kill()
         drivers.faults.clear()
         found = at.found() if (at / "out" / "_spark_metadata").exists() else None

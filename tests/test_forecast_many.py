@@ -81,7 +81,7 @@ EQUAL, NEAR = "a.k = b.k and b.k = c.k", "abs(a.x - b.x) < 0.5 and abs(b.x - c.x
         ("auto", EQUAL, lambda: keyed(0.5)),
         pytest.param("auto", EQUAL, lambda: keyed(0.5, alike=False), marks=pytest.mark.lab),
         pytest.param("frequency", EQUAL, lambda: keyed(0.5), marks=pytest.mark.lab),
-        ("frequency", EQUAL, lambda: keyed(0.5, alike=False)),
+        pytest.param("frequency", EQUAL, lambda: keyed(0.5, alike=False), marks=pytest.mark.lab),
         pytest.param("auto", NEAR, lambda: lagging(0, 2, 4), marks=pytest.mark.lab),
         ("age", NEAR, lambda: lagging(3, 0, 1)),
     ],

@@ -59,7 +59,7 @@ def at_most(x: int | None, y: int | None) -> bool | None:
     return None if x is None or y is None else x <= y
 
 
-@examples(60)
+@examples(25)
 @given(set_cases())
 def test_equal_to_the_oracle(case: Case) -> None:
     output, measured = case.run()
@@ -68,7 +68,7 @@ def test_equal_to_the_oracle(case: Case) -> None:
     assert measured.results == output.num_rows
 
 
-@examples(25)
+@examples(12)
 @given(set_cases(), st.sampled_from(["20 rows", "40 rows", "60 KiB"]), st.sampled_from(["age", "random"]))
 def test_a_memory_limit_leaves_a_part(case: Case, memory: str, shed: str) -> None:
     output, measured = case.run(memory=memory, shed=shed)
@@ -77,7 +77,7 @@ def test_a_memory_limit_leaves_a_part(case: Case, memory: str, shed: str) -> Non
     assert measured.results == output.num_rows
 
 
-@examples(25)
+@examples(12)
 @given(set_cases(), st.sampled_from([50, 400, 1e12]))
 def test_a_deadline_leaves_a_part(case: Case, capacity: float) -> None:
     query = case.query(deadline="1 second", shed="harvest")

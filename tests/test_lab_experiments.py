@@ -22,10 +22,11 @@ from windrow.planning.cost import join_size
 
 WITH_LAB = {
     *("grubjoin-both-limits", "grubjoin-examples", "grubjoin-fig11", "grubjoin-fig12", "grubjoin-fig13"),
-    *("grubjoin-fig14", "grubjoin-fig15", "grubjoin-recall", "grubjoin-shredding"),
-    *("ijoin-auto", "ijoin-fig2", "ijoin-fig3", "ijoin-table6"),
+    *("grubjoin-fig13-variants", "grubjoin-fig14", "grubjoin-fig15", "grubjoin-memory", "grubjoin-recall"),
+    *("grubjoin-result-cost", "grubjoin-shredding"),
+    *("ijoin-auto", "ijoin-fig2", "ijoin-fig3", "ijoin-fig4", "ijoin-table6"),
     *("memory-age-envelope", "memory-age-fig6", "memory-age-fig7", "memory-coverage", "memory-drift"),
-    *("memory-optimum", "memory-sample-size", "memory-streams-many"),
+    *("memory-optimum", "memory-sample-fig9", "memory-sample-size", "memory-streams-many"),
     *("multijoin-fig2", "multijoin-fig4a", "multijoin-fig4b", "multijoin-table8"),
     *("shared-buffers", "shared-fig10"),
 }

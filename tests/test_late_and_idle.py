@@ -184,7 +184,7 @@ def test_the_slowest_of_the_others_decides_what_is_kept() -> None:
     assert held(op) == 3  # a and b at 50, which each other's next rows may still meet, and c
 
 
-@examples(40)
+@examples(20)
 @given(cases(most_streams=3))
 def test_counts_and_answer_under_any_disorder(case: Case) -> None:
     output, measured = case.run()

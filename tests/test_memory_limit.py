@@ -32,7 +32,7 @@ def applies(policy: str, case: Case) -> bool:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@examples(12)
+@examples(8)
 @given(case=cases(most_streams=4) | cases(most_streams=4, counted=True), limit=st.integers(5, 60))
 def test_results_are_some_of_the_exact_ones(policy: str, case: Case, limit: int) -> None:
     assume(applies(policy, case))
@@ -45,7 +45,7 @@ def test_results_are_some_of_the_exact_ones(policy: str, case: Case, limit: int)
 
 
 @pytest.mark.parametrize("policy", UNSAMPLED)
-@examples(6)
+@examples(5)
 @given(case=cases(most_streams=3) | cases(most_streams=3, counted=True))
 def test_an_ample_limit_changes_nothing(policy: str, case: Case) -> None:
     assume(applies(policy, case))

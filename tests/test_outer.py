@@ -35,19 +35,19 @@ def check(case: OuterCase) -> None:
     assert measured.results == answer.total()
 
 
-@examples(100)
+@examples(30)
 @given(outer_cases(most_streams=2, matches=False))
 def test_two_streams(case: OuterCase) -> None:
     check(case)
 
 
-@examples(100)
+@examples(30)
 @given(outer_cases(matches=False))
 def test_roles_of_two_to_four_streams(case: OuterCase) -> None:
     check(case)
 
 
-@examples(100)
+@examples(30)
 @given(outer_cases())
 def test_matches(case: OuterCase) -> None:
     check(case)
@@ -57,7 +57,7 @@ def test_matches(case: OuterCase) -> None:
 
 
 @pytest.mark.parametrize("policy", UNSAMPLED)
-@examples(15)
+@examples(8)
 @given(case=outer_cases(most_streams=3), limit=st.integers(5, 60))
 def test_what_is_certain_is_right(policy: str, case: OuterCase, limit: int) -> None:
     assume(applies(policy, case))
@@ -73,7 +73,7 @@ def test_what_is_certain_is_right(policy: str, case: OuterCase, limit: int) -> N
 
 
 @pytest.mark.parametrize("policy", UNSAMPLED)
-@examples(8)
+@examples(5)
 @given(case=outer_cases(most_streams=3))
 def test_an_ample_limit_changes_nothing(policy: str, case: OuterCase) -> None:
     assume(applies(policy, case))
@@ -288,7 +288,7 @@ def duckdb_answer(case: OuterCase) -> Counter[tuple]:
         return Counter(connection.execute(f"select {columns} from {source}").fetchall())
 
 
-@examples(40)
+@examples(20)
 @given(outer_cases(most_streams=2, matches=False, late=False, idle=False, nans=False, snapshots=False))
 def test_the_oracle_agrees_with_duckdb(case: OuterCase) -> None:
     assume(not any(name in case.sql for name in ("alike", "jaccard", "overlap")))  # unknown to DuckDB

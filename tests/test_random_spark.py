@@ -6,6 +6,7 @@ tests/test_random_spark.py --spark-seed N` runs that one alone.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ from spark_cases import SparkCase, drawn, failures, outer_spark_cases, spark_cas
 
 TOGETHER = 12
 """Joins in one streaming query."""
-POOL = 3
-"""Queries whose joins are drawn at once, to put those of as many batches together: every join of a query has
-as many as the longest."""
+POOLS = 3, 15
+"""Queries whose joins are drawn at once, in make test and in a soak, to put those of as many batches
+together: every join of a query has as many as the longest."""
+
+ANY, HELD_BACK, OUTER = spark_cases(), spark_cases(counted=True, held_back=True), outer_spark_cases()
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
 
@@ -29,10 +32,15 @@ def cases(
     chosen = config.getoption("--spark-seed")
     if chosen is not None:
         return [drawn(chosen, strategy)] if block == 0 else []
-    first += block // POOL * POOL * TOGETHER
-    pool = [drawn(seed, strategy) for seed in range(first, first + POOL * TOGETHER)]
-    pool.sort(key=lambda case: (len(case.case.calls), case.restart))
-    return pool[block % POOL * TOGETHER :][:TOGETHER]
+    size = POOLS[config.getoption("--soak")]
+    pool = drawn_at_once(strategy, first + block // size * size * TOGETHER, size * TOGETHER)
+    return pool[block % size * TOGETHER :][:TOGETHER]
+
+
+@lru_cache(1)
+def drawn_at_once(strategy: st.SearchStrategy[SparkCase], first: int, count: int) -> list[SparkCase]:
+    pool = [drawn(seed, strategy) for seed in range(first, first + count)]
+    return sorted(pool, key=lambda case: (case.restart, len(case.case.calls)))
 
 
 def check(chosen: list[SparkCase], directory: Path) -> None:
@@ -40,18 +48,17 @@ def check(chosen: list[SparkCase], directory: Path) -> None:
     assert not wrong, "\n\n".join([*wrong, f"{len(wrong)} of {len(chosen)} failed"])
 
 
-@pytest.mark.blocks(3, soak=165)
+@pytest.mark.blocks(3, soak=120)
 def test_random_joins(pytestconfig, tmp_path, block, first_seed):
-    check(cases(spark_cases(), pytestconfig, block, first_seed), tmp_path)
+    check(cases(ANY, pytestconfig, block, first_seed), tmp_path)
 
 
-@pytest.mark.blocks(1, soak=20)
+@pytest.mark.blocks(1, soak=15)
 def test_counted_rows_that_may_come_late(pytestconfig, tmp_path, block, first_seed):
     """Rows wait until their order is certain, in every partition; the last batches only move time on."""
-    held_back = spark_cases(counted=True, held_back=True)
-    check(cases(held_back, pytestconfig, block, first_seed)[:6], tmp_path)
+    check(cases(HELD_BACK, pytestconfig, block, first_seed)[:6], tmp_path)
 
 
-@pytest.mark.blocks(1, soak=60)
+@pytest.mark.blocks(1, soak=45)
 def test_outer_joins(pytestconfig, tmp_path, block, first_seed):
-    check(cases(outer_spark_cases(), pytestconfig, block, first_seed), tmp_path)
+    check(cases(OUTER, pytestconfig, block, first_seed), tmp_path)

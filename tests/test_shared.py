@@ -40,7 +40,7 @@ def check_content(case: Case, query: wr.Query, got: list) -> None:
 
 @pytest.mark.parametrize("counted", [False, True])
 def test_each_query_gets_what_it_gets_alone(counted):
-    @examples(20)
+    @examples(8)
     @given(shared_cases(counted=counted), st.frozensets(st.integers(0, 6), max_size=2))
     def check(drawn: tuple[Case, dict[str, Asked]], restarts: frozenset[int]) -> None:
         case, asked = drawn
@@ -66,7 +66,7 @@ def test_each_query_gets_what_it_gets_alone(counted):
 @pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_under_a_deadline_nothing_is_lost_and_the_order_stays(schedule, counted):
-    @examples(12)
+    @examples(6)
     @given(
         shared_cases(counted),
         st.sampled_from(["100 ms", "300 ms", "1 s"]),
@@ -98,7 +98,7 @@ def test_under_a_deadline_nothing_is_lost_and_the_order_stays(schedule, counted)
 def test_who_repeats_a_call_leaves_off_at_the_same_place(counted):
     """Under a deadline: one that has run all along, and one made from its state; other clocks, too."""
 
-    @examples(10)
+    @examples(6)
     @given(shared_cases(counted), st.sampled_from(SCHEDULES))
     def check(drawn, schedule: str) -> None:
         case, asked = drawn
@@ -123,7 +123,7 @@ def test_who_repeats_a_call_leaves_off_at_the_same_place(counted):
 def test_queries_come_and_go_without_disturbing_others(schedule):
     counted = schedule == "counted"
 
-    @examples(20)
+    @examples(8)
     @given(shared_cases(counted), st.data(), restarts_around_changes())
     def check(drawn, data, restarts: frozenset[tuple[int, str]]) -> None:
         case, asked = drawn

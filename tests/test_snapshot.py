@@ -31,7 +31,7 @@ def started(asked: wr.Query | None = None) -> wr.Operator:
     return op
 
 
-@examples(25)
+@examples(12)
 @given(cases(most_streams=3), cases(counted=True, most_streams=3))
 def test_a_snapshot_after_every_call_changes_nothing(timed: Case, counted: Case) -> None:
     for case in (timed, counted):

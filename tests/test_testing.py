@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 
 import windrow as wr
-from queries import Case, cases
+from queries import Case, cases, examples
 from windrow.testing import StreamPlayer, assert_same_rows, exact_answer, in_steps, table
 
 QUERY = wr.Query({"a": wr.Stream("at", "5 s"), "b": wr.Stream("at", "3 s")}, on="a.k = b.k")
 
 
+@examples(15)
 @given(cases(nans=False))
 def test_the_exact_answer_is_that_of_the_oracle(case: Case) -> None:
     """Conditions evaluated from SQL give the combinations that conditions written in Python give."""

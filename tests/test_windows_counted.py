@@ -204,7 +204,7 @@ def test_a_long_run(windows: tuple) -> None:
     assert measured.window_rows < 500
 
 
-@examples(60)
+@examples(30)
 @given(cases(counted=True, most_streams=3))
 def test_the_literal_simulation(case: Case) -> None:
     output, _ = case.run()

@@ -108,7 +108,7 @@ class CommitLog:
                 "twice, stop one"
             )
         # A listing may be behind and not yet show this run's own record.
-        markers = CommitMarkers(markers.names, {*markers.runs, mine})
+        markers = CommitMarkers(markers.names, sorted({*markers.runs, mine}))
         return Start(Version(batch, run), self._base(batch, markers), markers)
 
     def replaced(self, run: str) -> bool:
