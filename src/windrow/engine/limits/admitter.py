@@ -12,6 +12,7 @@ totals, one cluster per unit. For a result of several units it is taken for each
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -19,8 +20,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from windrow.engine.limits.admission_units import UNITS, Units
-from windrow.kernels.admission_units import chances, finders, weigh
-from windrow.kernels.harvest.call_load import survey
+from windrow.kernels.admission_units import chances, finders, rows_of_units, weigh
+from windrow.kernels.harvest.call_load import shares, tally
 from windrow.model.stateful import Stateful
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ HOT, COOLED = 8.0, 4.0
 """A unit becomes hot at 8 times the mean number of combinations, and stays hot down to 4 times."""
 COUNTED_AT_ONCE = 512
 """Sample size: probabilities are computed for this many results of a piece."""
+SURVEYED = 1024
+"""Sample size: rows of a stream and call that are counted by unit."""
 CELLS = 64
 """With fewer occupied cells, each is too coarse to be dropped."""
 HANDFUL = 5
@@ -63,7 +66,6 @@ class Admitter(Stateful):
         self._place = np.argsort(self._order)
         self._held = np.zeros((streams, UNITS))
         """Rows that arrived recently, admitted or not; about as many as complete windows would hold."""
-        self._new = np.zeros((streams, UNITS))
         self._now: int | None = None
         self._hot = np.zeros(UNITS, bool)
         self._since: list[int] = []
@@ -95,43 +97,36 @@ class Admitter(Stateful):
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def survey(self, windows: Sequence[WindowStore], arrivals: Sequence[ArrivingRows]) -> list[Array | None]:
-        """Record the rows of a call; return their units per stream, None for streams without units."""
+    def survey(self, windows: Sequence[WindowStore], arrivals: Sequence[ArrivingRows]) -> None:
+        """Count the rows of a call by unit, from a sample."""
         now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
-        found: list[Array | None] = [None] * len(arrivals)
-        if self._now is None:
-            for stream in self.units.streams:
-                window = windows[stream]
-                units = self.units.in_window(stream, window, slice(window.first, window.end))
-                self._held[stream] = np.bincount(units, minlength=UNITS)
         for stream in self.units.streams:
-            rows, window = arrivals[stream].rows, windows[stream]
-            found[stream] = units = self.units.of(stream, rows.ts, rows.columns)
-            passed = 0 if self._now is None else max(0, now - self._now)
-            self._new[stream] = np.bincount(units, minlength=UNITS)
-            self._held[stream] = self._held[stream] * np.exp(-passed / window.covers) + self._new[stream]
+            window, rows, fade = windows[stream], arrivals[stream].rows, 1.0
+            if self._now is None:
+                each = -(-len(window) // (8 * SURVEYED)) or 1
+                units = self.units.in_window(stream, window, slice(window.first, window.end, each))
+                tally(self._held[stream], units, each, 0.0)
+            else:
+                fade = math.exp(-max(0, now - self._now) / window.covers)
+            each = -(-len(rows) // SURVEYED) or 1
+            sample = {name: rows.columns[name][::each] for name in self.units.names[stream]}
+            tally(self._held[stream], self.units.of(stream, rows.ts[::each], sample), each, fade)
         self._now = now if self._now is None else max(now, self._now)
-        return found
 
-    def shares(self, arrivals: Sequence[ArrivingRows], spare: bool = True) -> tuple[Array, Array]:
-        """Fractions of the call's rows and results kept, by units admitted; hot units first if `spare`."""
+    def shares(self, spare: bool = True) -> tuple[Array, Array]:
+        """Fractions of rows and results kept, by units admitted; hot units first if `spare`."""
         streams = self.units.streams
-        total = float(sum(len(a.rows) for a in arrivals))
         if self.units.by_row:
             part = np.arange(UNITS + 1) / UNITS
             return part, part ** len(streams)
-        if self.units.by_cell and np.count_nonzero(self._new.sum(axis=0)) < CELLS:
+        if self.units.by_cell and np.count_nonzero(self._held.sum(axis=0) > 0.5) < CELLS:
             # With so few cells, dropping even one loses too much.
-            return np.ones(UNITS + 1), np.ones(UNITS + 1)
+            return np.ones(UNITS + 1), np.append(np.zeros(UNITS), 1.0)
         rows, share = np.empty(UNITS + 1), np.empty(UNITS + 1)
-        new, held = self._new, self._held
-        if len(streams) < len(arrivals):
-            new, held = new[streams], held[streams]
+        held = self._held if len(streams) == len(self._held) else self._held[streams]
         # Hysteresis: each change of the hot set costs a window's worth of rows.
-        bounds = (HOT, COOLED) if spare else (np.inf, np.inf)
-        survey(new, held, self._order, *bounds, self._hot, rows, share)
-        rows += total - rows[-1]
-        return rows / max(total, 1.0), share
+        shares(held, self._order, *((HOT, COOLED) if spare else (np.inf, np.inf)), self._hot, rows, share)
+        return rows, share
 
     def fill(self, windows: Sequence[WindowStore]) -> float:
         """Fraction of recently arrived rows that are in the windows."""
@@ -139,35 +134,32 @@ class Admitter(Stateful):
         return min(1.0, held / max(1.0, float(self._held.sum()))) if self.thinned else 1.0
 
     def admit(
-        self,
-        windows: Sequence[WindowStore],
-        count: int,
-        arrivals: Sequence[ArrivingRows],
-        units: Sequence[Array | None],
+        self, windows: Sequence[WindowStore], count: int, arrivals: Sequence[ArrivingRows]
     ) -> list[Array | None]:
-        """Admit this many units from now on; return masks of admitted rows, None for all."""
+        """Admit this many units from now on, and hot ones unless it is none; return the positions of admitted
+        rows, None for all."""
         self.admitted = count
         self._remember(windows, count / UNITS, min(int(a.rows.ts[0]) for a in arrivals if len(a.rows)))
-        if count == UNITS:
-            return [None] * len(arrivals)
-        kept = (self._place < count) | self._hot
-        return [None if each is None else kept[each] for each in units]
+        found: list[Array | None] = [None] * len(arrivals)
+        if count < UNITS:
+            kept = (self._place < count) | self._hot if count else np.zeros(UNITS, bool)
+            for stream in self.units.streams:
+                rows = arrivals[stream].rows
+                found[stream] = rows_of_units(self.units.of(stream, rows.ts, rows.columns), kept)
+        return found
 
     def _remember(self, windows: Sequence[WindowStore], chance: float, since: int) -> None:
-        certain = self._hot & (chance < 1.0)
+        """Add to the history if anything has changed, and forget what no row is left of."""
+        certain = self._hot & (0.0 < chance < 1.0)
         last = (self._chance[-1], self._certain[-1]) if self._since else (1.0, np.zeros(UNITS, bool))
         if chance != last[0] or not np.array_equal(certain, last[1]):
             self._since.append(max([since, *self._since[-1:]]))
             self._chance.append(chance)
             self._certain.append(certain)
         if self._since:
-            held = [int(w.ts[w.first : w.end].min()) for w in windows if len(w)]
-            gone = max(0, bisect_right(self._since, min([since, *held])) - 1)
-            if (
-                len(self._since) == gone + 1
-                and self._chance[-1] == 1.0
-                and self._since[-1] <= min([since, *held])
-            ):
+            oldest = min([since, *(_oldest(w) for w in windows if len(w))])
+            gone = max(0, bisect_right(self._since, oldest) - 1)
+            if len(self._since) == gone + 1 and self._chance[-1] == 1.0 and self._since[-1] <= oldest:
                 gone += 1
             del self._since[:gone], self._chance[:gone], self._certain[:gone]
 
@@ -213,3 +205,8 @@ class Admitter(Stateful):
         steps = (np.array(self._since), chance, np.stack(self._certain))
         chances(np.stack(units), np.stack(times), *steps, out)
         return np.stack(units), out
+
+
+def _oldest(window: WindowStore) -> int:
+    live = window.ts[window.first : window.end]
+    return int(live[0] if window.ordered else live.min())
