@@ -13,6 +13,7 @@ waited for a compilation or for another process.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,8 +22,14 @@ from windrow.model.stateful import Stateful
 
 REMEMBERED, RECENT = 32, 5
 """Calls that the base is learned from, and the pace."""
+Amount = TypeVar("Amount", float, np.ndarray)
 ROW, COMPARE, RESULT = 1e-7, 5e-9, 3e-8
 """Usual costs in seconds; within a factor of ten on any recent machine."""
+
+
+def work_of(rows: Amount, compared: Amount, built: Amount) -> Amount:
+    """Work of a call, or of several."""
+    return ROW * rows + COMPARE * compared + RESULT * built
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class CallCosts(Stateful):
         if self._first:
             self._first = False
             return
-        work = ROW * rows + COMPARE * compared + RESULT * built
+        work = work_of(rows, compared, built)
         self._seen = np.concatenate([self._seen[1 - REMEMBERED :], [(seconds, work)]])
         self._fitted = None
 
@@ -70,3 +77,8 @@ class CallCosts(Stateful):
                 self._base, base, pace = cost_line(self._seen, self._base, RECENT)
             self._fitted = Costs(pace * base, pace * ROW, pace * COMPARE, pace * RESULT)
         return self._fitted
+
+    @property
+    def lightest(self) -> float:
+        """Least work of the last calls."""
+        return float(self._seen[:, 1].min())

@@ -15,12 +15,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from windrow.engine.limits.admission_units import UNITS, Units
-from windrow.kernels.admission_units import chances, finders, rows_of_units, weigh
+from windrow.kernels.admission_units import cells_of, chances, finders, rows_of_units, units_of, weigh
 from windrow.kernels.harvest.call_load import shares, tally
 from windrow.model.stateful import Stateful
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 HOT, COOLED = 8.0, 4.0
-"""A unit becomes hot at 8 times the mean number of combinations, and stays hot down to 4 times."""
+"""A unit becomes hot at 8 times the mean number of rows on every stream, and stays hot down to 4 times."""
 COUNTED_AT_ONCE = 512
 """Sample size: probabilities are computed for this many results of a piece."""
 SURVEYED = 1024
@@ -74,6 +75,10 @@ class Admitter(Stateful):
         """History by event time: the probability of a unit, and which units were hot and therefore certain. A
         unit may cool and heat up again while rows of both periods are in the windows."""
 
+        self._steps: tuple[Array, Array, Array] | None = None
+        """The history as arrays; None if it has changed."""
+        load_kernels()
+
     @property
     def thinned(self) -> bool:
         """Whether dropped rows may still be missing from the windows."""
@@ -105,12 +110,12 @@ class Admitter(Stateful):
             if self._now is None:
                 each = -(-len(window) // (8 * SURVEYED)) or 1
                 units = self.units.in_window(stream, window, slice(window.first, window.end, each))
-                tally(self._held[stream], units, each, 0.0)
+                tally(self._held[stream], units, float(each), 0.0)
             else:
                 fade = math.exp(-max(0, now - self._now) / window.covers)
             each = -(-len(rows) // SURVEYED) or 1
             sample = {name: rows.columns[name][::each] for name in self.units.names[stream]}
-            tally(self._held[stream], self.units.of(stream, rows.ts[::each], sample), each, fade)
+            tally(self._held[stream], self.units.of(stream, rows.ts[::each], sample), float(each), fade)
         self._now = now if self._now is None else max(now, self._now)
 
     def shares(self, spare: bool = True) -> tuple[Array, Array]:
@@ -156,12 +161,14 @@ class Admitter(Stateful):
             self._since.append(max([since, *self._since[-1:]]))
             self._chance.append(chance)
             self._certain.append(certain)
-        if self._since:
+            self._steps = None
+        if self._since and (len(self._since) > 1 or chance == 1.0):
             oldest = min([since, *(_oldest(w) for w in windows if len(w))])
             gone = max(0, bisect_right(self._since, oldest) - 1)
-            if len(self._since) == gone + 1 and self._chance[-1] == 1.0 and self._since[-1] <= oldest:
-                gone += 1
-            del self._since[:gone], self._chance[:gone], self._certain[:gone]
+            gone += len(self._since) == gone + 1 and chance == 1.0 and self._since[-1] <= oldest
+            if gone:
+                del self._since[:gone], self._chance[:gone], self._certain[:gone]
+                self._steps = None
 
     def count(
         self, windows: Sequence[WindowStore], partials: PartialMatches, arriving: int, probes: float
@@ -193,20 +200,39 @@ class Admitter(Stateful):
     ) -> tuple[Array, Array]:
         """Units of the selected results by stream, and their probabilities. A unit that occurs several times
         in a result counts once; its other probabilities are 1."""
-        units: list[Array] = []
-        times: list[Array] = []
-        for stream in self.units.streams:
+        streams = self.units.streams
+        count = len(partials.rows[streams[0]][which])
+        units, times = np.empty((2, len(streams), count), np.int64)
+        for k, stream in enumerate(streams):
             window, rows = windows[stream], partials.rows[stream][which]
-            times.append(window.ts[rows])
-            known = units and self.units.by_key
-            units.append(units[0] if known else self.units.in_window(stream, window, rows))
-        out = np.empty((len(units), len(times[0])))
-        chance = np.maximum(self._chance, 1 / UNITS)
-        steps = (np.array(self._since), chance, np.stack(self._certain))
-        chances(np.stack(units), np.stack(times), *steps, out)
-        return np.stack(units), out
+            times[k] = window.ts[rows]
+            units[k] = units[0] if k and self.units.by_key else self.units.in_window(stream, window, rows)
+        if self._steps is None:
+            self._steps = np.array(self._since), np.maximum(self._chance, 1 / UNITS), np.stack(self._certain)
+        out = np.empty((len(streams), count))
+        chances(units, times, *self._steps, out)
+        return units, out
 
 
 def _oldest(window: WindowStore) -> int:
     live = window.ts[window.first : window.end]
     return int(live[0] if window.ordered else live.min())
+
+
+@cache
+def load_kernels() -> None:
+    """Compile the kernels used here, or load them, before the clock of a call runs. Arrays that Arrow owns are
+    read-only, and so another type."""
+    units, held, flags = np.zeros(2, np.int64), np.ones((2, 2)), np.zeros((2, 2), bool)
+    given = units.copy()
+    given.flags.writeable = False
+    for keys in (units, given):
+        units_of(keys)
+        cells_of(keys.view(np.float64), 1.0)
+    rows_of_units(units, flags[0])
+    finders(units)
+    tally(held[0], units, 1.0, 1.0)
+    shares(held, units, HOT, COOLED, flags[0], np.zeros(3), np.zeros(3))
+    both = np.zeros((2, 2), np.int64)
+    chances(both, both, units, held[0], flags, held)
+    weigh(both, held, 1.0, 0.5, held[0])

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from windrow.engine.limits.admission_units import UNITS, Units
 from windrow.engine.limits.admitter import Admitter
 from windrow.engine.limits.deadline_controller import DeadlineController
-from windrow.harvest.call_costs import REMEMBERED, CallCosts
+from windrow.harvest.call_costs import REMEMBERED, CallCosts, work_of
 from windrow.harvest.call_load import Choice, Curve, Work, choose
 from windrow.model.stateful import Stateful
 from windrow.window.window_store import WindowStore
@@ -31,9 +31,13 @@ if TYPE_CHECKING:
     from windrow.engine.rows import ArrivingRows
 
 Array = np.ndarray
+Share = TypeVar("Share", float, np.ndarray)
 EVERYTHING, NOTHING = Choice(UNITS), Choice(0, 1.0, 0.0, 0.0, 0.0)
 MARGIN = 0.95
 """Fraction of the time left that a plan may use once it has to shed."""
+STEADY = 0.85, 1.03
+"""The number of units stays as it is if its predicted time is between these multiples of the time left: each
+change costs results for as long as the windows last, and choosing costs time."""
 DROPPED = 0.05
 """Cost of a dropped row, as a fraction of a stored one: it is read and its unit computed."""
 FEW_UNITS, FEW_ROWS = 16, 8
@@ -46,8 +50,8 @@ BRAKE = 0.15
 """Fraction of the deadline that a call may be late before it builds fewer results."""
 FEWEST = 0.02
 """Minimum fraction of the planned probes in a late call; they show what the other rows miss."""
-CHEAP = 0.002
-"""Results that take less than this fraction of the deadline are always built."""
+CHEAP = 0.05
+"""Fraction of the deadline that a late call may still spend on building results: finding them took longer."""
 PARTS, WORTH, QUICKEST = 16, 0.02, 2e-4
 """Maximum sub-batches; fraction of the deadline that cutting may cost; minimum seconds of a sub-batch."""
 _FORGET = 0.01
@@ -55,7 +59,7 @@ _FORGET = 0.01
 
 class CallPlanner(Stateful):
     saved = (
-        "admitter", "costs", "costs_of_parts", "_calls", "_per_row", "_kept", "_since_parts", "_wait",
+        "admitter", "costs", "costs_of_parts", "_calls", "_per_row", "_kept", "_since_parts", "_wait", "_shares",
     )  # fmt: skip
 
     def __init__(self, units: Units, streams: int, seed: int) -> None:
@@ -73,6 +77,8 @@ class CallPlanner(Stateful):
         """Comparisons and results per row of an exact call; with scans, comparisons per row held as well."""
         self._kept = 1.0
         """Results that recent harvests found, as a fraction of those predicted."""
+        self._shares: tuple[Array, Array] | None = None
+        """Fractions of rows and results by units admitted, as of the last choice."""
         self._since_parts = 0
         """Calls since one probed parts of windows."""
         self._wait = 0
@@ -85,6 +91,8 @@ class CallPlanner(Stateful):
         self._promised = 0.0
         """Results predicted for the harvest."""
         self._found, self._estimated = 0.0, 0.0
+        self._overtime = 0.0
+        """Seconds spent on building results since the time was up."""
         self._random: np.random.Generator | None = None
 
     # -- the data flow ------------------------------------------------------------------------------
@@ -102,18 +110,17 @@ class CallPlanner(Stateful):
         self._calls += 1
         self._rows = self._admitted = rows
         self._began, self._size, self.scans = controller.seconds_left, sum(map(len, windows)) + rows, scans
-        self.choice, self._probes, self._promised, self.short = EVERYTHING, 1.0, 0.0, False
+        self.choice, self.short, self._probes = EVERYTHING, False, 1.0
+        self._predicted = self._promised = self._overtime = 0.0
         self._found, self._estimated, self._random = self.admitter.found, self.admitter.true, None
         if rows == 0 or len(self.costs) == 0:
             return None
-        fill = self.admitter.fill(windows)
         compared, results = (each * rows for each in self._per_row)
         if scans:
-            compared *= self._size / max(fill, 1e-9)
+            compared *= self._size / max(self.admitter.fill(windows), 1e-9)
         self._predicted = self.costs.fitted.seconds(rows, compared, results)
         if self._predicted > self._began:
-            self.admitter.survey(windows, arrivals)
-            self._choose(compared, results, fill, curve())
+            self._choose(windows, arrivals, compared, results, curve)
         elif not self.admitter.thinned:
             return None
         kept = self.admitter.admit(windows, self.choice.units, arrivals)
@@ -123,32 +130,60 @@ class CallPlanner(Stateful):
         )
         return kept if self._admitted < rows else None
 
-    def _choose(self, compared: float, results: float, fill: float, curve: Curve | None) -> None:
-        """Maximise the recall in the time left, hot keys first; if that fails, treat all keys alike.
-        `compared` and `results` are those of an exact call."""
-        costs = self.costs.fitted
-        kept = None if curve is None else Curve(curve.work, curve.found * self._kept)
+    def _choose(
+        self,
+        windows: Sequence[WindowStore],
+        arrivals: Sequence[ArrivingRows],
+        compared: float,
+        results: float,
+        curve: Callable[[], Curve | None],
+    ) -> None:
+        """Choose what to shed. `compared` and `results` are those of an exact call."""
+        costs, current, exact = self.costs.fitted, self.admitter.admitted, self._predicted
+        self.admitter.survey(windows, arrivals)
+        if 0 < current < UNITS and self._shares is not None and not self.scans:
+            row_share, share = (float(each[current]) for each in self._shares)
+            seconds = costs.seconds(self._stored(row_share), compared * share, results * share)
+            if STEADY[0] * self._began <= seconds <= STEADY[1] * self._began:
+                self.choice, self._predicted = Choice(current, recall=share, work=seconds / exact), seconds
+                return
+        fill, points = self.admitter.fill(windows), curve()
+        kept = None if points is None else Curve(points.work, points.found * self._kept)
         in_parts = self.costs_of_parts.fitted if len(self.costs_of_parts) else None
+        # Hot keys first; if that fails, all keys alike.
         for spare in (True, False):
-            row_share, share = self.admitter.shares(spare)
+            self._shares = row_shares, shares = self.admitter.shares(spare)
             # A scan compares with every row held: those of now, or later those of the admitted units.
-            met = row_share * np.maximum(row_share, fill) if self.scans else share
-            stored = self._rows * (DROPPED + (1 - DROPPED) * row_share)
-            work = Work(stored, compared * met, results * share, share)
-            choice = choose(work, costs, MARGIN * self._began, self.admitter.admitted, kept, in_parts)
+            met = row_shares * np.maximum(row_shares, fill) if self.scans else shares
+            work = Work(self._stored(row_shares), compared * met, results * shares, shares)
+            choice = choose(work, costs, MARGIN * self._began, current, kept, in_parts)
             if choice.recall > 0 or not self.admitter.spares:
                 break
+        self.choice = choice = self._extrapolated(choice, work)
+        self._probes, self._predicted = choice.probes, exact * choice.work
+        if points is not None and choice.z < 1:
+            self._promised = results * float(shares[choice.units]) * points(choice.z)
+
+    def _extrapolated(self, choice: Choice, work: Work) -> Choice:
+        """The choice, but not less than half the least work that calls have shown the time of; and if there is
+        no time even for a few units, nothing."""
+        costs, amounts = self.costs, work_of(work.rows, work.compared, work.results)
         few = min(UNITS, max(FEW_UNITS, FEW_ROWS * UNITS // self._rows))
+        known = max(few, int(np.searchsorted(amounts, costs.lightest / 2)))
         self.short = choice.recall == 0.0
-        if self.short and self._wait:
-            self._wait -= 1
-            choice = NOTHING
-        elif self.short or choice.units < few:
-            choice = Choice(few, recall=few / UNITS, work=few / UNITS) if self.short else replace(choice, units=few)
-        self.choice, self._probes = choice, choice.probes
-        self._predicted *= choice.work
-        if curve is not None and choice.z < 1:
-            self._promised = results * float(share[choice.units]) * curve(choice.z)
+        if not self.short:
+            return choice if choice.units >= few else replace(choice, units=few)
+        # If nothing were fixed, it would take the least time.
+        if known == few or self._predicted * amounts[few] > self._began * amounts[-1]:
+            if self._wait:
+                self._wait -= 1
+                return NOTHING
+            known = few
+        return Choice(known, recall=float(work.share[known]), work=float(amounts[known] / amounts[-1]))
+
+    def _stored(self, share: Share) -> Share:
+        """Rows of this call, if this share of them is admitted, by what they cost."""
+        return self._rows * (DROPPED + (1 - DROPPED) * share)
 
     def parts(self, controller: DeadlineController) -> int:
         """Number of sub-batches: several if the call may be late, to correct it between them."""
@@ -194,10 +229,10 @@ class CallPlanner(Stateful):
         if room > 0.6 * controller.budget:
             return partials
         each = self.costs.fitted.result
-        if each * count <= max(room, CHEAP * controller.budget):
-            return partials
-        kept = int(max(0.0, room) / each)
-        begin = int(self._rng.integers(0, count - kept + 1))
+        room = max(room, CHEAP * controller.budget - self._overtime)
+        kept = count if each * count <= room else int(max(0.0, room) / each)
+        self._overtime += each * kept * (controller.seconds_left < 0)
+        begin = 0 if kept == count else int(self._rng.integers(0, count - kept + 1))
         return partials.slice(begin, begin + kept)
 
     # -- learning -----------------------------------------------------------------------------------

@@ -64,9 +64,10 @@ class TimedSubBatches:
             parts = planner.parts(self._controller)
             sub_batches = plain(self._arrivals) if parts == 1 else self._even(-(-rows // parts))
         for stop in sub_batches:
-            if planner is not None and any(self._at):
-                planner.correct(self._controller, rows - sum(self._at))
-            done = sum(stop) - sum(self._at)
+            before = sum(self._at)
+            if planner is not None and before:
+                planner.correct(self._controller, rows - before)
+            done = sum(stop) - before
             now = max(int(a.rows.ts[j - 1]) for a, j in zip(self._arrivals, stop, strict=True) if j)
             self._controller.begin_sub_batch(done)
             yield stop

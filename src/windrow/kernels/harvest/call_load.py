@@ -11,7 +11,7 @@ USUALLY_FIXED = 0.05
 """Base as a fraction of the lightest work, before calls have shown it. Rather too little: if it is too much,
 nothing seems to be saved by doing less, and no call ever shows that it is."""
 MOST_FIXED = 4.0
-"""Maximum base as a multiple of the heaviest work."""
+"""Maximum base as a multiple of the heavy calls' work, unless it was more before."""
 VARIED = 1.3
 """Factor by which work must vary to tell base and pace apart."""
 FEW = 4
@@ -30,9 +30,11 @@ def cost_line(seen: Any, learned: float, recent: int) -> tuple[float, float, flo
         light, heavy = order[:third], order[count - third :]
         least, most = np.median(work[light]), np.median(work[heavy])
         risen = np.median(seconds[heavy]) - np.median(seconds[light])
-        if most > VARIED * least and risen > 0.0:
-            learned = np.median(seconds[light]) * (most - least) / risen - least
-            learned = min(max(learned, 0.0), MOST_FIXED * most)
+        if most > VARIED * least:
+            # If less work took longer, nearly all is fixed, as far as can be seen.
+            learned = max(learned, MOST_FIXED * most)
+            if risen > 0.0:
+                learned = min(learned, max(0.0, np.median(seconds[light]) * (most - least) / risen - least))
     base = learned if learned >= 0.0 else USUALLY_FIXED * work.min()
     paces = seconds[-recent:] / (base + work[-recent:])
     return learned, base, np.median(paces) if count >= FEW else paces.min()
@@ -50,33 +52,32 @@ def tally(held: Any, units: Any, weight: float, fade: float) -> None:
 def shares(held: Any, order: Any, above: float, below: float, hot: Any, rows: Any, share: Any) -> None:
     """Write, by number of units admitted, hot ones first, their fraction of the rows and of the results.
 
-    The latter is their fraction of all combinations of rows held, one of each stream; a tenth goes by rows,
-    since some match only what is yet to come. A unit becomes hot at `above` times the mean number of
-    combinations, and stays hot down to `below` times.
+    A unit becomes hot if on average over the streams (geometrically) it has `above` times the mean number of
+    rows, and stays hot down to `below` times. Hot units have their share of all combinations of rows held,
+    one of each stream. The others have many keys or few rows: they share the rest in proportion to their rows.
     """
     streams, units = held.shape
-    combined = np.ones(units)
-    own = np.zeros(units)
-    for u in range(units):
-        for i in range(streams):
+    combined, own = np.ones(units), np.zeros(units)
+    typical = 1.0
+    for i in range(streams):
+        mean = max(held[i].sum(), 1e-300) / units
+        typical *= mean
+        for u in range(units):
             combined[u] *= held[i, u]
             own[u] += held[i, u]
-    products, all_rows = combined.sum(), max(own.sum(), 1e-300)
-    for u in range(units):
-        own[u] /= all_rows
-        combined[u] = own[u] if products == 0.0 else 0.9 * combined[u] / products + 0.1 * own[u]
-    mean = 1.0 / units
+    own /= max(own.sum(), 1e-300)
     rows[0] = share[0] = 0.0
     for u in range(units):
-        hot[u] = combined[u] > above * mean or (hot[u] and combined[u] > below * mean)
+        hot[u] = combined[u] > typical * (below if hot[u] else above) ** streams
         if hot[u]:
             share[0] += combined[u]
             rows[0] += own[u]
+    share[0] /= max(combined.sum(), 1e-300)
+    rest = (1.0 - share[0]) / max(1.0 - rows[0], 1e-300)
     for k in range(units):
-        u = order[k]
-        cold = not hot[u]
-        share[k + 1] = share[k] + cold * combined[u]
-        rows[k + 1] = rows[k] + cold * own[u]
+        more = 0.0 if hot[order[k]] else own[order[k]]
+        rows[k + 1] = rows[k] + more
+        share[k + 1] = share[k] + rest * more
 
 
 @njit(cache=True, inline="always")
