@@ -116,10 +116,11 @@ class Rows:
         )
 
     def where(self, mask: Array) -> Rows:
-        if mask.all():
-            return self
-        columns = {name: column[mask] for name, column in self.columns.items()}
-        return Rows(self.ts[mask], columns, self.payload.filter(pa.array(mask)))
+        return self if mask.all() else self.take(np.flatnonzero(mask))
+
+    def take(self, positions: Array) -> Rows:
+        columns = {name: column[positions] for name, column in self.columns.items()}
+        return Rows(self.ts[positions], columns, self.payload.take(pa.array(positions)))
 
 
 @dataclass(frozen=True)
@@ -175,6 +176,15 @@ class ArrivingRows:
     def admitted(self, mask: Array | None) -> ArrivingRows:
         """Restrict `joinable` to a mask; all rows keep their place in the order of all streams."""
         return replace(self, joinable=all_of(self.joinable, mask))
+
+    def admitted_at(self, positions: Array, in_place: bool) -> ArrivingRows:
+        """Only the rows at these positions, all of which can be in a result; `in_place` if the others keep
+        their place in the order of all streams."""
+        if not in_place:
+            return ArrivingRows(self.rows.take(positions), None)
+        mask = np.zeros(len(self.rows), bool)
+        mask[positions] = True
+        return self.admitted(mask)
 
     def compact(self) -> ArrivingRows:
         """Only the rows that can be in a result. For joins in which the others displace none."""

@@ -1,40 +1,40 @@
-"""What a call costs on this machine: learned from the last calls.
+"""What a call costs on this machine, learned from the last calls.
 
-    seconds  =  fixed  +  slope * work
+    seconds  =  pace * (base + work)
 
-Work is rows admitted, rows compared and results built, each by its usual cost.
-Rows, comparisons and results rise and fall together for the most part, so that calls do not tell what each of
-them costs; what they do tell is how much a call takes whatever is in it, and how much with its work. What is
-fixed is taken to be as before while work does not vary, and is seen as soon as some of it is shed.
+Work is rows admitted, rows compared and results built, each at its usual cost. These rise and fall together,
+so calls do not show what each of them costs. They do show how much time a call takes whatever is in it: the
+base, as an amount of work. It is the intercept of a resistant line (Tukey): through the medians of the third
+of the calls with least work and of the third with most. While work does not vary it stays as it was. The pace
+is the median of the last few calls, so it follows the machine within three of them. Medians ignore calls that
+waited for a compilation or for another process.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
-from windrow.kernels.harvest.call_load import fit
+from windrow.kernels.harvest.call_load import cost_line
 from windrow.model.stateful import Stateful
 
-REMEMBERED = 32
-"""Calls that are learned from."""
-FEW = 4
-"""Calls that tell too little for what is fixed to be remembered."""
+REMEMBERED, RECENT = 32, 5
+"""Calls that the base is learned from, and the pace."""
+Amount = TypeVar("Amount", float, np.ndarray)
 ROW, COMPARE, RESULT = 1e-7, 5e-9, 3e-8
-"""Usual costs, in seconds; of any recent machine within a factor of ten."""
-USUALLY_FIXED = 0.05
-"""The part of a call's time, to begin with. Rather too little: a call with less work shows what is fixed, but
-work that is thought to save nothing is not shed."""
-_FADE = 0.9
-_RIDGE = 0.01
-_UNUSUAL = 0.3
-_FOLLOW = 0.3
+"""Usual costs in seconds; within a factor of ten on any recent machine."""
+
+
+def work_of(rows: Amount, compared: Amount, built: Amount) -> Amount:
+    """Work of a call, or of several."""
+    return ROW * rows + COMPARE * compared + RESULT * built
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of a call: whatever is in it, and for one of each."""
+    """Seconds of a call: fixed, and per row, comparison and result."""
 
     fixed: float
     row: float
@@ -46,45 +46,39 @@ class Costs:
 
 
 class CallCosts(Stateful):
-    saved = ("_seen", "_fixed", "_slope", "_stale", "_bias", "_first")
+    saved = ("_seen", "_base", "_first")
 
     def __init__(self) -> None:
-        self._seen: list[tuple[float, float]] = []
+        self._seen = np.empty((0, 2))
         """Seconds and work of calls, the latest last."""
-        self._fixed, self._slope = 0.0, 1.0
-        self._stale = False
-        """Whether calls were added since these were fitted."""
-        self._bias = 1.0
-        """How much longer than their work explains calls take of late."""
+        self._base = -1.0
+        """Negative until work has varied."""
         self._first = True
+        self._fitted: Costs | None = None
 
     def __len__(self) -> int:
         return len(self._seen)
 
-    def add(self, seconds: float, rows: float, compared: float, built: float, follow: bool = True) -> None:
-        """A call took so many seconds; if it is to `follow`, the next ones are taken to differ from what work
-        explains as it does. The first is left out: it may have waited for compilation."""
+    def add(self, seconds: float, rows: float, compared: float, built: float) -> None:
+        """Learn from a call. The first is left out: it may have waited for compilation."""
         if self._first:
             self._first = False
             return
-        if follow and self._seen:
-            explained = max(self.fitted.seconds(rows, compared, built) / self._bias, 1e-9)
-            self._bias *= (min(2.0, max(0.5, seconds / explained)) / self._bias) ** _FOLLOW
-        work = ROW * rows + COMPARE * compared + RESULT * built
-        self._seen = [*self._seen[1 - REMEMBERED :], (float(seconds), work)]
-        self._stale = True
+        work = work_of(rows, compared, built)
+        self._seen = np.concatenate([self._seen[1 - REMEMBERED :], [(seconds, work)]])
+        self._fitted = None
 
     @property
     def fitted(self) -> Costs:
-        """By what is known now; while nothing is, what is usual."""
-        if self._stale:
-            seen = np.array(self._seen)
-            before = self._fixed, self._slope
-            if len(seen) < FEW:
-                # The fastest for its work: others may have waited for compilation.
-                seconds, work = seen[np.argmin(seen[:, 0] / np.maximum(seen[:, 1], 1e-12))]
-                before = USUALLY_FIXED * seconds, (1 - USUALLY_FIXED) * seconds / work if work else 1.0
-            self._fixed, self._slope = fit(seen, _FADE, *before, _RIDGE, _UNUSUAL)
-            self._stale = False
-        slope = self._bias * self._slope
-        return Costs(self._bias * self._fixed, slope * ROW, slope * COMPARE, slope * RESULT)
+        """Costs as they are known now; the usual ones while nothing is."""
+        if self._fitted is None:
+            base, pace = 0.0, 1.0
+            if len(self._seen):
+                self._base, base, pace = cost_line(self._seen, self._base, RECENT)
+            self._fitted = Costs(pace * base, pace * ROW, pace * COMPARE, pace * RESULT)
+        return self._fitted
+
+    @property
+    def lightest(self) -> float:
+        """Least work of the last calls."""
+        return float(self._seen[:, 1].min())

@@ -17,11 +17,11 @@ from windrow.harvest.call_costs import Costs
 from windrow.kernels.harvest.call_load import affordable, promise
 
 Array = np.ndarray
-AS_GOOD = 0.97
-"""Of the best: then that with most units, since a row that does not probe today is there to be found
-tomorrow, but one that is dropped is missing for as long as its window lasts."""
-STAY = 0.95
-"""Of the best: then the number of units stays as it is, for the same reason."""
+AS_GOOD = 0.99
+"""Fraction of the best recall at which all units are admitted: a row that does not probe today can be found
+tomorrow, but a dropped row is missing for as long as its window lasts. Failing that, whole probes."""
+STAY = 0.92
+"""Fraction of the best recall at which the number of units stays as it is, for the same reason."""
 _EVEN = np.array([0.0, 1.0])
 
 
@@ -105,9 +105,14 @@ def choose(
     best = float(recall.max())
     if best <= 0:
         return Choice(0, 1.0, 0.0, 0.0, 0.0)
-    units = int(np.flatnonzero(recall >= AS_GOOD * best)[-1])
-    if recall[current] >= STAY * best:
-        units = current
+    units = len(recall) - 1
+    if recall[units] < AS_GOOD * best:
+        as_good, every_row_probes = recall >= AS_GOOD * best, taking + finding <= seconds
+        units = int(np.argmax(as_good))
+        if (as_good & every_row_probes).any():
+            units = int(np.flatnonzero(as_good & every_row_probes)[-1])
+        if recall[current] >= STAY * best and every_row_probes[current]:
+            units = current
     z = probes = 1.0
     if both[1, units] > both[0, units]:
         taking, finding = in_parts

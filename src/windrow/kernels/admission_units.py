@@ -34,6 +34,17 @@ def cells_of(values: Any, width: float) -> Any:
 
 
 @njit(cache=True, nogil=True)
+def rows_of_units(units: Any, kept: Any) -> Any:
+    """Positions of the rows whose unit is kept."""
+    out = np.empty(len(units), np.int64)
+    count = 0
+    for k in range(len(units)):
+        out[count] = k
+        count += kept[units[k]]
+    return out[:count]
+
+
+@njit(cache=True, nogil=True)
 def chances(units: Any, ts: Any, since: Any, chance: Any, certain: Any, out: Any) -> None:
     """Writes for each result the chance of each of its units, by stream; of a unit that it has several rows
     of the least, at the first of them, and 1 at the others.

@@ -12,15 +12,17 @@ totals, one cluster per unit. For a result of several units it is taken for each
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from windrow.engine.limits.admission_units import UNITS, Units
-from windrow.kernels.admission_units import chances, finders, weigh
-from windrow.kernels.harvest.call_load import survey
+from windrow.kernels.admission_units import cells_of, chances, finders, rows_of_units, units_of, weigh
+from windrow.kernels.harvest.call_load import shares, tally
 from windrow.model.stateful import Stateful
 
 if TYPE_CHECKING:
@@ -30,9 +32,11 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 HOT, COOLED = 8.0, 4.0
-"""A unit becomes hot at 8 times the mean number of combinations, and stays hot down to 4 times."""
+"""A unit becomes hot at 8 times the mean number of rows on every stream, and stays hot down to 4 times."""
 COUNTED_AT_ONCE = 512
 """Sample size: probabilities are computed for this many results of a piece."""
+SURVEYED = 1024
+"""Sample size: rows of a stream and call that are counted by unit."""
 CELLS = 64
 """With fewer occupied cells, each is too coarse to be dropped."""
 HANDFUL = 5
@@ -63,7 +67,6 @@ class Admitter(Stateful):
         self._place = np.argsort(self._order)
         self._held = np.zeros((streams, UNITS))
         """Rows that arrived recently, admitted or not; about as many as complete windows would hold."""
-        self._new = np.zeros((streams, UNITS))
         self._now: int | None = None
         self._hot = np.zeros(UNITS, bool)
         self._since: list[int] = []
@@ -71,6 +74,10 @@ class Admitter(Stateful):
         self._certain: list[Array] = []
         """History by event time: the probability of a unit, and which units were hot and therefore certain. A
         unit may cool and heat up again while rows of both periods are in the windows."""
+
+        self._steps: tuple[Array, Array, Array] | None = None
+        """The history as arrays; None if it has changed."""
+        load_kernels()
 
     @property
     def thinned(self) -> bool:
@@ -95,43 +102,36 @@ class Admitter(Stateful):
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def survey(self, windows: Sequence[WindowStore], arrivals: Sequence[ArrivingRows]) -> list[Array | None]:
-        """Record the rows of a call; return their units per stream, None for streams without units."""
+    def survey(self, windows: Sequence[WindowStore], arrivals: Sequence[ArrivingRows]) -> None:
+        """Count the rows of a call by unit, from a sample."""
         now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
-        found: list[Array | None] = [None] * len(arrivals)
-        if self._now is None:
-            for stream in self.units.streams:
-                window = windows[stream]
-                units = self.units.in_window(stream, window, slice(window.first, window.end))
-                self._held[stream] = np.bincount(units, minlength=UNITS)
         for stream in self.units.streams:
-            rows, window = arrivals[stream].rows, windows[stream]
-            found[stream] = units = self.units.of(stream, rows.ts, rows.columns)
-            passed = 0 if self._now is None else max(0, now - self._now)
-            self._new[stream] = np.bincount(units, minlength=UNITS)
-            self._held[stream] = self._held[stream] * np.exp(-passed / window.covers) + self._new[stream]
+            window, rows, fade = windows[stream], arrivals[stream].rows, 1.0
+            if self._now is None:
+                each = -(-len(window) // (8 * SURVEYED)) or 1
+                units = self.units.in_window(stream, window, slice(window.first, window.end, each))
+                tally(self._held[stream], units, float(each), 0.0)
+            else:
+                fade = math.exp(-max(0, now - self._now) / window.covers)
+            each = -(-len(rows) // SURVEYED) or 1
+            sample = {name: rows.columns[name][::each] for name in self.units.names[stream]}
+            tally(self._held[stream], self.units.of(stream, rows.ts[::each], sample), float(each), fade)
         self._now = now if self._now is None else max(now, self._now)
-        return found
 
-    def shares(self, arrivals: Sequence[ArrivingRows], spare: bool = True) -> tuple[Array, Array]:
-        """Fractions of the call's rows and results kept, by units admitted; hot units first if `spare`."""
+    def shares(self, spare: bool = True) -> tuple[Array, Array]:
+        """Fractions of rows and results kept, by units admitted; hot units first if `spare`."""
         streams = self.units.streams
-        total = float(sum(len(a.rows) for a in arrivals))
         if self.units.by_row:
             part = np.arange(UNITS + 1) / UNITS
             return part, part ** len(streams)
-        if self.units.by_cell and np.count_nonzero(self._new.sum(axis=0)) < CELLS:
+        if self.units.by_cell and np.count_nonzero(self._held.sum(axis=0) > 0.5) < CELLS:
             # With so few cells, dropping even one loses too much.
-            return np.ones(UNITS + 1), np.ones(UNITS + 1)
+            return np.ones(UNITS + 1), np.append(np.zeros(UNITS), 1.0)
         rows, share = np.empty(UNITS + 1), np.empty(UNITS + 1)
-        new, held = self._new, self._held
-        if len(streams) < len(arrivals):
-            new, held = new[streams], held[streams]
+        held = self._held if len(streams) == len(self._held) else self._held[streams]
         # Hysteresis: each change of the hot set costs a window's worth of rows.
-        bounds = (HOT, COOLED) if spare else (np.inf, np.inf)
-        survey(new, held, self._order, *bounds, self._hot, rows, share)
-        rows += total - rows[-1]
-        return rows / max(total, 1.0), share
+        shares(held, self._order, *((HOT, COOLED) if spare else (np.inf, np.inf)), self._hot, rows, share)
+        return rows, share
 
     def fill(self, windows: Sequence[WindowStore]) -> float:
         """Fraction of recently arrived rows that are in the windows."""
@@ -139,37 +139,36 @@ class Admitter(Stateful):
         return min(1.0, held / max(1.0, float(self._held.sum()))) if self.thinned else 1.0
 
     def admit(
-        self,
-        windows: Sequence[WindowStore],
-        count: int,
-        arrivals: Sequence[ArrivingRows],
-        units: Sequence[Array | None],
+        self, windows: Sequence[WindowStore], count: int, arrivals: Sequence[ArrivingRows]
     ) -> list[Array | None]:
-        """Admit this many units from now on; return masks of admitted rows, None for all."""
+        """Admit this many units from now on, and hot ones unless it is none; return the positions of admitted
+        rows, None for all."""
         self.admitted = count
         self._remember(windows, count / UNITS, min(int(a.rows.ts[0]) for a in arrivals if len(a.rows)))
-        if count == UNITS:
-            return [None] * len(arrivals)
-        kept = (self._place < count) | self._hot
-        return [None if each is None else kept[each] for each in units]
+        found: list[Array | None] = [None] * len(arrivals)
+        if count < UNITS:
+            kept = (self._place < count) | self._hot if count else np.zeros(UNITS, bool)
+            for stream in self.units.streams:
+                rows = arrivals[stream].rows
+                found[stream] = rows_of_units(self.units.of(stream, rows.ts, rows.columns), kept)
+        return found
 
     def _remember(self, windows: Sequence[WindowStore], chance: float, since: int) -> None:
-        certain = self._hot & (chance < 1.0)
+        """Add to the history if anything has changed, and forget what no row is left of."""
+        certain = self._hot & (0.0 < chance < 1.0)
         last = (self._chance[-1], self._certain[-1]) if self._since else (1.0, np.zeros(UNITS, bool))
         if chance != last[0] or not np.array_equal(certain, last[1]):
             self._since.append(max([since, *self._since[-1:]]))
             self._chance.append(chance)
             self._certain.append(certain)
-        if self._since:
-            held = [int(w.ts[w.first : w.end].min()) for w in windows if len(w)]
-            gone = max(0, bisect_right(self._since, min([since, *held])) - 1)
-            if (
-                len(self._since) == gone + 1
-                and self._chance[-1] == 1.0
-                and self._since[-1] <= min([since, *held])
-            ):
-                gone += 1
-            del self._since[:gone], self._chance[:gone], self._certain[:gone]
+            self._steps = None
+        if self._since and (len(self._since) > 1 or chance == 1.0):
+            oldest = min([since, *(_oldest(w) for w in windows if len(w))])
+            gone = max(0, bisect_right(self._since, oldest) - 1)
+            gone += len(self._since) == gone + 1 and chance == 1.0 and self._since[-1] <= oldest
+            if gone:
+                del self._since[:gone], self._chance[:gone], self._certain[:gone]
+                self._steps = None
 
     def count(
         self, windows: Sequence[WindowStore], partials: PartialMatches, arriving: int, probes: float
@@ -201,15 +200,39 @@ class Admitter(Stateful):
     ) -> tuple[Array, Array]:
         """Units of the selected results by stream, and their probabilities. A unit that occurs several times
         in a result counts once; its other probabilities are 1."""
-        units: list[Array] = []
-        times: list[Array] = []
-        for stream in self.units.streams:
+        streams = self.units.streams
+        count = len(partials.rows[streams[0]][which])
+        units, times = np.empty((2, len(streams), count), np.int64)
+        for k, stream in enumerate(streams):
             window, rows = windows[stream], partials.rows[stream][which]
-            times.append(window.ts[rows])
-            known = units and self.units.by_key
-            units.append(units[0] if known else self.units.in_window(stream, window, rows))
-        out = np.empty((len(units), len(times[0])))
-        chance = np.maximum(self._chance, 1 / UNITS)
-        steps = (np.array(self._since), chance, np.stack(self._certain))
-        chances(np.stack(units), np.stack(times), *steps, out)
-        return np.stack(units), out
+            times[k] = window.ts[rows]
+            units[k] = units[0] if k and self.units.by_key else self.units.in_window(stream, window, rows)
+        if self._steps is None:
+            self._steps = np.array(self._since), np.maximum(self._chance, 1 / UNITS), np.stack(self._certain)
+        out = np.empty((len(streams), count))
+        chances(units, times, *self._steps, out)
+        return units, out
+
+
+def _oldest(window: WindowStore) -> int:
+    live = window.ts[window.first : window.end]
+    return int(live[0] if window.ordered else live.min())
+
+
+@cache
+def load_kernels() -> None:
+    """Compile the kernels used here, or load them, before the clock of a call runs. Arrays that Arrow owns are
+    read-only, and so another type."""
+    units, held, flags = np.zeros(2, np.int64), np.ones((2, 2)), np.zeros((2, 2), bool)
+    given = units.copy()
+    given.flags.writeable = False
+    for keys in (units, given):
+        units_of(keys)
+        cells_of(keys.view(np.float64), 1.0)
+    rows_of_units(units, flags[0])
+    finders(units)
+    tally(held[0], units, 1.0, 1.0)
+    shares(held, units, HOT, COOLED, flags[0], np.zeros(3), np.zeros(3))
+    both = np.zeros((2, 2), np.int64)
+    chances(both, both, units, held[0], flags, held)
+    weigh(both, held, 1.0, 0.5, held[0])

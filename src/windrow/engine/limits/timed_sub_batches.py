@@ -64,9 +64,10 @@ class TimedSubBatches:
             parts = planner.parts(self._controller)
             sub_batches = plain(self._arrivals) if parts == 1 else self._even(-(-rows // parts))
         for stop in sub_batches:
-            if planner is not None and any(self._at):
-                planner.correct(self._controller, rows - sum(self._at))
-            done = sum(stop) - sum(self._at)
+            before = sum(self._at)
+            if planner is not None and before:
+                planner.correct(self._controller, rows - before)
+            done = sum(stop) - before
             now = max(int(a.rows.ts[j - 1]) for a, j in zip(self._arrivals, stop, strict=True) if j)
             self._controller.begin_sub_batch(done)
             yield stop
@@ -101,14 +102,16 @@ class TimedSubBatches:
         load_shedder, join = self._join.load_shedder, self._join
         if not isinstance(load_shedder, Harvester) or load_shedder.calls is None:
             return
-        masks = load_shedder.plan(join, self._arrivals, self._controller)
-        if masks is None:
-            return
-        if load_shedder.calls.choice.recall == 0.0:
-            for stream, mask in enumerate(masks):
-                join.unsampled[stream] += 0 if mask is None else len(mask)
-        kept = join.admit(self._arrivals, masks)
-        self._arrivals[:] = kept if self._query.counts_rows else [a.compact() for a in kept]
+        positions = load_shedder.plan(join, self._arrivals, self._controller)
+        for stream, kept in enumerate(positions or ()):
+            if kept is None:
+                continue
+            arrived = self._arrivals[stream]
+            dropped = len(arrived.rows) - len(kept)
+            join.dropped[stream] += dropped
+            if load_shedder.calls.choice.recall == 0.0:
+                join.unsampled[stream] += dropped
+            self._arrivals[stream] = arrived.admitted_at(kept, self._query.counts_rows)
 
     def _paced(self) -> Iterator[list[int]]:
         """Cut by the rows that the throttle fraction leaves time for."""

@@ -7,74 +7,77 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-_SHORTEST = 1e-7
+USUALLY_FIXED = 0.05
+"""Base as a fraction of the lightest work, before calls have shown it. Rather too little: if it is too much,
+nothing seems to be saved by doing less, and no call ever shows that it is."""
+MOST_FIXED = 4.0
+"""Maximum base as a multiple of the heavy calls' work, unless it was more before."""
+VARIED = 1.3
+"""Factor by which work must vary to tell base and pace apart."""
+FEW = 4
+"""With fewer calls the fastest counts, not the median: the others may have waited for compilation."""
 
 
 @njit(cache=True, nogil=True)
-def fit(
-    seen: Any, fade: float, fixed: float, slope: float, ridge: float, unusual: float
-) -> tuple[float, float]:
-    """(fixed, slope) of  seconds = fixed + slope * work,  from rows (seconds, work), the latest last.
+def cost_line(seen: Any, learned: float, recent: int) -> tuple[float, float, float]:
+    """(learned, base, pace) of  seconds = pace * (base + work),  from rows (seconds, work), the latest last.
+    `learned` is the base that calls have shown, negative if none have."""
+    count = len(seen)
+    seconds, work = seen[:, 0], np.maximum(seen[:, 1], 1e-12)
+    third = count // 3
+    if third >= 2:
+        order = np.argsort(work)
+        light, heavy = order[:third], order[count - third :]
+        least, most = np.median(work[light]), np.median(work[heavy])
+        risen = np.median(seconds[heavy]) - np.median(seconds[light])
+        if most > VARIED * least:
+            # If less work took longer, nearly all is fixed, as far as can be seen.
+            learned = max(learned, MOST_FIXED * most)
+            if risen > 0.0:
+                learned = min(learned, max(0.0, np.median(seconds[light]) * (most - least) / risen - least))
+    base = learned if learned >= 0.0 else USUALLY_FIXED * work.min()
+    paces = seconds[-recent:] / (base + work[-recent:])
+    return learned, base, np.median(paces) if count >= FEW else paces.min()
 
-    Each counts `fade` times what the next does, and less if it is off by more than `unusual` of what the
-    coefficients before explain. Where work does not vary, what part of the seconds is fixed stays as it was:
-    the slope of seconds over work, both by their means, is a ridge regression towards it.
+
+@njit(cache=True, nogil=True)
+def tally(held: Any, units: Any, weight: float, fade: float) -> None:
+    """Count rows by unit, each as `weight` rows, after earlier counts have faded."""
+    held *= fade
+    for k in range(len(units)):
+        held[units[k]] += weight
+
+
+@njit(cache=True, nogil=True)
+def shares(held: Any, order: Any, above: float, below: float, hot: Any, rows: Any, share: Any) -> None:
+    """Write, by number of units admitted, hot ones first, their fraction of the rows and of the results.
+
+    A unit becomes hot if on average over the streams (geometrically) it has `above` times the mean number of
+    rows, and stays hot down to `below` times. Hot units have their share of all combinations of rows held,
+    one of each stream. The others have many keys or few rows: they share the rest in proportion to their rows.
     """
-    weight, total, seconds, work = 1.0, 0.0, 0.0, 0.0
-    weights = np.empty(len(seen))
-    for k in range(len(seen) - 1, -1, -1):
-        took, explained = max(seen[k, 0], _SHORTEST), max(fixed + slope * seen[k, 1], _SHORTEST)
-        each = weights[k] = weight * min(1.0, unusual / max(abs(took / explained - 1.0), 1e-9))
-        total, seconds, work = total + each, seconds + each * took, work + each * seen[k, 1]
-        weight *= fade
-    seconds, work = seconds / total, work / total
-    if work <= 0.0:
-        return seconds, slope
-    known = 1.0 - fixed / max(fixed + slope * work, _SHORTEST)
-    above, below = ridge * total * known, ridge * total
-    for k in range(len(seen)):
-        apart = seen[k, 1] / work - 1.0
-        above += weights[k] * apart * (max(seen[k, 0], _SHORTEST) / seconds - 1.0)
-        below += weights[k] * apart * apart
-    # By noise alone it may seem that less work takes longer; half the slope is believed at once.
-    part = min(1.0, max(above / below, 0.5 * known))
-    return (1.0 - part) * seconds, part * seconds / work
-
-
-@njit(cache=True, nogil=True)
-def survey(
-    new: Any, held: Any, order: Any, above: float, below: float, hot: Any, rows: Any, share: Any
-) -> None:
-    """By how many units are admitted, hot ones first: the rows that come in with them, and their share of the
-    results. That is taken to be their share of all combinations of rows held, one of each stream, but for a
-    tenth that goes by rows: some will match what is yet to come. A unit is hot that has `above` times the
-    mean of combinations, or was and has `below`."""
-    streams, units = new.shape
-    combined = np.ones(units)
-    came = np.zeros(units)
-    for u in range(units):
-        for i in range(streams):
+    streams, units = held.shape
+    combined, own = np.ones(units), np.zeros(units)
+    typical = 1.0
+    for i in range(streams):
+        mean = max(held[i].sum(), 1e-300) / units
+        typical *= mean
+        for u in range(units):
             combined[u] *= held[i, u]
-            came[u] += held[i, u]
-    products, rows_held = combined.sum(), came.sum()
-    for u in range(units):
-        part = came[u] / rows_held if rows_held > 0.0 else 1.0 / units
-        combined[u] = part if products == 0.0 else 0.9 * combined[u] / products + 0.1 * part
-    mean = 1.0 / units
+            own[u] += held[i, u]
+    own /= max(own.sum(), 1e-300)
     rows[0] = share[0] = 0.0
     for u in range(units):
-        hot[u] = combined[u] > above * mean or (hot[u] and combined[u] > below * mean)
+        hot[u] = combined[u] > typical * (below if hot[u] else above) ** streams
         if hot[u]:
             share[0] += combined[u]
-            for i in range(streams):
-                rows[0] += new[i, u]
+            rows[0] += own[u]
+    share[0] /= max(combined.sum(), 1e-300)
+    rest = (1.0 - share[0]) / max(1.0 - rows[0], 1e-300)
     for k in range(units):
-        u = order[k]
-        rows[k + 1], share[k + 1] = rows[k], share[k]
-        if not hot[u]:
-            share[k + 1] += combined[u]
-            for i in range(streams):
-                rows[k + 1] += new[i, u]
+        more = 0.0 if hot[order[k]] else own[order[k]]
+        rows[k + 1] = rows[k] + more
+        share[k + 1] = share[k] + rest * more
 
 
 @njit(cache=True, inline="always")
