@@ -71,10 +71,19 @@ def _in_utc(schema: pa.Schema) -> pa.Schema:
     return pa.schema(fields)
 
 
+def source(stream: Stream, columnar: bool) -> Any:
+    """As a DataFrame, or as files that stay in columns."""
+    if columnar:
+        return wr.files(spark(), str(stream.directory), schema=stream.schema, files_per_batch=1)
+    return stream.read()
+
+
 @pytest.mark.parametrize(
-    ("partitions", "on"), [(1, ON), (3, "a.k < b.k"), (7, ON)], ids=["one", "copies", "seven"]
+    ("partitions", "on", "columnar"),
+    [(1, ON, ""), (3, "a.k < b.k and a.x > 0.2", "ab"), (7, ON, "b")],
+    ids=["one", "copies of files", "seven, files and frames"],
 )
-def test_late_rows_are_kept_once_through_a_restart(tmp_path, partitions, on):
+def test_late_rows_are_kept_once_through_a_restart(tmp_path, partitions, on, columnar):
     a, b = Stream(tmp_path / "a"), Stream(tmp_path / "b")
     left, right = files(1, 4), files(2, 4)
     options = {
@@ -85,7 +94,8 @@ def test_late_rows_are_kept_once_through_a_restart(tmp_path, partitions, on):
     for part in (slice(0, 2), slice(2, 4)):
         a.put(*left[part])
         b.put(*right[part])
-        run(join({"a": a.read(), "b": b.read()}, query(on), name="pairs", **options), tmp_path)
+        frames = {alias: source(each, alias in columnar) for alias, each in (("a", a), ("b", b))}
+        run(join(frames, query(on), name="pairs", **options), tmp_path)
     want = plain(dropped(query(on), [{"a": x, "b": y} for x, y in zip(left, right, strict=True)]))
     found = read(tmp_path / "late" / "pairs")
     assert plain(found) == want and len(want) > 20
@@ -124,13 +134,15 @@ def test_a_batch_formed_again_leaves_no_rows_of_the_first(tmp_path):
     assert plain(read(tmp_path / "late" / "pairs")) == plain(dropped(query(), calls)) != first
 
 
-def test_rows_ahead_of_the_clock_are_kept(tmp_path):
+@pytest.mark.parametrize("columnar", ["", "a", "ab"])
+def test_rows_ahead_of_the_clock_are_kept(tmp_path, columnar):
     a, b = Stream(tmp_path / "a"), Stream(tmp_path / "b")
     far = rows(5, 3, start=50 * 365 * 86_400)
     a.put(pa.concat_tables([rows(1, 20), far]))
     b.put(rows(2, 20))
     options = {"state": str(tmp_path / "state"), "late_rows": str(tmp_path / "late"), "partitions": 3}
-    run(join({"a": a.read(), "b": b.read()}, query("a.k < b.k"), **options), tmp_path)
+    frames = {alias: source(each, alias in columnar) for alias, each in (("a", a), ("b", b))}
+    run(join(frames, query("a.k < b.k"), **options), tmp_path)
     found = read(tmp_path / "late" / "a_b")
     assert Counter(r["a"]["id"] for r in found) == Counter(far.column("id").to_pylist())
     for row in found:
