@@ -42,6 +42,8 @@ class TaskInput:
     """True for first copies, if rows are copied."""
     ahead: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Number of rows that were too far ahead, and of first copies among them."""
+    files_skipped: dict[int, int] = field(default_factory=dict)
+    """Files that could not be read, if this partition is the one that counts them."""
     control_messages: tuple[str, ...] = ()
     """Control messages, in no order."""
 
@@ -81,9 +83,13 @@ def gather(
         copied, ordered = (name in held[0].schema.names for name in (COPY, CONTENT))
         blobs = [batch.column(slots[own][0]) for batch in held] if own in times else []
         if stream >= AHEAD:
-            copies = unpack_counts(blobs) if blobs else _joined(held, COPY if copied else ROUTE)
+            if blobs:
+                copies, arrived.files_skipped[own] = unpack_counts(blobs)
+            else:
+                copies = _joined(held, COPY if copied else ROUTE)
             firsts = copies.to_numpy() == 0 if copied else np.ones(len(copies), np.bool_)
-            arrived.ahead[own] = (len(copies), int(firsts.sum()))
+            if len(copies):
+                arrived.ahead[own] = (len(copies), int(firsts.sum()))
             continue
         if blobs:
             found = unpack(blobs, schemas[own], times[own], copied, ordered)

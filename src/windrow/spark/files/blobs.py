@@ -24,13 +24,15 @@ class BlobKind(IntEnum):
     """Only times, of rows that no result can contain: they are counted, and time moves on."""
     COUNTS = 2
     """Only numbers of copies, of rows too far ahead."""
+    FILES = 3
+    """A zero for every file that was skipped."""
 
 
 def blob_schema(kind: BlobKind, rows: pa.Schema, time: str, copied: bool, ordered: bool) -> pa.Schema:
     """What a blob holds. `copied`: with numbers of copies. `ordered`: with a hash of each row's content."""
-    fields = {BlobKind.ROWS: list(rows), BlobKind.TIMES: [rows.field(time)], BlobKind.COUNTS: []}[kind]
+    fields = {BlobKind.ROWS: list(rows), BlobKind.TIMES: [rows.field(time)]}.get(kind, [])
     # Known by their positions: the stream may have columns of these names.
-    if copied or kind is BlobKind.COUNTS:
+    if copied or kind not in (BlobKind.ROWS, BlobKind.TIMES):
         fields.append(pa.field("copy", pa.int32()))
     if ordered and kind is BlobKind.ROWS:
         fields.append(pa.field("content", pa.int64()))
@@ -78,10 +80,13 @@ def unpack(blobs: Sequence[pa.Array], rows: pa.Schema, time: str, copied: bool, 
     )
 
 
-def unpack_counts(blobs: Sequence[pa.Array]) -> pa.Array:
-    """The numbers of copies in blobs of kind COUNTS."""
+def unpack_counts(blobs: Sequence[pa.Array]) -> tuple[pa.Array, int]:
+    """The numbers of copies in blobs of kind COUNTS, and the number of files skipped."""
     schema = pa.schema([("copy", pa.int32())])
-    return pa.concat_arrays([b.column(0) for _, b in _batches(blobs, dict.fromkeys(BlobKind, schema))])
+    found = list(_batches(blobs, dict.fromkeys(BlobKind, schema)))
+    copies = [batch.column(0) for kind, batch in found if kind is BlobKind.COUNTS]
+    skipped = sum(batch.num_rows for kind, batch in found if kind is BlobKind.FILES)
+    return pa.concat_arrays(copies or [pa.array([], pa.int32())]), skipped
 
 
 def _batches(
