@@ -350,6 +350,22 @@ def test_corrupt_files(tmp_path):
     assert joined_with_itself(read) == in_process(query(), {"a": both, "b": both})
 
 
+@pytest.mark.parametrize("partitioning", ["key", "grid"])
+def test_skipped_files_are_counted(tmp_path, partitioning):
+    put(tmp_path / "a", rows(1, 40), rows(2, 40))
+    for name in "89":
+        (tmp_path / "a" / f"{name}.parquet").write_bytes(b"no parquet file " * 100)
+    read = wr.files(spark(), str(tmp_path / "a"), schema=SCHEMA, ignore_corrupt_files=True, split=1000)
+    state = str(tmp_path / "state")
+    laid = {"partitions": 3, "partitioning": partitioning, "state": state}
+    (told,) = metrics(run(join({"a": read, "b": read}, ON, "ts", WITHIN, **laid), tmp_path))
+    assert told.files_skipped == 4, "two of each stream"
+    assert "4 files skipped" in str(told)
+    assert written(tmp_path) == in_process(
+        query(), *[dict.fromkeys("ab", pa.concat_tables([rows(1, 40), rows(2, 40)]))]
+    )
+
+
 def test_a_type_that_does_not_fit(tmp_path):
     put(tmp_path / "a", rows(1, 4).set_column(2, "k", pa.array(list("abcd"))))
     read = wr.files(spark(), str(tmp_path / "a"), schema=SCHEMA, streaming=False)
@@ -362,7 +378,8 @@ def test_vanished_files(tmp_path):
     reader = FileReader("parquet", schema, schema)
     with pytest.raises(wr.DataError, match=r"gone.parquet has vanished .* ignore_missing_files=True"):
         list(reader.read(f"file:{tmp_path}/gone.parquet"))
-    assert list(FileReader("parquet", schema, schema, ignore_missing_files=True).read("/gone.parquet")) == []
+    skipping = FileReader("parquet", schema, schema, ignore_missing_files=True)
+    assert list(skipping.read("/gone.parquet")) == [None]
 
 
 def test_empty_files_and_directories(tmp_path):

@@ -18,6 +18,9 @@ class StreamCounts:
     rows_late: int = counter("Rows older than the watermark; dropped.", lost="late")
     rows_ahead: int = counter("Rows too far ahead of the clock; dropped.", lost="too far ahead")
     rows_null_time: int = counter("Rows without an event time; dropped.", lost="without time")
+    files_skipped: int = counter(
+        "Files that could not be read, or had vanished, and were skipped.", unit="files", lost="files skipped"
+    )
     rows_filtered: int = counter(
         "Rows no result can contain: a condition on them is false, or a key is null."
     )

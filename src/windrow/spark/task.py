@@ -279,8 +279,8 @@ class JoinTask:
         return {self.query.aliases[s]: rows for s, rows in arrived.rows.items()}
 
     def _counted(self, runner: JoinRunner, arrived: TaskInput) -> dict[str, dict[str, int]]:
-        """Counts of first copies, for streams whose rows are copied."""
-        found = {}
+        """Counts of first copies, for streams whose rows are copied, and of files skipped."""
+        found: dict[str, dict[str, int]] = {}
         for stream, (_, ahead) in arrived.ahead.items():
             if stream not in arrived.rows:
                 found[self.query.aliases[stream]] = {"rows_in": ahead, "rows_ahead": ahead}
@@ -296,6 +296,8 @@ class JoinTask:
                 "rows_late": late,
                 "rows_null_time": int((firsts & ~timed).sum()),
             }
+        for stream, skipped in arrived.files_skipped.items():
+            found.setdefault(self.query.aliases[stream], {})["files_skipped"] = skipped
         return found
 
     def _late_rows_table(self, runner: JoinRunner, arrived: TaskInput) -> pa.Table:

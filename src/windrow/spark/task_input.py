@@ -47,6 +47,8 @@ class TaskInput:
     """First copies of rows that were too far ahead."""
     clock: int | None = None
     """The micro-batch's clock in microseconds since 1970, if beats carry it."""
+    files_skipped: dict[int, int] = field(default_factory=dict)
+    """Files that could not be read, if this partition is the one that counts them."""
     control_messages: tuple[str, ...] = ()
     """Control messages, in no order."""
 
@@ -101,9 +103,12 @@ def gather(
             )
         rows, copies = found.rows, found.copies
         if stream >= AHEAD:
-            firsts = rows if copies is None else rows.filter(pa.array(copies.to_numpy() == 0))
-            arrived.ahead[own] = (rows.num_rows, firsts.num_rows)
-            arrived.ahead_rows[own] = firsts
+            if found.skipped:
+                arrived.files_skipped[own] = found.skipped
+            if rows.num_rows:
+                firsts = rows if copies is None else rows.filter(pa.array(copies.to_numpy() == 0))
+                arrived.ahead[own] = (rows.num_rows, firsts.num_rows)
+                arrived.ahead_rows[own] = firsts
             continue
         if found.content is not None:
             order = pa.array(np.argsort(found.content.to_numpy(), kind="stable"))

@@ -24,10 +24,14 @@ class BlobKind(IntEnum):
     """Only times, of rows that no result can contain: they are counted, and time moves on."""
     AHEAD = 2
     """All columns, of rows too far ahead."""
+    FILES = 3
+    """A zero for every file that was skipped."""
 
 
 def blob_schema(kind: BlobKind, rows: pa.Schema, time: str, copied: bool, ordered: bool) -> pa.Schema:
     """What a blob holds. `copied`: with numbers of copies. `ordered`: with a hash of each row's content."""
+    if kind is BlobKind.FILES:
+        return pa.schema([("skipped", pa.int32())])
     fields = [rows.field(time)] if kind is BlobKind.TIMES else list(rows)
     # Known by their positions: the stream may have columns of these names.
     if copied:
@@ -62,19 +66,26 @@ class Unpacked:
     """The number of each row's copy, if rows are copied."""
     content: pa.Array | None
     """A hash of each row, if rows of equal time need an order."""
+    skipped: int = 0
+    """Number of files that could not be read."""
 
 
 def unpack(blobs: Sequence[pa.Array], rows: pa.Schema, time: str, copied: bool, ordered: bool) -> Unpacked:
     """The rows in blobs. Where only the time was sent, the other columns are null."""
     schemas = {kind: blob_schema(kind, rows, time, copied, ordered) for kind in BlobKind}
     found = []
+    skipped = 0
     for kind, batch in _batches(blobs, schemas):
+        if kind is BlobKind.FILES:
+            skipped += batch.num_rows
+            continue
         found.append(_padded(batch, schemas[BlobKind.ROWS], time) if kind is BlobKind.TIMES else batch)
-    whole = pa.concat_batches(found)
+    whole = pa.concat_batches(found or [pa.RecordBatch.from_pylist([], schema=schemas[BlobKind.ROWS])])
     return Unpacked(
         pa.RecordBatch.from_arrays(whole.columns[: len(rows)], schema=rows),
         whole.column(len(rows)) if copied else None,
         whole.column(-1) if ordered else None,
+        skipped,
     )
 
 

@@ -58,12 +58,16 @@ class PackTask:
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.RecordBatch] = []
         size = 0
+        skipped = 0
         latest: int | None = None
         for batch in batches:
             if LATEST in batch.schema.names and batch.num_rows:
                 latest = int(event_times(batch.column(LATEST).slice(0, 1))[0])
             for file in batch.select([PATH, PART, PARTS]).to_pylist():
                 for rows in self.reader.read(**file):
+                    if rows is None:
+                        skipped += file[PART] == 0  # once, however many tasks read the file
+                        continue
                     held.append(rows)
                     size += rows.num_rows
                     if size >= CHUNK_ROWS or sum(r.nbytes for r in held) >= CHUNK_BYTES:
@@ -71,6 +75,10 @@ class PackTask:
                         held, size = [], 0
         if size:
             yield from self._packed(held, latest)
+        if skipped:
+            zeros = pa.array(np.zeros(skipped, np.int32))
+            files = pa.RecordBatch.from_arrays([zeros], schema=self._schema(BlobKind.FILES))
+            yield self._as_union(pack([(BlobKind.FILES, files)]), [self.stream + AHEAD])
 
     def _packed(self, held: list[pa.RecordBatch], latest: int | None) -> Iterator[pa.RecordBatch]:
         rows = held[0] if len(held) == 1 else pa.concat_batches(held)

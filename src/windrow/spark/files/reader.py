@@ -53,8 +53,8 @@ class FileReader:
     ignore_corrupt_files: bool = False
     ignore_missing_files: bool = False
 
-    def read(self, path: str, part: int = 0, parts: int = 1) -> Iterator[pa.RecordBatch]:
-        """The rows of a file, or of one of several parts of it."""
+    def read(self, path: str, part: int = 0, parts: int = 1) -> Iterator[pa.RecordBatch | None]:
+        """The rows of a file, or of one of several parts of it; ends with None if the rest is skipped."""
         try:
             given = self._partition_values(path)
             wanted = [name for name in self.schema.names if name not in given]
@@ -67,12 +67,14 @@ class FileReader:
                     f"the file {redacted(path)} has vanished since Spark listed it; restore it and start the "
                     "query again, or accept the loss with ignore_missing_files=True"
                 ) from cause(error)
+            yield None
         except (OSError, pa.ArrowException) as error:
             if not self.ignore_corrupt_files:
                 raise DataError(
                     f"cannot read {redacted(path)} as {self.format}: {error}; repair or replace the file and "
                     "start the query again, or skip such files with ignore_corrupt_files=True"
                 ) from cause(error)
+            yield None
 
     def _tables(
         self, source: Any, wanted: list[str], given: dict[str, pa.Scalar], part: int, parts: int
