@@ -38,6 +38,7 @@ Equalities = dict[tuple[str, str], str]
 EQUALITIES: dict[str, Equalities] = {
     "key": {("a", "b"): "k", ("b", "c"): "k"},
     "triangle": {("a", "b"): "i", ("b", "c"): "j", ("a", "c"): "k"},
+    "left": {("a", "b"): "k"},
 }
 """Joins that Spark knows too: which column two streams have in common."""
 OTHERS = {
@@ -45,7 +46,13 @@ OTHERS = {
     "theta": "a.k < {n}.k and {n}.k - a.k < 40 and a.x <> {n}.x",
 }
 """Joins that it does not: a with each other stream."""
-COLUMNS = {"key": ("k",), "triangle": ("i", "j", "k"), "band": ("k", "x"), "theta": ("k", "x")}
+COLUMNS = {
+    "key": ("k",),
+    "left": ("k",),
+    "triangle": ("i", "j", "k"),
+    "band": ("k", "x"),
+    "theta": ("k", "x"),
+}
 
 
 def main() -> None:
@@ -63,12 +70,18 @@ def main() -> None:
     used = ("ts", *COLUMNS[name], "p")
     frames = {n: _stream(spark, folder / n, schema).select(*used) for n in aliases}
     if side in STORES:
-        joined = _own_chain(frames, EQUALITIES[name], used)
+        joined = _own_chain(frames, EQUALITIES[name], used, "left" if name == "left" else "inner")
     elif side == "windrow":
         state, within = str(folder / "state"), f"{SPAN} seconds"
-        joined = join(frames, predicate(name, aliases), "ts", within, partitions=partitions, state=state)
+        how = "left" if name == "left" else "inner"
+        joined = join(
+            frames, predicate(name, aliases), "ts", within, partitions=partitions, state=state, how=how
+        )
     else:
         joined, aliases = _no_join(side, frames, partitions), ["a"]
+    if name == "left":
+        # Rows that only move time on, so that all others are decided, have negative keys.
+        joined = joined.where("a.k >= 0")
     print(json.dumps(_run(joined, aliases, COLUMNS[name], folder / f"checkpoint-{side}")))
 
 
@@ -104,10 +117,10 @@ def _only_read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return iter(())
 
 
-def _own_chain(frames: dict[str, DataFrame], equal: Equalities, used: tuple[str, ...]) -> DataFrame:
+def _own_chain(frames: dict[str, DataFrame], equal: Equalities, used: tuple[str, ...], how: str) -> DataFrame:
     """Spark's stream-stream join; for three streams a chain of two, which wants one event time re-made."""
     sides = {n: _own_side(f, n, used) for n, f in frames.items()}
-    joined = sides["a"].join(sides["b"], _equal("a", "b", equal) & _near("a", "b"))
+    joined = sides["a"].join(sides["b"], _equal("a", "b", equal) & _near("a", "b"), how)
     if "c" in sides:
         # Two event times in one frame are refused; re-made, one of them is an ordinary column.
         joined = joined.withColumn("a_ts", sf.timestamp_micros(sf.unix_micros("a_ts")))
