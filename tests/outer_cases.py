@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -33,10 +34,22 @@ class OuterCase(Case):
         return super().query(**{"how": self.how, "match": self.match, **changes})
 
     def question(self) -> Question:
-        admitted = self.admitted()
-        rows = {alias: admitted.rows(alias) for alias in self.windows}
-        windows = {alias: w for alias, w in self.windows.items() if isinstance(w, int)}
-        return Question(rows, windows, self.terms, self.how, self.match)
+        rows = {alias: [] for alias in self.windows}
+        order = sorted(
+            (
+                (row["ts"], number, position, alias, row)
+                for number, call in enumerate(self.admitted().calls)
+                for position, alias in enumerate(self.windows)
+                for row in call.get(alias, ())
+            ),
+            key=lambda entry: entry[:3],
+        )
+        for seq, (_, _, _, alias, row) in enumerate(order):
+            window, before = self.windows[alias], rows[alias]
+            if not isinstance(window, int) and len(before) >= window[0]:
+                before[-window[0]]["out"] = seq
+            before.append(row | {"seq": seq, "out": math.inf})
+        return Question(rows, self.windows, self.terms, self.how, self.match)
 
     def answer(self) -> Counter[tuple]:
         return self.question().answer()
@@ -69,6 +82,8 @@ def linked(terms: list[Term], levels: list[str], bound: list[str]) -> bool:
 @st.composite
 def outer_cases(draw: st.DrawFn, most_streams: int = 4, matches: bool = True, **options: Any) -> OuterCase:
     case: Case = draw(cases(most_streams=most_streams, **options))
+    whole = {a: w if isinstance(w, int) else (w[0], False) for a, w in case.windows.items()}
+    case = replace(case, windows=whole)  # only inner joins count rows per key
     aliases = list(case.windows)
     match: dict[str, str] | None = None
     matching = matches and draw(st.integers(0, 2)) == 0

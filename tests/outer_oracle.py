@@ -36,7 +36,9 @@ class Question:
     """What is joined, over admitted rows."""
 
     streams: Mapping[str, Sequence[Row]]
-    windows: Mapping[str, int]
+    windows: Mapping[str, int | tuple[int, bool]]
+    """Microseconds, or rows; rows of such a join have their place in the order of all streams as `seq`, and
+    as `out` the place of the row that displaces them."""
     terms: Sequence[Term]
     how: str | Mapping[str, str] = "inner"
     match: Mapping[str, str] | None = None
@@ -97,16 +99,24 @@ class Question:
             return {a: role if a == last else "required" for a in self.streams}
         return {a: self.how.get(a, "required") for a in self.streams}
 
+    def _inside(self, rows: Bound) -> bool:
+        """Whether each row is in its window when the newest arrives."""
+        for alias, row in rows.items():
+            window = self.windows[alias]
+            if isinstance(window, int):
+                if any(other["ts"] - row["ts"] > window for other in rows.values()):
+                    return False
+            elif max(other["seq"] for other in rows.values()) >= row["out"]:
+                return False
+        return True
+
     def _fitting(self, bound: Bound, alias: str, terms: Sequence[Term]) -> list[Row]:
         """Rows of a stream that join a combination; of those only one where the stream has a match."""
         there = {a: row for a, row in bound.items() if row is not MISSING}
         found = [
             row
             for row in self.streams[alias]
-            if all(
-                row["ts"] - other["ts"] <= self.windows[a] and other["ts"] - row["ts"] <= self.windows[alias]
-                for a, other in there.items()
-            )
+            if self._inside(there | {alias: row})
             and all(term.holds(bound | {alias: row}) is True for term in terms)
         ]
         how = (self.match or {}).get(alias)

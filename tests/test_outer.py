@@ -53,12 +53,21 @@ def test_matches(case: OuterCase) -> None:
     check(case)
 
 
+@examples(150)
+@given(outer_cases(counted=True))
+def test_row_windows(case: OuterCase) -> None:
+    check(case)
+
+
 # --- Under a memory limit ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("policy", UNSAMPLED)
 @examples(8)
-@given(case=outer_cases(most_streams=3), limit=st.integers(5, 60))
+@given(
+    case=outer_cases(most_streams=3) | outer_cases(most_streams=3, counted=True),
+    limit=st.integers(5, 60),
+)
 def test_what_is_certain_is_right(policy: str, case: OuterCase, limit: int) -> None:
     assume(applies(policy, case))
     output, measured = case.run(memory=f"{limit} rows", shed=policy)
@@ -107,7 +116,7 @@ TIMED = [*POLICIES, wr.policies.Harvesting(buffer=20), wr.policies.Dropping(buff
 @pytest.mark.parametrize("policy", TIMED, ids=str)
 @examples(25)
 @given(
-    case=outer_cases(most_streams=3),
+    case=outer_cases(most_streams=3) | outer_cases(most_streams=3, counted=True),
     capacity=st.sampled_from([20, 50, 400]),
     cut=st.none() | st.integers(0, 3),
     limit=st.sampled_from([None, None, "40 rows"]),
@@ -115,6 +124,7 @@ TIMED = [*POLICIES, wr.policies.Harvesting(buffer=20), wr.policies.Dropping(buff
 def test_what_is_certain_is_right_in_no_time(
     policy: Any, case: OuterCase, capacity: float, cut: int | None, limit: str | None
 ) -> None:
+    assume(not case.counted or getattr(policy, "buffer", None) is None)
     settings = {"memory": limit, "shed": ("random", policy)} if limit else {"shed": policy}
     output, measured = play(case, capacity, cut, deadline="1 second", **settings)
     answer, told = case.answer(), CERTAIN in output.column_names
@@ -385,11 +395,10 @@ REFUSED = [
     (PAIR, {"how": "full", "match": {"b": "last"}}, r"match: a 'full' join keeps every row of 'b'"),
     (PAIR, {"how": "semi", "match": {"b": "last"}}, r"match: stream 'b' is 'exists'.*no row"),
     (
-        PAIR | {"b": wr.Stream("ts", "5 rows")},
+        PAIR | {"b": wr.Stream("ts", "5 rows per key")},
         {"match": {"b": "last"}},
-        r"match: the window of 'b' is counted in rows",
+        r"match: the window of 'b' is counted in rows per key",
     ),
-    (PAIR | {"a": wr.Stream("ts", "5 rows")}, {"how": "left"}, r"how: the window of 'a' is counted in rows"),
     (PAIR, {"how": "left", "memory": "9 rows", "shed": "uniform"}, r"shed: .*inner joins only"),
 ]
 

@@ -1,8 +1,9 @@
 """Outer and as-of joins over 60-second windows beside the inner join of the same streams.
 
-Each side takes the same Arrow tables of about 100,000 rows and gives Arrow tables with all payloads, on one
-thread. The left join is checked against DuckDB, which has all rows at once. Memory is what the windows hold
-at most, between calls, with the combinations that wait.
+In one process, each side takes the same Arrow tables of about 100,000 rows and gives Arrow tables with all
+payloads, on one thread. The left join is checked against DuckDB, which has all rows at once. Memory is what
+the windows hold at most, between calls, with the combinations that wait. On Spark, the left join runs beside
+Spark's own left outer stream-stream join of the same files; both must return the same rows.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from rich.console import Console
 from windrow.engine.operator import Operator
 from windrow.model.query import Query, Stream
 from windrow_bench.data import batches, streams
+from windrow_bench.spark import SparkCase, measure
 
 SECONDS = 240
 SPAN = 60
@@ -34,11 +36,36 @@ KINDS: dict[str, dict[str, Any]] = {
 
 def run(rows: int, console: Console) -> list[dict[str, Any]]:
     scale = rows / 7_200_000
-    return [
+    alone = [
         figures
         for name, keys in (("few matches", 10_000_000), ("many matches", 100_000))
         for figures in _compare(name, rows, max(1, int(keys * scale)), console)
     ]
+    return [*alone, *_on_spark(rows, console)]
+
+
+def _on_spark(rows: int, console: Console) -> list[dict[str, Any]]:
+    """The left join on Spark and Spark's own."""
+    each = max(2_000, rows // 36)
+    case = SparkCase("left outer", "left", 2, each, 50 * each)
+    measured = measure(case, console)
+    own, found = measured["spark"], []
+    for side, title in (("spark", "Spark's own"), ("windrow", "windrow")):
+        m = measured[side]
+        rate = m["rows"] / m["seconds"]
+        found.append(
+            {
+                "join": f"left on Spark: {title}",
+                "results a row": m["results"] / (each * 2 * case.batches),
+                "rows/s": rate,
+                "speed : inner": "",
+                "peak memory, bytes": m["peak"],
+                "memory : inner": "",
+                "speed : Spark": rate / (own["rows"] / own["seconds"]),
+                "memory : Spark": m["peak"] / own["peak"],
+            }
+        )
+    return found
 
 
 def _compare(name: str, rows: int, keys: int, console: Console) -> list[dict[str, Any]]:
@@ -60,6 +87,8 @@ def _compare(name: str, rows: int, keys: int, console: Console) -> list[dict[str
                 "speed : inner": 1.0,
                 "peak memory, bytes": held,
                 "memory : inner": 1.0,
+                "speed : Spark": "",
+                "memory : Spark": "",
             }
         )
         figures[-1]["speed : inner"] = figures[-1]["rows/s"] / figures[0]["rows/s"]

@@ -34,6 +34,8 @@ BATCH_SECONDS = 20
 WINDOW_BATCHES = 3
 MATCHES = 20
 """In a triangle, about how many rows of each other stream a row matches."""
+ENDING = 3
+"""Files that only move time on: a side may decide a batch later than the other."""
 LOOK = 0.5
 """Seconds between two looks at the memory."""
 
@@ -94,10 +96,11 @@ def run(rows: int, console: Console, case: str | None = None) -> list[dict[str, 
     chosen = [c for c in known if case is None or case in c.name]
     if not chosen:
         raise QueryError(unknown("case", str(case), [c.name for c in known]))
-    return [_compare(c, console) for c in chosen]
+    return [figures(c.name, measure(c, console)) for c in chosen]
 
 
-def _compare(case: SparkCase, console: Console) -> dict[str, Any]:
+def measure(case: SparkCase, console: Console) -> dict[str, dict[str, Any]]:
+    """What each side measured; all must have returned the same rows."""
     folder = Path(tempfile.mkdtemp(prefix="windrow-bench-"))
     try:
         _write(folder, case)
@@ -109,12 +112,12 @@ def _compare(case: SparkCase, console: Console) -> dict[str, Any]:
         answers = {(m["results"], m["hashes"]) for m in compared.values()}
         if len(answers) > 1:
             raise WindrowError(f"{case.name}: the sides differ: {compared}")
-        return _figures(case.name, measured)
+        return measured
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _figures(name: str, measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def figures(name: str, measured: dict[str, dict[str, Any]]) -> dict[str, Any]:
     ours = measured["windrow"]
     rate = {side: m["rows"] / m["seconds"] for side, m in measured.items()}
     own = rate.get("spark")
@@ -156,6 +159,21 @@ def _write(folder: Path, case: SparkCase) -> None:
         for alias, table in part.items():
             pq.write_table(_utc(table), folder / alias / f"{k:04d}.parquet")
             time.sleep(0.01)  # files are taken in the order of their times
+    if case.join == "left":
+        _move_time_on(folder, tables, case.batches)
+
+
+def _move_time_on(folder: Path, tables: dict[str, pa.Table], files: int) -> None:
+    """Write files of one row each that matches nothing, so far ahead that all rows before are decided."""
+    last = max(int(t["ts"].cast(pa.int64()).to_numpy().max()) for t in tables.values())
+    for n in range(ENDING):
+        for side, (alias, table) in enumerate(tables.items()):
+            at = pa.array([last + (n + 1) * 10 * BATCH_SECONDS * 1_000_000], pa.timestamp("us", "UTC"))
+            row = _utc(table.slice(0, 1)).set_column(0, "ts", at)
+            key = pa.array([-1 - side], table.schema.field("k").type)
+            row = row.set_column(table.column_names.index("k"), "k", key)
+            pq.write_table(row, folder / alias / f"{files + n:04d}.parquet")
+            time.sleep(0.01)
 
 
 def _with_keys(tables: dict[str, pa.Table], keys: int, seed: int = 2) -> dict[str, pa.Table]:

@@ -12,9 +12,10 @@ from typing import Protocol, overload
 import numpy as np
 
 from windrow.engine.key_numbers import KeyNumbers
+from windrow.engine.outer.missing_rows import MISSING, values_or
 from windrow.engine.outer.row_flags import FLAGS
 from windrow.engine.partial_matches import PartialMatches
-from windrow.engine.row_windows import KEY, OUT, RANK, SEQ, RowWindow
+from windrow.engine.row_windows import KEY, NEVER, OUT, RANK, SEQ, RowWindow
 from windrow.engine.rows import ArrivingRows, RowReader
 from windrow.eviction.window_view import RowState
 from windrow.model.query import Window
@@ -27,8 +28,8 @@ Array = np.ndarray
 class RowHolder(Protocol):
     """Holds on to rows between calls."""
 
-    def bounded(self, horizons: Sequence[int | None]) -> Sequence[int | None]:
-        """Expiry horizons lowered to keep the rows it needs."""
+    def bounded(self, horizons: Sequence[int | None], seq: int) -> tuple[Sequence[int | None], int]:
+        """Expiry horizons, and the place up to which displaced rows go, lowered to keep the rows it needs."""
 
     def evicted(self, stream: int, leaving: Array) -> None:
         """Rows of a stream are about to be evicted, which renumbers the others."""
@@ -101,7 +102,7 @@ class Windows(Sequence[WindowStore]):
         """Remove rows that no later result can contain: older than their stream's horizon, or displaced
         up to `seq`. Return how many, per stream."""
         if self.holder is not None:
-            horizons = self.holder.bounded(horizons)
+            horizons, seq = self.holder.bounded(horizons, seq)
         gone = []
         for stream, (window, counted) in enumerate(zip(self, self.row_windows, strict=True)):
             horizon = self._needed(window, horizons[stream])
@@ -146,12 +147,18 @@ class Windows(Sequence[WindowStore]):
         """Matches whose rows were all in their row windows when the newest arrived; probes check time."""
         if not self._counts_rows:
             return partials
-        newest = np.max([self[s].column(SEQ)[rows] for s, rows in partials.rows.items()], axis=0)
+        bound = {s: rows for s, rows in partials.rows.items() if s >= 0}
+        newest = self.newest_seq(bound)
         mask = np.ones(len(newest), bool)
-        for stream, rows in partials.rows.items():
+        for stream, rows in bound.items():
             if self.row_windows[stream] is not None:
-                mask &= newest < self[stream].column(OUT)[rows]
+                mask &= newest < values_or(self[stream].column(OUT), rows, NEVER)
         return partials.where(mask)
+
+    def newest_seq(self, rows: Mapping[int, Array]) -> Array:
+        """Place of the newest of each combination's rows in the order of all streams."""
+        found = [values_or(self[s].column(SEQ), positions, MISSING) for s, positions in rows.items()]
+        return np.maximum.reduce(found)
 
     # -- memory -------------------------------------------------------------------------------------
 

@@ -37,11 +37,12 @@ def check_kind(query: Query) -> None:
     if not query.kind.shapes:
         return
     option = Option("match" if query.how == INNER else "how")
-    counted = next((a for a, s in query.streams.items() if not s.window.is_time), None)
+    counted = next((a for a, s in query.streams.items() if s.window.kind == "rows per key"), None)
     if counted is not None:
         raise QueryError(
-            f"the window of '{counted}' is counted in rows, and only inner joins have such windows; give "
-            f"'{counted}' a time, such as within='5 minutes'",
+            f"the window of '{counted}' is counted in rows per key, and only inner joins have such windows: "
+            f"rows without a key would never leave; count the rows of all keys, or give '{counted}' a time, "
+            "such as within='5 minutes'",
             option,
         )
     if query.memory_limit is not None and query.memory_policy.samples:

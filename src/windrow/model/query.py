@@ -390,11 +390,7 @@ class Query:
     @cached_property
     def kind(self) -> JoinShapes:
         """`how` and `match`, parsed."""
-        return JoinShapes.parse(self.how, self.match, self.aliases, self._limited)
-
-    @property
-    def _limited(self) -> bool:
-        return self.memory is not None or self.deadline is not None
+        return JoinShapes.parse(self.how, self.match, self.aliases, bool(self.memory or self.deadline))
 
     @cached_property
     def counts_rows(self) -> bool:

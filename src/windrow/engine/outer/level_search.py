@@ -100,6 +100,7 @@ class LevelSearch:
         start = PartialMatches({_ORIGIN: which, **rows}, partials.newest[which], partials.latest[which])
         stream, flags = self.plan.step.stream, self._parts.flags(self.plan.step.stream)
         for found in self._probe.extend(start, self._parts.windows):
+            found = self._parts.windows.contain(found)
             found = found.where((flags[found.rows[stream]] & self._own) == self._own)
             for residual in self.plan.residuals:
                 found = found.where(self._parts.holds(residual, found.rows, len(found)))

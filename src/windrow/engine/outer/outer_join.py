@@ -22,12 +22,15 @@ import numpy as np
 
 from windrow.engine.outer.as_of import NearestRows
 from windrow.engine.outer.level_search import JoinParts, LevelSearch
-from windrow.engine.outer.losses import Losses
+from windrow.engine.outer.losses import NEVER, Losses
 from windrow.engine.outer.missing_rows import MISSING
 from windrow.engine.outer.parked import Parked
 from windrow.engine.outer.row_flags import WHOLE
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.probe import Probe
+from windrow.engine.row_windows import NEVER as NOT_DISPLACED
+from windrow.engine.row_windows import OUT
+from windrow.engine.watermarks import END
 from windrow.engine.windows import Windows
 from windrow.model.plan import Step
 from windrow.model.predicate import Equality
@@ -123,11 +126,13 @@ class Decider(Stateful):
         for level in self.plan.levels:
             reached = earliest[level.level.stream]
             if reached is None:
-                return
+                reached = NEVER
             # Newer rows matter to a combination's last match only if an earlier level can add one.
             settled = settled and (level.level.match == "last" or level.level.role in ("exists", "absent"))
             only_before = settled and level.level.match == "last"
-            done &= (self.parked.newest if only_before else self.parked.latest) < reached
+            if reached < END:
+                done &= (self.parked.newest if only_before else self.parked.latest) < reached
+        done |= self._displaced()
         if not done.any():
             return
         complete, self.parked = self.parked.where(done), self.parked.where(~done)
@@ -136,13 +141,30 @@ class Decider(Stateful):
             rows = {s: self._parts.windows[s].position(numbers[part]) for s, numbers in complete.rows.items()}
             yield from self._decide(PartialMatches(rows, complete.newest[part], complete.latest[part]), 0)
 
+    def _positions(self) -> dict[int, Array]:
+        windows = self._parts.windows
+        return {s: windows[s].position(numbers) for s, numbers in self.parked.rows.items()}
+
+    def _displaced(self) -> Array:
+        """Mask of the parked combinations with a row that has left its row window: as rows are processed in
+        the order of all streams, no later one can match them."""
+        found = np.zeros(len(self.parked), bool)
+        for stream, rows in self._positions().items():
+            if self._parts.windows.row_windows[stream] is not None:
+                found |= self._parts.windows[stream].column(OUT)[rows] < NOT_DISPLACED
+        return found
+
+    def first_seq(self) -> int:
+        """Least place, among parked combinations, of the newest row in the order of all streams."""
+        return int(self._parts.windows.newest_seq(self._positions()).min())
+
     def _combinations(self, stream: int, start: int) -> Iterator[PartialMatches]:
         windows = self._parts.windows
         if len(self.core) == 1:
             if start < (end := windows[stream].end):
                 yield PartialMatches.of_rows(stream, windows[stream], np.arange(start, end))
             return
-        for found in self._probes[stream].run(windows, start):
+        for found in map(windows.contain, self._probes[stream].run(windows, start)):
             for pair in self._hashed:
                 found = found.where(self._parts.equal(pair, found.rows))
             if len(found) == 0:
@@ -263,6 +285,7 @@ class OuterJoin(Stateful):
         parts = JoinParts(bound, windows)
         self.eager = bound.query.kind.eager
         self._pairwise = bound.query.kind.pairwise
+        self._counts_rows = bound.query.counts_rows
         self._parts = parts
         self._deciders = [Decider(plan, parts, self.eager) for plan in bound.shapes]
         self.shed = False
@@ -317,8 +340,9 @@ class OuterJoin(Stateful):
         for decider in self._deciders:
             yield from self._judged(decider, decider.release(earliest))
 
-    def bounded(self, horizons: Sequence[int | None]) -> list[int | None]:
-        """Expiry horizons lowered to keep the rows that parked combinations may need."""
+    def bounded(self, horizons: Sequence[int | None], seq: int) -> tuple[list[int | None], int]:
+        """Expiry horizons, and the place up to which displaced rows go, lowered to keep the rows that parked
+        combinations may need."""
         found = list(horizons)
         for decider in self._deciders:
             if len(decider.parked) == 0:
@@ -329,7 +353,13 @@ class OuterJoin(Stateful):
                 horizon = found[stream]
                 if horizon is not None:
                     found[stream] = min(horizon, newest - self._parts.windows[stream].time_span)
-        return found
+            if self._counts_rows:
+                seq = min(seq, decider.first_seq())
+        return found, seq
+
+    def waits_before(self, time: int) -> bool:
+        """Whether a parked combination has only rows before a time."""
+        return any(bool((decider.parked.newest < time).any()) for decider in self._deciders)
 
     def lose(self, stream: int, ts: Array, columns: Mapping[str, Array]) -> None:
         """Rows of a stream with these times and join columns are shed."""

@@ -333,10 +333,12 @@ class SharedJoin:
         if any(t is None for t in reached):
             return
         passed = min(t for t in reached if t is not None)
-        if self.subscribers.like.kind.shapes:
-            # A combination may wait for the end of its rows' windows before it is decided.
-            passed -= 1 + max(window.size for window in self.subscribers.tiers.largest)
-        over = [m.key for m in self.subscribers if m.until is not None and m.until <= passed]
+        outer = self.runner.join.outer if self.runner.join else None
+        over = [
+            m.key
+            for m in self.subscribers
+            if m.until is not None and m.until <= passed and not (outer and outer.waits_before(m.until))
+        ]
         if over:
             self._drain()
             self._drop(over)
