@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
-HOT, COOLED = 8.0, 4.0
-"""A unit becomes hot at 8 times the mean number of rows on every stream, and stays hot down to 4 times."""
+HOT, COOLED = 32.0, 16.0
+"""A unit becomes hot at 32 times the mean number of rows on every stream, or 3 % of all, and stays hot down to
+half of that. Units of that size have one key; of smaller ones, several keys may happen to share a unit."""
 COUNTED_AT_ONCE = 512
 """Sample size: probabilities are computed for this many results of a piece."""
 SURVEYED = 1024
