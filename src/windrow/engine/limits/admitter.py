@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 HOT, COOLED = 32.0, 16.0
-"""A unit becomes hot at 32 times the mean number of rows on every stream, or 3 % of all, and stays hot down to
-half of that. Units of that size have one key; of smaller ones, several keys may happen to share a unit."""
+"""A unit becomes hot at 32 times the mean number of rows on every stream, or 3 % of all, and stays hot down
+to half of that. Smaller units may be large only because several keys share them."""
 COUNTED_AT_ONCE = 512
 """Sample size: probabilities are computed for this many results of a piece."""
 SURVEYED = 1024
@@ -222,8 +222,8 @@ def _oldest(window: WindowStore) -> int:
 
 @cache
 def load_kernels() -> None:
-    """Compile the kernels used here, or load them, before the clock of a call runs. Arrays that Arrow owns are
-    read-only, and so another type."""
+    """Compile the kernels used here, or load them, before the clock of a call runs. Arrays that Arrow owns
+    are read-only, and so of another type."""
     units, held, flags = np.zeros(2, np.int64), np.ones((2, 2)), np.zeros((2, 2), bool)
     given = units.copy()
     given.flags.writeable = False
