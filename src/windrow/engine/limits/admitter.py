@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
-HOT, COOLED = 8.0, 4.0
-"""A unit becomes hot at 8 times the mean number of rows on every stream, and stays hot down to 4 times."""
+HOT, COOLED = 32.0, 16.0
+"""A unit becomes hot at 32 times the mean number of rows on every stream, or 3 % of all, and stays hot down
+to half of that. Smaller units may be large only because several keys share them."""
 COUNTED_AT_ONCE = 512
 """Sample size: probabilities are computed for this many results of a piece."""
 SURVEYED = 1024
@@ -221,8 +222,8 @@ def _oldest(window: WindowStore) -> int:
 
 @cache
 def load_kernels() -> None:
-    """Compile the kernels used here, or load them, before the clock of a call runs. Arrays that Arrow owns are
-    read-only, and so another type."""
+    """Compile the kernels used here, or load them, before the clock of a call runs. Arrays that Arrow owns
+    are read-only, and so of another type."""
     units, held, flags = np.zeros(2, np.int64), np.ones((2, 2)), np.zeros((2, 2), bool)
     given = units.copy()
     given.flags.writeable = False

@@ -59,7 +59,8 @@ _FORGET = 0.01
 
 class CallPlanner(Stateful):
     saved = (
-        "admitter", "costs", "costs_of_parts", "_calls", "_per_row", "_kept", "_since_parts", "_wait", "_shares",
+        "admitter", "costs", "costs_of_parts", "_calls", "_per_row", "_kept", "_since_parts", "_wait",
+        "_shares",
     )  # fmt: skip
 
     def __init__(self, units: Units, streams: int, seed: int, all_probe: bool = False) -> None:
@@ -166,8 +167,8 @@ class CallPlanner(Stateful):
             self._promised = results * float(shares[choice.units]) * points(choice.z)
 
     def _extrapolated(self, choice: Choice, work: Work) -> Choice:
-        """The choice, but not less than half the least work that calls have shown the time of; and if there is
-        no time even for a few units, nothing."""
+        """The choice; if there seems to be no time for anything, half the least work whose time is known, or
+        nothing where that is a few units already."""
         costs, amounts = self.costs, work_of(work.rows, work.compared, work.results)
         few = min(UNITS, max(FEW_UNITS, FEW_ROWS * UNITS // self._rows))
         known = max(few, int(np.searchsorted(amounts, costs.lightest / 2)))

@@ -54,7 +54,7 @@ def shares(held: Any, order: Any, above: float, below: float, hot: Any, rows: An
 
     A unit becomes hot if on average over the streams (geometrically) it has `above` times the mean number of
     rows, and stays hot down to `below` times. Hot units have their share of all combinations of rows held,
-    one of each stream. The others have many keys or few rows: they share the rest in proportion to their rows.
+    one of each stream. The others have many keys or few rows, and share the rest in proportion to rows.
     """
     streams, units = held.shape
     combined, own = np.ones(units), np.zeros(units)
