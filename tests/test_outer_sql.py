@@ -159,9 +159,8 @@ def test_results_say_whether_they_are_certain() -> None:
     frames = {name: frame(DATA[name]) for name in "ab"}
     exact = wr.join(frames, on="a.k = b.k", time="ts", within="4 s", how="left", partitions=3)
     assert exact.columns == ["a", "b"]
-    text = (
-        f"SELECT a.id, b.id AS other, certain FROM {A} LEFT JOIN {B} ON a.k = b.k WITH (memory = '60 rows')"
-    )
+    limit = "WITH (memory = '60 rows', shed = 'random')"
+    text = f"SELECT a.id, b.id AS other, certain FROM {A} LEFT JOIN {B} ON a.k = b.k {limit}"
     frames = {name: frame(table) for name, table in DATA.items() if name != "c"}
     out = wr.sql(text, spark(), frames, time="ts", partitions=2).collect()
     want = over(CASES["right"][1].replace("right", "left"))
