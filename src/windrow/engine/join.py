@@ -78,7 +78,9 @@ class Join(Stateful):
         if query.memory_limit is not None:
             self.evictor = Evictor(query.memory_policy, query.memory_limit, bound)
         units = Units.of_predicate(count, bound.predicate.atoms, bound.classes)
-        self.load_shedder = make_load_shedder(query, units)
+        self.load_shedder = make_load_shedder(
+            query, units, self.evictor.result_weights if self.evictor else None
+        )
         self.windows = Windows(bound, self.row_state)
         self.sink = make_sink(bound)
         self.outer = OuterJoin(bound, self.windows) if bound.shapes else None
@@ -121,6 +123,8 @@ class Join(Stateful):
         """Follow another plan from now on; the windows build the indexes it needs."""
         self._compared_before += sum(p.comparisons for p in self.probes)
         self.plan = plan
+        if self.load_shedder is not None:
+            self.load_shedder.followed = plan
         self.probes = [
             Probe(d, self.windows, self.bound.query.aliases, self.bound.functions) for d in plan.directions
         ]
@@ -186,8 +190,8 @@ class Join(Stateful):
         if self.load_shedder is None:
             found = probe.run(self.windows, start)
         else:
-            self.load_shedder.arrived(self, stream, start)
-            found = self.load_shedder.probe(self, probe, start)
+            self.load_shedder.arrived(self.windows, stream, start)
+            found = self.load_shedder.probe(self.windows, probe, start)
         for partials in found:
             contained = self.windows.contain(partials)
             if self.outer is not None:
@@ -198,7 +202,7 @@ class Join(Stateful):
     def _drop_rows(
         self, load_shedder: LoadShedder, arrivals: Sequence[ArrivingRows], now: int, z: float
     ) -> Sequence[ArrivingRows]:
-        masks = load_shedder.begin(self, [len(a.rows) for a in arrivals], now, z)
+        masks = load_shedder.begin(self.windows, [len(a.rows) for a in arrivals], now, z)
         return arrivals if masks is None else self.admit(arrivals, masks)
 
     def admit(self, arrivals: Sequence[ArrivingRows], masks: Sequence[Array | None]) -> list[ArrivingRows]:

@@ -274,7 +274,7 @@ def _model(join: Join) -> HarvestModel | None:
         or not all(len(w) for w in join.windows)
     ):
         return None
-    return join.load_shedder.model(join)
+    return join.load_shedder.model(join.windows)
 
 
 def _with_learned_costs(plan: Plan, model: HarvestModel) -> Plan:

@@ -21,14 +21,15 @@ from windrow.eviction.window_view import RowState
 from windrow.harvest.model import HarvestModel
 from windrow.harvest.random_drop import drop_rates
 from windrow.model.harvest import BasicWindows, Harvest
+from windrow.model.plan import Plan
 from windrow.model.query import Query
 from windrow.model.stateful import Stateful
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from windrow.engine.join import Join
     from windrow.engine.partial_matches import PartialMatches
+    from windrow.engine.windows import Windows
 
 Array = np.ndarray
 CHANCE, STOOD_FOR = "dropper.chance", "dropper.stood_for"
@@ -43,6 +44,8 @@ class Dropper(Stateful):
 
     def __init__(self, query: Query) -> None:
         count = len(query.streams)
+        self.followed: Plan | None = None
+        """The join's plan."""
         self.keep = np.ones(count)
         """Fraction of each stream's rows that is admitted."""
         self.found = 0.0
@@ -62,21 +65,21 @@ class Dropper(Stateful):
     def work_fraction(self) -> float:
         return self._work_fraction
 
-    def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> list[Array]:
+    def begin(self, windows: Windows, arrived: Sequence[int], now: int, z: float) -> list[Array]:
         """Begin a sub-batch with `arrived` rows per stream; return masks of admitted rows."""
-        fade = self.statistics.begin(join, arrived, now)
+        fade = self.statistics.begin(windows, arrived, now)
         rng = np.random.default_rng((self._seed, self.statistics.sub_batches, 7))
         self._steady = self._steady * fade**4 + z * (1 - fade**4)
-        self._choose(join, z)
+        self._choose(windows, z)
         return [rng.random(count) < keep for count, keep in zip(arrived, self.keep, strict=True)]
 
-    def _choose(self, join: Join, z: float) -> None:
+    def _choose(self, windows: Windows, z: float) -> None:
         """Choose rates for the steady state, scaled to the rows now held so that the time is used up."""
         self.keep, self._work_fraction = np.ones(len(self.keep)), 1.0
-        if join.plan is None or (z >= 1.0 and self._steady > 0.99):
+        if self.followed is None or (z >= 1.0 and self._steady > 0.99):
             return
-        model = self.model(join)
-        held = rows_held(join)
+        model = self.model(windows)
+        held = rows_held(windows)
         full = max(model.full[0], 1e-9)
         steady = self._rates(model)
         share = replace(model, rates=model.rates * steady, rows=held).full[0] / full
@@ -92,17 +95,17 @@ class Dropper(Stateful):
             self._chosen = known
         return known[2]
 
-    def arrived(self, join: Join, stream: int, start: int) -> None:
+    def arrived(self, windows: Windows, stream: int, start: int) -> None:
         """Store the probability of the rows appended from position `start` on."""
-        window = join.windows[stream]
+        window = windows[stream]
         window.column(CHANCE)[start : window.end] = self.keep[stream]
 
-    def probe(self, join: Join, probe: Probe, start: int) -> Iterator[PartialMatches]:
+    def probe(self, windows: Windows, probe: Probe, start: int) -> Iterator[PartialMatches]:
         flow = np.zeros(len(probe.direction.steps) + 1)
-        for partials in probe.run(join.windows, start, ProbeScope(step_counts=flow)):
-            self._count(join, partials)
+        for partials in probe.run(windows, start, ProbeScope(step_counts=flow)):
+            self._count(windows, partials)
             yield partials
-        self.statistics.learn(probe, flow, rows_held(join))
+        self.statistics.learn(probe, flow, rows_held(windows))
 
     def max_useful_ages(self) -> list[int] | None:
         """None: admitted rows stay until they expire."""
@@ -110,23 +113,24 @@ class Dropper(Stateful):
 
     # -- inside -------------------------------------------------------------------------------------
 
-    def _count(self, join: Join, partials: PartialMatches) -> None:
-        chances = {s: join.windows[s].column(CHANCE)[rows] for s, rows in partials.rows.items()}
+    def _count(self, windows: Windows, partials: PartialMatches) -> None:
+        chances = {s: windows[s].column(CHANCE)[rows] for s, rows in partials.rows.items()}
         each = 1 / np.prod(list(chances.values()), axis=0)
         self.found += len(partials)
         self.estimated += float(each.sum())
         for stream, rows in partials.rows.items():
             mine, first, at = np.unique(rows, return_index=True, return_inverse=True)
-            column = join.windows[stream].column(STOOD_FOR)
+            column = windows[stream].column(STOOD_FOR)
             before = column[mine]
             column[mine] = after = before + np.bincount(at, each, len(mine))
             self.variance += float(((1 - chances[stream][first]) * (after**2 - before**2)).sum())
 
-    def model(self, join: Join) -> HarvestModel:
+    def model(self, windows: Windows) -> HarvestModel:
         """Model of the streams as they arrive, before dropping."""
-        sizes = [(w.span or SECOND) / SECOND for w in join.windows]
+        sizes = [(w.span or SECOND) / SECOND for w in windows]
         rows = [
             rate * size if window.span is not None else float(len(window))
-            for rate, size, window in zip(self.statistics.rates, sizes, join.windows, strict=True)
+            for rate, size, window in zip(self.statistics.rates, sizes, windows, strict=True)
         ]
-        return self.statistics.model(join, BasicWindows.equal(sizes, 1), None, np.array(rows))
+        assert self.followed is not None
+        return self.statistics.model(self.followed, BasicWindows.equal(sizes, 1), None, np.array(rows))

@@ -9,7 +9,7 @@ the lags are still learned, and the results the others miss are estimated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,10 +34,10 @@ from windrow.model.stateful import Stateful
 from windrow.window.window_store import WindowStore
 
 if TYPE_CHECKING:
-    from windrow.engine.join import Join
     from windrow.engine.limits.deadline_controller import DeadlineController
     from windrow.engine.partial_matches import PartialMatches
     from windrow.engine.rows import ArrivingRows
+    from windrow.engine.windows import Windows
 
 Array = np.ndarray
 LEARNED_AT_ONCE = 512
@@ -56,6 +56,8 @@ CURVE_AT = np.array([0.0, 0.02, 0.06, 0.15, 0.3, 0.5, 0.75, 1.0])
 CALLS_BETWEEN_CURVES = 16
 SHRUNK, GROWN = 0.5, 1.25
 """Lags are learned again once the time a row window covers changes by more than these factors."""
+ResultWeights = Callable[["Windows", "PartialMatches"], Array]
+"""How many results each one found stands for, because of rows evicted."""
 _KINDS = {"per stream": "stream", "pairwise": "pair"}
 
 
@@ -65,8 +67,13 @@ class Harvester(Stateful):
     )  # fmt: skip
     row_state: RowState = ()
 
-    def __init__(self, policy: Harvesting, query: Query, units: Units) -> None:
+    def __init__(
+        self, policy: Harvesting, query: Query, units: Units, result_weights: ResultWeights | None = None
+    ) -> None:
         self.policy = policy
+        self.followed: Plan | None = None
+        """The join's plan."""
+        self._result_weights = result_weights
         self.missed = MissedResults()
         self.calls: CallPlanner | None = None
         if policy.plans_calls:
@@ -97,27 +104,31 @@ class Harvester(Stateful):
     # -- a call -------------------------------------------------------------------------------------
 
     def plan(
-        self, join: Join, arrivals: Sequence[ArrivingRows], controller: DeadlineController
+        self, windows: Windows, arrivals: Sequence[ArrivingRows], controller: DeadlineController
     ) -> Sequence[Array | None] | None:
         """Masks of admitted rows, None for all."""
-        assert self.calls is not None and join.plan is not None
-        scans = any(d.steps[0].access.path == "scan" for d in join.plan.directions)
+        assert self.calls is not None and self.followed is not None
+        scans = any(d.steps[0].access.path == "scan" for d in self.followed.directions)
         return self.calls.plan(
-            join.windows, arrivals, controller, scans, lambda: self._curve_of(join, controller)
+            windows, arrivals, controller, scans, lambda: self._curve_of(windows, controller)
         )
 
-    def _curve_of(self, join: Join, controller: DeadlineController) -> Curve | None:
+    def _curve_of(self, windows: Windows, controller: DeadlineController) -> Curve | None:
         """Recall of probing parts of windows; None unless all windows are scanned."""
-        assert join.plan is not None
-        if any(d.steps[0].access.path != "scan" for d in join.plan.directions) or self.lags is None:
+        assert self.followed is not None
+        if any(d.steps[0].access.path != "scan" for d in self.followed.directions) or self.lags is None:
             return None
         known = self._curve
-        if known is None or known[0] is not join.plan or controller.calls - known[1] >= CALLS_BETWEEN_CURVES:
-            model, omega = self.model(join), self.policy.shredding
+        if (
+            known is None
+            or known[0] is not self.followed
+            or controller.calls - known[1] >= CALLS_BETWEEN_CURVES
+        ):
+            model, omega = self.model(windows), self.policy.shredding
             found = [solve(model, z, self.policy.method, parts=True).output for z in CURVE_AT[1:-1].tolist()]
             part = np.array([0.0, *found, model.full[1]]) / max(model.full[1], 1e-300)
             curve = Curve(CURVE_AT, (1 - omega) * np.maximum.accumulate(part) + omega * CURVE_AT)
-            known = self._curve = join.plan, controller.calls, curve
+            known = self._curve = self.followed, controller.calls, curve
         return known[2]
 
     # -- the data flow ------------------------------------------------------------------------------
@@ -135,17 +146,17 @@ class Harvester(Stateful):
         """Fraction of rows that probe, when they probe whole windows."""
         return 1.0 if self.calls is None else self.calls.choice.probes
 
-    def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> None:
+    def begin(self, windows: Windows, arrived: Sequence[int], now: int, z: float) -> None:
         """Begin a sub-batch with `arrived` rows per stream at throttle fraction z. All rows are admitted."""
-        fade = self.statistics.begin(join, arrived, now)
+        fade = self.statistics.begin(windows, arrived, now)
         self._fade = fade ** (4 * self.policy.half_life)
         self._lags_fade *= fade
         self._rng = None
         self._z = z
-        self._follow_windows(join)
+        self._follow_windows(windows)
         if z < 1.0:
-            if self._stale(join, z, now):
-                self._plan(join, z, now)
+            if self._stale(windows, z, now):
+                self._plan(windows, z, now)
         elif self.harvest is not None and not self.harvest.everything:
             self.harvest = None
 
@@ -166,10 +177,10 @@ class Harvester(Stateful):
             self._rng = np.random.default_rng((self._seed, self.statistics.sub_batches, 5))
         return self._rng
 
-    def arrived(self, join: Join, stream: int, start: int) -> None:
+    def arrived(self, windows: Windows, stream: int, start: int) -> None:
         """Nothing to store with new rows."""
 
-    def probe(self, join: Join, probe: Probe, start: int) -> Iterator[PartialMatches]:
+    def probe(self, windows: Windows, probe: Probe, start: int) -> Iterator[PartialMatches]:
         """Results of the rows from position `start` on."""
         stream = probe.direction.arriving
         flow = np.zeros(len(probe.direction.steps) + 1)
@@ -177,28 +188,28 @@ class Harvester(Stateful):
             part, knows = self._probes, self._may_skip_learning
             look = FULL_WINDOWS if knows else ProbeScope(step_counts=flow)
             if self.calls is not None and part < 1:
-                probing = self.calls.prober(np.arange(start, join.windows[stream].end))
-                found = probe.run_rows(join.windows, probing, look)
+                probing = self.calls.prober(np.arange(start, windows[stream].end))
+                found = probe.run_rows(windows, probing, look)
             else:
-                found = probe.run(join.windows, start, look)
+                found = probe.run(windows, start, look)
             if knows:
                 yield from found
                 return
             for partials in found:
-                self._learn_lags(join, partials, 1 / part, LEARNED_AT_EASE)
+                self._learn_lags(windows, partials, 1 / part, LEARNED_AT_EASE)
                 yield partials
-            self.statistics.learn(probe, flow, self._rows(join), weight=1 / part)
+            self.statistics.learn(probe, flow, self._rows(windows), weight=1 / part)
             return
-        rows = np.arange(start, join.windows[stream].end)
+        rows = np.arange(start, windows[stream].end)
         self.missed.rows += len(rows)
         draw = self._draw(probe)
         drawn = self._random().random(len(rows)) < draw.omega
-        yield from self._shred(join, probe, rows[drawn], flow, draw)
-        self.statistics.learn(probe, flow, self._rows(join), draw.z, draw.weight)
+        yield from self._shred(windows, probe, rows[drawn], flow, draw)
+        self.statistics.learn(probe, flow, self._rows(windows), draw.z, draw.weight)
         if draw.omega == 0.0:
             self.missed.unsampled_rows += len(rows)
         if not self.harvest.directions[stream].idle:
-            yield from probe.run_rows(join.windows, rows[~drawn], ProbeScope(self._ages[stream]))
+            yield from probe.run_rows(windows, rows[~drawn], ProbeScope(self._ages[stream]))
 
     @property
     def _may_skip_learning(self) -> bool:
@@ -225,20 +236,20 @@ class Harvester(Stateful):
         return ShreddingSample(self.policy.shredding * self._z, 1.0)
 
     def _shred(
-        self, join: Join, probe: Probe, rows: Array, flow: Array, draw: ShreddingSample
+        self, windows: Windows, probe: Probe, rows: Array, flow: Array, draw: ShreddingSample
     ) -> Iterator[PartialMatches]:
         """Probe an even sample of the windows with the drawn rows."""
         self.missed.draw(len(rows), draw)
-        first = join.windows[probe.direction.steps[0].stream]
+        first = windows[probe.direction.steps[0].stream]
         if len(rows) == 0 or len(first) == 0:
             return
         ages: tuple[AgeIntervals | None, ...] = ()
         if draw.z < 1.0:
-            sample = self._sample(join.windows[probe.direction.arriving].ts[rows], first, draw.z)
+            sample = self._sample(windows[probe.direction.arriving].ts[rows], first, draw.z)
             ages = (sample, *[None] * (len(probe.direction.steps) - 1))
-        for partials in probe.run_rows(join.windows, rows, ProbeScope(ages, flow)):
-            self._count(join, probe, rows, partials, draw)
-            self._learn_lags(join, partials, draw.weight)
+        for partials in probe.run_rows(windows, rows, ProbeScope(ages, flow)):
+            self._count(windows, probe, rows, partials, draw)
+            self._learn_lags(windows, partials, draw.weight)
             yield partials
 
     def _sample(self, times: Array, window: WindowStore, z: float) -> AgeIntervals:
@@ -251,50 +262,50 @@ class Harvester(Stateful):
         return AgeIntervals.sampled(z, period, youngest, oldest, self._random().random(len(times)))
 
     def _count(
-        self, join: Join, probe: Probe, rows: Array, partials: PartialMatches, draw: ShreddingSample
+        self, windows: Windows, probe: Probe, rows: Array, partials: PartialMatches, draw: ShreddingSample
     ) -> None:
         """Count the results of drawn rows that the harvest would have missed."""
         stream = probe.direction.arriving
-        anchor = join.windows[stream].ts[partials.rows[stream]]
+        anchor = windows[stream].ts[partials.rows[stream]]
         outside = np.zeros(len(partials), bool)
         assert self.harvest is not None
         if self.harvest.directions[stream].idle:
             outside[:] = True
         else:
             for step, ages in zip(probe.direction.steps, self._ages[stream], strict=True):
-                age = anchor - join.windows[step.stream].ts[partials.rows[step.stream]]
+                age = anchor - windows[step.stream].ts[partials.rows[step.stream]]
                 outside |= ~ages.contains(age)
         which = np.searchsorted(rows, partials.rows[stream])
         weights = np.ones(len(partials))
-        if join.evictor:
-            weights = join.evictor.result_weights(join.windows, partials)
+        if self._result_weights is not None:
+            weights = self._result_weights(windows, partials)
         if self.calls is not None:
-            weights = weights * self.calls.admitter.weights(join.windows, partials)
+            weights = weights * self.calls.admitter.weights(windows, partials)
         self.missed.add(which, len(rows), outside, weights, draw)
 
     # -- learning -----------------------------------------------------------------------------------
 
     def _learn_lags(
-        self, join: Join, partials: PartialMatches, weight: float, most: int = LEARNED_AT_ONCE
+        self, windows: Windows, partials: PartialMatches, weight: float, most: int = LEARNED_AT_ONCE
     ) -> None:
         """Learn the lags between rows from a sample of the results."""
-        self._init_lags(join)
+        self._init_lags(windows)
         assert self.lags is not None
         count = len(partials)
         chosen = np.arange(count)
         if count > most:
             chosen = np.sort(self._random().integers(0, count, most))
-        times = np.stack([join.windows[s].ts[partials.rows[s][chosen]] for s in range(len(join.windows))], 1)
+        times = np.stack([windows[s].ts[partials.rows[s][chosen]] for s in range(len(windows))], 1)
         lags = (times - times[:, :1]) / SECOND
         self.lags = self.lags.add(lags, np.full(len(chosen), weight * count / len(chosen)))
 
     # -- planning -----------------------------------------------------------------------------------
 
-    def _init_lags(self, join: Join) -> None:
+    def _init_lags(self, windows: Windows) -> None:
         """Set up basic windows and lags. The size of a row window is the time its rows cover."""
         if self._basic_windows is not None and self.lags is not None:
             return
-        spans = [window.covers for window in join.windows]
+        spans = [window.covers for window in windows]
         basic = self.policy.basic_of(spans)
         sizes = [span / SECOND for span in spans]
         self._basic_windows = BasicWindows(tuple(sizes), tuple(min(basic / SECOND, size) for size in sizes))
@@ -302,38 +313,39 @@ class Harvester(Stateful):
             buckets = max(64, 4 * max(self._basic_windows.counts))
             self.lags = KINDS[_KINDS[self.policy.correlations]].empty(sizes, buckets)
 
-    def _follow_windows(self, join: Join) -> None:
+    def _follow_windows(self, windows: Windows) -> None:
         """Reset the lags when a row window covers much more or less time than before: they would fall into a
         few basic windows, or beyond all of them."""
         if self._basic_windows is None or not self._counts_rows:
             return
-        for window, size in zip(join.windows, self._basic_windows.sizes, strict=True):
+        for window, size in zip(windows, self._basic_windows.sizes, strict=True):
             if window.span is None and not SHRUNK < window.covers / SECOND / size < GROWN:
                 self._basic_windows = self.lags = self.harvest = self._curve = None
                 return
 
-    def model(self, join: Join) -> HarvestModel:
+    def model(self, windows: Windows) -> HarvestModel:
         """Cost and output model from everything learned."""
-        self._init_lags(join)
+        self._init_lags(windows)
         assert self._basic_windows is not None and self.lags is not None
-        scores = self.lags.scores(self._basic_windows, orders_of(join))
-        return self.statistics.model(join, self._basic_windows, scores, self._rows(join))
+        assert self.followed is not None
+        scores = self.lags.scores(self._basic_windows, orders_of(self.followed))
+        return self.statistics.model(self.followed, self._basic_windows, scores, self._rows(windows))
 
-    def _rows(self, join: Join) -> Array:
+    def _rows(self, windows: Windows) -> Array:
         """Rows of each window; where old rows were removed, the number it would hold. The rows left are the
         young ones, and averaging them over the whole window would underestimate its basic windows."""
-        rows = rows_held(join)
+        rows = rows_held(windows)
         if self._max_useful_ages is not None:
-            for stream, window in enumerate(join.windows):
+            for stream, window in enumerate(windows):
                 if window.span is not None:
                     rows[stream] = self.statistics.rates[stream] * window.span / SECOND
         return rows
 
-    def _stale(self, join: Join, z: float, now: int) -> bool:
+    def _stale(self, windows: Windows, z: float, now: int) -> bool:
         """Whether the harvest is old or belongs to another throttle fraction or plan. With an adaptation
         interval it is renewed once per interval, as in GrubJoin."""
         known, interval = self.harvest, self.policy.interval_micros
-        if known is None or self._planned is not join.plan:
+        if known is None or self._planned is not self.followed:
             return True
         if interval is not None:
             return z != known.throttle or now - self._planned_now >= interval
@@ -342,10 +354,10 @@ class Harvester(Stateful):
             or self.statistics.sub_batches - self._planned_at >= SUB_BATCHES_BETWEEN_PLANS
         )
 
-    def _plan(self, join: Join, z: float, now: int) -> None:
+    def _plan(self, windows: Windows, z: float, now: int) -> None:
         """Choose the harvest for this throttle fraction."""
-        self._planned, self._planned_at, self._planned_now = join.plan, self.statistics.sub_batches, now
-        self.harvest = self.last_harvest = solve(self.model(join), z, self.policy.method, parts=True)
+        self._planned, self._planned_at, self._planned_now = self.followed, self.statistics.sub_batches, now
+        self.harvest = self.last_harvest = solve(self.model(windows), z, self.policy.method, parts=True)
         self._ages = [
             tuple(
                 _micros(hop.ages(self.harvest.windows), self.harvest.windows.sizes[hop.stream])

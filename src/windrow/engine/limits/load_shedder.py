@@ -10,23 +10,26 @@ import numpy as np
 from windrow.engine.limits.admission_units import Units
 from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.dropper import Dropper
-from windrow.engine.limits.harvester import Harvester
+from windrow.engine.limits.harvester import Harvester, ResultWeights
 from windrow.engine.limits.probe_statistics import ProbeStatistics
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.probe import Probe
 from windrow.eviction.window_view import RowState
 from windrow.harvest.model import HarvestModel
 from windrow.model.harvest import Harvest
+from windrow.model.plan import Plan
 from windrow.model.policies.time_policies import Harvesting
 from windrow.model.query import Query
 
 if TYPE_CHECKING:
-    from windrow.engine.join import Join
+    from windrow.engine.windows import Windows
 
 
 class LoadShedder(Protocol):
     """Called by the join in this order: `begin`, then `arrived` and `probe` for each stream."""
 
+    followed: Plan | None
+    """The join's plan; the join sets it."""
     calls: CallPlanner | None
     """Plans whole calls; None if each sub-batch decides."""
     statistics: ProbeStatistics
@@ -38,26 +41,30 @@ class LoadShedder(Protocol):
     def work_fraction(self) -> float:
         """Fraction of the full work done at present, by the model."""
 
-    def begin(self, join: Join, arrived: Sequence[int], now: int, z: float) -> Sequence[np.ndarray] | None:
+    def begin(
+        self, windows: Windows, arrived: Sequence[int], now: int, z: float
+    ) -> Sequence[np.ndarray] | None:
         """Begin a sub-batch with `arrived` rows per stream up to event time `now`, at throttle fraction z;
         return masks of admitted rows, None for all."""
 
-    def arrived(self, join: Join, stream: int, start: int) -> None:
+    def arrived(self, windows: Windows, stream: int, start: int) -> None:
         """Rows from position `start` on were appended."""
 
-    def probe(self, join: Join, probe: Probe, start: int) -> Iterator[PartialMatches]:
+    def probe(self, windows: Windows, probe: Probe, start: int) -> Iterator[PartialMatches]:
         """Results of the rows from position `start` on."""
 
     def max_useful_ages(self) -> list[int] | None:
         """Per stream, the greatest age in microseconds that is probed; None if all ages are."""
 
-    def model(self, join: Join) -> HarvestModel:
+    def model(self, windows: Windows) -> HarvestModel:
         """Cost and output model from everything learned."""
 
 
-def make_load_shedder(query: Query, units: Units) -> LoadShedder | None:
+def make_load_shedder(query: Query, units: Units, result_weights: ResultWeights | None) -> LoadShedder | None:
     """Load shedder of the query's time policy; None without a deadline. Rows are admitted by `units`."""
     if query.time_limit is None:
         return None
     policy = query.time_policy
-    return Harvester(policy, query, units) if isinstance(policy, Harvesting) else Dropper(query)
+    if isinstance(policy, Harvesting):
+        return Harvester(policy, query, units, result_weights)
+    return Dropper(query)

@@ -17,8 +17,9 @@ from windrow.model.harvest import BasicWindows
 from windrow.model.stateful import Stateful
 
 if TYPE_CHECKING:
-    from windrow.engine.join import Join
     from windrow.engine.probe import Probe
+    from windrow.engine.windows import Windows
+    from windrow.model.plan import Plan
 
 Array = np.ndarray
 SECOND = 1_000_000
@@ -52,13 +53,13 @@ class ProbeStatistics(Stateful):
         """Recent rows per second of event time."""
         return np.maximum(self._arrivals / max(self._seconds, 1e-6), 1e-9)
 
-    def begin(self, join: Join, arrived: Sequence[int], now: int) -> float:
+    def begin(self, windows: Windows, arrived: Sequence[int], now: int) -> float:
         """Begin a sub-batch with `arrived` rows per stream; return the decay since the last one."""
         self.sub_batches += 1
         fade = 1.0
         if self._now is not None and now > self._now:
             seconds = (now - self._now) / SECOND
-            longest = max(w.covers for w in join.windows) / SECOND
+            longest = max(w.covers for w in windows) / SECOND
             fade = 0.5 ** (seconds / longest / self._half_life)
             self._arrivals *= fade
             self._seconds = self._seconds * fade + seconds
@@ -87,11 +88,10 @@ class ProbeStatistics(Stateful):
             tried[arriving, step.stream] = flow[level] * looked
         self._known = self.selectivities.add(found * weight, tried * weight)
 
-    def model(self, join: Join, windows: BasicWindows, scores: Array | None, rows: Array) -> HarvestModel:
+    def model(self, plan: Plan, windows: BasicWindows, scores: Array | None, rows: Array) -> HarvestModel:
         """Cost and output model; scores by direction, hop and basic window, None if all are equal."""
-        assert join.plan is not None
-        orders = orders_of(join)
-        paths = tuple(tuple(step.access.path for step in d.steps) for d in join.plan.directions)
+        orders = orders_of(plan)
+        paths = tuple(tuple(step.access.path for step in d.steps) for d in plan.directions)
         m = len(orders)
         return HarvestModel(
             windows=windows,
@@ -105,12 +105,11 @@ class ProbeStatistics(Stateful):
         )
 
 
-def rows_held(join: Join) -> Array:
+def rows_held(windows: Windows) -> Array:
     """Number of rows in each window."""
-    return np.array([float(len(w)) for w in join.windows])
+    return np.array([float(len(w)) for w in windows])
 
 
-def orders_of(join: Join) -> tuple[tuple[int, ...], ...]:
+def orders_of(plan: Plan) -> tuple[tuple[int, ...], ...]:
     """For each arriving stream, the windows it probes in order."""
-    assert join.plan is not None
-    return tuple(tuple(step.stream for step in d.steps) for d in join.plan.directions)
+    return tuple(tuple(step.stream for step in d.steps) for d in plan.directions)

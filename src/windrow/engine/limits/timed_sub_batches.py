@@ -102,7 +102,7 @@ class TimedSubBatches:
         load_shedder, join = self._join.load_shedder, self._join
         if not isinstance(load_shedder, Harvester) or load_shedder.calls is None:
             return
-        positions = load_shedder.plan(join, self._arrivals, self._controller)
+        positions = load_shedder.plan(join.windows, self._arrivals, self._controller)
         for stream, kept in enumerate(positions or ()):
             if kept is None:
                 continue
