@@ -85,8 +85,12 @@ def on_spark(spark: SparkSession, a: DataFrame, b: DataFrame, started: Streaming
     joined: DataFrame = wr.join(frames, on="a.k = b.k", time="at", within="1 minute", memory=pool)
     shared: DataFrame = wr.share({"one": describe()}, frames)
     asked: DataFrame = wr.sql("SELECT a.k FROM a, b WHERE a.k = b.k WINDOW 1 MINUTE", spark, frames, "at")
+    bids: wr.types.FileStream = wr.files(spark, "/data/bids", files_per_batch=8)
+    mixed: DataFrame = wr.join({"a": a, "b": bids}, on="a.k = b.k", time="at", within="1 minute")
     served: wr.types.Dashboard = wr.dashboard(started)
-    return [joined, shared, asked, served, *wr.metrics(started)]
+    measured: wr.types.MetricsList = wr.metrics(started)
+    why: str | None = wr.reason(started)
+    return [joined, shared, mixed, asked, served, measured.to_pandas(), why, *measured]
 
 
 def refuse() -> None:

@@ -16,7 +16,8 @@ from windrow.model.plan import Plan
 from windrow.model.sharing import QueryMetrics, SharedMetrics
 
 if TYPE_CHECKING:
-    from windrow.spark.metrics import BatchMetrics, PartitionMetrics
+    from windrow.spark.files.file_stream import FileStream
+    from windrow.spark.metrics import BatchMetrics, MetricsList, PartitionMetrics
     from windrow.ui.dashboard import Dashboard
 
 __all__ = [
@@ -26,8 +27,10 @@ __all__ = [
     "Dashboard",
     "Deadline",
     "DryRun",
+    "FileStream",
     "Interval",
     "MemoryLimit",
+    "MetricsList",
     "PartitionMetrics",
     "Plan",
     "Quality",
@@ -43,6 +46,8 @@ __getattr__ = lazy_names(
     __name__,
     {
         "BatchMetrics": "windrow.spark.metrics",
+        "FileStream": "windrow.spark.files.file_stream",
+        "MetricsList": "windrow.spark.metrics",
         "PartitionMetrics": "windrow.spark.metrics",
         "Dashboard": "windrow.ui.dashboard",
     },
