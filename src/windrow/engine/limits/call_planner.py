@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -54,13 +55,14 @@ CHEAP = 0.05
 """Fraction of the deadline that a late call may still spend on building results: finding them took longer."""
 PARTS, WORTH, QUICKEST = 16, 0.02, 2e-4
 """Maximum sub-batches; fraction of the deadline that cutting may cost; minimum seconds of a sub-batch."""
+EXACT_CALLS = 5
 _FORGET = 0.01
 
 
 class CallPlanner(Stateful):
     saved = (
         "admitter", "costs", "costs_of_parts", "_calls", "_per_row", "_kept", "_since_parts", "_wait",
-        "_shares",
+        "_shares", "_exact",
     )  # fmt: skip
 
     def __init__(self, units: Units, streams: int, seed: int, all_probe: bool = False) -> None:
@@ -85,6 +87,8 @@ class CallPlanner(Stateful):
         """Fractions of rows and results by units admitted, as of the last choice."""
         self._since_parts = 0
         """Calls since one probed parts of windows."""
+        self._exact: list[float] = []
+        """Seconds per row of the last exact calls."""
         self._wait = 0
         """Calls without any row before a few are tried again."""
         # State of the current call:
@@ -123,7 +127,7 @@ class CallPlanner(Stateful):
         if scans:
             compared *= self._size / max(self.admitter.fill(windows), 1e-9)
         self._predicted = self.costs.fitted.seconds(rows, compared, results)
-        if self._predicted > self._began:
+        if min(self._predicted, self._exact_seconds()) > self._began:
             self._choose(windows, arrivals, compared, results, curve)
         elif not self.admitter.thinned:
             return None
@@ -131,6 +135,11 @@ class CallPlanner(Stateful):
         self.admitter.partial |= self.choice.probes < 1
         self._admitted = sum(len(a.rows if at is None else at) for a, at in zip(arrivals, kept, strict=True))
         return kept if self._admitted < rows else None
+
+    def _exact_seconds(self) -> float:
+        """What an exact call takes by the last ones. It overrules a prediction from calls that shed: a slow
+        call must not end what went well before it."""
+        return median(self._exact) * self._rows if len(self._exact) == EXACT_CALLS else np.inf
 
     def _choose(
         self,
@@ -244,6 +253,8 @@ class CallPlanner(Stateful):
         if self._admitted == 0:
             return
         took = self._began - seconds_left
+        if self.choice == EVERYTHING:
+            self._exact = [*self._exact[1 - EXACT_CALLS :], took / self._rows]
         if self.short and seconds_left < 0:
             self._wait = int(min(PATIENCE[1], PATIENCE[0] * took / max(self._began, 1e-9)))
         self._learn_amounts(compared, work)
