@@ -62,7 +62,7 @@ _FORGET = 0.01
 class CallPlanner(Stateful):
     saved = (
         "admitter", "costs", "costs_of_parts", "_calls", "_per_row", "_kept", "_since_parts", "_wait",
-        "_shares", "_exact",
+        "_shares", "_exact", "_fastest",
     )  # fmt: skip
 
     def __init__(self, units: Units, streams: int, seed: int, all_probe: bool = False) -> None:
@@ -89,6 +89,8 @@ class CallPlanner(Stateful):
         """Calls since one probed parts of windows."""
         self._exact: list[float] = []
         """Seconds per row of the last exact calls."""
+        self._fastest = np.inf
+        """Seconds per row of the fastest exact call of late."""
         self._wait = 0
         """Calls without any row before a few are tried again."""
         # State of the current call:
@@ -99,6 +101,8 @@ class CallPlanner(Stateful):
         self._promised = 0.0
         """Results predicted for the harvest."""
         self._found, self._estimated = 0.0, 0.0
+        self._tried = False
+        """Whether this is an exact call although it is predicted to be late."""
         self._overtime = 0.0
         """Seconds spent on building results since the time was up."""
         self._random: np.random.Generator | None = None
@@ -120,6 +124,7 @@ class CallPlanner(Stateful):
         self._began, self._size, self.scans = controller.seconds_left, sum(map(len, windows)) + rows, scans
         self.choice, self.short, self._probes = EVERYTHING, False, 1.0
         self._predicted = self._promised = self._overtime = 0.0
+        self._tried = False
         self._found, self._estimated, self._random = self.admitter.found, self.admitter.true, None
         if rows == 0 or len(self.costs) == 0:
             return None
@@ -189,6 +194,10 @@ class CallPlanner(Stateful):
             if self._wait:
                 self._wait -= 1
                 return NOTHING
+            if self._fastest * self._rows <= self._began:
+                # Small calls cost much the same whatever is in them: shedding may save nothing.
+                self.short, self._tried = False, True
+                return EVERYTHING
             known = few
         return Choice(known, recall=float(work.share[known]), work=float(amounts[known] / amounts[-1]))
 
@@ -255,7 +264,8 @@ class CallPlanner(Stateful):
         took = self._began - seconds_left
         if self.choice == EVERYTHING:
             self._exact = [*self._exact[1 - EXACT_CALLS :], took / self._rows]
-        if self.short and seconds_left < 0:
+            self._fastest = min(took / self._rows, (1 + _FORGET) * self._fastest)
+        if (self.short or self._tried) and seconds_left < 0:
             self._wait = int(min(PATIENCE[1], PATIENCE[0] * took / max(self._began, 1e-9)))
         self._learn_amounts(compared, work)
         stored = self._admitted + DROPPED * (self._rows - self._admitted)
