@@ -363,26 +363,42 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error)[:2000]}"
 
 
+class Source:
+    """Where the rows of all cases come from: one stream of files for all, since Spark spends more on a source
+    than on its rows."""
+
+    def __init__(self, directory: Path) -> None:
+        columns = SCHEMA.append(pa.field(STREAM, pa.string()))
+        self._rows = Stream(directory / "rows", from_arrow_schema(columns))
+        self._frame = self._rows.read()
+
+    def read(self, case: SparkCase, alias: str) -> DataFrame:
+        own = self._frame.where(sf.col(STREAM) == case.stream(alias))
+        return own.select(*case.columns(alias).names)
+
+    def put(self, calls: Sequence[tuple[SparkCase, Mapping[str, pa.Table]]]) -> None:
+        """The rows of a micro-batch: one call of each case."""
+        self._rows.put(pa.concat_tables(chain.from_iterable(case.named(call) for case, call in calls)))
+
+
 def _run(
     cases: Sequence[SparkCase], directory: Path, wrong: dict[int, str]
 ) -> dict[tuple[int, str], Counter[tuple]]:
     """The results of one streaming query over all the cases, stopped once. What cannot be planned is left out
-    and put into `wrong`. All streams come from one source, since Spark spends more on a source than on its
-    rows."""
-    source = Stream(directory / "rows", from_arrow_schema(SCHEMA.append(pa.field(STREAM, pa.string()))))
+    and put into `wrong`."""
+    source = Source(directory)
     found: dict[tuple[int, str], Counter[tuple]] = {}
 
     def keep(results: DataFrame, batch: int) -> None:
         for row in results.collect():
             found.setdefault((row["seed"], row["query"]), Counter())[tuple(row["row"])] += 1
 
-    rows, frames = source.read(), dict[int, DataFrame]()
+    frames: dict[int, DataFrame] = {}
     for again in (False, True):
         batches = []
         for case in cases:
-            own = {alias: rows.where(sf.col(STREAM) == case.stream(alias)) for alias in case.case.windows}
-            streams = {alias: frame.select(*case.columns(alias).names) for alias, frame in own.items()}
             try:
+                streams = {alias: source.read(case, alias) for alias in case.case.windows}
                 if not again or case.planned_again:
                     frames[case.seed] = case.frame(streams, str(directory / "state"))
             except Exception as error:
@@ -390,9 +406,9 @@ def _run(
                 continue
             inputs = case.case.inputs()
             calls = inputs[case.restart :] if again else inputs[: case.restart]
-            batches.append([case.named(call) for call in calls])
-        for batch in zip_longest(*batches, fillvalue=[]):
-            source.put(pa.concat_tables(chain.from_iterable(batch)))
+            batches.append([(case, call) for call in calls])
+        for batch in zip_longest(*batches):
+            source.put([each for each in batch if each is not None])
         if frames:
             writer = reduce(DataFrame.union, frames.values()).writeStream.foreachBatch(keep)
             writer = writer.option("checkpointLocation", str(directory / "checkpoint"))

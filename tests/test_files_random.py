@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
 
 import spark_cases as generated
 import windrow as wr
@@ -31,9 +34,32 @@ class MixedStream(Stream):
         return wr.files(spark(), str(self.directory), schema=self.schema, files_per_batch=1, split=split)
 
 
+class MixedSource(generated.Source):
+    """A directory for each stream of each case."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._streams: dict[str, MixedStream] = {}
+
+    def read(self, case: SparkCase, alias: str) -> DataFrame | FileStream:
+        return self._stream(case, alias).read()
+
+    def put(self, calls: Sequence[tuple[SparkCase, Mapping[str, pa.Table]]]) -> None:
+        for case, call in calls:
+            for alias, table in call.items():
+                self._stream(case, alias).put(table)
+
+    def _stream(self, case: SparkCase, alias: str) -> MixedStream:
+        name = case.stream(alias)
+        if name not in self._streams:
+            schema = from_arrow_schema(case.columns(alias))
+            self._streams[name] = MixedStream(self._directory / name, schema)
+        return self._streams[name]
+
+
 @pytest.fixture(autouse=True)
 def mixed(monkeypatch):
-    monkeypatch.setattr(generated, "Stream", MixedStream)
+    monkeypatch.setattr(generated, "Source", MixedSource)
 
 
 def check(cases: list[SparkCase], directory: Path) -> None:

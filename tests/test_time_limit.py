@@ -108,7 +108,7 @@ def feed(operator: wr.Operator, streams: dict, seconds: float, tick: float = 0.5
     return found
 
 
-def tells(measured: wr.OperatorMetrics, recall: float) -> bool:
+def tells(measured: wr.types.OperatorMetrics, recall: float) -> bool:
     """Whether the recall lies in its interval, or very near it: one run in twenty may lie outside, and how
     many do is measured in the lab (B4)."""
     return measured.recall_low - 0.02 <= recall <= measured.recall_high + 0.02

@@ -46,7 +46,7 @@ def policies() -> Sequence[object]:
 def run(query: wr.Query, tables: Mapping[str, pa.Table]) -> tuple[wr.Operator, pa.Table]:
     operator: wr.Operator = wr.Operator(query)
     found: pa.Table = operator.process(tables)
-    told: wr.OperatorMetrics = operator.metrics()
+    told: wr.types.OperatorMetrics = operator.metrics()
     quality: wr.types.Quality = told.quality
     streams: Mapping[str, wr.types.StreamMetrics] = told.streams
     plan: wr.types.Plan | None = operator.plan

@@ -12,7 +12,6 @@ from windrow.explanation.explain import explain
 from windrow.explanation.explanation import Explanation
 from windrow.lazy import lazy_names
 from windrow.memory_models.allocation import RecallCurve
-from windrow.model.metrics import OperatorMetrics
 from windrow.model.query import Function, Query, Stream, Window
 from windrow.model.sharing import Subscription
 
@@ -34,7 +33,6 @@ __all__ = [
     "Function",
     "MemoryPool",
     "Operator",
-    "OperatorMetrics",
     "Query",
     "QueryError",
     "RecallCurve",

@@ -11,7 +11,7 @@ from windrow.lazy import lazy_names
 from windrow.model.access import Access
 from windrow.model.interval import Interval
 from windrow.model.limits import Deadline, MemoryLimit
-from windrow.model.metrics import Quality, StreamMetrics
+from windrow.model.metrics import OperatorMetrics, Quality, StreamMetrics
 from windrow.model.plan import Plan
 from windrow.model.sharing import QueryMetrics, SharedMetrics
 
@@ -31,6 +31,7 @@ __all__ = [
     "Interval",
     "MemoryLimit",
     "MetricsList",
+    "OperatorMetrics",
     "PartitionMetrics",
     "Plan",
     "Quality",

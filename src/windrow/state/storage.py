@@ -251,12 +251,11 @@ def open_filesystem(url: str, what: str = "the state path") -> tuple[Any, str]:
 
 
 def check_reachable(root: str) -> None:
-    """Raise a StateError if nothing can be stored under this path or URL, without writing anything."""
-    storage = open_storage(root)
-    storage.names("")
-    if not storage.local:
+    """Raise a StateError if nothing can be stored under this path. Writes nothing. What is behind a URL only
+    the workers need to reach."""
+    if (scheme := _SCHEME.match(root)) is not None and scheme[1].lower() != "file":
         return
-    path = Path(storage.url)
+    path = Path(open_storage(root).url)
     there = next(each for each in (path, *path.parents) if each.exists())
     if not there.is_dir():
         raise StateError(f"cannot store windows under {path}: {there} is not a directory")
