@@ -246,14 +246,14 @@ def test_what_decides_where_rows_go_is_described():
         "spread": "values [7] over 2 partitions",
         "routing": "a by value of a.i as int64, b by value of b.i as int64, c by everywhere, a divided, "
         "b divided x a by everywhere, b by everywhere, c by content",
-        "hashing": "version 1: by Spark, by Spark",
+        "hashing": "version 2: by Spark, by Spark",
     }
     near = prepared("abs((a.i + 1) - b.j) <= 2", partitioning="range(5)")
     assert described(near.layout, near.frames) == {
         "partitioning": "8 by range of a.i + 1 in cells of 5.0",
         "spread": "none",
         "routing": "a by cell of a.i + 1 as int64, b by near of b.j as int64 within 2.0",
-        "hashing": "version 1: by Windrow",
+        "hashing": "version 2: by Windrow",
     }
     one = prepared("a.i = b.i", partitions=1)
     assert described(one.layout, one.frames)["partitioning"] == "one"

@@ -54,6 +54,15 @@ class InputBuffer:
         return ts[:count], rows.slice(0, count), calls[:count]
 
 
+def numbered_rows(times: Sequence[Array], calls: Sequence[Array], first: int) -> list[Array]:
+    """Number rows of all streams from `first` on: by time, then by call, then by stream."""
+    stream = np.repeat(np.arange(len(times)), [len(ts) for ts in times])
+    numbers = np.empty(len(stream), np.int64)
+    order = np.lexsort((stream, np.concatenate(calls), np.concatenate(times)))
+    numbers[order] = first + np.arange(len(stream))
+    return np.split(numbers, np.cumsum([len(ts) for ts in times])[:-1])
+
+
 def expire_buffered(
     waiting: Sequence[InputBuffer], query: Query, frontier: Watermarks, schemas: Sequence[pa.Schema | None]
 ) -> list[int]:

@@ -8,7 +8,7 @@ place in the order is certain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import perf_counter
@@ -19,36 +19,31 @@ import pyarrow as pa
 from windrow.engine.adaptive_planner import AdaptivePlanner
 from windrow.engine.compile_notice import announce_compilation
 from windrow.engine.counters import Counters
-from windrow.engine.input_buffer import InputBuffer, check_nothing_waits, expire_buffered, warn_if_large
+from windrow.engine.input_buffer import (
+    InputBuffer,
+    check_nothing_waits,
+    expire_buffered,
+    numbered_rows,
+    warn_if_large,
+)
 from windrow.engine.join import Join, ResultSink
 from windrow.engine.late_rows import AHEAD, LATE, DroppedRows, late_rows_table
 from windrow.engine.learned_models import learned_models
 from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.engine.limits.timed_sub_batches import TimedSubBatches, buffer_unprocessed
 from windrow.engine.result_builder import ResultBuilder
-from windrow.engine.rows import (
-    ArrivingRows,
-    as_batch,
-    check_time_column,
-    event_times,
-    plain_schema,
-    same_schema,
-    timed,
-)  # fmt: skip
+from windrow.engine.rows import ArrivingRows, as_batch, check_time_column, plain_schema, same_schema, timed
 from windrow.engine.source_partitions import check_source_partition, newest_by_partition
-from windrow.engine.sub_batches import cut, default_sub_batch_rows, interval_under_limit
-from windrow.engine.watermarks import END, Expiry, Watermarks
+from windrow.engine.sub_batches import sub_batches
+from windrow.engine.watermarks import END, Expiry, Watermarks, earliest_to_come
 from windrow.errors import DataError, Option, QueryError, StateError, unknown
 from windrow.memory_models.allocation import RecallCurve
-from windrow.model.interval import Interval
 from windrow.model.learned_models import LearnedModels
 from windrow.model.limits import MemoryLimit
 from windrow.model.metrics import OperatorMetrics
 from windrow.model.plan import Plan
 from windrow.model.query import Query
 from windrow.planning.bound_query import BoundQuery
-
-Array = np.ndarray
 
 
 class JoinRunner:
@@ -133,15 +128,19 @@ class JoinRunner:
         bound = self.query.head_start
         latest = None if now is None or bound is None else now + bound
         for stream, batch in batches.items():
-            time = self.query.streams[self.query.aliases[stream]].time
+            of = self.query.streams[self.query.aliases[stream]]
             earliest, origin = bounds[stream]
-            ts, rows, left_out = timed(batch, time, earliest, latest)
+            ts, rows, left_out = timed(batch, of.time, earliest, latest)
             self.counters.admit(stream, batch.num_rows, left_out)
             if left_out.late is not None and earliest is not None:
                 self.dropped.append(DroppedRows(stream, LATE, left_out.late, earliest, origin))
             if left_out.ahead is not None and latest is not None:
                 self.dropped.append(DroppedRows(stream, AHEAD, left_out.ahead, latest, now))
-            self._advance_partitions(stream, (rows, left_out.late))
+            # Late rows count too: a source partition that has fallen behind holds the others back until it
+            # has caught up, and does not fall behind further.
+            for held in (rows, left_out.late) if of.source_partition is not None else ():
+                if held is not None and held.num_rows:
+                    self.watermarks.advance_partitions(stream, newest_by_partition(held, of))
             if len(ts):
                 self._arrivals += len(ts)
                 self.buffer[stream].add(ts, rows, np.broadcast_to(self.calls, len(ts)))
@@ -175,9 +174,7 @@ class JoinRunner:
             yield from self._decide(self.join, arrivals, at)
             self._expire(arrivals, at)
             self.counters.sub_batches += 1
-            for batch in self.join.evaluate(sub_batch, controller):
-                self.counters.results += batch.num_rows
-                yield batch
+            yield from self._counted(self.join.evaluate(sub_batch, controller))
             self.seq += sum(len(a.rows) for a in sub_batch) if self.query.counts_rows else 0
             at[:] = stop
         waiting = 0
@@ -228,10 +225,8 @@ class JoinRunner:
         """The current plan; None until all schemas are known."""
         if self.join is None or self.join.plan is None:
             return None
-        load_shedder = self.join.load_shedder
-        return (
-            self.join.plan if load_shedder is None else replace(self.join.plan, harvest=load_shedder.harvest)
-        )
+        shedder = self.join.load_shedder
+        return self.join.plan if shedder is None else replace(self.join.plan, harvest=shedder.harvest)
 
     @property
     def work(self) -> tuple[int, int]:
@@ -367,17 +362,6 @@ class JoinRunner:
         if self.join is None and len(schemas) == len(self.schemas):
             self.join = Join(BoundQuery.of(self.query, schemas), self._make_sink)
 
-    def _advance_partitions(self, stream: int, admitted_and_late: Iterable[pa.RecordBatch | None]) -> None:
-        """Late rows count too: a source partition that has fallen behind holds the others back until it has
-        caught up, and does not fall behind further."""
-        of = self.query.streams[self.query.aliases[stream]]
-        for rows in admitted_and_late if of.source_partition is not None else ():
-            if rows is not None and rows.num_rows:
-                ts = event_times(rows.column(of.time))
-                self.watermarks.advance_partitions(
-                    stream, newest_by_partition(rows.column(of.source_partition), ts)
-                )
-
     def _release(self, join: Join, final: bool) -> list[ArrivingRows]:
         """Rows that are ready, per stream in time order, with their join columns."""
         before = self.watermarks.ordered_before if self.query.counts_rows and not final else None
@@ -385,18 +369,13 @@ class JoinRunner:
         arrivals = [join.windows.readers[s].read(ts, batch) for s, (ts, batch, _) in enumerate(taken)]
         if not self.query.counts_rows:
             return arrivals
-        times = np.concatenate([ts for ts, _, _ in taken])
-        calls = np.concatenate([call for _, _, call in taken])
-        source = np.repeat(np.arange(len(taken)), [len(ts) for ts, _, _ in taken])
-        seq = np.empty(len(times), np.int64)
-        seq[np.lexsort((source, calls, times))] = self.seq + np.arange(len(times))
-        parts = np.split(seq, np.cumsum([len(ts) for ts, _, _ in taken])[:-1])
-        return [replace(a, seq=p) for a, p in zip(arrivals, parts, strict=True)]
+        numbered = numbered_rows([ts for ts, _, _ in taken], [call for _, _, call in taken], self.seq)
+        return [replace(a, seq=seq) for a, seq in zip(arrivals, numbered, strict=True)]
 
     def _expire(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> None:
         """Expire rows before those from `at` on are stored."""
         assert self.join is not None
-        join, earliest = self.join, self._earliest(arrivals, at)
+        join, earliest = self.join, earliest_to_come(self.watermarks, arrivals, at)
         if self.expiry.due(earliest, lambda: self.counters.rows_evaluated(join)):
             self.counters.count("rows_expired", self.expiry.run(join.windows, earliest, self.seq))
 
@@ -404,34 +383,16 @@ class JoinRunner:
         self, join: Join, arrivals: Sequence[ArrivingRows], at: Sequence[int], final: bool = False
     ) -> Iterator[pa.RecordBatch]:
         """Decided results of an outer join. Runs before expiry: deciding may need rows about to expire."""
-        if join.outer is None:
-            return
-        for batch in join.decide([END] * len(arrivals) if final else self._earliest(arrivals, at)):
+        if join.outer is not None:
+            earliest = [END] * len(arrivals) if final else earliest_to_come(self.watermarks, arrivals, at)
+            yield from self._counted(join.decide(earliest))
+
+    def _counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
             self.counters.results += batch.num_rows
             yield batch
 
-    def _earliest(self, arrivals: Sequence[ArrivingRows], at: Sequence[int]) -> list[int | None]:
-        """Per stream, the oldest time that can still arrive, from rows `at` on."""
-        earliest: list[int | None] = []
-        for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
-            bound = self.watermarks.watermark(stream)
-            if start < len(arrived.rows):
-                coming = int(arrived.rows.ts[start])
-                bound = coming if bound is None else min(bound, coming)
-            earliest.append(bound)
-        return earliest
-
     def _sub_batches(self, arrivals: Sequence[ArrivingRows]) -> Iterator[list[int]]:
-        """End of each sub-batch in each stream."""
-        pace = self.query.evaluate_interval
-        if pace is None and self.join is not None and self.join.evictor is not None:
-            pace = interval_under_limit(
-                self.join.evictor.limit, self.join.windows, [a.rows for a in arrivals]
-            )
-        if self.query.counts_rows:
-            pace = pace or Interval(rows=default_sub_batch_rows(self.query))
-            if pace.rows:
-                # Rows of equal time are ordered too, so cut by `seq`.
-                return cut([a.seq for a in arrivals if a.seq is not None], pace, None)
-        spans = [s.window.size for s in self.query.streams.values() if s.window.is_time]
-        return cut([a.rows.ts for a in arrivals], pace, min(spans, default=None))
+        assert self.join is not None
+        limit = None if self.join.evictor is None else self.join.evictor.limit
+        return sub_batches(self.query, limit, self.join.windows, arrivals)

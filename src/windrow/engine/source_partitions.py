@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.types as pat
 
+from windrow.engine.rows import event_times
 from windrow.errors import DataError, Option, unknown
+from windrow.model.query import Stream
 
 PartitionTimes = dict[str | None, int]
 """Max event time by source partition."""
@@ -31,10 +32,10 @@ def check_source_partition(alias: str, schema: pa.Schema, name: str | None) -> N
         )
 
 
-def newest_by_partition(partitions: pa.Array, ts: np.ndarray) -> PartitionTimes:
-    """The newest time of each source partition."""
-    rows = pa.table({"partition": partitions, "ts": ts})
-    newest = rows.group_by("partition").aggregate([("ts", "max")])
+def newest_by_partition(rows: pa.RecordBatch, stream: Stream) -> PartitionTimes:
+    """The newest time of each source partition among rows of a stream."""
+    columns = {"partition": rows.column(stream.source_partition), "ts": event_times(rows.column(stream.time))}
+    newest = pa.table(columns).group_by("partition").aggregate([("ts", "max")])
     names = newest.column("partition").cast(pa.string()).to_pylist()
     return dict(zip(names, newest.column("ts_max").to_pylist(), strict=True))
 

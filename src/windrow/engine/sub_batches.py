@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from windrow.engine.rows import Rows
+from windrow.engine.rows import ArrivingRows, Rows
 from windrow.model.interval import Interval
 from windrow.model.limits import MemoryLimit
 from windrow.model.query import Query
@@ -43,6 +43,22 @@ class SubBatchCutter:
         self._counts += np.bincount(taken, minlength=len(self._counts))
         self._at += len(taken)
         return [int(count) for count in self._counts]
+
+
+def sub_batches(
+    query: Query, limit: MemoryLimit | None, windows: Sequence[WindowStore], arrivals: Sequence[ArrivingRows]
+) -> Iterator[list[int]]:
+    """End of each sub-batch of a call in each stream, under a memory limit or without."""
+    pace = query.evaluate_interval
+    if pace is None and limit is not None:
+        pace = interval_under_limit(limit, windows, [a.rows for a in arrivals])
+    if query.counts_rows:
+        pace = pace or Interval(rows=default_sub_batch_rows(query))
+        if pace.rows:
+            # Rows of equal time are ordered too, so cut by `seq`.
+            return cut([a.seq for a in arrivals if a.seq is not None], pace, None)
+    spans = [s.window.size for s in query.streams.values() if s.window.is_time]
+    return cut([a.rows.ts for a in arrivals], pace, min(spans, default=None))
 
 
 def cut(times: Sequence[Array], interval: Interval | None, shortest: int | None) -> Iterator[list[int]]:

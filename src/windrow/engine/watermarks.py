@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from windrow.engine.rows import ArrivingRows
 from windrow.engine.source_partitions import PartitionTimes, latest
 from windrow.engine.windows import Windows
 from windrow.model.interval import Interval
@@ -123,6 +124,21 @@ class Watermarks(Stateful):
     def close(self) -> None:
         """Admit no row earlier than those seen."""
         self.closed_at = self.max_event_time
+
+
+def earliest_to_come(
+    watermarks: Watermarks, arrivals: Sequence[ArrivingRows], at: Sequence[int]
+) -> list[int | None]:
+    """Per stream, the oldest time that can still arrive, if rows from position `at` on of a call that is
+    processed are yet to come; None for any."""
+    earliest: list[int | None] = []
+    for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
+        bound = watermarks.watermark(stream)
+        if start < len(arrived.rows):
+            coming = int(arrived.rows.ts[start])
+            bound = coming if bound is None else min(bound, coming)
+        earliest.append(bound)
+    return earliest
 
 
 def horizons(earliest: Sequence[int | None], spans: Sequence[int | None]) -> list[int | None]:

@@ -188,8 +188,7 @@ class WindowStore:
     # -- changes ------------------------------------------------------------------------------------
 
     def index(self, by_hash: Mapping[tuple[str, ...], int | None], by_range: Collection[str]) -> None:
-        """Keeps just these indexes: hash indexes over columns, with their number of buckets, and sorted
-        runs."""
+        """Keeps just these indexes: hash indexes over columns, with their buckets, and sorted runs."""
         self._weighed = None
         kept = {w: i for w, i in self.indexes.items() if w in by_hash and i.fixed_buckets == by_hash[w]}
         for names, buckets in by_hash.items():

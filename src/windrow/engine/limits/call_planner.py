@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 Array = np.ndarray
 Share = TypeVar("Share", float, np.ndarray)
 EVERYTHING, NOTHING = Choice(UNITS), Choice(0, 1.0, 0.0, 0.0, 0.0)
-MARGIN = 0.95
-"""Fraction of the time left that a plan may use once it has to shed."""
+MARGIN, UNBRAKED = 0.95, 0.8
+"""Fraction of the time left that a plan may use once it has to shed; and if all rows must probe, because then
+nothing can be saved while the call runs."""
 STEADY = 0.85, 1.03
-"""The number of units stays as it is if its predicted time is between these multiples of the time left: each
+"""The number of units stays as it is if its predicted time is between these multiples of the time left: a
 change costs results for as long as the windows last, and choosing costs time."""
 DROPPED = 0.05
 """Cost of a dropped row, as a fraction of a stored one: it is read and its unit computed."""
@@ -75,7 +76,7 @@ class CallPlanner(Stateful):
         self.short = False
         """Whether there is no time to store this call's rows."""
         self._seed = seed
-        self._all_probe = all_probe
+        self._all_probe, self._margin = all_probe, UNBRAKED if all_probe else MARGIN
         """Whether all rows probe whole windows. In an outer join they must: what is not found now has to be
         searched for when it is decided."""
         self._calls = 0
@@ -160,7 +161,7 @@ class CallPlanner(Stateful):
         if 0 < current < UNITS and self._shares is not None and not self.scans:
             row_share, share = (float(each[current]) for each in self._shares)
             seconds = costs.seconds(self._stored(row_share), compared * share, results * share)
-            if STEADY[0] * self._began <= seconds <= STEADY[1] * self._began:
+            if STEADY[0] <= seconds / self._began + MARGIN - self._margin <= STEADY[1]:
                 self.choice, self._predicted = Choice(current, recall=share, work=seconds / exact), seconds
                 return
         fill, points = self.admitter.fill(windows), None if self._all_probe else curve()
@@ -172,7 +173,7 @@ class CallPlanner(Stateful):
             # A scan compares with every row held: those of now, or later those of the admitted units.
             met = row_shares * np.maximum(row_shares, fill) if self.scans else shares
             work = Work(self._stored(row_shares), compared * met, results * shares, shares)
-            choice = choose(work, costs, MARGIN * self._began, current, kept, in_parts, self._all_probe)
+            choice = choose(work, costs, self._margin * self._began, current, kept, in_parts, self._all_probe)
             if choice.recall > 0 or not self.admitter.spares:
                 break
         self.choice = choice = self._extrapolated(choice, work)

@@ -109,6 +109,10 @@ class TimedSubBatches:
             arrived = self._arrivals[stream]
             dropped = len(arrived.rows) - len(kept)
             join.dropped[stream] += dropped
+            if join.outer is not None:
+                lost = np.ones(len(arrived.rows), bool)
+                lost[kept] = False
+                join.lose(stream, arrived, lost)
             if load_shedder.calls.choice.recall == 0.0:
                 join.unsampled[stream] += dropped
             self._arrivals[stream] = arrived.admitted_at(kept, self._query.counts_rows)
