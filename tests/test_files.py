@@ -149,6 +149,8 @@ CSV = [
     "nine,2024-01-01T10:00:00+02:00,y",
     '5,not a time,"a,b",NaN,TRUE,2024-01-01,further',
     "99999999999999999999,,z,,,",
+    '7,,"he said \\"yes\\"",1,true,',
+    "8,,C:\\dir,1,true,",
 ]
 CSV_SCHEMA = "id bigint, at timestamp, s string, x double, flag boolean, day date"
 
@@ -171,8 +173,12 @@ JSON = [
     '{"id": 4, "at": "no time", "x": 2}',
     "{no json",
     '{"id": 6, "s": null}',
+    '{"id": 7, "at": 1700000000, "s": 12.50, "m": 0.123456789012345678}',
+    '{"id": 8, "m": 12345678901234567890.5, "x": 7}',
 ]
-JSON_SCHEMA = "id bigint, at timestamp, s string, x double, tags array<string>, in struct<n: bigint>"
+JSON_SCHEMA = (
+    "id bigint, at timestamp, s string, x double, tags array<string>, in struct<n: bigint>, m decimal(38,18)"
+)
 
 
 def test_json_means_what_it_means_to_spark(tmp_path):

@@ -206,6 +206,18 @@ def test_shared_joins_tell_theirs() -> None:
     assert [table.num_rows for table in op.late_rows()] == [1, 0]
 
 
+def test_shared_joins_follow_source_partitions() -> None:
+    asked = query(source=TRACKED)
+    shared, alone = wr.SharedOperator({"x": asked}), wr.Operator(asked)
+    for call in (
+        {"a": rows((0, 100), (1, 1)), "b": rows((0, 1), (0, 100))},
+        {"a": rows((1, 2), (1, 3)), "b": rows((0, 100))},
+    ):
+        together = dict(shared.process(call))
+        assert ids(together["x"]) == ids(alone.process(call))
+    assert not any(table.num_rows for table in shared.late_rows())
+
+
 PIPELINE = """
 [streams.a]
 format = "kafka"

@@ -18,6 +18,7 @@ from windrow.model.query import Query
 from windrow.model.source import ENDLESS, Source
 from windrow.pipeline.builder import build
 from windrow.pipeline.spec import Pipeline
+from windrow.spark.files.file_stream import FileStream
 from windrow.spark.join import PreparedJoin, in_columns, tasks_at_once
 from windrow.spark.source_sample import SourceSample, first_rows
 from windrow.spark.sources_sinks import read_source, shape, stays_in_columns
@@ -74,8 +75,9 @@ class ExplainTarget:
         is 0."""
         workers = min(tasks_at_once(self.prepared), self.prepared.layout.partitions)
         layout = self.prepared.described
-        if self.columnar:
-            layout += f"\n{in_columns(self.columnar)}"
+        told = {f.alias for f in self.prepared.frames if isinstance(f.data, FileStream)}
+        if untold := [alias for alias in self.columnar if alias not in told]:
+            layout += f"\n{in_columns(untold)}"
         if self.shares_with:
             layout += f"\nmay share its join with {', '.join(self.shares_with)}"
         if sample and self.takes and not distinct:
@@ -142,7 +144,7 @@ def of_statements(
     for members in sharing(script.statements):
         for statement in members:
             query, names = statement.query, statement.sources
-            at_hand = not endless.intersection(names.values())
+            at_hand = not endless  # If any source is endless, all are streams.
             created = {name: stream.source for name, stream in parsed.created.items()}
             made = {alias: created[name] for alias, name in names.items() if name in created}
             takes = {

@@ -17,7 +17,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 
 from windrow.errors import Option, QueryError, placed
 from windrow.model.source import TYPED, Source
-from windrow.spark.files.file_stream import FORMATS, FileStream, files, known_options
+from windrow.spark.files.file_stream import FORMATS, UNTYPED, FileStream, files, known_options
 from windrow.spark.spark_errors import as_query_error
 
 FLAT = ("csv", "text")
@@ -43,8 +43,9 @@ def read_source(session: SparkSession, source: Source, streaming: bool) -> DataF
 
 def stays_in_columns(source: Source) -> bool:
     """Whether Windrow reads the source's files itself when they are streamed. Spark reads them if the source
-    has a filter, computed columns or options that only Spark knows."""
-    if source.format not in FORMATS or source.filter is not None:
+    has a filter, computed columns or options that only Spark knows; and text, whose every oddity must mean
+    what it means to Spark."""
+    if source.format not in FORMATS or source.format in UNTYPED or source.filter is not None:
         return False
     known = all(name.lower() in known_options(source.format) for name in source.options)
     return known and all(re.fullmatch(r"\w+", column) for column in source.select)
@@ -53,7 +54,8 @@ def stays_in_columns(source: Source) -> bool:
 def shape(frame: DataFrame | FileStream, source: Source) -> DataFrame | FileStream:
     """The rows and columns wanted of a source."""
     if isinstance(frame, FileStream):
-        if stays_in_columns(source):
+        # Spark finds columns regardless of case, and knows words that look like columns.
+        if stays_in_columns(source) and (source.format == "arrow" or {*source.select} <= {*frame.columns}):
             with placed(source.place):
                 return frame.select(*source.select) if source.select else frame
         frame = frame.frame()

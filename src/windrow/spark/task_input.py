@@ -91,7 +91,7 @@ def gather(
     for stream in sorted(pieces):
         own, held = stream % AHEAD, pieces.pop(stream)
         copied, ordered = (name in held[0].schema.names for name in (COPY, CONTENT))
-        blobs = [batch.column(slots[own][0]) for batch in held] if own in times else []
+        blobs = [batch.column(slots[own][0]).cast(pa.binary()) for batch in held] if own in times else []
         if blobs:
             found = unpack(blobs, schemas[own], times[own], copied, ordered)
         else:
@@ -121,7 +121,8 @@ def gather(
 
 def _clock(column: pa.Array) -> int:
     """Microseconds: a timestamp, or text where the union has only blobs."""
-    return int(column[0].as_py()) if pa.types.is_binary(column.type) else int(event_times(column)[0])
+    blobs = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
+    return int(column[0].as_py()) if blobs else int(event_times(column)[0])
 
 
 def _by_stream(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:

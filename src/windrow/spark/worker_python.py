@@ -11,6 +11,7 @@ import sys
 from typing import Any
 from weakref import WeakSet
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -72,7 +73,7 @@ def _check_cluster(context: Any) -> None:
 
     try:
         missing = context.parallelize([0], 1).mapPartitions(probe).collect()
-    except PySparkException as error:
+    except (PySparkException, Py4JError) as error:
         raise _refused(context.pythonExec, short_message(error)) from cause(error)
     if missing:
         raise _refused(context.pythonExec, f"it has no module {missing[0]}", local=False)

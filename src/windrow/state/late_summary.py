@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from windrow.engine.late_rows import LATE, NEEDED, REASON, STREAM
 from windrow.errors import StateError
+from windrow.redaction import cause
 from windrow.state.paths import plain
 from windrow.state.storage import Storage, open_storage
 
@@ -80,7 +81,7 @@ def _read(storage: Storage, path: str) -> pa.Table | None:
         raise StateError(
             f"{storage.at(path)} does not hold late rows as late_rows= writes them ({error}); give a "
             "directory of late rows"
-        ) from error
+        ) from cause(error)
 
 
 def _streams(rows: pa.Table) -> tuple[StreamSummary, ...]:

@@ -57,6 +57,9 @@ CHEAP = 0.05
 PARTS, WORTH, QUICKEST = 16, 0.02, 2e-4
 """Maximum sub-batches; fraction of the deadline that cutting may cost; minimum seconds of a sub-batch."""
 EXACT_CALLS = 5
+AT_EASE, LEARNING = 2.0, 8
+"""With this many times the time that recent exact calls took, a call runs as without a deadline; but one in
+8 is learned from."""
 _FORGET = 0.01
 
 
@@ -88,13 +91,15 @@ class CallPlanner(Stateful):
         """Fractions of rows and results by units admitted, as of the last choice."""
         self._since_parts = 0
         """Calls since one probed parts of windows."""
-        self._exact: list[float] = []
-        """Seconds per row of the last exact calls."""
+        self._exact: list[tuple[float, float]] = []
+        """Seconds per row, and per unit of work, of the last exact calls."""
         self._fastest = np.inf
         """Seconds per row of the fastest exact call of late."""
         self._wait = 0
         """Calls without any row before a few are tried again."""
         # State of the current call:
+        self.at_ease = False
+        """Whether it runs as without a deadline."""
         self._rows = self._admitted = self._size = 0
         self._began = self._predicted = 0.0
         """Seconds left when the call was planned, and the seconds it is predicted to take."""
@@ -127,13 +132,14 @@ class CallPlanner(Stateful):
         self._predicted = self._promised = self._overtime = 0.0
         self._tried = False
         self._found, self._estimated, self._random = self.admitter.found, self.admitter.true, None
-        if rows == 0 or len(self.costs) == 0:
+        self.at_ease = self._has_ample_time(rows)
+        if rows == 0 or len(self.costs) == 0 or self.at_ease:
             return None
         compared, results = (each * rows for each in self._per_row)
         if scans:
             compared *= self._size / max(self.admitter.fill(windows), 1e-9)
         self._predicted = self.costs.fitted.seconds(rows, compared, results)
-        if min(self._predicted, self._exact_seconds()) > self._began:
+        if min(self._predicted, self._exact_seconds(work_of(rows, compared, results))) > self._began:
             self._choose(windows, arrivals, compared, results, curve)
         elif not self.admitter.thinned:
             return None
@@ -142,10 +148,15 @@ class CallPlanner(Stateful):
         self._admitted = sum(len(a.rows if at is None else at) for a, at in zip(arrivals, kept, strict=True))
         return kept if self._admitted < rows else None
 
-    def _exact_seconds(self) -> float:
-        """What an exact call takes by the last ones. It overrules a prediction from calls that shed: a slow
-        call must not end what went well before it."""
-        return median(self._exact) * self._rows if len(self._exact) == EXACT_CALLS else np.inf
+    def _has_ample_time(self, rows: int) -> bool:
+        if self.admitter.thinned or len(self._exact) < EXACT_CALLS or self._calls % LEARNING == 0:
+            return False
+        return AT_EASE * max(seconds for seconds, _ in self._exact) * rows <= self._began
+
+    def _exact_seconds(self, work: float) -> float:
+        """What an exact call of this work takes by the last ones. It overrules a prediction from calls that
+        shed: a slow call must not end what went well before it."""
+        return median(pace for _, pace in self._exact) * work if len(self._exact) == EXACT_CALLS else np.inf
 
     def _choose(
         self,
@@ -208,6 +219,8 @@ class CallPlanner(Stateful):
 
     def parts(self, controller: DeadlineController) -> int:
         """Number of sub-batches: several if the call may be late, to correct it between them."""
+        if self.at_ease:
+            return 1
         each = max(self.costs.fitted.fixed, QUICKEST)
         tight = self._predicted > 0.5 * self._began
         return max(1, min(PARTS, int(WORTH * controller.budget / each))) if tight else 1
@@ -244,6 +257,10 @@ class CallPlanner(Stateful):
         controller: DeadlineController,
     ) -> PartialMatches:
         """Results there is time to build: a contiguous run with a random start."""
+        if self.at_ease:
+            self.admitter.found += len(partials)
+            self.admitter.true += len(partials)
+            return partials
         self.admitter.count(windows, partials, arriving, self.choice.probes)
         count = len(partials)
         room = controller.seconds_left + BRAKE * controller.budget
@@ -264,8 +281,11 @@ class CallPlanner(Stateful):
             return
         took = self._began - seconds_left
         if self.choice == EVERYTHING:
-            self._exact = [*self._exact[1 - EXACT_CALLS :], took / self._rows]
+            pace = took / work_of(self._rows, compared, built)
+            self._exact = [*self._exact[1 - EXACT_CALLS :], (took / self._rows, pace)]
             self._fastest = min(took / self._rows, (1 + _FORGET) * self._fastest)
+        if self.at_ease:
+            return
         if (self.short or self._tried) and seconds_left < 0:
             self._wait = int(min(PATIENCE[1], PATIENCE[0] * took / max(self._began, 1e-9)))
         self._learn_amounts(compared, work)

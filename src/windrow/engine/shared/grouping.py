@@ -19,7 +19,7 @@ from sqlglot import exp
 from windrow.errors import QueryError, unknown
 from windrow.expr.dialect import render
 from windrow.expr.parse import conjuncts, parse, references
-from windrow.model.query import Query, Stream, Window
+from windrow.model.query import Query, Window
 from windrow.model.sharing import Subscription
 
 
@@ -159,7 +159,7 @@ def with_windows(like: Query, within: object, on: str) -> Query:
         if len(chosen) != len(like.streams):
             raise QueryError(f"within: expected a window for each of {like.aliases}, got {within!r}")
     streams = {
-        alias: Stream(s.time, window, s.access)
+        alias: replace(s, within=window)
         for (alias, s), window in zip(like.streams.items(), chosen, strict=True)
     }
     return replace(like, streams=streams, on=on)

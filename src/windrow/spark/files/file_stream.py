@@ -16,7 +16,7 @@ from pyspark.sql.types import DataType, StructType
 from windrow.engine.rows import plain_schema
 from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.limits import MemoryLimit
-from windrow.redaction import cause
+from windrow.redaction import cause, redacted
 from windrow.spark.files.reader import FileReader, depth_of, opened
 from windrow.spark.files.text_formats import CsvDialect
 from windrow.spark.spark_errors import as_query_error
@@ -82,7 +82,7 @@ class FileStream:
         return replace(self, schema=StructType([self.schema[name] for name in columns]))
 
     def __str__(self) -> str:
-        return f"{self.format} files at {self.path}"
+        return f"{self.format} files at {redacted(self.path)}"
 
     @cached_property
     def names(self) -> DataFrame:
@@ -193,6 +193,13 @@ def files(
                 f"spark.readStream.format('{format}')",
                 Option("options"),
             )
+    separator = given.get("sep", given.get("delimiter", ","))
+    if len(separator) != 1 or not separator.isascii():
+        raise QueryError(
+            f"sep must be one ASCII character, got {separator!r}; Spark reads longer ones: use "
+            "spark.readStream.format('csv')",
+            Option("options"),
+        )
     if files_per_batch is not None:
         if not isinstance(files_per_batch, int) or files_per_batch < 1:
             raise QueryError(f"expected 1 or more, got {files_per_batch!r}", Option("files_per_batch"))

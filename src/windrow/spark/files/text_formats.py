@@ -8,11 +8,12 @@ looked at closely.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -36,11 +37,12 @@ def read_csv(
     source: Any, stored: pa.Schema, wanted: Sequence[str], dialect: CsvDialect, zone: str
 ) -> pa.Table:
     """Columns are in the order of `stored`, whatever the header says, as for Spark."""
-    data = source.read()
-    odd: list[str] = []
+    # Inside quotes, Spark takes \" for a quote and Arrow takes "" for one.
+    data = source.read().replace(b'\\"', b'""')
+    odd: list[tuple[str, int]] = []
 
     def handle(row: pcsv.InvalidRow) -> str:
-        odd.append(row.text)
+        odd.append((row.text, row.actual_columns))
         return "skip"
 
     def read(text: bytes, names: list[str], kinds: Mapping[str, pa.DataType], skip: int) -> pa.Table:
@@ -49,7 +51,6 @@ def read_csv(
             pcsv.ReadOptions(column_names=names, skip_rows=skip, block_size=_BLOCK),
             pcsv.ParseOptions(
                 delimiter=dialect.separator,
-                escape_char="\\" if b'\\"' in text else False,
                 invalid_row_handler=handle,
             ),
             pcsv.ConvertOptions(
@@ -74,8 +75,7 @@ def read_csv(
         odd.clear()
         table = read(data, stored.names, texts, skip)
     tables = [_typed(table, stored, zone)]
-    for text in odd:
-        count = len(next(_fields(text, dialect.separator)))
+    for text, count in odd:
         names = [*stored.names[:count], *(f"further value {k}" for k in range(len(stored), count))]
         line = read(text.encode(), names, dict.fromkeys(names, pa.string()), 0)
         for name in wanted:
@@ -85,16 +85,11 @@ def read_csv(
     return pa.concat_tables([t.select(list(wanted)) for t in tables])
 
 
-def _fields(text: str, separator: str) -> Any:
-    import csv
-
-    return csv.reader(io.StringIO(text), delimiter=separator)
-
-
 def read_json(source: Any, schema: pa.Schema, zone: str) -> pa.Table:
     """One document per line."""
     data = source.read()
     read = pa.schema([(f.name, pa.string() if _is_parsed(f.type) else f.type) for f in schema])
+    counted = {f.name for f in schema if pt.is_timestamp(f.type)}
 
     def parse(text: bytes) -> pa.Table:
         table = pjson.read_json(
@@ -110,27 +105,31 @@ def read_json(source: Any, schema: pa.Schema, zone: str) -> pa.Table:
         table = parse(data)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         lines = [line for line in data.splitlines() if line.strip()]
-        table = pa.concat_tables(_parsed_lines(lines, read, parse))
+        table = pa.concat_tables(_parsed_lines(lines, read, counted, parse))
     return _typed(table, schema, zone)
 
 
 def _parsed_lines(
-    lines: Sequence[bytes], schema: pa.Schema, parse: Callable[[bytes], pa.Table]
+    lines: Sequence[bytes], schema: pa.Schema, counted: set[str], parse: Callable[[bytes], pa.Table]
 ) -> list[pa.Table]:
-    """Halves the lines until those that the parser refuses are alone."""
+    """Halves the lines until those that the parser refuses are alone. Whole numbers in the fields `counted`
+    are seconds since 1970."""
     try:
         return [parse(b"\n".join(lines))]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         if len(lines) > 1:
             half = len(lines) // 2
-            return [t for part in (lines[:half], lines[half:]) for t in _parsed_lines(part, schema, parse)]
-        return [_fields_alone(lines[0], schema, parse)]
+            halves = lines[:half], lines[half:]
+            return [t for part in halves for t in _parsed_lines(part, schema, counted, parse)]
+        return [_fields_alone(lines[0], schema, counted, parse)]
 
 
-def _fields_alone(line: bytes, schema: pa.Schema, parse: Callable[[bytes], pa.Table]) -> pa.Table:
+def _fields_alone(
+    line: bytes, schema: pa.Schema, counted: set[str], parse: Callable[[bytes], pa.Table]
+) -> pa.Table:
     """One row, with null for every field that is not of its type."""
     try:
-        document = json.loads(line)
+        document = json.loads(line, parse_float=Decimal)  # decimals keep all their digits
     except ValueError:
         document = None
     columns = []
@@ -138,10 +137,13 @@ def _fields_alone(line: bytes, schema: pa.Schema, parse: Callable[[bytes], pa.Ta
         column = pa.nulls(1, field.type)
         if isinstance(document, dict) and document.get(field.name) is not None:
             value = document[field.name]
-            if pt.is_string(field.type) and not isinstance(value, str):
-                value = json.dumps(value)
+            if field.name in counted and isinstance(value, int):
+                value = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%dT%H:%M:%S}Z"
+            elif pt.is_string(field.type) and not isinstance(value, str):
+                value = str(value) if isinstance(value, Decimal) else json.dumps(value, default=float)
             with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # null, as for Spark
-                column = parse(json.dumps({field.name: value}).encode()).column(field.name)
+                text = json.dumps({field.name: value}, default=float).encode()
+                column = parse(text).column(field.name)
         columns.append(column)
     return pa.table(columns, schema=schema)
 
