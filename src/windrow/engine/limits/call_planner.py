@@ -149,7 +149,10 @@ class CallPlanner(Stateful):
         return kept if self._admitted < rows else None
 
     def _has_ample_time(self, rows: int) -> bool:
-        if self.admitter.thinned or len(self._exact) < EXACT_CALLS or self._calls % LEARNING == 0:
+        """Not if windows are scanned: then a harvest may come, and lags must be known by then."""
+        if self.scans or self.admitter.thinned or len(self._exact) < EXACT_CALLS:
+            return False
+        if self._calls % LEARNING == 0:
             return False
         return AT_EASE * max(seconds for seconds, _ in self._exact) * rows <= self._began
 
