@@ -41,9 +41,9 @@ PATIENCE = 300
 """Seconds without progress after which something is wrong."""
 NEXT = """
 next:
-  .venv/bin/python examples/make_data.py auctions    # files of a pipeline of your own
-  .venv/bin/windrow explain examples/auctions.toml   # its plan, memory and cost, before anything runs
-  .venv/bin/windrow run examples/auctions.toml       # run it; --ui opens the dashboard
+  .venv/bin/python examples/make_data.py auctions
+  .venv/bin/windrow explain examples/auctions.toml   # plan, memory and cost
+  .venv/bin/windrow run examples/auctions.toml       # --ui 4040: a dashboard
 """
 
 

@@ -22,7 +22,7 @@ from windrow.model.query import Query
 
 WARM_UP = 3
 """Calls that are not timed: kernels are loaded and windows fill."""
-WIDTH = 40
+WIDTH = 20
 """Characters of a bar for a recall of 1."""
 Calls = Sequence[Mapping[str, pa.Table]]
 
@@ -49,10 +49,10 @@ def compare_limits(calls: Calls, query: Mapping[str, Any]) -> list[LimitedRun]:
         memory = max(memory, exact.metrics().memory_bytes)
     deadline = median(seconds[min(WARM_UP, len(seconds) - 1) :])
     budgets: list[tuple[str, dict[str, Any]]] = [
-        (f"{name} of the memory, {memory * part / 2**20:.1f} MiB", {"memory": int(memory * part)})
-        for name, part in (("half", 0.5), ("a quarter", 0.25), ("a tenth", 0.1))
+        (f"{name} memory, {memory * part / 2**20:.1f} MiB", {"memory": int(memory * part)})
+        for name, part in (("1/2", 0.5), ("1/4", 0.25), ("1/10", 0.1))
     ]
-    budgets.append((f"half of the time, {deadline * 500:.1f} ms a call", {"deadline": f"{deadline / 2} s"}))
+    budgets.append((f"1/2 time, {deadline * 500:.1f} ms", {"deadline": f"{deadline / 2} s"}))
     found = [LimitedRun("no limit", results, (1.0, 1.0, 1.0), 1.0)]
     for budget, limit in budgets:
         operator = Operator(Query(**query, **limit), clock=time.process_time)
@@ -65,14 +65,13 @@ def compare_limits(calls: Calls, query: Mapping[str, Any]) -> list[LimitedRun]:
 def show_limits(console: Console, runs: Sequence[LimitedRun]) -> None:
     table = Table(title="the same join inside a budget", title_justify="left")
     table.add_column("budget")
-    table.add_column("results", justify="right")
     table.add_column("recall it reports", justify="right")
-    table.add_column("true recall", justify="right")
-    table.add_column(f"0{'recall':^{WIDTH - 2}}1")
+    table.add_column("true", justify="right")
+    table.add_column(f"0{'recall':^{WIDTH - 2}}1", no_wrap=True)
     for run in runs:
         estimate, low, high = run.reported
         reported = "exact" if low == high == 1.0 else f"{estimate:.3f} [{low:.3f}, {high:.3f}]"
-        table.add_row(run.budget, f"{run.results:,}", reported, f"{run.true:.3f}", _bar(run))
+        table.add_row(run.budget, reported, f"{run.true:.3f}", _bar(run))
     table.caption = "━ the 95 % interval that the run reports, ● the true recall"
     console.print(table)
 
