@@ -15,8 +15,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 import spark_cases as generated
+import spark_runs
 import windrow as wr
-from spark_cases import SparkCase, drawn, failures, outer_spark_cases
+from spark_cases import SparkCase, drawn, outer_spark_cases
+from spark_runs import failures
 from spark_tools import Stream, spark
 from windrow.spark.files.file_stream import FileStream
 
@@ -34,7 +36,7 @@ class MixedStream(Stream):
         return wr.files(spark(), str(self.directory), schema=self.schema, files_per_batch=1, split=split)
 
 
-class MixedSource(generated.Source):
+class MixedSource(spark_runs.Source):
     """A directory for each stream of each case."""
 
     def __init__(self, directory: Path) -> None:
@@ -59,7 +61,7 @@ class MixedSource(generated.Source):
 
 @pytest.fixture(autouse=True)
 def mixed(monkeypatch):
-    monkeypatch.setattr(generated, "Source", MixedSource)
+    monkeypatch.setattr(spark_runs, "Source", MixedSource)
 
 
 def check(cases: list[SparkCase], directory: Path) -> None:

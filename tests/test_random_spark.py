@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from spark_cases import SparkCase, drawn, failures, outer_spark_cases, spark_cases
+from spark_cases import SparkCase, drawn, outer_spark_cases, spark_cases
+from spark_runs import failures
 
 TOGETHER = 12
 """Joins in one streaming query."""

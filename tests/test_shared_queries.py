@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,14 +9,12 @@ import pytest
 
 import windrow as wr
 from shared_cases import flat, ids_in_order, newest_in_order, ticking
-from windrow.engine.shared.response_times import ResponseTimes
 from windrow.engine.shared.results import fan_out
 from windrow.engine.shared.schedule import greedy, lwo, swf
 from windrow.engine.shared.tiers import WindowTiers
 from windrow.errors import QueryError
 from windrow.kernels import result_routing
 from windrow.model.query import Window
-from windrow.model.stateful import decode, encode
 
 SECOND = 1_000_000
 
@@ -349,18 +345,6 @@ def test_response_times_under_a_deadline():
     assert told["large"].response_mean > told["small"].response_mean
     assert told["large"].response_mean <= told["large"].response_p99 <= told["large"].response_max
     assert "rows behind" not in str(op.metrics())
-
-
-def test_responses_keep_mean_maximum_and_percentile():
-    r = ResponseTimes()
-    for k in range(1, 1001):
-        r.add(k / 1000, 1)
-    assert r.mean == pytest.approx(0.5005) and r.maximum == 1.0
-    assert 0.99 <= r.percentile(0.99) <= 1.0
-    assert 0.5 <= r.percentile(0.5) <= 0.6
-    again = decode(json.loads(json.dumps(encode(r, []))), [])
-    again.add(0.1, 5)
-    assert again.since(r).count == 5 and again.since(r).maximum == pytest.approx(0.1, rel=0.21)
 
 
 def test_a_snapshot_of_other_queries_is_refused():

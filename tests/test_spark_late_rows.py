@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 
 import windrow as wr
 from source_cases import source_cases
-from spark_cases import SparkCase, drawn, failures
+from spark_cases import SparkCase, drawn
+from spark_runs import failures
 from spark_tools import SECOND, START, Stream, failing, frame, rows, run, spark, written
 from windrow.cli import app
 from windrow.model.execution import Execution

@@ -40,9 +40,9 @@ def encode(array: pa.Array, ordered: bool = False) -> tuple[np.ndarray, np.ndarr
     kind = "int" if array.type.equals(_INT64) else encoding_of(array.type)
     if kind == "float":
         numbers = raw_values(array if array.type.equals(_FLOAT64) else array.cast(_FLOAT64), np.float64)
-        return (_frozen(_in_order(numbers)), valid) if ordered else _floats(numbers, valid)
+        return (frozen(_in_order(numbers)), valid) if ordered else _floats(numbers, valid)
     numbers = _integers(array) if kind == "int" else _hashes(array)
-    return _frozen(numbers), valid
+    return frozen(numbers), valid
 
 
 def _in_order(numbers: np.ndarray) -> np.ndarray:
@@ -60,7 +60,7 @@ def _floats(numbers: np.ndarray, valid: np.ndarray | None) -> tuple[np.ndarray, 
         valid = ~nan if valid is None else valid & ~nan
     if not numbers.all():
         numbers = numbers + 0.0  # -0.0 + 0.0 is 0.0
-    return _frozen(numbers), valid
+    return frozen(numbers), valid
 
 
 def _integers(array: pa.Array) -> np.ndarray:
@@ -83,7 +83,7 @@ def _hashes(array: pa.Array) -> np.ndarray:
     kind = array.type
     if pt.is_decimal(kind):
         width = kind.bit_width // 64
-        return hash_fixed(_frozen(raw_values(array, np.int64, width).view(np.uint8)), 8 * width)
+        return hash_fixed(frozen(raw_values(array, np.int64, width).view(np.uint8)), 8 * width)
     if pt.is_fixed_size_binary(kind):
         array = array.cast(pa.binary())
     return hash_bytes(*text_buffers(array)) if len(array) else np.empty(0, np.int64)
@@ -94,13 +94,13 @@ def text_buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     large = pt.is_large_string(array.type) or pt.is_large_binary(array.type)
     _, offsets, data = array.buffers()
     if offsets is None or len(array) == 0:
-        return _frozen(np.zeros(1, np.int32)), _frozen(np.empty(0, np.uint8))
+        return frozen(np.zeros(1, np.int32)), frozen(np.empty(0, np.uint8))
     ends = np.frombuffer(offsets, dtype=np.int64 if large else np.int32)
     raw = np.frombuffer(data, dtype=np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
-    return _frozen(ends[array.offset : array.offset + len(array) + 1]), _frozen(raw)
+    return frozen(ends[array.offset : array.offset + len(array) + 1]), frozen(raw)
 
 
-def _frozen(numbers: np.ndarray) -> np.ndarray:
+def frozen(numbers: np.ndarray) -> np.ndarray:
     """Marks the array read-only: Arrow may own its memory, and a writable one would compile kernels again."""
     numbers.flags.writeable = False
     return numbers

@@ -66,17 +66,17 @@ def _check_local(python: str) -> None:
 def _check_cluster(context: Any) -> None:
     """Run one small task. Its function is nested, so it is sent by value and needs no import of Windrow."""
 
-    def probe(_: Any) -> list[str]:
+    def probe(_: Any) -> list[bool]:
         from importlib.util import find_spec
 
-        return [module for module in ("windrow",) if find_spec(module) is None]
+        return [find_spec("windrow") is not None]
 
     try:
-        missing = context.parallelize([0], 1).mapPartitions(probe).collect()
+        (found,) = context.parallelize([0], 1).mapPartitions(probe).collect()
     except (PySparkException, Py4JError) as error:
         raise _refused(context.pythonExec, short_message(error)) from cause(error)
-    if missing:
-        raise _refused(context.pythonExec, f"it has no module {missing[0]}", local=False)
+    if not found:
+        raise _refused(context.pythonExec, "it has no module windrow", local=False)
 
 
 def _version() -> str:

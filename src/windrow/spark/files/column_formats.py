@@ -35,10 +35,10 @@ def in_file(wanted: Sequence[str], names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def mine(pieces: int, part: int, parts: int) -> range:
+def pieces_of_task(pieces: int, part: int, parts: int) -> range:
     """The pieces of a file that one of several tasks reads.
 
-    >>> [list(mine(5, part, 3)) for part in range(3)]
+    >>> [list(pieces_of_task(5, part, 3)) for part in range(3)]
     [[0, 1], [2, 3], [4]]
     """
     first, end = (-(-k * pieces // parts) for k in (part, part + 1))
@@ -49,7 +49,7 @@ def read_parquet(source: Any, wanted: Sequence[str], part: int, parts: int) -> I
     # INT96, the timestamps of old writers, covers more years than nanoseconds do.
     file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us")
     names = list(in_file(wanted, file.schema_arrow.names))
-    groups = mine(file.num_row_groups, part, parts)
+    groups = pieces_of_task(file.num_row_groups, part, parts)
     sizes = [file.metadata.row_group(g).num_rows for g in groups]
     cuts, held = [0], 0
     for k, size in enumerate(sizes):
@@ -70,7 +70,7 @@ def read_orc(source: Any, wanted: Sequence[str], part: int, parts: int, zone: st
         if part == 0 and file.nrows:
             yield _rows_without_columns(file.nrows)
         return
-    for stripe in mine(file.nstripes, part, parts):
+    for stripe in pieces_of_task(file.nstripes, part, parts):
         table = pa.Table.from_batches([file.read_stripe(stripe, columns=names)])
         yield table if zone in ("UTC", "Etc/UTC", "GMT") else _as_instants(table, zone)
 
@@ -85,7 +85,7 @@ def read_arrow(source: Any, wanted: Sequence[str], part: int, parts: int) -> Ite
         options = pa.ipc.IpcReadOptions(included_fields=[schema.names.index(n) for n in chosen])
         source.seek(0)
         file = pa.ipc.open_file(source, options=options)
-        batches = [file.get_batch(k) for k in mine(file.num_record_batches, part, parts)]
+        batches = [file.get_batch(k) for k in pieces_of_task(file.num_record_batches, part, parts)]
     elif part > 0:
         return
     else:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from windrow.expr.encoding import encode, raw_values
+from windrow.expr.encoding import encode, frozen, raw_values, text_buffers
 from windrow.expr.join_columns import column_values, encoded_column
 from windrow.expr.parse import references
 from windrow.kernels.partition_rows import cell_places, cross_places, near_places
@@ -196,30 +196,20 @@ def _fold(column: pa.Array, h: Array) -> None:
         numbers = raw_values(column, np.float64 if wide else np.float32) + 0.0  # -0.0 + 0.0 is 0.0
         numbers[np.isnan(numbers)] = np.nan  # Java's NaN is the positive quiet one
         if wide:
-            fold_longs(_frozen(numbers.view(np.int64)), valid, h)
+            fold_longs(frozen(numbers.view(np.int64)), valid, h)
         else:
-            fold_ints(_frozen(numbers.astype(np.float32).view(np.int32)), valid, h)
+            fold_ints(frozen(numbers.astype(np.float32).view(np.int32)), valid, h)
     elif pt.is_decimal128(kind):
         words = raw_values(column, np.int64, 2)
         if kind.precision <= 18:
-            fold_longs(_frozen(np.ascontiguousarray(words[::2])), valid, h)
+            fold_longs(frozen(np.ascontiguousarray(words[::2])), valid, h)
         else:
-            fold_wide(_frozen(words.view(np.uint8)), valid, h)
+            fold_wide(frozen(words.view(np.uint8)), valid, h)
     elif pt.is_int64(kind) or pt.is_timestamp(kind) or pt.is_duration(kind):
-        fold_longs(_frozen(raw_values(column, np.int64)), valid, h)
+        fold_longs(frozen(raw_values(column, np.int64)), valid, h)
     elif pt.is_date32(kind) or pt.is_int32(kind):
-        fold_ints(_frozen(raw_values(column, np.int32)), valid, h)
+        fold_ints(frozen(raw_values(column, np.int32)), valid, h)
     elif pt.is_boolean(kind) or pt.is_integer(kind):
-        fold_ints(_frozen(raw_values(column.cast(pa.int32()), np.int32)), valid, h)
+        fold_ints(frozen(raw_values(column.cast(pa.int32()), np.int32)), valid, h)
     else:
-        column = column.cast(pa.large_binary())
-        _, ends, data = column.buffers()
-        offsets = np.frombuffer(ends, np.int64)[column.offset : column.offset + len(column) + 1]
-        raw = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
-        fold_bytes(_frozen(offsets), _frozen(raw), valid, h)
-
-
-def _frozen(numbers: Array) -> Array:
-    """Marks an array read-only: Arrow owns most of them, and a writable one would compile a kernel again."""
-    numbers.flags.writeable = False
-    return numbers
+        fold_bytes(*text_buffers(column.cast(pa.large_binary())), valid, h)

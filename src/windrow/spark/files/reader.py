@@ -125,7 +125,7 @@ def _as(column: pa.ChunkedArray, wanted: pa.Field, path: str) -> pa.ChunkedArray
     if column.type == wanted.type:
         return column
     if _fits(column.type, wanted.type):
-        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # refused below, by the column's name
             # Spark, too, cuts nanoseconds off.
             return column.cast(wanted.type, safe=not pt.is_timestamp(wanted.type))
     raise DataError(

@@ -89,7 +89,7 @@ def read_json(source: Any, schema: pa.Schema, zone: str) -> pa.Table:
     """One document per line."""
     data = source.read()
     read = pa.schema([(f.name, pa.string() if _is_parsed(f.type) else f.type) for f in schema])
-    counted = {f.name for f in schema if pt.is_timestamp(f.type)}
+    timestamps = {f.name for f in schema if pt.is_timestamp(f.type)}
 
     def parse(text: bytes) -> pa.Table:
         table = pjson.read_json(
@@ -104,28 +104,29 @@ def read_json(source: Any, schema: pa.Schema, zone: str) -> pa.Table:
     try:
         table = parse(data)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # Arrow refuses the whole file for one line. Only what is wrong in that line becomes null.
         lines = [line for line in data.splitlines() if line.strip()]
-        table = pa.concat_tables(_parsed_lines(lines, read, counted, parse))
+        table = pa.concat_tables(_parsed_lines(lines, read, timestamps, parse))
     return _typed(table, schema, zone)
 
 
 def _parsed_lines(
-    lines: Sequence[bytes], schema: pa.Schema, counted: set[str], parse: Callable[[bytes], pa.Table]
+    lines: Sequence[bytes], schema: pa.Schema, timestamps: set[str], parse: Callable[[bytes], pa.Table]
 ) -> list[pa.Table]:
-    """Halves the lines until those that the parser refuses are alone. Whole numbers in the fields `counted`
-    are seconds since 1970."""
+    """Halves the lines until those that the parser refuses are alone. In the fields `timestamps` a whole
+    number is seconds since 1970."""
     try:
         return [parse(b"\n".join(lines))]
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # one of these lines is refused
         if len(lines) > 1:
             half = len(lines) // 2
             halves = lines[:half], lines[half:]
-            return [t for part in halves for t in _parsed_lines(part, schema, counted, parse)]
-        return [_fields_alone(lines[0], schema, counted, parse)]
+            return [t for part in halves for t in _parsed_lines(part, schema, timestamps, parse)]
+        return [_fields_alone(lines[0], schema, timestamps, parse)]
 
 
 def _fields_alone(
-    line: bytes, schema: pa.Schema, counted: set[str], parse: Callable[[bytes], pa.Table]
+    line: bytes, schema: pa.Schema, timestamps: set[str], parse: Callable[[bytes], pa.Table]
 ) -> pa.Table:
     """One row, with null for every field that is not of its type."""
     try:
@@ -137,8 +138,9 @@ def _fields_alone(
         column = pa.nulls(1, field.type)
         if isinstance(document, dict) and document.get(field.name) is not None:
             value = document[field.name]
-            if field.name in counted and isinstance(value, int):
-                value = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%dT%H:%M:%S}Z"
+            if field.name in timestamps and type(value) is int:
+                with suppress(ValueError, OverflowError, OSError):  # past the year 9999: null
+                    value = f"{datetime.fromtimestamp(value, UTC):%Y-%m-%dT%H:%M:%S}Z"
             elif pt.is_string(field.type) and not isinstance(value, str):
                 value = str(value) if isinstance(value, Decimal) else json.dumps(value, default=float)
             with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # null, as for Spark
