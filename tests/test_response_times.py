@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from windrow.engine.shared.response_times import ResponseTimes
