@@ -347,3 +347,24 @@ def test_probes_are_given_up_before_units_where_nothing_else_differs() -> None:
     free = Costs(2e-4, 0.0, 1e-8, 1e-7)
     chosen = choose(work(UNITS), free, 1e-2, UNITS)
     assert chosen.units == UNITS and 0.4 < chosen.probes < 0.6
+
+
+@pytest.mark.parametrize("how", ["inner", {"c": "optional"}], ids=["inner", "outer"])
+def test_a_stream_without_keys_is_joined_when_no_row_of_the_others_is_admitted(how: Any) -> None:
+    """Its rows are stored in any case; few of them probe, or in an outer join all."""
+    streams = {alias: wr.Stream("ts", "10 s") for alias in "abc"}
+    query = wr.Query(streams, "a.k = b.k and c.v > a.k", how=how, deadline="1 ms")
+    operator, _ = machine(query, speed=1_000, insertion=20.0, result=50.0)
+    random, found, calls = np.random.default_rng(3), 0, []
+    for second in range(40):
+        ts = pa.array((second * 1_000_000 + np.sort(random.integers(0, 10**6, 20))), pa.timestamp("us"))
+        call = {a: pa.table({"ts": ts, "k": random.integers(0, 4, 20)}) for a in "ab"}
+        calls.append({**call, "c": pa.table({"ts": ts, "v": random.integers(0, 9, 20)})})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            found += operator.process(calls[-1]).num_rows
+    exact = wr.Operator(wr.Query(streams, "a.k = b.k and c.v > a.k", how=how))
+    total = sum(exact.process(call).num_rows for call in calls)
+    measured = operator.metrics()
+    assert found < total and measured.rows_dropped > 0
+    assert measured.recall_low <= found / total <= measured.recall_high

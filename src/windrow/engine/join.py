@@ -147,8 +147,9 @@ class Join(Stateful):
     ) -> Iterator[pa.RecordBatch]:
         """Store a sub-batch and yield the results it completes, in the time `controller` allows."""
         now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
-        if self.load_shedder and controller:
-            arrivals = self._drop_rows(self.load_shedder, arrivals, now, controller.z)
+        load_shedder = None if self.call_planner and self.call_planner.plain else self.load_shedder
+        if load_shedder and controller:
+            arrivals = self._drop_rows(load_shedder, arrivals, now, controller.z)
         # Find the rows that the sub-batch displaces before any of them is probed.
         places = self.windows.places(arrivals)
         if self.evictor:
@@ -165,11 +166,11 @@ class Join(Stateful):
                 self.evictor.arrived(self.windows, stream, start)
             if self.outer is not None:
                 yield from self._decided(self.outer.arrived(stream, start))
-            for partials in in_pieces(self._probe(stream, start)):
+            for partials in in_pieces(self._probe(stream, start, load_shedder)):
                 yield from self._results(partials, stream, controller)
         self.sink.end_sub_batch(self.windows, arrivals, starts)
-        if self.load_shedder:
-            self._evict_unharvested(self.load_shedder, now)
+        if load_shedder:
+            self._evict_unharvested(load_shedder, now)
         if self.evictor:
             self.evictor.enforce_limit(self.windows)
 
@@ -182,16 +183,16 @@ class Join(Stateful):
         for results, certain in found:
             yield from self.sink.add(self.windows, results, None, certain)
 
-    def _probe(self, stream: int, start: int) -> Iterator[PartialMatches]:
+    def _probe(self, stream: int, start: int, load_shedder: LoadShedder | None) -> Iterator[PartialMatches]:
         """Results of the rows from position `start` on, inside all windows."""
         if self.outer is not None and not self.outer.probes_inner:
             return
         probe = self.probes[stream]
-        if self.load_shedder is None:
+        if load_shedder is None:
             found = probe.run(self.windows, start)
         else:
-            self.load_shedder.arrived(self.windows, stream, start)
-            found = self.load_shedder.probe(self.windows, probe, start)
+            load_shedder.arrived(self.windows, stream, start)
+            found = load_shedder.probe(self.windows, probe, start)
         for partials in found:
             contained = self.windows.contain(partials)
             if self.outer is not None:

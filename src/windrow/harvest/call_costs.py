@@ -49,7 +49,7 @@ class CallCosts(Stateful):
     saved = ("_seen", "_base", "_first")
 
     def __init__(self) -> None:
-        self._seen = np.empty((0, 2))
+        self._seen: list[tuple[float, float]] = []
         """Seconds and work of calls, the latest last."""
         self._base = -1.0
         """Negative until work has varied."""
@@ -64,8 +64,7 @@ class CallCosts(Stateful):
         if self._first:
             self._first = False
             return
-        work = work_of(rows, compared, built)
-        self._seen = np.concatenate([self._seen[1 - REMEMBERED :], [(seconds, work)]])
+        self._seen = [*self._seen[1 - REMEMBERED :], (seconds, work_of(rows, compared, built))]
         self._fitted = None
 
     @property
@@ -74,11 +73,11 @@ class CallCosts(Stateful):
         if self._fitted is None:
             base, pace = 0.0, 1.0
             if len(self._seen):
-                self._base, base, pace = cost_line(self._seen, self._base, RECENT)
+                self._base, base, pace = cost_line(np.array(self._seen), self._base, RECENT)
             self._fitted = Costs(pace * base, pace * ROW, pace * COMPARE, pace * RESULT)
         return self._fitted
 
     @property
     def lightest(self) -> float:
         """Least work of the last calls."""
-        return float(self._seen[:, 1].min())
+        return min(work for _, work in self._seen)

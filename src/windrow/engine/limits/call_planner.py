@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 Share = TypeVar("Share", float, np.ndarray)
-EVERYTHING, NOTHING = Choice(UNITS), Choice(0, 1.0, 0.0, 0.0, 0.0)
+EVERYTHING = Choice(UNITS)
 MARGIN, UNBRAKED = 0.95, 0.8
 """Fraction of the time left that a plan may use once it has to shed; and if all rows must probe, because then
 nothing can be saved while the call runs."""
@@ -57,16 +57,20 @@ CHEAP = 0.05
 PARTS, WORTH, QUICKEST = 16, 0.02, 2e-4
 """Maximum sub-batches; fraction of the deadline that cutting may cost; minimum seconds of a sub-batch."""
 EXACT_CALLS = 5
-AT_EASE, LEARNING = 2.0, 8
-"""With this many times the time that recent exact calls took, a call runs as without a deadline; but one in
-8 is learned from."""
+AMPLE, LEARNING = 2.0, 16
+"""With this many times the time that recent exact calls took, a call is exact whatever the prediction. One in
+16 plain calls is run with the load shedder, which learns how selective the windows are."""
+FIXED = 0.1
+RETRY = 16, 512
+"""Calls from the first that sheds until an exact one is tried again, if the fastest one of before fits; twice
+as many after each that is late."""
 _FORGET = 0.01
 
 
 class CallPlanner(Stateful):
     saved = (
         "admitter", "costs", "costs_of_parts", "_calls", "_per_row", "_kept", "_since_parts", "_wait",
-        "_shares", "_exact", "_fastest",
+        "_shares", "_exact", "_fastest", "_retry_at", "_patience",
     )  # fmt: skip
 
     def __init__(self, units: Units, streams: int, seed: int, all_probe: bool = False) -> None:
@@ -82,6 +86,8 @@ class CallPlanner(Stateful):
         self._all_probe, self._margin = all_probe, UNBRAKED if all_probe else MARGIN
         """Whether all rows probe whole windows. In an outer join they must: what is not found now has to be
         searched for when it is decided."""
+        # Streams without units are admitted all the same, and a few of their rows show what the others miss.
+        self._nothing = Choice(0, probes=1.0 if all_probe else FEWEST, recall=0.0, work=0.0)
         self._calls = 0
         self._per_row = (0.0, 0.0)
         """Comparisons and results per row of an exact call; with scans, comparisons per row held as well."""
@@ -94,12 +100,16 @@ class CallPlanner(Stateful):
         self._exact: list[tuple[float, float]] = []
         """Seconds per row, and per unit of work, of the last exact calls."""
         self._fastest = np.inf
-        """Seconds per row of the fastest exact call of late."""
+        """Seconds per unit of work of the fastest exact call of late."""
+        self._retry_at, self._patience = 0, RETRY[0]
+        """Call from which on an exact one may be tried while others shed, and the calls between two tries."""
         self._wait = 0
         """Calls without any row before a few are tried again."""
         # State of the current call:
-        self.at_ease = False
-        """Whether it runs as without a deadline."""
+        self.plain = False
+        """Whether it runs as without a deadline: the load shedder takes no part."""
+        self._ample = False
+        """Whether it has far more time than an exact call takes."""
         self._rows = self._admitted = self._size = 0
         self._began = self._predicted = 0.0
         """Seconds left when the call was planned, and the seconds it is predicted to take."""
@@ -107,8 +117,6 @@ class CallPlanner(Stateful):
         self._promised = 0.0
         """Results predicted for the harvest."""
         self._found, self._estimated = 0.0, 0.0
-        self._tried = False
-        """Whether this is an exact call although it is predicted to be late."""
         self._overtime = 0.0
         """Seconds spent on building results since the time was up."""
         self._random: np.random.Generator | None = None
@@ -130,18 +138,28 @@ class CallPlanner(Stateful):
         self._began, self._size, self.scans = controller.seconds_left, sum(map(len, windows)) + rows, scans
         self.choice, self.short, self._probes = EVERYTHING, False, 1.0
         self._predicted = self._promised = self._overtime = 0.0
-        self._tried = False
+        self.plain = False
         self._found, self._estimated, self._random = self.admitter.found, self.admitter.true, None
-        self.at_ease = self._has_ample_time(rows)
-        if rows == 0 or len(self.costs) == 0 or self.at_ease:
+        if rows == 0 or len(self.costs) == 0:
+            return None
+        # If windows are scanned, a harvest may come, and lags must be known by then.
+        learns = scans or len(self._exact) < EXACT_CALLS or self._calls % LEARNING == 0
+        self._ample = not scans and not self.admitter.thinned and self._has_ample_time(rows)
+        if self._ample:
+            self.plain = not learns
             return None
         compared, results = (each * rows for each in self._per_row)
         if scans:
             compared *= self._size / max(self.admitter.fill(windows), 1e-9)
+        work = work_of(rows, compared, results)
         self._predicted = self.costs.fitted.seconds(rows, compared, results)
-        if min(self._predicted, self._exact_seconds(work_of(rows, compared, results))) > self._began:
+        if min(self._predicted, self._exact_seconds(work)) > self._began and not self._retries(work):
             self._choose(windows, arrivals, compared, results, curve)
         elif not self.admitter.thinned:
+            self.plain = not learns and self.parts(controller) == 1
+            if self._calls >= self._retry_at:
+                self._patience = RETRY[0]
+                self._retry_at = self._calls + self._patience
             return None
         kept = self.admitter.admit(windows, self.choice.units, arrivals)
         self.admitter.partial |= self.choice.probes < 1
@@ -149,17 +167,28 @@ class CallPlanner(Stateful):
         return kept if self._admitted < rows else None
 
     def _has_ample_time(self, rows: int) -> bool:
-        """Not if windows are scanned: then a harvest may come, and lags must be known by then."""
-        if self.scans or self.admitter.thinned or len(self._exact) < EXACT_CALLS:
+        if len(self._exact) < EXACT_CALLS:
             return False
-        if self._calls % LEARNING == 0:
-            return False
-        return AT_EASE * max(seconds for seconds, _ in self._exact) * rows <= self._began
+        return AMPLE * max(seconds for seconds, _ in self._exact) * rows <= self._began
 
     def _exact_seconds(self, work: float) -> float:
         """What an exact call of this work takes by the last ones. It overrules a prediction from calls that
         shed: a slow call must not end what went well before it."""
-        return median(pace for _, pace in self._exact) * work if len(self._exact) == EXACT_CALLS else np.inf
+        if self._fastest == np.inf:
+            return np.inf
+        return work * (median(pace for _, pace in self._exact) if self._exact else self._fastest)
+
+    def _retries(self, work: float) -> bool:
+        """Whether to try exact calls again. Where calls are short, most of what one that sheds takes is not
+        its work, so it does not show that an exact one would be in time."""
+        if self._calls < self._retry_at or self._fastest * work > self._began:
+            return False
+        if self.scans or self.costs.fitted.fixed < FIXED * self._began:
+            return False
+        self._patience = min(2 * self._patience, RETRY[1])
+        self._retry_at = self._calls + self._patience
+        self._exact = []
+        return True
 
     def _choose(
         self,
@@ -208,11 +237,7 @@ class CallPlanner(Stateful):
         if known == few or self._predicted * amounts[few] > self._began * amounts[-1]:
             if self._wait:
                 self._wait -= 1
-                return NOTHING
-            if self._fastest * self._rows <= self._began:
-                # Small calls cost much the same whatever is in them: shedding may save nothing.
-                self.short, self._tried = False, True
-                return EVERYTHING
+                return self._nothing
             known = few
         return Choice(known, recall=float(work.share[known]), work=float(amounts[known] / amounts[-1]))
 
@@ -222,8 +247,6 @@ class CallPlanner(Stateful):
 
     def parts(self, controller: DeadlineController) -> int:
         """Number of sub-batches: several if the call may be late, to correct it between them."""
-        if self.at_ease:
-            return 1
         each = max(self.costs.fitted.fixed, QUICKEST)
         tight = self._predicted > 0.5 * self._began
         return max(1, min(PARTS, int(WORTH * controller.budget / each))) if tight else 1
@@ -260,15 +283,12 @@ class CallPlanner(Stateful):
         controller: DeadlineController,
     ) -> PartialMatches:
         """Results there is time to build: a contiguous run with a random start."""
-        if self.at_ease:
-            self.admitter.found += len(partials)
-            self.admitter.true += len(partials)
-            return partials
-        self.admitter.count(windows, partials, arriving, self.choice.probes)
-        count = len(partials)
+        if not self.plain:
+            self.admitter.count(windows, partials, arriving, self.choice.probes)
         room = controller.seconds_left + BRAKE * controller.budget
         if room > 0.6 * controller.budget:
             return partials
+        count = len(partials)
         each = self.costs.fitted.result
         room = max(room, CHEAP * controller.budget - self._overtime)
         kept = count if each * count <= room else int(max(0.0, room) / each)
@@ -278,18 +298,19 @@ class CallPlanner(Stateful):
 
     # -- learning -----------------------------------------------------------------------------------
 
-    def end(self, seconds_left: float, compared: int, built: int, work: float) -> None:
+    def end(self, seconds_left: float, compared: int, found: int, built: int, work: float) -> None:
         """End the call and learn from it. `work` is the fraction of the full comparisons made."""
+        if self.plain:
+            self.admitter.found += found
+            self.admitter.true += found
         if self._admitted == 0:
             return
         took = self._began - seconds_left
         if self.choice == EVERYTHING:
-            pace = took / work_of(self._rows, compared, built)
-            self._exact = [*self._exact[1 - EXACT_CALLS :], (took / self._rows, pace)]
-            self._fastest = min(took / self._rows, (1 + _FORGET) * self._fastest)
-        if self.at_ease:
+            self._learn_exact(took, took / work_of(self._rows, compared, built))
+        if self._ample and self.plain:
             return
-        if (self.short or self._tried) and seconds_left < 0:
+        if self.short and seconds_left < 0:
             self._wait = int(min(PATIENCE[1], PATIENCE[0] * took / max(self._began, 1e-9)))
         self._learn_amounts(compared, work)
         stored = self._admitted + DROPPED * (self._rows - self._admitted)
@@ -298,6 +319,15 @@ class CallPlanner(Stateful):
         self._since_parts = self._since_parts + 1 if self.choice.z == 1 else 0
         if self._since_parts > REMEMBERED:
             self.costs_of_parts = CallCosts()  # What they cost is no longer known.
+
+    def _learn_exact(self, took: float, pace: float) -> None:
+        """Learn what exact calls take. While windows lack rows that were dropped, results are weighted, which
+        costs time that an exact call does not take; so then only a late call counts."""
+        if self.admitter.thinned and took <= (1 + BRAKE) * self._began:
+            return
+        self._exact = [*self._exact[1 - EXACT_CALLS :], (took / self._rows, pace)]
+        if len(self._exact) == EXACT_CALLS:
+            self._fastest = min(*(pace for _, pace in self._exact), (1 + _FORGET) * self._fastest)
 
     def _learn_amounts(self, compared: int, work: float) -> None:
         """Update what an exact call would compare and find from what this call did."""

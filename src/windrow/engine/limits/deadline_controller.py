@@ -97,7 +97,9 @@ class DeadlineController(Stateful):
         self._throttled = 0.0
         self.calls += 1
         if self.policy.plans_calls:
-            self.throttle, self._paced = replace(self.throttle, fraction=1.0), False
+            self._paced = False
+            if self.z < 1.0:
+                self.throttle = replace(self.throttle, fraction=1.0)
         elif self._by_sub_batches:
             self._set_throttle()
 

@@ -68,6 +68,10 @@ class ProbeStatistics(Stateful):
         self._now = now if self._now is None else max(now, self._now)
         return fade
 
+    def skip(self, arrived: Sequence[int]) -> None:
+        """Count the rows of sub-batches that nothing else is learned from."""
+        self._arrivals += arrived
+
     def learn(self, probe: Probe, flow: Array, rows: Array, first: float = 1.0, weight: float = 1.0) -> None:
         """Learn from the partial matches that entered each step of a probe and left the last.
 

@@ -54,7 +54,13 @@ class TimedSubBatches:
         rows are new; the call may take `seconds`, by default the deadline."""
         self._controller.begin_call(sum(len(a.rows) for a in self._arrivals), came, seconds)
         self._give_up_rows()
-        planner, rows = self._join.call_planner, sum(len(a.rows) for a in self._arrivals)
+        planner, load_shedder = self._join.call_planner, self._join.load_shedder
+        assert load_shedder is not None
+        if planner is not None and planner.plain:
+            load_shedder.statistics.skip([len(a.rows) for a in self._arrivals])
+            yield from plain(self._arrivals)
+            return
+        rows = sum(len(a.rows) for a in self._arrivals)
         if planner is None:
             sub_batches = self._paced()
         elif planner.choice.z < 1:
@@ -71,8 +77,7 @@ class TimedSubBatches:
             now = max(int(a.rows.ts[j - 1]) for a, j in zip(self._arrivals, stop, strict=True) if j)
             self._controller.begin_sub_batch(done)
             yield stop
-            assert self._join.load_shedder is not None
-            self._controller.end_sub_batch(done, self._join.load_shedder.work_fraction, now)
+            self._controller.end_sub_batch(done, load_shedder.work_fraction, now)
 
     def end(self, waiting: int, newest: int | None) -> None:
         """End processing, with `waiting` rows buffered and event time at `newest`."""
@@ -95,7 +100,7 @@ class TimedSubBatches:
             after - before for before, after in zip(self._before, _work_done(self._join), strict=True)
         )
         assert self._join.load_shedder is not None
-        planner.end(left, compared, found - skipped, self._join.load_shedder.work_fraction)
+        planner.end(left, compared, found, found - skipped, self._join.load_shedder.work_fraction)
 
     def _give_up_rows(self) -> None:
         """Remove the rows that the plan has no time for."""
@@ -144,6 +149,8 @@ def buffer_unprocessed(
     """Buffer unprocessed rows while there is `room`, drop the last ones; return the number buffered."""
     waiting = 0
     for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
+        if start == len(arrived.rows):
+            continue
         kept = min(len(arrived.rows) - start, room)
         counters.counts["rows_dropped"][stream] += len(arrived.rows) - start - kept
         join.lose(stream, arrived, slice(start + kept, None))
