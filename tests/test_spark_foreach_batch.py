@@ -105,7 +105,9 @@ def test_a_batch_read_in_part_is_completed(two, path):
     results = Results({2 * n: reading for n, reading in enumerate(READINGS.values())})
     query = run_each(joined(two, path), path, results)
     check(results, tables)
-    assert [len(batch.partitions) for batch in metrics(query)][:-2] == [3] * (len(tables) - 2)
+    # Of a frame that was cached in part, Spark reports only what was observed before.
+    reported = [len(batch.partitions) for batch in metrics(query) if batch.batch != len(tables) - 2]
+    assert reported == [3] * (len(tables) - 1)
     assert not verify(str(path / "state")).damage
 
 
@@ -162,6 +164,13 @@ def test_frames_that_several_joins_are_part_of(two, path):
             )
     assert list(results.seen) == [1, 3]
     assert len({file.parent.parent for file in path.rglob("commits/p*.b3.*")}) == 3, "three joins"
+
+
+def test_a_state_that_the_driver_cannot_read_is_refused_at_once(two):
+    frames = dict(zip("ab", (stream.read() for stream in two), strict=True))
+    out = join(frames, QUERY, partitions=2, state="nowhere://bucket/state")
+    with pytest.raises(wr.StateError, match="cannot open the state path 'nowhere://bucket/state'"):
+        out.where("a.id > 3").writeStream.foreachBatch(Results({}))
 
 
 def test_frames_without_a_join_are_left_alone(two, path):

@@ -34,8 +34,8 @@ def observation_name(join: str) -> str:
 
 
 def beats_name(join: str, token: str) -> str:
-    """The name of an observation that is never read: see `beats.py`. The token, that of the join's task,
-    shows which joins a plan contains."""
+    """The name of an observation that is never read: see `beats.py`. With the token of the join's task it is
+    unique, and shows which joins a plan contains."""
     return f"beats of {PREFIX}{join}, {token}"
 
 
