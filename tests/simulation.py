@@ -27,6 +27,9 @@ from windrow.spark.task import JoinTask, freeze_loaded_objects
 from windrow.spark.task_input import TaskInput
 from windrow.state import store
 from windrow.state.cleanup import KEPT_BEHIND
+from windrow.state.commit_log import CommitLog
+from windrow.state.paths import JoinId
+from windrow.state.runs import Version
 
 ATTEMPTS, RESTARTS = 4, 12
 WINDOWS = {"time": "6 seconds", "rows": "2 rows per key"}
@@ -199,8 +202,7 @@ class SimulatedQuery:
         self.highest = 0
         """Of the batches that tasks have run."""
         self.excused = False
-        """It was set back further than state is kept, put back from a copy that may be torn, or not run in
-        all partitions."""
+        """It was set back further than state is kept, or put back from a copy that may be torn."""
         self.backup: Backup | None = None
 
     @property
@@ -276,14 +278,27 @@ class SimulatedQuery:
         self.highest = max(self.highest, batch)
         order = list(range(self.sim.partitions))
         self.rng.shuffle(order)
-        if len(order) > 1 and batch + 1 < len(self.batches) and self.rng.random() < 0.01:
-            # As if foreachBatch took a row only. The next batch must be refused.
-            self.note(f"partition {order.pop()} of batch {batch} is never run")
-            self.excused = True
+        # A function of foreachBatch may take a row only, or ignore its frame.
+        read = self.rng.randrange(len(order)) if self.rng.random() < 0.1 else len(order)
         found: Counter[tuple] = Counter()
-        for partition in order:
+        for partition in order[:read]:
             found.update(self._partition(run, batch, partition))
+        if not self._is_complete(run, batch):
+            self.note(f"batch {batch}, read in {read} partitions, is completed")
+            for number, partition in enumerate(order):
+                again = self._partition(run, batch, partition)
+                if number >= read:
+                    found.update(again)
         return found
+
+    def _is_complete(self, run: str, batch: int) -> bool:
+        """What the driver finds when the function has returned."""
+        log = CommitLog(self.root, JoinId("query", "join"), self.sim.partitions)
+        actor = self.scheduler.spawn(f"{self.name} driver", lambda: log.is_complete(Version(batch, run)))
+        self.scheduler.run(lambda: actor.done, self.sim.faults)
+        if actor.error is not None:
+            raise actor.error
+        return bool(actor.result)
 
     def _partition(self, run: str, batch: int, partition: int) -> Counter[tuple]:
         """The output of the attempt that finishes first. A twin that does not becomes a zombie, or is

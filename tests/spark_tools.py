@@ -117,6 +117,15 @@ def run(
     return query
 
 
+def set_back(directory: Path, batches: int) -> None:
+    """The checkpoint as it was so many batches ago."""
+    for folder in ("offsets", "commits"):
+        kept = sorted(int(f.name) for f in (directory / "ck" / folder).glob("[0-9]*"))
+        for batch in kept[len(kept) - batches :]:
+            (directory / "ck" / folder / str(batch)).unlink()
+            (directory / "ck" / folder / f".{batch}.crc").unlink(missing_ok=True)
+
+
 def written(directory: Path) -> Counter[tuple]:
     """What the sink holds."""
     return Counter(tuple(row) for row in spark().read.parquet(str(directory / "out")).collect())

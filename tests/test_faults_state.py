@@ -147,20 +147,13 @@ def test_two_queries_share_a_state_path(driver: Driver, at: Place) -> None:
 # --- Readers that stop early -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["limit", "isEmpty", "take and write"])
+@pytest.mark.parametrize("how", ["limit", "isEmpty", "take", "take and write", "nothing"])
 def test_a_batch_read_in_part_still_enters_the_windows(driver: Driver, at: Place, how: str) -> None:
     """Batch 1 is the one: later results with its rows must be there."""
     driver.run("partly", at.arrive(), how=how, batch=1)
     written = "write" in how
     expected = Counter({pair: n for pair, n in at.expected().items() if written or last_batch(pair) != 1})
     assert not differences(at.found(), expected)
-
-
-@pytest.mark.parametrize("how", ["take", "nothing"])
-def test_a_batch_that_was_not_run_to_its_end_is_told(driver: Driver, at: Place, how: str) -> None:
-    with pytest.raises(RuntimeError, match=r"batch 1: .* missing for \d of 2 partitions.*foreachBatch"):
-        driver.run("partly", at.arrive(), how=how, batch=1)
-    assert verify(str(at / "state")).damage == (), "batch 2 has committed nothing"
 
 
 def test_a_plain_thread_in_foreach_batch_is_told(driver: Driver, at: Place) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from simulation import Outcome, Simulation
 from windrow.spark.operator_cache import CachedJoin, OperatorCache
+from windrow.state.commit_log import CommitLog
 from windrow.state.store import StateStore
 
 SEEDS = 75
@@ -40,6 +41,7 @@ FAULTS = {
             (token, log.join_id, partition), CachedJoin(StateStore(log, partition))
         ),
     ),
+    "a micro-batch read in part is not completed": (CommitLog, "is_complete", lambda log, version: True),
 }  # fmt: skip
 
 

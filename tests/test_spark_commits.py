@@ -1,5 +1,5 @@
-"""Every partition of a join takes part in every batch and commits it; if not, the next batch refuses to go
-on. What an earlier run of the query left of a batch that is formed again does not count."""
+"""Every partition of a join takes part in every batch and commits it. What an earlier run left of a batch
+that is formed again does not count."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import functions as sf
 
 import windrow as wr
 from results import ids
-from spark_tools import Stream, failing, in_process, rows, run, spark, written
+from spark_tools import Stream, in_process, rows, run, set_back, spark, written
 from windrow.spark.join import join
 from windrow.spark.metrics import metrics
 from windrow.state.commit_markers import CommitMarker
@@ -84,30 +84,6 @@ def test_batches_without_a_row_for_the_join(two, adaptive):
     assert committed(path)[2] == ALL
 
 
-def test_what_foreach_batch_does_not_run_is_told(two):
-    a, b, path = two
-    a.put(*(rows(n, 40, start=4 * n) for n in range(3)))
-    b.put(*(rows(n, 40, start=4 * n) for n in range(3)))
-
-    def each(frame: DataFrame, batch: int) -> None:
-        if batch == 0:
-            frame.persist()
-            frame.take(1)
-            frame.count()
-            frame.unpersist()
-        else:
-            frame.take(1)
-
-    def start() -> None:
-        writer = joined(a, b, path).writeStream.foreachBatch(each)
-        writer = writer.option("checkpointLocation", str(path / "ck")).trigger(availableNow=True)
-        writer.start().awaitTermination()
-
-    told = failing(start)
-    assert "batch 1: commit markers are missing for 2 of 3 partitions" in told
-    assert "have foreachBatch write or persist the whole frame" in told
-
-
 @pytest.mark.parametrize("partitions", [1, 4])
 def test_what_is_held_back_comes_out_of_partitions_without_rows(two, partitions):
     """Rows of windows that count rows wait until no earlier row can come. The last batches have rows for one
@@ -128,15 +104,6 @@ def test_what_is_held_back_comes_out_of_partitions_without_rows(two, partitions)
     assert want.total() > 50
     # Other partitions learn only with the next batch how far the streams came in this one.
     assert in_process(counted, *calls[:-1], finish=False) <= written(path) <= want
-
-
-def set_back(path: Path, batches: int) -> None:
-    """The checkpoint as it was so many batches ago."""
-    for folder in ("offsets", "commits"):
-        kept = sorted(int(f.name) for f in (path / "ck" / folder).glob("[0-9]*"))
-        for batch in kept[len(kept) - batches :]:
-            (path / "ck" / folder / str(batch)).unlink()
-            (path / "ck" / folder / f".{batch}.crc").unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("back", [1, 3])

@@ -74,7 +74,7 @@ def test_a_task_that_never_ran_is_noticed(root: object) -> None:
     run_batch(shared, 0)
     for partition in (0, 2):
         task(shared, 1, partition)
-    with pytest.raises(wr.StateError, match=r"batch 1: commit markers are missing for 1 of 3.*foreachBatch"):
+    with pytest.raises(wr.StateError, match=r"batch 1: commit markers are missing for 1 of 3.*put the state"):
         task(shared, 2, 0)
 
 

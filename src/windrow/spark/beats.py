@@ -11,15 +11,14 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import BinaryType
 
-from windrow.spark.metrics import beats_name
 from windrow.spark.task_input import BEAT, CONTENT, COPY, ROUTE, STREAM_BITS
 
 _empty: WeakKeyDictionary[SparkSession, DataFrame] = WeakKeyDictionary()
 
 
-def beats(join: str, partitions: int, like: DataFrame, clock: str | None) -> DataFrame:
-    """Beats in the columns of `like`, without reading any new data. `clock` is the column in which they carry
-    the micro-batch's clock.
+def beats(name: str, partitions: int, like: DataFrame, clock: str | None) -> DataFrame:
+    """Beats in the columns of `like`, without reading any new data. `name` is that of their observation,
+    `clock` the column in which they carry the micro-batch's clock.
 
     Only a stream can be united with streams, so the rows derive from a stream without any. `coalesce` makes
     one partition even of an empty frame, and `mapInArrow` runs on it. Without `observe`, Spark would optimise
@@ -35,7 +34,7 @@ def beats(join: str, partitions: int, like: DataFrame, clock: str | None) -> Dat
         columns = [pa.array(filled.get(f.name, [None] * len(routes)), f.type) for f in kinds]
         yield pa.RecordBatch.from_arrays(columns, kinds.names)
 
-    observed = _empty_stream(like.sparkSession).observe(beats_name(join), sf.count(sf.lit(1)).alias("rows"))
+    observed = _empty_stream(like.sparkSession).observe(name, sf.count(sf.lit(1)).alias("rows"))
     found = observed.coalesce(1).mapInArrow(emit, like.schema)
     if clock is None:
         return found

@@ -32,6 +32,7 @@ from windrow.model.policies.time_policies import TimePolicy
 from windrow.model.query import Function, Query, Window
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.beats import batch_clock, beats
+from windrow.spark.completion import complete_micro_batches
 from windrow.spark.files.file_stream import FileStream
 from windrow.spark.files.packed_rows import packed_rows
 from windrow.spark.frame_watermarks import delays_text, with_frame_watermarks
@@ -47,7 +48,7 @@ from windrow.spark.frames import (
     session_of,
 )
 from windrow.spark.memory_pool import MemoryPool
-from windrow.spark.metrics import COLUMN, DOCUMENTS, observation_name
+from windrow.spark.metrics import COLUMN, DOCUMENTS, beats_name, observation_name
 from windrow.spark.partitioning import PartitionLayout, choose_layout
 from windrow.spark.routing import Router, described
 from windrow.spark.task import JoinTask
@@ -92,7 +93,9 @@ class PreparedJoin:
         task, kind = self.task(slots)
         sources = self._sources(slots)
         if self.streaming:
-            sources.append(beats(self.name, self.layout.partitions, sources[0], self._clock_column(slots)))
+            name, clock = beats_name(self.name, task.token), self._clock_column(slots)
+            sources.append(beats(name, self.layout.partitions, sources[0], clock))
+            complete_micro_batches(task)
         rows = reduce(DataFrame.union, sources)
         # An explicit number keeps adaptive execution from changing it; the row holds its partition.
         dealt = rows.repartitionById(self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS))

@@ -33,9 +33,10 @@ def observation_name(join: str) -> str:
     return PREFIX + join
 
 
-def beats_name(join: str) -> str:
-    """The name of an observation that is never read: see `beats.py`."""
-    return f"beats of {PREFIX}{join}"
+def beats_name(join: str, token: str) -> str:
+    """The name of an observation that is never read: see `beats.py`. With the token of the join's task it is
+    unique, and shows which joins a plan contains."""
+    return f"beats of {PREFIX}{join}, {token}"
 
 
 @dataclass(frozen=True, kw_only=True)

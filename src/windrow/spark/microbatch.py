@@ -1,6 +1,6 @@
-"""The micro-batch, query and run that a task belongs to.
+"""The micro-batch, query and run that a task, or a call of a `foreachBatch` function, belongs to.
 
-Spark passes them to tasks in undocumented local properties, which only this file reads.
+Spark passes them in undocumented local properties, which only this file reads.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from pyspark import TaskContext
+from pyspark import SparkContext, TaskContext
 
 from windrow.errors import StateError
 
@@ -24,8 +24,8 @@ class MicroBatch:
     batch: int
 
 
-def micro_batch() -> MicroBatch:
-    context = TaskContext.get()
+def micro_batch(context: TaskContext | SparkContext | None) -> MicroBatch:
+    """That of a task; on the driver, in `foreachBatch`, the one whose frame the function gets."""
     query = context.getLocalProperty("sql.streaming.queryId") if context else None
     batch = context.getLocalProperty("streaming.sql.batchId") if context else None
     if context is None or query is None or batch is None:

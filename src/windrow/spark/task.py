@@ -22,6 +22,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from windrow.engine.late_rows import AHEAD, LATE, DroppedRows, late_rows_table
 from windrow.engine.rows import event_times
@@ -108,7 +109,9 @@ class JoinTask:
         if task.state is None:
             yield from task._run_static(arrived, read - began)
         else:
-            yield from task.run_micro_batch(task.state, micro_batch(), arrived, read - began, _cache)
+            yield from task.run_micro_batch(
+                task.state, micro_batch(TaskContext.get()), arrived, read - began, _cache
+            )
 
     def of(self, partition: int) -> Self:
         """The task with the partition's own seed. With one seed for all, all estimates would err alike."""

@@ -111,6 +111,11 @@ class CommitLog:
         markers = CommitMarkers(markers.names, sorted({*markers.runs, mine}))
         return Start(Version(batch, run), self._base(batch, markers), markers)
 
+    def is_complete(self, version: Version) -> bool:
+        """Whether all partitions have committed the version."""
+        names = self.storage.names(f"{self.directory}/{COMMITS}")
+        return len(CommitMarkers(names, ()).markers(version)) == self.partitions
+
     def replaced(self, run: str) -> bool:
         """Whether a later run has taken over the state."""
         mine = self.run(run)
@@ -138,10 +143,8 @@ class CommitLog:
             raise StateError(
                 f"{incomplete(batch - 1, missing, self.partitions)}. Either state in "
                 f"{self.storage.at(self.directory)} was deleted, or the query was set back further than "
-                "state is kept: put the state back from a copy of that time. Or Spark was not asked for all "
-                "of that batch, and its rows are missing from the windows: have foreachBatch write or "
-                "persist the whole frame, of which first and take run only a part, and start the query "
-                "with a new checkpoint"
+                "state is kept: put the state back from a copy of that time, or start the query with a new "
+                "checkpoint"
             )
         return markers.version(batch - 1)
 

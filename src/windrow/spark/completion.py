@@ -1,0 +1,89 @@
+"""Completes the micro-batches that `foreachBatch` reads only in part.
+
+Every partition of a join takes part in every micro-batch. A file or Kafka sink runs all of them. A function
+of `foreachBatch` need not: `frame.show()` and `frame.take(1)` run some, and a function that ignores its frame
+runs none. So when the function has returned and partitions are missing, the whole frame is run once more,
+before Spark records the micro-batch as done. If the driver dies in between, Spark repeats the micro-batch.
+
+PySpark has no hook at this point, therefore `DataStreamWriter.foreachBatch` is wrapped in this process. The
+plan of a frame shows the joins that it derives from; the function of a frame without any is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, wraps
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import DataStreamWriter
+
+from windrow.spark.metrics import beats_name
+from windrow.spark.microbatch import MicroBatch, micro_batch
+from windrow.spark.operator_cache import OperatorCache
+from windrow.spark.task import JoinTask
+from windrow.state.paths import JoinId
+from windrow.state.runs import Version
+from windrow.state.storage import open_storage
+
+BatchFunction = Callable[[DataFrame, int], Any]
+FOREACH_BATCH = "foreachBatch"
+
+_joins: dict[str, JoinTask] = {}
+"""The streaming joins of this process, by the names of their observations of beats."""
+_cache = OperatorCache()
+"""Commit logs that the driver reads."""
+
+
+def complete_micro_batches(join: JoinTask) -> None:
+    """From now on, micro-batches of this join are completed if `foreachBatch` reads them in part."""
+    _joins[beats_name(join.name, join.token)] = join
+    _wrap_foreach_batch()
+
+
+@cache
+def _wrap_foreach_batch() -> None:
+    original = getattr(DataStreamWriter, FOREACH_BATCH)
+
+    @wraps(original)
+    def foreach_batch(self: DataStreamWriter, func: BatchFunction) -> DataStreamWriter:
+        joins = _joins_in(self._df)
+        for join in joins:
+            # The driver will look there. If it cannot, it says so now and not after the first micro-batch.
+            open_storage(str(join.state)).names("")
+        return original(self, _completing(func, joins) if joins else func)
+
+    setattr(DataStreamWriter, FOREACH_BATCH, foreach_batch)
+
+
+def _joins_in(frame: DataFrame) -> list[JoinTask]:
+    observed = set(_observations(frame._jdf.queryExecution().analyzed()))
+    return [join for name, join in _joins.items() if name in observed]
+
+
+def _observations(plan: Any) -> Iterator[str]:
+    """The names of all observations in a plan of Spark's."""
+    if plan.nodeName() == "CollectMetrics":
+        yield plan.name()
+    children = plan.children()
+    for number in range(children.size()):
+        yield from _observations(children.apply(number))
+
+
+def _completing(function: BatchFunction, joins: Sequence[JoinTask]) -> BatchFunction:
+    @wraps(function)
+    def run(frame: DataFrame, batch: int) -> None:
+        now = micro_batch(frame.sparkSession.sparkContext)
+        function(frame, batch)
+        if not all(_is_complete(join, now) for join in joins):
+            # Runs every task of the frame. What ran before is reused up to the last shuffle, and a task that
+            # has committed does the same work again.
+            frame.count()
+
+    return run
+
+
+def _is_complete(join: JoinTask, now: MicroBatch) -> bool:
+    assert join.state is not None
+    log = _cache.log(join.token, join.state, JoinId(now.query, join.name), join.partitions)
+    return log.is_complete(Version(now.batch, now.run))
