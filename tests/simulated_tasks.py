@@ -17,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from results import ids
-from windrow.engine.state import State, fingerprint
+from windrow.engine.query_changes import fingerprint
+from windrow.engine.state import State
 from windrow.model.query import Query
 from windrow.spark.metrics import COLUMN
 from windrow.spark.task import JoinTask
@@ -144,7 +145,7 @@ class SmallJoin:
         parts = [batch for a in "ab" for batch, _ in self.segments[a]]
         return State({"newest": self.newest, "a": len(self.segments["a"])}, (*held, *parts))
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: State, reached: object) -> None:
         self.newest = dict(state.metadata["newest"])
         self.held = {a: rows_of(batch) for a, batch in zip("ab", state.parts, strict=False)}
         parts, of_a = state.parts[2:], state.metadata["a"]

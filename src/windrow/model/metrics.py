@@ -122,6 +122,9 @@ class OperatorMetrics(JoinCounts):
     """Metrics of an operator. Counters run from its start, or that of the one it was restored from."""
 
     quality: Quality
+    complete_from: int | None = None
+    """Event time in microseconds from which results are complete, where a restart with larger windows or with
+    another limit lacked rows; None if none are missing, the largest integer if it is not known yet."""
     streams: Mapping[str, StreamMetrics]
 
     @property
