@@ -89,6 +89,7 @@ class SmallJoin:
     def __init__(self, window: int, late: int, held_back: bool) -> None:
         self.window, self.late, self.held_back = window, late, held_back
         self.runner = self
+        self.changes: tuple[str, ...] = ()
         self.newest: dict[str, int | None] = {"a": None, "b": None}
         self.held: dict[str, list[Row]] = {"a": [], "b": []}
         """Rows whose time has not come yet."""

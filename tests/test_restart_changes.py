@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any
 
 import pyarrow as pa
@@ -20,11 +19,13 @@ from hypothesis import strategies as st
 
 import windrow as wr
 from outer_cases import OuterCase, outer_cases, outer_ids
-from queries import ALIASES, Case, cases, examples, tiny, window_text
+from queries import Case, cases, examples, tiny
+from queries import rows_of as timed
 from results import ids
+from shared_cases import ticking
 from windrow.engine.row_windows import NEVER, OUT
 from windrow.testing import oracle
-from windrow.testing.oracle import SECOND, Row
+from windrow.testing.oracle import Row
 
 PAYLOAD = "payload"
 
@@ -101,9 +102,7 @@ def run(case: Case, change: Change) -> Run:
     # A second restart at the same place changes nothing more.
     op = wr.Operator.restore(change.query(case), op.snapshot(), schemas=now)
     assert op.runner.changes == ()
-    after = [
-        op.process({a: change.table(a, t) for a, t in call.items()}) for call in inputs[change.after :]
-    ]
+    after = [op.process({a: change.table(a, t) for a, t in call.items()}) for call in inputs[change.after :]]
     complete = op.metrics().complete_from
     empty = op.runner.result_schema.empty_table()
     return Run(
@@ -141,10 +140,9 @@ def admitted(case: Case, change: Change) -> list[dict[str, list[Row]]]:
     newest: dict[str, int] = {}
     for call in case.inputs()[:after]:
         for alias, table in call.items():
-            times = [t for t in table.column("ts").cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()]
-            for t in times:
-                if t is not None:
-                    newest[alias] = max(newest.get(alias, t), t)
+            for row in timed(table):
+                if row["ts"] is not None:
+                    newest[alias] = max(newest.get(alias, row["ts"]), row["ts"])
     late, idle = case.options["late"], case.options.get("idle")
     top = max(newest.values(), default=-math.inf)
     passed = {}
@@ -196,7 +194,8 @@ def test_windows_lateness_and_columns_may_change(data: st.DataObject) -> None:
 def assert_columns(ran: Run) -> None:
     """A new column is null in rows that were held, and a column that is gone is gone from all."""
     arrived = {
-        a: {n for call in ran.case.calls[ran.change.after :] for n in call.get(a, ())} for a in ran.case.windows
+        a: {n for call in ran.case.calls[ran.change.after :] for n in call.get(a, ())}
+        for a in ran.case.windows
     }
     for alias in ran.case.windows:
         names = ran.after.schema.field(alias).type.names
@@ -260,7 +259,9 @@ def counted_answer(ran: Run, calls: list[dict[str, list[Row]]]) -> Counter[tuple
 @given(st.data())
 def test_lateness_and_columns_of_outer_joins_may_change(data: st.DataObject) -> None:
     """Rows that wait for a match go on waiting, and each comes out once."""
-    case = with_payload(data.draw(outer_cases(most_streams=3, snapshots=False, counted=data.draw(st.booleans()))))
+    case = with_payload(
+        data.draw(outer_cases(most_streams=3, snapshots=False, counted=data.draw(st.booleans())))
+    )
     change = replace(data.draw(changes(case, windows=False)), drops=frozenset())
     ran = run(case, change)
     calls = admitted(case, change)
@@ -310,12 +311,6 @@ def limited(draw: Any) -> dict[str, Any]:
     return found
 
 
-def clock() -> Any:
-    """Every look at the clock takes a while."""
-    ticks = count()
-    return lambda: next(ticks) * 0.01
-
-
 @examples(60)
 @given(st.data())
 def test_limits_may_change(data: st.DataObject) -> None:
@@ -329,11 +324,11 @@ def test_limits_may_change(data: st.DataObject) -> None:
     tables = {a: _ramp(seed + n) for n, a in enumerate("ab")}
     calls = [{a: t.slice(20 * n, 20) for a, t in tables.items()} for n in range(10)]
     cut = data.draw(st.integers(1, 6))
-    op = wr.Operator(replace(query, **first), clock=clock())
+    op = wr.Operator(replace(query, **first), clock=ticking(0.01))
     for call in calls[:cut]:
         op.process(call)
     shed = op.metrics()
-    op = wr.Operator.restore(replace(query, **then), op.snapshot(), clock())
+    op = wr.Operator.restore(replace(query, **then), op.snapshot(), ticking(0.01))
     again = op.metrics()
     for name in ("rows_in", "rows_evicted", "rows_dropped", "rows_expired", "window_rows", "results"):
         assert getattr(again, name) == getattr(shed, name), name
@@ -347,12 +342,10 @@ def test_limits_may_change(data: st.DataObject) -> None:
     if then["memory"] == "12 rows":
         assert now.window_rows <= 12 + 2 * 20
     if then["memory"] is then["deadline"] is None:
-        times = {a: dict(zip(*(t.column(c).to_pylist() for c in ("id", "ts")), strict=True)) for a, t in tables.items()}
         whole = now.complete_from
-        missing = [
-            r for r in want - found
-            if whole is None or max(times[a][n] for a, n in zip("ab", r, strict=True)).timestamp() * SECOND >= whole
-        ]  # fmt: skip
+        times = {a: {row["id"]: row["ts"] for row in timed(t)} for a, t in tables.items()}
+        newest = {r: max(times[a][n] for a, n in zip("ab", r, strict=True)) for r in want}
+        missing = [r for r in want - found if whole is None or newest[r] >= whole]
         assert not missing
         assert whole is not None or not (shed.rows_evicted or shed.rows_dropped)
 
@@ -395,9 +388,55 @@ def test_the_type_of_a_column_is_fixed() -> None:
     op = wr.Operator(query)
     op.process({alias: tiny([0], k=[1], note=["x"]) for alias in "ab"})
     schema = tiny([0], k=[1], note=[1.5]).schema
-    with pytest.raises(wr.StateError, match=r"stream 'b': column 'note' was string, now double.*another name"):
+    with pytest.raises(
+        wr.StateError, match=r"stream 'b': column 'note' was string, now double.*another name"
+    ):
         wr.Operator.restore(query, op.snapshot(), schemas={"b": schema})
 
 
-def test_columns_of_shared_queries_may_change_while_results_wait() -> None:
-    assert ALIASES and window_text  # both are part of the vocabulary of cases
+# --- Shared joins -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("deadline", [None, "1 ms"])
+def test_columns_and_lateness_of_shared_queries_may_change(deadline: str | None) -> None:
+    """Also while results wait in the backlog."""
+
+    def queries(late: str) -> dict[str, Any]:
+        large, small = (
+            wr.Query({alias: wr.Stream("ts", within) for alias in "ab"}, "a.k = b.k", late=late)
+            for within in ("5 seconds", "1 second")
+        )
+        return {"large": large, "small": wr.Subscription(small, select=["a.id as x", "b.id as y"])}
+
+    options: dict[str, Any] = {"deadline": deadline, "backlog": 10**6, "schedule": "swf"}
+    op = wr.SharedOperator(queries("1 s"), clock=ticking(), **options)
+    old = [
+        {
+            a: tiny([10 * call + n / 10 for n in range(100)], k=[n % 3 for n in range(100)], note=["x"] * 100)
+            for a in "ab"
+        }
+        for call in range(3)
+    ]
+    new = {alias: tiny(range(27, 50), k=[n % 3 for n in range(23)], extra=[7] * 23) for alias in "ab"}
+    got = [op.process(call) for call in old]
+    assert deadline is None or op.metrics().queries["large"].backlog_rows > 0
+    schemas = {alias: table.schema for alias, table in new.items()}
+    op = wr.SharedOperator.restore(queries("4 s"), op.snapshot(), clock=ticking(), schemas=schemas, **options)
+    got += [op.process(new), op.finish()]
+    alone = wr.Operator(queries("1 s")["large"])
+    want = sum((ids(alone.process(call)) for call in old), Counter())
+    alone = wr.Operator.restore(queries("4 s")["large"], alone.snapshot(), schemas=schemas)
+    want += ids(alone.process(new)) + ids(alone.finish())
+    assert sum((ids(out["large"]) for out in got), Counter()) == want
+    assert alone.metrics().rows_late == op.metrics().joins[0].rows_late > 0
+    for row in pa.concat_tables(out["large"] for out in got[3:]).to_pylist():
+        assert all("note" not in row[alias] and row[alias]["extra"] in (None, 7) for alias in "ab")
+
+
+def test_windows_of_shared_queries_change_by_control_messages() -> None:
+    streams = {alias: wr.Stream("ts", "5 rows") for alias in "ab"}
+    query = wr.Query(streams, "a.k = b.k")
+    blob = wr.SharedOperator({"q": query}).snapshot()
+    other = replace(query, streams={alias: wr.Stream("ts", "5 seconds") for alias in "ab"})
+    with pytest.raises(wr.StateError, match=r"windows was \['rows', 'rows'\], now .*control messages"):
+        wr.SharedOperator.restore({"q": other}, blob)

@@ -267,7 +267,7 @@ LAID = {"partitioning": "4 by key a.k = b.k", "spread": "none", "hashing": "vers
             {"partitioning": "4 by rows of a", "hashing": "version 2"},
             "partitioning was 4 by key a.k = b.k, now",
         ),
-        ({"hashing": "version 2"}, "hashing was version 1, now version 2; go back to what it was, or start"),
+        ({"hashing": "version 2"}, "hashing was version 1, now version 2; go back to what it was, because"),
     ],
 )
 def test_rows_that_would_go_elsewhere_are_refused(tmp_path: Path, change: dict, told: str) -> None:

@@ -33,6 +33,7 @@ MAGIC = b"WINDROW5"
 _DIGEST = 16
 _CALL = "\x00call"
 _COMPONENTS = ("watermarks", "counters", "expiry", "completeness", "planner", "deadline_controller")
+_CODEC = pa.Codec("zstd")
 _log = logging.getLogger("windrow")
 
 
@@ -149,22 +150,28 @@ def _keep_watermarks(runner: JoinRunner, before: Mapping[str, Any], reached: Seq
 
 
 def _packed(arrays: Sequence[np.ndarray]) -> pa.RecordBatch:
-    """Arrays as one part."""
+    """Arrays as one part, compressed: most are sketches and histograms, which are nearly empty while few rows
+    are held."""
     return pa.record_batch(
         {
             "dtype": pa.array([array.dtype.str for array in arrays]),
             "shape": pa.array([list(array.shape) for array in arrays], pa.list_(pa.int64())),
-            "values": pa.array([array.tobytes() for array in arrays], pa.large_binary()),
+            "values": pa.array(
+                [_CODEC.compress(array.tobytes(), asbytes=True) for array in arrays], pa.large_binary()
+            ),
         }
     )
 
 
 def _unpacked(part: pa.RecordBatch) -> list[np.ndarray]:
     dtypes, shapes, values = part.columns
-    return [
-        np.ndarray(shape.as_py(), np.dtype(dtype.as_py()), held.as_buffer()).copy()
-        for dtype, shape, held in zip(dtypes, shapes, values, strict=True)
-    ]
+    found = []
+    for dtype, shape, held in zip(dtypes, shapes, values, strict=True):
+        array = np.empty(shape.as_py(), np.dtype(dtype.as_py()))
+        raw = _CODEC.decompress(held.as_buffer(), array.nbytes)
+        array[...] = np.frombuffer(raw, array.dtype).reshape(array.shape)
+        found.append(array)
+    return found
 
 
 def _capture_stream(runner: JoinRunner, stream: int) -> tuple[dict[str, Any], list[pa.RecordBatch]]:

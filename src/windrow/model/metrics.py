@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from windrow.model.metric_fields import counter, gauge, largest, losses, mean_over_rows
 from windrow.model.notebook import html_table, html_text
+from windrow.model.units import format_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +146,7 @@ class OperatorMetrics(JoinCounts):
         lines = [
             f"{self.rows_in:,} rows in, {self.results:,} results, recall {self.recall:.3f} "
             f"[{self.recall_low:.3f}, {self.recall_high:.3f}]",
-            f"windows hold {self.window_rows:,} rows in {self.memory_bytes / 2**20:.1f} MiB; "
+            f"windows hold {self.window_rows:,} rows in {format_bytes(self.memory_bytes)}; "
             f"{self.comparisons:,} comparisons in {self.sub_batches:,} sub-batches",
         ]
         others = {"filtered": self.rows_filtered, "buffered": self.rows_buffered}

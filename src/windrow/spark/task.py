@@ -160,6 +160,7 @@ class JoinTask:
         known = kept.content
         join = self._load(kept, start)
         runner = join.runner
+        changes, runner.changes = runner.changes, ()
         before = runner.metrics()
         runner.advance_event_time(dict(zip(self.query.aliases, start.times, strict=False)))
         tracked = any(stream.source_partition for stream in self.query.streams.values())
@@ -206,6 +207,7 @@ class JoinTask:
                 hot=hottest(self.query, self.keys, arrived.rows),
                 learned_models=self._learned(runner, arrived.partition, now.batch),
                 state_cache_hit=hit,
+                changes=changes,
             )
         )
         yield from results

@@ -58,9 +58,7 @@ class Manifest:
         """Rows of each stream, stored in its window or buffered."""
         parts = iter(self.parts)
         counts = {}
-        for alias, held in zip(
-            self.metadata["query"]["streams"], self.metadata["streams"], strict=True
-        ):
+        for alias, held in zip(self.metadata["query"]["streams"], self.metadata["streams"], strict=True):
             for _ in range(bool(held["schema"])):
                 next(parts)
             stored = [next(parts).rows for _ in range(held["buffered"] + held["segments"])]
