@@ -38,7 +38,7 @@ from stored import (
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.state import State, capture
 from windrow.state import CommitLog, JoinId, StateStore
-from windrow.state.inspect import verify
+from windrow.state.inspect import show, verify
 from windrow.state.manifest import Manifest
 from windrow.state.part_catalog import SLACK, worth_rewriting
 from windrow.state.parts import StoredPart
@@ -214,6 +214,26 @@ def test_event_times_are_the_newest_of_all_partitions(tmp_path: Path) -> None:
             commit(held, batch, state, own)
     shared = stores[0].log
     assert [shared.begin(RUN, batch).times for batch in range(4)] == [[], [10, None], [20, -5], [90, 1]]
+
+
+def test_a_small_window_has_a_small_state(tmp_path: Path) -> None:
+    """What a policy has learned about a few hundred rows takes about as much as the rows."""
+    streams = {alias: wr.Stream("ts", "5 seconds") for alias in "abc"}
+    asked = wr.Query(streams, "a.k = b.k and a.k = c.k", memory="48 KiB")
+    held, op = store(tmp_path), wr.Operator(asked)
+    held.log.check_metadata(fingerprint(asked), first=True)
+    calls = [
+        left | {"c": right["a"]} for left, right in zip(batches(30, 100), batches(30, 100, 1), strict=True)
+    ]
+    for batch, call in enumerate(calls):
+        op.process(call)
+        start = held.log.begin(RUN, batch)
+        held.commit(start.version, capture(op.runner), op.runner.watermarks.max_event_times)
+        held.collect(start)
+    (kept,) = show(str(tmp_path))[0].stored
+    assert len(kept.batches) == 4
+    assert kept.live_bytes < 4 * 48 * 1024
+    assert kept.disk_bytes < 16 * 48 * 1024
 
 
 # --- What is refused ------------------------------------------------------------------------------------

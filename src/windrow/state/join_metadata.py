@@ -56,8 +56,8 @@ class JoinMetadata:
         if self.partitions != now.partitions:
             raise StateError(
                 f"the state in {where} has {self.partitions} partitions, the join now asks for "
-                f"{now.partitions}; set partitions={self.partitions}, because rows are held in these, or start "
-                "the query with a new checkpoint"
+                f"{now.partitions}; set partitions={self.partitions}, because rows are held in these, or "
+                "start the query with a new checkpoint"
             )
         check_fixed(
             self.query,
@@ -71,6 +71,6 @@ class JoinMetadata:
             if before != after:
                 raise StateError(
                     f"the state in {where} is partitioned in another way: {option} was "
-                    f"{before}, now {after}; go back to what it was, because rows are held in these partitions, or "
-                    "start the query with a new checkpoint"
+                    f"{before}, now {after}; go back to what it was, because rows are held in these "
+                    "partitions, or start the query with a new checkpoint"
                 )
