@@ -17,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from results import ids
-from windrow.engine.state import State, fingerprint
+from windrow.engine.query_changes import fingerprint
+from windrow.engine.state import State
 from windrow.model.query import Query
 from windrow.spark.metrics import COLUMN
 from windrow.spark.task import JoinTask
@@ -88,6 +89,7 @@ class SmallJoin:
     def __init__(self, window: int, late: int, held_back: bool) -> None:
         self.window, self.late, self.held_back = window, late, held_back
         self.runner = self
+        self.changes: tuple[str, ...] = ()
         self.newest: dict[str, int | None] = {"a": None, "b": None}
         self.held: dict[str, list[Row]] = {"a": [], "b": []}
         """Rows whose time has not come yet."""
@@ -144,7 +146,7 @@ class SmallJoin:
         parts = [batch for a in "ab" for batch, _ in self.segments[a]]
         return State({"newest": self.newest, "a": len(self.segments["a"])}, (*held, *parts))
 
-    def restore(self, state: State) -> None:
+    def restore(self, state: State, reached: object) -> None:
         self.newest = dict(state.metadata["newest"])
         self.held = {a: rows_of(batch) for a, batch in zip("ab", state.parts, strict=False)}
         parts, of_a = state.parts[2:], state.metadata["a"]

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 import windrow as wr
 from results import ids
-from windrow.engine.state import State, capture, fingerprint, restore
+from windrow.engine.query_changes import fingerprint
+from windrow.engine.state import State, capture, restore
 from windrow.state import CommitLog, JoinId, Manifest, Start, StateStore, Version
 
 SCOPE = JoinId("query", "join")
@@ -104,12 +105,12 @@ def run(
     """All results, with the state published after every batch and, where told, taken up by a fresh store as
     another process would."""
     held, op, answer = opened(), wr.Operator(query), Counter()
-    held.log.check_metadata(fingerprint(query), {}, first=True)
+    held.log.check_metadata(fingerprint(query), first=True)
     assert required(held, 0) is None
     for batch, call in enumerate(calls):
         if batch and reload(batch):
             held = opened()
-            held.log.check_metadata(fingerprint(query), {}, first=False)
+            held.log.check_metadata(fingerprint(query), first=False)
             found = required(held, batch)
             assert found is not None and found.batch == batch - 1
             op = revived(query, held.load(found))
@@ -138,7 +139,7 @@ def files(root: Path, pattern: str = "*") -> list[Path]:
 def started(root: Path, count: int = 3, rows: int = 300) -> StateStore:
     """A pinned store with the versions 0 .. count - 1."""
     held, op = store(root), wr.Operator(QUERY)
-    held.log.check_metadata(fingerprint(QUERY), schemas(), first=True)
+    held.log.check_metadata(fingerprint(QUERY), first=True)
     for batch, call in enumerate(batches(count, rows)):
         op.process(call)
         publish(held, batch, op)
@@ -157,7 +158,7 @@ def publish_again_and_again(root: str, batch: int, times: int) -> None:
 
 def publish_until_killed(root: str) -> None:
     held, op = store(root), wr.Operator(QUERY)
-    held.log.check_metadata(fingerprint(QUERY), {}, first=True)
+    held.log.check_metadata(fingerprint(QUERY), first=True)
     for batch, call in enumerate(batches(2000, 50)):
         op.process(call)
         publish(held, batch, op)

@@ -82,7 +82,7 @@ DAMAGES: dict[str, tuple[Callable[[Place], Undo], str]] = {
 CHANGES: dict[str, tuple[dict[str, object], str]] = {
     "other partition count": ({"partitions": 3}, r"has 2 partitions, .*asks for 3; set partitions=2"),
     "other predicate": ({"on": "a.k = b.k and a.id <> b.id"}, r"belongs to another join: on was .*now"),
-    "other window": ({"within": "20 seconds"}, r"belongs to another join: the window of a was .*go back to"),
+    "other kind": ({"how": "left"}, r"belongs to another join: how was 'inner', now 'left'.*go back to"),
     "other state path": ({"state": "/nowhere"}, r"no state .*set `state` to the path"),
 }
 

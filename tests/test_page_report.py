@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from page_runs import record
 from windrow.cli import app
 from windrow.ui.assets import embed, standalone
+from windrow.ui.report import metrics_file
 
 
 def report(*arguments: object):
@@ -93,3 +94,10 @@ def test_runs_that_cannot_be_read(tmp_path):
     file.rmdir()
     record(file, 1)
     assert "cannot be written" in why(tmp_path, "--out", tmp_path / "no" / "page.html")
+
+
+def test_a_new_path_without_a_suffix_is_a_directory(tmp_path):
+    assert metrics_file(tmp_path / "new" / "run") == tmp_path / "new" / "run" / "metrics.jsonl"
+    assert metrics_file(tmp_path / "run.jsonl") == tmp_path / "run.jsonl"
+    (tmp_path / "plain").write_text("")
+    assert metrics_file(tmp_path / "plain") == tmp_path / "plain"

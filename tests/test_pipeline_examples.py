@@ -54,11 +54,11 @@ def written(spark, path: Path) -> Counter:
 
 def test_auctions_as_a_stream_and_as_a_batch(spark, tmp_path):
     file, parts = set_up(tmp_path, "auctions", seconds=120, rate=10, files=3)
-    ran = run(file, "--metrics", tmp_path / "metrics.jsonl", "--partitions")
+    ran = run(file, "--metrics", tmp_path / "made" / "metrics.jsonl", "--partitions")
     assert ran.exit_code == 0, ran.output
     assert written(spark, tmp_path / "results/auctions") == hot_bids(parts)
 
-    told = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    told = [json.loads(line) for line in (tmp_path / "made" / "metrics.jsonl").read_text().splitlines()]
     joins = [batch["joins"]["hot_bids"] for batch in told]
     assert [batch["batch"] for batch in told] == [0, 1, 2]
     assert sum(join["results"] for join in joins) == hot_bids(parts).total()

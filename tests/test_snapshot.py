@@ -165,15 +165,14 @@ def test_what_is_no_snapshot_is_refused(blob: object) -> None:
     [
         {"on": "a.k = b.k and a.id = b.id"},
         {"on": "a.id = b.id"},
-        {"streams": {alias: wr.Stream("ts", "6 seconds") for alias in "ab"}},
         {"streams": {alias: wr.Stream("ts", "5 rows") for alias in "ab"}},
         {"streams": {alias: wr.Stream("ts", "5 seconds") for alias in "ba"}},
         {"streams": {alias: wr.Stream("id", "5 seconds") for alias in "ab"}},
-        {"late": "2 seconds"},
-        {"idle": "1 minute"},
+        {"how": "left"},
+        {"how": "left", "match": {"b": "last"}},
     ],
     ids=str,
 )
 def test_a_blob_of_another_query_is_refused(other: dict) -> None:
-    with pytest.raises(wr.StateError, match="query"):
+    with pytest.raises(wr.StateError, match=r"another join: .* was .*now .*fixed, because .*; go back"):
         wr.Operator.restore(query(**other), started().snapshot())

@@ -136,8 +136,18 @@ def test_late_by_alias() -> None:
     assert {a: s.rows_late for a, s in op.metrics().streams.items()} == {"a": 0, "b": 1}
     assert "late=a 10 seconds" in repr(op.query)
     assert wr.Operator.restore(op.query, op.snapshot()).metrics().rows_late == 1
-    with pytest.raises(wr.StateError, match="late was"):
-        wr.Operator.restore(query(late={"a": "11 s"}), op.snapshot())
+    again = wr.Operator.restore(query(late={"a": "11 s", "b": "5 s"}), op.snapshot())
+    again.process({x: rows((0, 97)) for x in "ab"})
+    assert again.metrics().streams["b"].rows_late == 2, "what was late stays late"
+    again.process({x: rows((0, 110)) for x in "ab"})
+    again.process({x: rows((0, 105)) for x in "ab"})
+    assert again.metrics().rows_late == 2
+
+
+def test_the_column_of_source_partitions_is_fixed() -> None:
+    blob = wr.Operator(query(source=TRACKED)).snapshot()
+    with pytest.raises(wr.StateError, match=r"stream 'a': source_partition was 'p', now none.*tracked"):
+        wr.Operator.restore(query(), blob)
 
 
 def test_queries_share_a_join_only_if_their_delays_and_partitions_are_equal() -> None:

@@ -11,7 +11,8 @@ from pyarrow import fs
 import stored
 import windrow as wr
 from stored import log, store
-from windrow.engine.state import State, capture, fingerprint
+from windrow.engine.query_changes import fingerprint
+from windrow.engine.state import State, capture
 from windrow.state import CommitLog, QueryRun, Version
 from windrow.state.commit_markers import CommitMarker, CommitMarkers
 from windrow.state.inspect import show, verify
@@ -32,7 +33,7 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> object:
 
 def begun(root: object) -> CommitLog:
     shared = log(root, PARTITIONS)
-    shared.check_metadata(fingerprint(stored.QUERY), stored.schemas(), first=True)
+    shared.check_metadata(fingerprint(stored.QUERY), first=True)
     return shared
 
 

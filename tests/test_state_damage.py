@@ -17,7 +17,7 @@ import stored
 import windrow as wr
 from stored import QUERY, batches, newest, publish, required, revived, started, store
 from windrow.cli.state import app
-from windrow.engine.state import fingerprint
+from windrow.engine.query_changes import fingerprint
 from windrow.state.inspect import show, verify
 from windrow.state.local_storage import ASIDE
 from windrow.state.manifest import FORMAT, sealed, unsealed
@@ -29,7 +29,7 @@ def _manifest(root: Path, batch: int) -> Path:
 
 def _go_on(root: Path) -> None:
     held = store(root)
-    held.log.check_metadata(fingerprint(QUERY), stored.schemas(), first=False)
+    held.log.check_metadata(fingerprint(QUERY), first=False)
     held.load(required(held, 3))
 
 
@@ -208,7 +208,7 @@ def test_a_file_that_may_not_grow_loses_nothing(tmp_path: Path, most: int) -> No
 def test_a_root_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(wr.StateError, match=r"cannot write .*Nothing is lost"):
-        store(tmp_path / "file").log.check_metadata(fingerprint(QUERY), stored.schemas(), first=True)
+        store(tmp_path / "file").log.check_metadata(fingerprint(QUERY), first=True)
 
 
 # --- The command line -----------------------------------------------------------------------------------

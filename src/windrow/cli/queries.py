@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from windrow.cli.common import CODES, USAGE_ERROR, AsJson, CommandGroup, print_json
-from windrow.engine.shared.subscribers import NEVER
+from windrow.engine.completeness import NEVER
 from windrow.errors import QueryError
 from windrow.redaction import redacted
 from windrow.state.queries import QueryListing, list_queries, send

@@ -138,11 +138,9 @@ def _run(
 
 
 def metrics_place(given: Path | None) -> Path | None:
-    """The file that metrics are appended to."""
+    """The file that metrics are appended to. Its directory is created when the run begins."""
     if given is None:
         return None
-    if not given.parent.is_dir():
-        raise QueryError(f"metrics: directory {given.parent} does not exist; create it first")
     from windrow.ui.report import metrics_file
 
     return metrics_file(given)

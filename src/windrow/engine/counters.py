@@ -15,15 +15,18 @@ from windrow.model.metric_fields import merged, metrics_of
 from windrow.model.metrics import OperatorMetrics, StreamCounts, StreamMetrics
 from windrow.model.stateful import Stateful
 
+SHED = ("rows_evicted", "rows_dropped")
 PER_STREAM = [metric.name for metric in metrics_of(StreamCounts) if metric.counter]
 
 
 class Counters(Stateful):
-    saved = ("counts", "results", "sub_batches")
+    saved = ("counts", "results", "sub_batches", "shed_before")
 
     def __init__(self, streams: int) -> None:
         self.counts = {name: [0] * streams for name in PER_STREAM}
         """Counts per stream, except those the join keeps."""
+        self.shed_before: dict[str, list[int]] = {name: [0] * streams for name in SHED}
+        """Rows shed under limits that no longer apply, per stream."""
         self.results = 0
         self.sub_batches = 0
         self.compared_before = 0
@@ -46,7 +49,12 @@ class Counters(Stateful):
     def rows_evaluated(self, join: Join) -> int:
         """Rows stored in the windows so far."""
         shed = (sum(join.evictor.evicted) if join.evictor else 0) + sum(join.conserved)
-        return sum(self.counts["rows_expired"]) + shed + sum(map(len, join.windows))
+        before = sum(self.shed_before["rows_evicted"])
+        return sum(self.counts["rows_expired"]) + before + shed + sum(map(len, join.windows))
+
+    def count_shed_before(self, name: str, rows: Sequence[int]) -> None:
+        """Add rows of each stream that were shed under a limit that no longer applies."""
+        self.shed_before[name] = [a + b for a, b in zip(self.shed_before[name], rows, strict=True)]
 
     def measurements(
         self,
@@ -57,16 +65,22 @@ class Counters(Stateful):
         controller: AdaptivePlanner,
         passes: int,
         keeper: DeadlineController | None,
+        complete_from: int | None,
     ) -> OperatorMetrics:
-        counts = self.counts
+        before = self.shed_before
+        counts = self.counts | {
+            name: [a + b for a, b in zip(self.counts[name], before[name], strict=True)] for name in SHED
+        }
         known = EXACT
         if join is not None:
             evicted = join.evictor.evicted if join.evictor else [0] * len(aliases)
-            blind = [a + b for a, b in zip(counts["rows_dropped"], join.unsampled, strict=True)]
+            blind = [a + b for a, b in zip(self.counts["rows_dropped"], join.unsampled, strict=True)]
             let_in = math.prod(1 - d / max(n, 1) for d, n in zip(blind, counts["rows_in"], strict=True))
             known = quality(join, self.results, let_in)
             counts = counts | {
-                "rows_evicted": [a + b for a, b in zip(evicted, join.conserved, strict=True)],
+                "rows_evicted": [
+                    a + b + c for a, b, c in zip(evicted, join.conserved, counts["rows_evicted"], strict=True)
+                ],
                 "rows_dropped": [a + b for a, b in zip(counts["rows_dropped"], join.dropped, strict=True)],
                 "window_rows": [len(window) for window in join.windows],
                 "memory_bytes": [
@@ -94,6 +108,7 @@ class Counters(Stateful):
             throttle_fraction=keeper.mean_throttle if keeper else 1.0,
             missed_deadlines=keeper.missed_deadlines if keeper else 0,
             quality=known,
+            complete_from=complete_from,
             streams=streams,
         )
 

@@ -119,6 +119,23 @@ class Join(Stateful):
         outer = self.outer.comparisons if self.outer else 0
         return self._compared_before + sum(p.comparisons for p in self.probes) + outer
 
+    def adopt(self, now: int, memory: bool, time: bool) -> None:
+        """Show the policies of a limit on memory, or on time, rows that were stored before it applied, as if
+        they had just arrived, at event time `now`."""
+        if self.evictor and memory:
+            self._clear(self.evictor.row_state)
+            self.evictor.adopt(self.windows, now)
+        if self.load_shedder and time:
+            self._clear(self.load_shedder.row_state)
+            for stream, window in enumerate(self.windows):
+                self.load_shedder.arrived(self.windows, stream, window.first)
+
+    def _clear(self, row_state: RowState) -> None:
+        """Forget what policies have stored with rows: another policy may have used the same columns."""
+        for window in self.windows:
+            for name, _ in row_state:
+                window.column(name)[window.first : window.end] = 0
+
     def install(self, plan: Plan) -> None:
         """Follow another plan from now on; the windows build the indexes it needs."""
         self._compared_before += sum(p.comparisons for p in self.probes)

@@ -159,8 +159,19 @@ class Operator:
         return pack(capture(self.runner))
 
     @classmethod
-    def restore(cls, query: Query, blob: bytes, clock: Callable[[], float] = perf_counter) -> Operator:
-        """Resume where the operator that wrote `blob` stopped. The query must be the same."""
-        operator = cls(query, clock=clock)
+    def restore(
+        cls,
+        query: Query,
+        blob: bytes,
+        clock: Callable[[], float] = perf_counter,
+        schemas: Mapping[str, pa.Schema] | None = None,
+    ) -> Operator:
+        """Resume where the operator that wrote `blob` stopped.
+
+        The query may differ in `within`, `late`, `idle`, limits, policies, and in how it runs. `schemas` are
+        the streams' columns from now on, if they have changed: a new column is null in rows already held.
+        What cannot change is refused.
+        """
+        operator = cls(query, schemas, clock)
         restore(operator.runner, unpack(blob))
         return operator

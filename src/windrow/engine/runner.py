@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from windrow.engine.adaptive_planner import AdaptivePlanner
 from windrow.engine.compile_notice import announce_compilation
+from windrow.engine.completeness import Completeness
 from windrow.engine.counters import Counters
 from windrow.engine.input_buffer import (
     InputBuffer,
@@ -89,6 +90,9 @@ class JoinRunner:
         """Rows that the last call dropped because of their time."""
         self.counters = Counters(count)
         self.expiry = Expiry(query.expire_interval)
+        self.completeness = Completeness()
+        self.changes: tuple[str, ...] = ()
+        """What the query has changed in the state it was restored from, and what becomes of the rows held."""
         self.planner = AdaptivePlanner(query)
         self.deadline_controller: DeadlineController | None = None
         if query.time_limit is not None:
@@ -188,6 +192,7 @@ class JoinRunner:
         self._expire(arrivals, at)
         if self.join.evictor is not None:
             self.join.windows.forget_keys()
+        self.completeness.note(self.join.windows, self.watermarks.max_event_time)
         self.planner.replan(self.join, self.counters, self.watermarks.max_event_time)
         if call is not None:
             self.planner.reorder(self.join)
@@ -208,7 +213,7 @@ class JoinRunner:
             self.watermarks.close()
         if self.query.kind.shapes:
             check_nothing_waits(self.buffer, self.query, self.schemas)
-            self.watermarks.closed_at = END
+            self.watermarks.close(END)
 
     @property
     def result_schema(self) -> pa.Schema:
@@ -245,6 +250,7 @@ class JoinRunner:
             self.planner,
             self.expiry.passes,
             self.deadline_controller,
+            self.completeness.complete_from,
         )
 
     def forecast(self) -> RecallCurve | None:

@@ -11,26 +11,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.query_changes import changes, check_fixed, fingerprint, fitted, windows_of
 from windrow.engine.rows import event_times
+from windrow.engine.watermarks import Watermarks
 from windrow.errors import StateError
-from windrow.model.query import Query
 from windrow.model.stateful import decode, encode
 
 if TYPE_CHECKING:
     from windrow.engine.join import Join
     from windrow.engine.runner import JoinRunner
 
-MAGIC = b"WINDROW4"
+MAGIC = b"WINDROW5"
 _DIGEST = 16
 _CALL = "\x00call"
-_COMPONENTS = ("watermarks", "counters", "expiry", "planner", "deadline_controller")
+_COMPONENTS = ("watermarks", "counters", "expiry", "completeness", "planner", "deadline_controller")
+_CODEC = pa.Codec("zstd")
+_log = logging.getLogger("windrow")
 
 
 @dataclass(frozen=True)
@@ -38,22 +42,6 @@ class State:
     metadata: dict[str, Any]
     """Plain values that fit JSON. `metadata["streams"][i]` has the number of parts of stream i."""
     parts: tuple[pa.RecordBatch, ...]
-
-
-def fingerprint(query: Query) -> dict[str, Any]:
-    """Settings that must be equal for a state to be restored. How the join is run may change."""
-    delays = dict(zip(query.aliases, query.watermark_delays, strict=True))
-    return {
-        "streams": [[a, s.time, str(s.window)] for a, s in query.streams.items()],
-        "on": query.on,
-        "late": delays if len(set(delays.values())) > 1 else query.watermark_delay_us,
-        "source_partition": {a: s.source_partition for a, s in query.streams.items() if s.source_partition},
-        "idle": query.idle_timeout_us,
-        "shed": query.memory_policy.described() if query.memory_limit else None,
-        "time": query.time_policy.described() if query.time_limit else None,
-        "how": query.how if isinstance(query.how, str) else dict(query.how),
-        "match": dict(query.match or {}),
-    }
 
 
 def capture(runner: JoinRunner) -> State:
@@ -71,60 +59,119 @@ def capture(runner: JoinRunner) -> State:
         "streams": streams,
         "components": [encode(getattr(runner, name), arrays) for name in _COMPONENTS],
         "join": encode(runner.join, arrays),
+        "complete_from": runner.join.windows.complete_from if runner.join else None,
         "arrays": len(arrays),
     }
     return State(head, (*parts, *([_packed(arrays)] if arrays else [])))
 
 
-def restore(runner: JoinRunner, state: State) -> None:
-    """Restore a state of the same query into a join that has seen nothing yet."""
-    head, wanted = state.metadata, fingerprint(runner.query)
-    if head["query"] != wanted:
-        raise StateError(
-            f"this state belongs to another query: {_difference(head['query'], wanted)}; "
-            "go on with the query it was taken from, or start without it"
-        )
-    restore_any(runner, state)
+def restore(runner: JoinRunner, state: State, reached: Sequence[int | None] = ()) -> None:
+    """Restore a state into a join that has seen nothing yet. Its query may differ from the state's as far as
+    `query_changes.py` allows, and so may the columns of its streams, if it knows them.
+
+    `reached` are the max event times of all streams that other partitions have seen besides.
+    """
+    check_fixed(state.metadata["query"], fingerprint(runner.query), "this state")
+    restore_any(runner, state, reached)
 
 
-def restore_any(runner: JoinRunner, state: State) -> None:
-    """Like `restore`, but the state's windows may differ in size from the query's."""
+def restore_any(runner: JoinRunner, state: State, reached: Sequence[int | None] = ()) -> None:
+    """Like `restore`, for a query that has been checked."""
     head = state.metadata
+    before, now = head["query"], fingerprint(runner.query)
     runner.calls, runner.seq = head["calls"], head["seq"]
     runner.counters.compared_before = head["comparisons"]
     arrays = _unpacked(state.parts[-1]) if head["arrays"] else []
     for name, component in zip(_COMPONENTS, head["components"], strict=True):
-        decode(component, arrays, getattr(runner, name))
+        if name != "deadline_controller" or before["deadline"] == now["deadline"]:
+            decode(component, arrays, getattr(runner, name))
     parts = iter(state.parts)
     held = [_take(parts, described) for described in head["streams"]]
-    for stream, kept in enumerate(held):
-        runner.schemas[stream] = kept.schema
-        for batch in kept.buffered:
+    known = [kept.schema for kept in held]
+    for stream, alias in enumerate(runner.query.aliases):
+        wanted = runner.schemas[stream] = runner.schemas[stream] or known[stream]
+        if wanted is not None:
+            held[stream] = held[stream].fitted(alias, wanted)
+        for batch in held[stream].buffered:
             _restore_buffered(runner, stream, batch)
     runner.create_join()
     if head["join"] is not None and runner.join is not None:
         for stream, kept in enumerate(held):
             _restore_window(runner.join, stream, head["streams"][stream], kept)
-        decode(head["join"], arrays, runner.join)
+        runner.join.windows.complete_from = list(head["complete_from"])
+        _restore_join(runner, runner.join, head, arrays)
+    if (before["late"], before["idle"]) != (now["late"], now["idle"]):
+        _keep_watermarks(runner, before, reached)
+    runner.changes = tuple(changes(before, now, known, runner.schemas))
+    for change in runner.changes:
+        _log.info("restored with a changed query: %s", change)
+
+
+def _restore_join(runner: JoinRunner, join: Join, head: dict[str, Any], arrays: list[np.ndarray]) -> None:
+    """Restore what a join has learned and counted. Under other limits or windows it learns anew."""
+    before, now = head["query"], fingerprint(runner.query)
+    saved, counters = dict(head["join"]), runner.counters
+    resized = before["within"] != now["within"]
+    new_memory = resized or before["memory"] != now["memory"]
+    new_deadline = resized or before["deadline"] != now["deadline"]
+    lost = 0
+    if new_memory and (evictor := saved.pop("evictor")) is not None:
+        counters.count_shed_before("rows_evicted", evictor["evicted"])
+        lost += sum(evictor["evicted"])
+    if new_deadline:
+        dropped = [counters.counts["rows_dropped"], saved.pop("dropped")]
+        for name, rows in (*(("rows_dropped", d) for d in dropped), ("rows_evicted", saved.pop("conserved"))):
+            counters.count_shed_before(name, rows)
+            lost += sum(rows)
+        counters.counts["rows_dropped"] = [0] * len(join.windows)
+        for name in ("load_shedder", "unsampled", "skipped"):
+            del saved[name]
+    decode(saved, arrays, join)
+    newest = runner.watermarks.max_event_time
+    if resized:
+        counters.count("rows_expired", join.windows.expire([None] * len(join.windows), runner.seq))
+        runner.completeness.lack_expired(join.windows, windows_of(before), windows_of(now))
+        join.windows.resize(windows_of(now), runner.seq)
+    if lost and newest is not None:
+        runner.completeness.lack_shed(join.windows, newest)
+    if newest is not None:
+        join.adopt(newest, new_memory, new_deadline)
+
+
+def _keep_watermarks(runner: JoinRunner, before: Mapping[str, Any], reached: Sequence[int | None]) -> None:
+    """Let no watermark fall behind where it was under the old settings."""
+    now = runner.watermarks
+    old = Watermarks(tuple(before["late"].values()), before["idle"], now.shared, now.tracked)
+    old.restore(now.dump())
+    for stream, time in enumerate(reached):
+        if time is not None:
+            old.advance(stream, time)
+    now.continue_from(old)
 
 
 def _packed(arrays: Sequence[np.ndarray]) -> pa.RecordBatch:
-    """Arrays as one part."""
+    """Arrays as one part, compressed: most are sketches and histograms, which are nearly empty while few rows
+    are held."""
     return pa.record_batch(
         {
             "dtype": pa.array([array.dtype.str for array in arrays]),
             "shape": pa.array([list(array.shape) for array in arrays], pa.list_(pa.int64())),
-            "values": pa.array([array.tobytes() for array in arrays], pa.large_binary()),
+            "values": pa.array(
+                [_CODEC.compress(array.tobytes(), asbytes=True) for array in arrays], pa.large_binary()
+            ),
         }
     )
 
 
 def _unpacked(part: pa.RecordBatch) -> list[np.ndarray]:
     dtypes, shapes, values = part.columns
-    return [
-        np.ndarray(shape.as_py(), np.dtype(dtype.as_py()), held.as_buffer()).copy()
-        for dtype, shape, held in zip(dtypes, shapes, values, strict=True)
-    ]
+    found = []
+    for dtype, shape, held in zip(dtypes, shapes, values, strict=True):
+        array = np.empty(shape.as_py(), np.dtype(dtype.as_py()))
+        raw = _CODEC.decompress(held.as_buffer(), array.nbytes)
+        array[...] = np.frombuffer(raw, array.dtype).reshape(array.shape)
+        found.append(array)
+    return found
 
 
 def _capture_stream(runner: JoinRunner, stream: int) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
@@ -173,6 +220,15 @@ class _Kept:
     keys: pa.RecordBatch | None
     """Keys and their counts, for windows counted per key."""
 
+    def fitted(self, alias: str, wanted: pa.Schema) -> _Kept:
+        """The same rows in the columns that the stream has now."""
+        buffered = [
+            fitted(alias, batch.drop_columns(_CALL), wanted).append_column(_CALL, batch.column(_CALL))
+            for batch in self.buffered
+        ]
+        segments = [fitted(alias, batch, wanted) for batch in self.segments]
+        return replace(self, schema=wanted, buffered=buffered, segments=segments)
+
 
 def _take(parts: Iterator[pa.RecordBatch], described: dict[str, Any]) -> _Kept:
     return _Kept(
@@ -214,10 +270,6 @@ def _restore_window(join: Join, stream: int, described: dict[str, Any], kept: _K
     window.drop_front(skip)
     # Scans do less work in order, and the work of a call under a deadline must not depend on a restart.
     window.disordered = described["disordered"]
-
-
-def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:
-    return "; ".join(f"{k} was {before.get(k)!r}, now {now[k]!r}" for k in now if before.get(k) != now[k])
 
 
 def pack(state: State) -> bytes:

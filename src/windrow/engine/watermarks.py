@@ -52,8 +52,8 @@ class Watermarks(Stateful):
         """Max event time by source partition, for streams that are tracked."""
         self.slowest: list[int | None] = [None] * len(self.late)
         """What tracked streams have reached: see `settle`."""
-        self.closed_at: int | None = None
-        """Results up to here are final: no earlier row is admitted."""
+        self.closed_at: list[int | None] = [None] * len(self.late)
+        """Per stream: results up to here are final, and no earlier row is admitted."""
 
     def advance(self, stream: int, newest: int) -> None:
         known = self.max_event_times[stream]
@@ -77,13 +77,11 @@ class Watermarks(Stateful):
         return self.idle is not None and top is not None and time < top - self.idle
 
     def set_back(self, stream: int, newest: int) -> None:
-        for times in (self.max_event_times, self.slowest):
+        for times in (self.max_event_times, self.slowest, self.closed_at):
             known = times[stream]
             times[stream] = known if known is None else min(known, newest)
         partitions = self.partition_times[stream]
         self.partition_times[stream] = {p: min(t, newest) for p, t in partitions.items()}
-        if self.closed_at is not None:
-            self.closed_at = min(self.closed_at, newest)
 
     @property
     def max_event_time(self) -> int | None:
@@ -99,11 +97,11 @@ class Watermarks(Stateful):
 
     def watermark(self, stream: int) -> int | None:
         """The oldest time a later row of `stream` can have; None while nothing is known."""
-        reached = self.reached(stream)
+        reached, closed = self.reached(stream), self.closed_at[stream]
         if reached is None:
-            return self.closed_at
+            return closed
         bound = reached - self.late[stream]
-        return bound if self.closed_at is None else max(bound, self.closed_at)
+        return bound if closed is None else max(bound, closed)
 
     def bound(self, stream: int) -> tuple[int | None, int | None]:
         """(the watermark, the event time it is `late` behind). The latter is None if it is not measured from
@@ -121,9 +119,13 @@ class Watermarks(Stateful):
         reached = self.reached(0)
         return -END if reached is None else reached - max(self.late)
 
-    def close(self) -> None:
-        """Admit no row earlier than those seen."""
-        self.closed_at = self.max_event_time
+    def close(self, at: int | None = None) -> None:
+        """Admit no row earlier than those seen, or than `at`."""
+        self.closed_at = [self.max_event_time if at is None else at] * len(self.late)
+
+    def continue_from(self, before: Watermarks) -> None:
+        """Admit no row that other settings have ruled out: what followed from that is final."""
+        self.closed_at = [before.watermark(stream) for stream in range(len(self.late))]
 
 
 def earliest_to_come(

@@ -138,11 +138,13 @@ HOW = setting(
     read_how,
     '"inner"; "left", "right", "full", "semi" or "anti" for two streams; or the role of each stream that is '
     'not required: {"clicks": "optional", "refunds": "absent", "logins": "exists"}.',
+    fixed="it decides which rows are kept, and which of them wait for a match",
 )
 MATCH = setting(
     read_match,
     'As-of: {"quotes": "last"} takes, of the rows that fit a combination, only the last at or before the '
     'newest of the others; "first" the first after it, "nearest" the nearest in time.',
+    fixed="it decides which rows wait for a match",
 )
 
 

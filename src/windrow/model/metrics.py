@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from windrow.model.metric_fields import counter, gauge, largest, losses, mean_over_rows
 from windrow.model.notebook import html_table, html_text
+from windrow.model.units import format_bytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +123,9 @@ class OperatorMetrics(JoinCounts):
     """Metrics of an operator. Counters run from its start, or that of the one it was restored from."""
 
     quality: Quality
+    complete_from: int | None = None
+    """Event time in microseconds from which results are complete, where a restart with larger windows or with
+    another limit lacked rows; None if none are missing, the largest integer if it is not known yet."""
     streams: Mapping[str, StreamMetrics]
 
     @property
@@ -142,7 +146,7 @@ class OperatorMetrics(JoinCounts):
         lines = [
             f"{self.rows_in:,} rows in, {self.results:,} results, recall {self.recall:.3f} "
             f"[{self.recall_low:.3f}, {self.recall_high:.3f}]",
-            f"windows hold {self.window_rows:,} rows in {self.memory_bytes / 2**20:.1f} MiB; "
+            f"windows hold {self.window_rows:,} rows in {format_bytes(self.memory_bytes)}; "
             f"{self.comparisons:,} comparisons in {self.sub_batches:,} sub-batches",
         ]
         others = {"filtered": self.rows_filtered, "buffered": self.rows_buffered}

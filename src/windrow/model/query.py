@@ -132,7 +132,9 @@ class Stream:
 
     time: str = field(
         metadata=setting(
-            text("the name of a timestamp column"), "Name of the event time column, a timestamp."
+            text("the name of a timestamp column"),
+            "Name of the event time column, a timestamp.",
+            fixed="rows were ordered, admitted and expired by it",
         )
     )
     within: str | timedelta | Window = field(
@@ -153,6 +155,7 @@ class Stream:
             "Name of the column that holds the partition of the source a row was read from, such as Kafka's "
             "`partition`. Event time is then tracked per source partition, and the slowest that is not idle "
             "decides which rows are late.",
+            fixed="how far each partition of the source has come is known only if it was always tracked",
         ),
     )
 
@@ -179,6 +182,7 @@ class Query:
         metadata=setting(
             text("a SQL predicate such as 'a.id = b.id'"),
             'A SQL predicate over the aliases: "a.id = b.auction_id and b.price > 10".',
+            fixed="rows that it filters out were not kept, and it decides which partition a row is in",
         )
     )
     late: str | timedelta | int | Mapping[str, str | timedelta | int] = field(

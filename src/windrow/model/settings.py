@@ -27,6 +27,8 @@ class SettingField:
     """Whether SQL, TOML and the command line may set it; functions have no text form."""
     example: str | None = None
     """Sample text, for settings that must be text there: a duration without a unit is ambiguous."""
+    fixed: str | None = None
+    """Why it cannot change while windows are kept; None if it may change at a restart."""
 
     def read_text(self, value: Any) -> Any:
         """Read a value from SQL or TOML, and check it as far as possible on its own."""
@@ -38,10 +40,15 @@ class SettingField:
 
 
 def setting(
-    read: Callable[[Any], Any], help: str, *, texts: bool = True, example: str | None = None
+    read: Callable[[Any], Any],
+    help: str,
+    *,
+    texts: bool = True,
+    example: str | None = None,
+    fixed: str | None = None,
 ) -> dict[str, SettingField]:
     """Metadata of a setting: `late: str = field(default="0 seconds", metadata=setting(...))`."""
-    return {"setting": SettingField(read, help, texts, example)}
+    return {"setting": SettingField(read, help, texts, example, fixed)}
 
 
 class Parsed(Generic[T]):

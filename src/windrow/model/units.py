@@ -97,6 +97,17 @@ def format_duration(micros: int) -> str:
     return f"{micros / SECOND:g} seconds"
 
 
+def format_bytes(size: float) -> str:
+    """
+    >>> format_bytes(300), format_bytes(48 * 1024), format_bytes(2.5 * 2**20)
+    ('300 bytes', '48.0 KiB', '2.5 MiB')
+    """
+    for scale, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
+        if size >= scale:
+            return f"{size / scale:,.1f} {unit}"
+    return f"{size:.0f} bytes"
+
+
 def short_number(value: float) -> str:
     """
     >>> short_number(1234567), short_number(0.25)

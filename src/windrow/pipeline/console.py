@@ -15,12 +15,11 @@ from rich.text import Text
 
 from windrow.model.metric_fields import in_turn, losses
 from windrow.model.metrics import JoinCounts
+from windrow.model.units import format_bytes
 from windrow.pipeline.builder import BuiltPipeline
 from windrow.redaction import redacted
 from windrow.spark.metrics import PartitionMetrics
 from windrow.spark.query_progress import BatchProgress
-
-MIB = 2**20
 
 
 def print_check(console: Console, built: BuiltPipeline) -> None:
@@ -132,7 +131,7 @@ class Totals:
         return (
             f"{self.batches:,} batches in {self.seconds:.1f} s: {self.counts.rows_in:,} rows in, "
             f"{self.counts.results:,} results; lost: {self.lost()}; windows hold {self.window_rows:,} rows "
-            f"in {self.memory_bytes / MIB:.1f} MiB"
+            f"in {format_bytes(self.memory_bytes)}"
         )
 
 
@@ -173,7 +172,7 @@ class ConsoleView:
             for p in join.partitions if self._per_partition else ():
                 shown = (
                     f"  partition {p.partition}: {p.rows_in:,} rows in, {p.results:,} results, windows hold "
-                    f"{p.window_rows:,} rows in {p.memory_bytes / MIB:.1f} MiB"
+                    f"{p.window_rows:,} rows in {format_bytes(p.memory_bytes)}"
                 )
                 self._console.print(shown, highlight=False, soft_wrap=True)
         if not progress.joins:
@@ -194,7 +193,7 @@ class ConsoleView:
             f"{t.counts.rows_in / max(t.seconds, 1e-9):,.0f}/s in all",
             "results": f"{t.counts.results:,}",
             "lost": t.lost(),
-            "windows": f"{t.window_rows:,} rows, {t.memory_bytes / MIB:.1f} MiB",
+            "windows": f"{t.window_rows:,} rows, {format_bytes(t.memory_bytes)}",
         }
         for join in last.joins:
             if any(p.deadline for p in join.partitions):
@@ -203,13 +202,15 @@ class ConsoleView:
                 shown["recall"] = "{:.3f} [{:.3f}, {:.3f}] in the last batch".format(*join.recall)
             for reason in sorted({r for p in join.partitions for r in p.control_errors}):
                 shown["not followed"] = reason
+            if join.changes:
+                shown["changed"] = "\n".join(join.changes)
         parts: list[RenderableType] = [head, _pairs(shown), self._streams()]
         return Group(*parts, self._partitions()) if self._per_partition else Group(*parts)
 
     def _streams(self) -> Table:
         """Per stream: what the windows hold, and how far its time has come."""
         table = Table(box=None, header_style="dim")
-        for name in ("stream", "window rows", "MiB", "max event time"):
+        for name in ("stream", "window rows", "memory", "max event time"):
             table.add_column(name, justify="left" if name in ("stream", "max event time") else "right")
         held = list(self.totals.partitions.values())
         for alias in held[0].streams if held else ():
@@ -217,15 +218,15 @@ class ConsoleView:
             newest = max((s.max_event_time for s in those if s.max_event_time is not None), default=None)
             shown = "" if newest is None else f"{datetime.fromtimestamp(newest / 1e6, UTC):%Y-%m-%d %H:%M:%S}"
             rows, size = sum(s.window_rows for s in those), sum(s.memory_bytes for s in those)
-            table.add_row(alias, f"{rows:,}", f"{size / MIB:.1f}", shown)
+            table.add_row(alias, f"{rows:,}", format_bytes(size), shown)
         return table
 
     def _partitions(self) -> Table:
         table = Table(box=None, header_style="dim")
-        for name in ("partition", "rows in", "results", "window rows", "MiB", "join s", "hottest key"):
+        for name in ("partition", "rows in", "results", "window rows", "memory", "join s", "hottest key"):
             table.add_column(name, justify="right")
         for _, p in sorted(self.totals.partitions.items()):
             hot = f"{p.hot_key} ({p.hot_key_share:.0%})" if p.hot_key is not None else ""
             counts = [f"{n:,}" for n in (p.partition, p.rows_in, p.results, p.window_rows)]
-            table.add_row(*counts, f"{p.memory_bytes / MIB:.1f}", f"{p.seconds_process:.2f}", Text(hot))
+            table.add_row(*counts, format_bytes(p.memory_bytes), f"{p.seconds_process:.2f}", Text(hot))
         return table

@@ -13,6 +13,7 @@ from types import FrameType
 
 from rich.console import Console
 
+from windrow.errors import Option, QueryError
 from windrow.pipeline.builder import BuiltPipeline
 from windrow.pipeline.console import ConsoleView
 from windrow.spark.query_progress import BatchProgress, QueryWatcher
@@ -49,6 +50,8 @@ def run_stream(
     before it, and the sink writes it once.
     """
     history = History(name)
+    if metrics is not None:
+        _create_directory(metrics.parent)
     with _stop_signals() as stop_requested, _served(history, page, console, quiet):
         with ConsoleView(console, name, quiet, per_partition) as view:
             running = start()
@@ -66,6 +69,15 @@ def run_stream(
         raise RunError(*failure)
     if not quiet:
         console.print(f"{ended}: {view.totals}", highlight=False, soft_wrap=True)
+
+
+def _create_directory(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise QueryError(
+            f"directory {path} cannot be created: {error.strerror}; give another", Option("metrics")
+        ) from None
 
 
 def _report(news: Sequence[BatchProgress], view: ConsoleView, history: History, metrics: Path | None) -> None:

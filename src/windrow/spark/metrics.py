@@ -19,6 +19,7 @@ from windrow.estimation.recall import batch_recall
 from windrow.model.metric_fields import losses, merged
 from windrow.model.metrics import BatchCounts, StreamCounts
 from windrow.model.notebook import html_text
+from windrow.model.units import format_bytes
 
 COLUMN = "_windrow"
 """The column of the result that carries the documents."""
@@ -109,6 +110,10 @@ class PartitionMetrics(BatchCounts):
     """Reasons why control messages of this micro-batch were refused."""
     state_cache_hit: bool
     """Whether the worker had the windows in memory."""
+    changes: tuple[str, ...] = ()
+    """What a changed query did to the windows it was restarted with, in its first micro-batch."""
+    complete_from: int | None = None
+    """As in `OperatorMetrics`."""
     hot_key: str | None
     """The most frequent key in a sample of the arriving rows."""
     hot_key_share: float
@@ -142,8 +147,8 @@ class PartitionMetrics(BatchCounts):
         saved = json.loads(text)
         streams = {alias: PartitionStreamMetrics(**counts) for alias, counts in saved.pop("streams").items()}
         queries = {name: PartitionQueryMetrics(**counts) for name, counts in saved.pop("queries").items()}
-        errors = {"control_errors": tuple(saved["control_errors"])}
-        return cls(**saved | errors, streams=streams, queries=queries)
+        texts = {name: tuple(saved[name]) for name in ("control_errors", "changes")}
+        return cls(**saved | texts, streams=streams, queries=queries)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -190,6 +195,16 @@ class BatchMetrics(BatchCounts):
         return tuple(dict.fromkeys(reason for p in self.partitions for reason in p.control_errors))
 
     @property
+    def changes(self) -> tuple[str, ...]:
+        """What a changed query did to the windows, each once; in its first micro-batch."""
+        return tuple(dict.fromkeys(change for p in self.partitions for change in p.changes))
+
+    @property
+    def complete_from(self) -> int | None:
+        """Event time from which results are complete; as in `OperatorMetrics`."""
+        return max((p.complete_from for p in self.partitions if p.complete_from is not None), default=None)
+
+    @property
     def skew(self) -> float:
         """Rows of the largest partition over the mean; 1 is even. Partitions without rows send no metrics."""
         rows = [p.rows_in + p.rows_copied for p in self.partitions]
@@ -210,10 +225,11 @@ class BatchMetrics(BatchCounts):
         return (
             f"{self.join} batch {self.batch}: {self.rows_in:,} rows in{lost and ', '}{lost}, "
             f"{self.results:,} results in {self.seconds:.2f} s; windows hold {self.window_rows:,} rows in "
-            f"{self.memory_bytes / 2**20:.1f} MiB; {len(self.partitions)} partitions, skew {self.skew:.2f}"
+            f"{format_bytes(self.memory_bytes)}; {len(self.partitions)} partitions, skew {self.skew:.2f}"
             + (f"; throttle {self.throttle_fraction:.1%}" if any(p.deadline for p in self.partitions) else "")
             + (f"; {self.missed_deadlines} missed the deadline" if self.missed_deadlines else "")
             + ("; recall {:.3f} [{:.3f}, {:.3f}]".format(*self.recall) if self.has_limits else "")
+            + "".join(f"; {change}" for change in self.changes)
         )
 
 

@@ -6,16 +6,17 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from windrow.engine.operator import Operator
+from windrow.engine.query_changes import fingerprint
 from windrow.engine.result_builder import CLUSTER, WEIGHT
 from windrow.engine.runner import JoinRunner
-from windrow.engine.state import State, capture, fingerprint, restore
+from windrow.engine.state import State, capture, restore
 from windrow.model.join_kind import CERTAIN
 from windrow.model.query import Query
 from windrow.spark.metrics import COLUMN, PartitionQueryMetrics
@@ -43,8 +44,9 @@ class PartitionJoin(Protocol):
 
     def capture(self) -> State: ...
 
-    def restore(self, state: State) -> None:
-        """Restore into a join that has seen nothing yet."""
+    def restore(self, state: State, reached: Sequence[int | None]) -> None:
+        """Restore into a join that has seen nothing yet; other partitions have `reached` these event times,
+        by stream."""
 
     def query_metrics(self) -> dict[str, PartitionQueryMetrics]:
         """Metrics of each query of a shared join, for the rows processed last."""
@@ -60,11 +62,11 @@ class JoinKind(Protocol):
     def deadline_seconds(self) -> float | None:
         """Time limit of each partition, if it is not a share of the query's deadline."""
 
-    def start(self, query: Query, schemas: dict[str, pa.Schema] | None) -> PartitionJoin:
-        """Start a join that has seen nothing yet. Without schemas it gets them from a state."""
+    def start(self, query: Query, schemas: dict[str, pa.Schema]) -> PartitionJoin:
+        """Start a join that has seen nothing yet."""
 
     def fingerprint(self, query: Query) -> dict[str, Any]:
-        """Settings that must be equal for a state to be restored."""
+        """The query as plain values, to compare with those of a state."""
 
     def columns(self, query: Query, schemas: tuple[pa.Schema, ...]) -> pa.Schema:
         """Schema of the results."""
@@ -76,7 +78,7 @@ class SingleQuery:
 
     deadline_seconds: float | None = None
 
-    def start(self, query: Query, schemas: dict[str, pa.Schema] | None) -> PartitionJoin:
+    def start(self, query: Query, schemas: dict[str, pa.Schema]) -> PartitionJoin:
         return _SingleQueryJoin(query, schemas)
 
     def fingerprint(self, query: Query) -> dict[str, Any]:
@@ -93,7 +95,7 @@ class SingleQuery:
 
 
 class _SingleQueryJoin:
-    def __init__(self, query: Query, schemas: dict[str, pa.Schema] | None) -> None:
+    def __init__(self, query: Query, schemas: dict[str, pa.Schema]) -> None:
         self._operator = Operator(query, schemas)
         self.runner = self._operator.runner
         self.control = self._operator.control
@@ -107,8 +109,8 @@ class _SingleQueryJoin:
     def capture(self) -> State:
         return capture(self.runner)
 
-    def restore(self, state: State) -> None:
-        restore(self.runner, state)
+    def restore(self, state: State, reached: Sequence[int | None]) -> None:
+        restore(self.runner, state, reached)
 
     def query_metrics(self) -> dict[str, PartitionQueryMetrics]:
         return {}

@@ -46,6 +46,7 @@ class PartitionReport:
     queries: Mapping[str, PartitionQueryMetrics] = field(default_factory=dict)
     learned_models: Mapping[str, Any] | None = None
     state_cache_hit: bool = False
+    changes: tuple[str, ...] = ()
 
     def metrics(self, query: Query) -> PartitionMetrics:
         before, after = self.before, self.after
@@ -71,6 +72,8 @@ class PartitionReport:
             sampling_fraction=now.sampling_fraction,
             control_errors=self.control_errors,
             state_cache_hit=self.state_cache_hit,
+            changes=self.changes,
+            complete_from=after.complete_from,
             hot_key=self.hot[0],
             hot_key_share=self.hot[1],
             seconds_read_input=self.seconds[0],

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 
+from windrow.engine.query_changes import fingerprint
 from windrow.engine.shared.bound_subscription import bind
 from windrow.engine.shared.query_names import QueryNames
 from windrow.engine.shared.response_times import ResponseTimes
@@ -18,7 +20,7 @@ from windrow.engine.shared.shared_join import SharedJoin
 from windrow.engine.shared.sibling_joins import Sibling
 from windrow.engine.shared.state import capture_group, restore_group
 from windrow.engine.shared.subscribers import Key
-from windrow.engine.state import State, fingerprint
+from windrow.engine.state import State
 from windrow.errors import QueryError, unknown
 from windrow.model.query import Query
 from windrow.model.sharing import Subscription
@@ -84,7 +86,7 @@ class SharedQueries:
     def deadline_seconds(self) -> float | None:
         return None if self.deadline is None else parse_duration(self.deadline) / SECOND
 
-    def start(self, query: Query, schemas: dict[str, pa.Schema] | None) -> PartitionJoin:
+    def start(self, query: Query, schemas: dict[str, pa.Schema]) -> PartitionJoin:
         join = SharedJoin(
             self.subscriptions, self.schedule, self.deadline, self.backlog, schemas, clock=time.time
         )
@@ -122,8 +124,8 @@ class _SharedQueriesJoin:
     def capture(self) -> State:
         return capture_group(self._join)
 
-    def restore(self, state: State) -> None:
-        restore_group(self._join, state)
+    def restore(self, state: State, reached: Sequence[int | None]) -> None:
+        restore_group(self._join, state, reached)
 
     def query_metrics(self) -> dict[str, PartitionQueryMetrics]:
         found: dict[str, list[PartitionQueryMetrics]] = {}

@@ -163,6 +163,7 @@ class JoinTask:
         known = kept.content
         join = self._load(kept, start)
         runner = join.runner
+        changes, runner.changes = runner.changes, ()
         before = runner.metrics()
         runner.advance_event_time(dict(zip(self.query.aliases, start.times, strict=False)))
         tracked = any(stream.source_partition for stream in self.query.streams.values())
@@ -209,6 +210,7 @@ class JoinTask:
                 hot=hottest(self.query, self.keys, arrived.rows),
                 learned_models=self._learned(runner, arrived.partition, now.batch),
                 state_cache_hit=hit,
+                changes=changes,
             )
         )
         yield from results
@@ -219,20 +221,18 @@ class JoinTask:
     # -- loading the windows ----------------------------------------------------------------------------
 
     def _check_metadata(self, log: CommitLog, first: bool) -> None:
-        schemas = dict(zip(self.query.aliases, self.schemas, strict=True))
-        log.check_metadata(self.kind.fingerprint(self.query), schemas, first, self.layout)
+        log.check_metadata(self.kind.fingerprint(self.query), first, self.layout)
 
     def _load(self, kept: CachedJoin, start: Start) -> PartitionJoin:
         manifest = None if start.base is None else kept.store.manifest(start.base)
         wanted = None if manifest is None else manifest.content
         if kept.join is None or kept.content != wanted or wanted is None:
             kept.content = wanted
+            kept.join = self._fresh()
             if manifest is None:
                 kept.store.clear()
-                kept.join = self._fresh()
             else:
-                kept.join = self.kind.start(self.query, None)
-                kept.join.restore(kept.store.load(manifest))
+                kept.join.restore(kept.store.load(manifest), start.times)
         return kept.join
 
     def _pooled(self, scope: JoinId) -> MemoryLimit | None:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
 from windrow.engine.source_partitions import PartitionTimes, latest
 from windrow.errors import StateError
 from windrow.state.commit_markers import CommitMarkers, incomplete, times_from_bytes
@@ -71,12 +69,11 @@ class CommitLog:
     def check_metadata(
         self,
         query: Mapping[str, Any],
-        schemas: Mapping[str, pa.Schema],
         first: bool,
         layout: Mapping[str, str] | None = None,
     ) -> None:
         """Refuses state of another join. In the `first` micro-batch, writes the metadata."""
-        now = JoinMetadata.of(self.partitions, query, schemas, layout or {})
+        now = JoinMetadata.of(self.partitions, query, layout or {})
         if self._metadata == now:
             return
         path = f"{self.directory}/{JOIN_METADATA}"

@@ -1,4 +1,8 @@
-"""Metadata of a join, stored with its state. Only a join with the same metadata may restore the state."""
+"""Metadata of a join, stored with its state at its first micro-batch.
+
+Only a join with the same partitions and layout, and the same fixed settings, may restore the state. What else
+the query says may change; each version has its own description of it.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-
+from windrow.engine.query_changes import check_fixed
 from windrow.errors import StateError
 from windrow.state.manifest import FORMAT, other_format, sealed, unsealed
 from windrow.state.parts import damaged
@@ -19,29 +22,13 @@ from windrow.state.storage import Storage
 class JoinMetadata:
     partitions: int
     query: dict[str, Any]
-    """The query's fingerprint; see `windrow.engine.state`."""
-    schemas: dict[str, list[list[str]]]
-    """Names and types of columns by alias."""
+    """The fingerprint of the first query; see `windrow.engine.query_changes`."""
     layout: dict[str, str]
     """The options that decide a row's partition. An option may depend on those before it."""
 
     @classmethod
-    def of(
-        cls,
-        partitions: int,
-        query: Mapping[str, Any],
-        schemas: Mapping[str, pa.Schema],
-        layout: Mapping[str, str],
-    ) -> JoinMetadata:
-        columns = {
-            alias: [[name, str(kind)] for name, kind in zip(schema.names, schema.types, strict=True)]
-            for alias, schema in schemas.items()
-        }
-        return cls(partitions, json.loads(json.dumps(query)), columns, dict(layout))
-
-    @property
-    def aliases(self) -> list[str]:
-        return [str(stream[0]) for stream in self.query["streams"]]
+    def of(cls, partitions: int, query: Mapping[str, Any], layout: Mapping[str, str]) -> JoinMetadata:
+        return cls(partitions, json.loads(json.dumps(query)), dict(layout))
 
     def to_bytes(self) -> bytes:
         return sealed("join", json.dumps({"format": FORMAT, **vars(self)}, indent=1).encode())
@@ -69,42 +56,21 @@ class JoinMetadata:
         if self.partitions != now.partitions:
             raise StateError(
                 f"the state in {where} has {self.partitions} partitions, the join now asks for "
-                f"{now.partitions}; set partitions={self.partitions}, or start the query with a new "
-                "checkpoint"
+                f"{now.partitions}; set partitions={self.partitions}, because rows are held in these, or "
+                "start the query with a new checkpoint"
             )
-        if differences := _differences(self.query, now.query):
-            raise StateError(
-                f"the state in {where} belongs to another join: {differences}; go back to the query it was "
-                "begun with, start the query with a new checkpoint, or, if one query has two joins, give "
-                "each its own name"
-            )
-        if differences := _differences(self.schemas, now.schemas):
-            raise StateError(
-                f"the state in {where} was begun with other columns: {differences}; select these columns "
-                "again, or start the query with a new checkpoint"
-            )
+        check_fixed(
+            self.query,
+            now.query,
+            f"the state in {where}",
+            "go back to the query it was begun with, start the query with a new checkpoint, or, if one query "
+            "has two joins, give each its own name",
+        )
         for option in [*self.layout, *now.layout]:
             before, after = self.layout.get(option, "unknown"), now.layout.get(option, "unknown")
             if before != after:
                 raise StateError(
                     f"the state in {where} is partitioned in another way: {option} was "
-                    f"{before}, now {after}; go back to what it was, or start the query with a new "
-                    "checkpoint"
+                    f"{before}, now {after}; go back to what it was, because rows are held in these "
+                    "partitions, or start the query with a new checkpoint"
                 )
-
-
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    a, b = _flat(before), _flat(now)
-    return "; ".join(
-        f"{key} was {a.get(key)!r}, now {b.get(key)!r}"
-        for key in dict.fromkeys([*a, *b])
-        if a.get(key) != b.get(key)
-    )
-
-
-def _flat(described: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings by name, those of streams one by one."""
-    found = dict(described)
-    for alias, time, window in found.pop("streams", []):
-        found |= {f"the time of {alias}": time, f"the window of {alias}": window}
-    return found

@@ -19,7 +19,7 @@ from windrow.state.parts import StoredPart, damaged
 from windrow.state.runs import Version
 from windrow.state.storage import Storage
 
-FORMAT = 5
+FORMAT = 6
 _OPENING = rb'\{"crc32": "([0-9a-f]{8})",\n"%b": '
 _CLOSING = b"}\n"
 _NAME = re.compile(r"batch-(\d+)-([0-9a-f]+)\.json")
@@ -58,9 +58,7 @@ class Manifest:
         """Rows of each stream, stored in its window or buffered."""
         parts = iter(self.parts)
         counts = {}
-        for (alias, *_), held in zip(
-            self.metadata["query"]["streams"], self.metadata["streams"], strict=True
-        ):
+        for alias, held in zip(self.metadata["query"]["streams"], self.metadata["streams"], strict=True):
             for _ in range(bool(held["schema"])):
                 next(parts)
             stored = [next(parts).rows for _ in range(held["buffered"] + held["segments"])]

@@ -14,7 +14,7 @@ import pyarrow as pa
 from windrow.state.parts import StoredPart
 
 Key = int | bytes
-SLACK = 1 << 20
+SLACK = 1 << 16
 """Dead bytes in files up to this size are never worth a rewrite."""
 
 

@@ -16,8 +16,9 @@ SCRIPTS = ("panels.js", "page.js")
 
 
 def metrics_file(path: Path) -> Path:
-    """Where metrics are written or read: a directory holds them under one name."""
-    return path / METRICS if path.is_dir() else path
+    """Where metrics are written or read: a directory holds them under one name. A path that does not exist is
+    a directory if its name has no suffix."""
+    return path / METRICS if path.is_dir() or not (path.exists() or path.suffix) else path
 
 
 def read_run(path: Path) -> History:

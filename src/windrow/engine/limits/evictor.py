@@ -104,6 +104,17 @@ class Evictor(Stateful):
         self._starts = [window.end for window in windows]
         self._views.clear()
 
+    def adopt(self, windows: Windows, now: int) -> None:
+        """Show the policy the rows that were stored before it, as if they had arrived up to `now`."""
+        held = [window for window in windows if len(window)]
+        if held:
+            first = min(int(window.ts[window.first : window.end].min()) for window in held)
+            self.begin_sub_batch(windows, sum(map(len, held)), first, now)
+            for stream, window in enumerate(windows):
+                self.arrived(windows, stream, window.first)
+            spans = [window.covers / 1e6 for window in windows]
+            self._arrival_rates.advance(max(0, now - first) / 1e6, max(spans))
+
     def arrived(self, windows: Windows, stream: int, start: int) -> None:
         """Show the policy the rows appended from position `start` on."""
         self._starts[stream] = start

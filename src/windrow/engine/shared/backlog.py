@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from windrow.engine.completeness import NEVER
 from windrow.engine.join import Join
 from windrow.engine.row_windows import OUT, RANK, SEQ
 from windrow.engine.rows import ArrivingRows
@@ -24,7 +25,6 @@ from windrow.engine.shared.query_router import ArrivalCounts, QueryRouter
 from windrow.engine.shared.results import ResultBatch, joined, ordered
 from windrow.engine.shared.schedule import Schedule
 from windrow.engine.shared.slice_probe import SliceBounds, SliceProbe
-from windrow.engine.shared.subscribers import NEVER
 from windrow.engine.windows import Windows
 
 Array = np.ndarray

@@ -169,12 +169,14 @@ class SharedOperator:
         deadline: str | None = None,
         backlog: int | None = None,
         clock: Callable[[], float] = perf_counter,
+        schemas: Mapping[str, pa.Schema] | None = None,
     ) -> SharedOperator:
         """Resume where the operator that wrote `blob` stopped.
 
-        `queries` are those the first operator was made with; queries added and removed since are in the blob.
+        `queries` are those the first operator was made with, which may differ in `late` and `idle`; queries
+        added and removed since are in the blob. `schemas` as in `Operator.restore`.
         """
-        found = cls(queries, schedule, deadline, backlog, clock=clock)
+        found = cls(queries, schedule, deadline, backlog, schemas, clock)
         state = unpack(blob)
         if "shared" not in state.metadata or len(state.metadata["shared"]) != len(found._joins):
             raise StateError("this snapshot is of other queries; restore it with those it was begun with")

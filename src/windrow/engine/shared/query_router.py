@@ -90,6 +90,12 @@ class QueryRouter:
     def result_schemas(self) -> Mapping[str, pa.Schema]:
         return self._bound.result_schemas
 
+    @property
+    def columns(self) -> list[Reference]:
+        """The columns that results are found with."""
+        aliases = self._bound.query.aliases
+        return [(alias, name) for alias, names in zip(aliases, self._columns, strict=True) for name in names]
+
     def subscribe(self, tiers: WindowTiers, bounds: Sequence[BoundSubscription]) -> None:
         """Route to these queries from now on."""
         self.tiers = tiers

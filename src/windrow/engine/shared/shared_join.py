@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.completeness import Completeness
 from windrow.engine.control import SetBack, refusing, short
 from windrow.engine.runner import JoinRunner
 from windrow.engine.shared.backlog import BacklogScheduler, Delivery
@@ -26,7 +27,7 @@ from windrow.engine.shared.query_router import QueryRouter
 from windrow.engine.shared.results import QueryResults, ResultBatch, ResultsByQuery, ResultSelection, ordered
 from windrow.engine.shared.schedule import find_schedule
 from windrow.engine.shared.sibling_joins import Sibling, check_streams, choose
-from windrow.engine.shared.subscribers import NEVER, Key, Subscriber, Subscribers
+from windrow.engine.shared.subscribers import Key, Subscriber, Subscribers
 from windrow.errors import Option, QueryError, placed
 from windrow.model.sharing import QueryMetrics, Subscription
 from windrow.model.units import SECOND, parse_duration
@@ -129,7 +130,7 @@ class SharedJoin:
         completeness = self._completeness(asked, at)
         self._drain()
         number = self.names.begin(name, self.number)
-        self.subscribers.add(Subscriber(name, asked, at, None, *completeness, number=number))
+        self.subscribers.add(Subscriber(name, asked, at, None, completeness, number=number))
         self._install()
 
     def remove(self, name: str, at: int | None = None) -> None:
@@ -350,33 +351,14 @@ class SharedJoin:
         self.subscribers.drop(keys)
         self._install()
 
-    def _completeness(self, asked: Subscription, at: int | None) -> tuple[int | None, list[int]]:
-        """Event time from which a new query's answers are complete, and the rows its row windows await."""
-        whole, awaits = at, [0] * len(asked.windows)
-        if self.runner.join is None:
-            return whole, awaits
-        windows = self.runner.join.windows
-        for stream, (window, held) in enumerate(
-            zip(asked.windows, self.subscribers.tiers.largest, strict=True)
-        ):
-            if window.size <= held.size:
-                continue
-            counted, horizon = windows.row_windows[stream], windows.complete_from[stream]
-            if counted is None:
-                if horizon is not None:
-                    whole = max(horizon + window.size, whole or horizon)
-            elif counted.keys is not None:
-                whole, awaits[stream] = NEVER, NEVER
-            elif counted.total > held.size:
-                whole, awaits[stream] = NEVER, counted.total - held.size + window.size
-        return whole, awaits
+    def _completeness(self, asked: Subscription, at: int | None) -> Completeness:
+        """From which event time on a new query's answers are complete."""
+        found = Completeness(at)
+        if self.runner.join is not None:
+            found.lack_expired(self.runner.join.windows, self.subscribers.tiers.largest, asked.windows)
+        return found
 
     def _note_complete(self) -> None:
-        for member in self.subscribers:
-            if member.complete_from != NEVER or self.runner.join is None:
-                continue
-            totals = [0 if c is None else c.total for c in self.runner.join.windows.row_windows]
-            if all(came >= due for came, due in zip(totals, member.awaits, strict=True)):
-                # Rows of the last time may precede the row that completed the window.
-                whole = (self.runner.watermarks.max_event_time or 0) + 1
-                member.complete_from = whole if member.since is None else max(member.since, whole)
+        if self.runner.join is not None:
+            for member in self.subscribers:
+                member.completeness.note(self.runner.join.windows, self.runner.watermarks.max_event_time)

@@ -6,6 +6,7 @@ process.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,6 @@ def capture_group(group: SharedJoin) -> State:
         "signature": _plain(group),
         "subscribers": [m.to_dict() | {"output": group.subscribers.output(m)} for m in group.subscribers],
         "departing": [m.to_dict() for m in group.departing.values()],
-        "complete_from": join.windows.complete_from if join else None,
         "parts": len(base.parts),
         "names": encode(group.names, []),
     }
@@ -44,23 +44,26 @@ def capture_group(group: SharedJoin) -> State:
     return State(base.metadata | {"group": shared}, tuple(parts))
 
 
-def restore_group(group: SharedJoin, state: State) -> SharedJoin:
-    """Restore a state into a group that has seen nothing yet."""
-    shared = state.metadata.get("group")
-    if shared is None or shared["signature"] != _plain(group):
-        raise StateError(
-            "this state belongs to other queries; go on with those it was begun with (queries are added and "
-            "removed by control documents), or start without it"
-        )
+def restore_group(group: SharedJoin, state: State, reached: Sequence[int | None] = ()) -> SharedJoin:
+    """Restore a state into a group that has seen nothing yet; `reached` as in `state.restore`."""
+    shared, now = state.metadata.get("group"), _plain(group)
+    before = {} if shared is None else shared["signature"]
+    for name, value in now.items():
+        if before.get(name) != value:
+            raise StateError(
+                f"this state belongs to other queries: {name} was {before.get(name)!r}, now {value!r}; go on "
+                "with those it was begun with (queries are added and removed by control messages), or start "
+                "without it"
+            )
+    assert shared is not None
     group.restore_subscribers(
         [Subscriber.load(saved, group.subscribers.like) for saved in shared["subscribers"]]
     )
-    restore_any(group.runner, State(state.metadata, state.parts[: shared["parts"]]))
+    restore_any(group.runner, State(state.metadata, state.parts[: shared["parts"]]), reached)
     decode(shared["names"], [], group.names)
     group.bind()
     join, deferred = group.runner.join, shared.get("backlog")
     if join is not None and group.router is not None:
-        join.windows.complete_from = list(shared["complete_from"])
         for member in (
             Subscriber.load(saved, group.subscribers.like) for saved in shared.get("departing", ())
         ):
@@ -70,16 +73,17 @@ def restore_group(group: SharedJoin, state: State) -> SharedJoin:
             group.serve_all()
         if deferred is not None and group.scheduler is not None:
             rest = list(state.parts[shared["parts"] :])
-            used = _load(group.scheduler, join, deferred, rest, group.clock())
+            used = _load(group, join, deferred, rest)
             _load_early(group, join, shared["undelivered"], rest[used:])
     return group
 
 
 def _plain(group: SharedJoin) -> dict[str, Any]:
-    """The queries' signature in a form that is valid in another process: functions by name."""
+    """What a state's queries have in common and must keep, in a form that is valid in another process:
+    functions by name."""
     found = signature(group.subscribers.like)
     found["functions"] = [name for name, _ in found["functions"]]
-    return found
+    return {name: value for name, value in found.items() if name not in ("late", "idle", "ahead")}
 
 
 def _save(scheduler: BacklogScheduler, join: Join, now: float) -> tuple[dict[str, Any], list[pa.RecordBatch]]:
@@ -112,14 +116,10 @@ def _save(scheduler: BacklogScheduler, join: Join, now: float) -> tuple[dict[str
     return {"speed": scheduler.speed, "found": scheduler.found, "calls": calls}, parts
 
 
-def _load(
-    scheduler: BacklogScheduler,
-    join: Join,
-    saved: dict[str, Any],
-    parts: list[pa.RecordBatch],
-    now: float,
-) -> int:
+def _load(group: SharedJoin, join: Join, saved: dict[str, Any], parts: list[pa.RecordBatch]) -> int:
     """Restore the backlog; return the number of parts read."""
+    scheduler, now = group.scheduler, group.clock()
+    assert scheduler is not None
     base = [w.number(w.first) for w in join.windows]
     scheduler.speed, scheduler.found, scheduler.calls = saved["speed"], saved["found"], []
     at = 0
@@ -128,7 +128,7 @@ def _load(
         for q in each["sub_batches"]:
             start, end = ([n + b for n, b in zip(q[side], base, strict=True)] for side in ("start", "end"))
             call.sub_batches.append(DeferredSubBatch(start, end, q["oldest"], q["first"], q["done"]))
-        call.results = [_from_batch(b, call.arrived, join) for b in parts[at : at + each["results"]]]
+        call.results = [_from_batch(b, call.arrived, group, join) for b in parts[at : at + each["results"]]]
         at += each["results"]
         for stream in each["arrivals"]:
             call.arrivals.setdefault(stream, []).append(_came_from_batch(parts[at]))
@@ -151,7 +151,7 @@ def _save_early(group: SharedJoin, join: Join) -> tuple[list[list[Any]], list[pa
 
 def _load_early(group: SharedJoin, join: Join, told: list[list[Any]], parts: list[pa.RecordBatch]) -> None:
     for (name, number, age), batch in zip(told, parts, strict=True):
-        piece = _from_batch(batch, group.clock() - age, join)
+        piece = _from_batch(batch, group.clock() - age, group, join)
         group.undelivered.setdefault((name, number), []).append(ResultSelection(piece, np.arange(len(piece))))
 
 
@@ -178,7 +178,7 @@ def _to_batch(piece: ResultBatch, base: list[int]) -> pa.RecordBatch:
     return pa.record_batch(columns)
 
 
-def _from_batch(batch: pa.RecordBatch, arrived: float, join: Join) -> ResultBatch:
+def _from_batch(batch: pa.RecordBatch, arrived: float, group: SharedJoin, join: Join) -> ResultBatch:
     base = _places(join)
     streams = range(len(base))
     places = np.array([batch.column(f"{_PLACE}{s}").to_numpy() + base[s] for s in streams])
@@ -189,5 +189,11 @@ def _from_batch(batch: pa.RecordBatch, arrived: float, join: Join) -> ResultBatc
         if not name.startswith("\x00")
         for alias, _, column in [name.partition(".")]
     }
+    # Columns of a stream may have come and gone since the results were found.
+    fields = dict(zip(group.runner.query.aliases, join.bound.schemas, strict=True))
+    columns = {(a, name): column for (a, name), column in columns.items() if name in fields[a].names}
+    for alias, name in group.router.columns if group.router else ():
+        if (alias, name) not in columns:
+            columns[alias, name] = pa.nulls(batch.num_rows, fields[alias].field(name).type)
     newest = batch.column(_NEWEST).to_numpy()
     return ResultBatch(columns, newest, places, ranks, arrived, join.bound.functions)

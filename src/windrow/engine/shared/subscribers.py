@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.completeness import Completeness
 from windrow.engine.shared.bound_subscription import BoundSubscription, bind
 from windrow.engine.shared.grouping import with_windows
 from windrow.engine.shared.response_times import ResponseTimes
@@ -19,8 +20,6 @@ from windrow.model.sharing import QueryMetrics, Subscription
 from windrow.model.stateful import decode, encode
 
 Array = np.ndarray
-NEVER = int(np.iinfo(np.int64).max)
-"""`complete_from` of a query that is not complete yet, or whose completeness is unknown."""
 MOST_QUERIES = 1_000
 """Maximum queries of a join when they are added while it runs."""
 Key = tuple[str, int]
@@ -34,9 +33,7 @@ class Subscriber:
     subscription: Subscription
     since: int | None = None
     until: int | None = None
-    complete_from: int | None = None
-    awaits: list[int] = field(default_factory=list)
-    """Per stream, the rows still to arrive before its row window is complete; 0 if it is."""
+    completeness: Completeness = field(default_factory=Completeness)
     response_times: ResponseTimes = field(default_factory=ResponseTimes)
     number: int = 0
     """Number of earlier queries of the name."""
@@ -46,6 +43,11 @@ class Subscriber:
     def key(self) -> Key:
         """Name and number: a name can be reused while its previous query is not over in all streams."""
         return self.name, self.number
+
+    @property
+    def complete_from(self) -> int | None:
+        """Event time from which its results are complete."""
+        return self.completeness.complete_from
 
     @property
     def empty(self) -> bool:
@@ -84,7 +86,7 @@ class Subscriber:
             "since": self.since,
             "until": self.until,
             "complete_from": self.complete_from,
-            "awaits": self.awaits,
+            "completeness": encode(self.completeness, []),
             "response_times": encode(self.response_times, []),
             "number": self.number,
         }
@@ -96,9 +98,9 @@ class Subscriber:
             saved["where"],
             saved["select"],
         )
-        times = (saved["since"], saved["until"], saved["complete_from"])
-        responses = decode(saved["response_times"], [])
-        return cls(saved["name"], asked, *times, list(saved["awaits"]), responses, saved["number"])
+        times = (saved["since"], saved["until"])
+        completeness, responses = (decode(saved[name], []) for name in ("completeness", "response_times"))
+        return cls(saved["name"], asked, *times, completeness, responses, saved["number"])
 
 
 def saved_window(text: str) -> Window:

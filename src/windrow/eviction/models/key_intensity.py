@@ -67,9 +67,10 @@ class KeyIntensity(Stateful):
         self._units = np.ones(count)
         self._sums = np.zeros(count + 1)
         """By trace, the sum over all keys of min(1, count); last, the number of recent keys."""
-        self._observations = np.zeros((len(streams), OBSERVED, 2 * count + 2))
+        self._observations = np.zeros((len(streams), OBSERVED, 2 * count + 2), np.float32)
         """By stream, a ring of observed arrivals: their traces; the exposure of all counts, and of the base,
-        since the arrival before; and how many arrivals each represents."""
+        since the arrival before; and how many arrivals each represents. 32-bit floats are as exact as the
+        traces, and the ring is most of the state of a small window."""
         self._observed = [0] * len(streams)
         self._exposure = np.zeros((len(streams), count + 1))
         """By stream: exposure since its last observed arrival."""
@@ -132,7 +133,7 @@ class KeyIntensity(Stateful):
 
     def _learn(self, j: int) -> None:
         count = len(self._totals)
-        met, parts = self._observations[j, : min(self._observed[j], OBSERVED)], self._parts[j]
+        met, parts = self._observations[j, : min(self._observed[j], OBSERVED)].astype(float), self._parts[j]
         prior, exposure = self._prior(j)
         exposure += met[:, count:-1].sum(axis=0)
         self._learned[j] = self._observed[j]
