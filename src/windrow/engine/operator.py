@@ -11,6 +11,7 @@ import pyarrow as pa
 from windrow.engine.control import SetBack, read_control, refusing
 from windrow.engine.runner import JoinRunner
 from windrow.engine.state import capture, pack, restore, unpack
+from windrow.engine.threads import Threads
 from windrow.errors import Option, QueryError, unknown
 from windrow.memory_models.allocation import RecallCurve
 from windrow.model.keywords import checks_keywords
@@ -33,6 +34,10 @@ class Operator:
         the first rows of a stream define its schema.
     clock
         Seconds from an arbitrary origin, for deadlines.
+    threads
+        Number of threads that join the rows of a call. They help from some thousand rows per stream and call
+        on. The exact answer does not depend on them, only its order does; nor does the order on which thread
+        is faster. Functions of the query run on any of them. Not with a deadline.
 
     Examples
     --------
@@ -48,10 +53,17 @@ class Operator:
         query: Query,
         schemas: Mapping[str, pa.Schema] | None = None,
         clock: Callable[[], float] = perf_counter,
+        threads: int = 1,
     ) -> None:
         if not isinstance(query, Query):
             raise QueryError(f"expected wr.Query(streams, on=...), got {query!r}", Option("query"))
-        self.runner = JoinRunner(query, schemas, clock)
+        if threads != 1 and query.time_limit is not None:
+            raise QueryError(
+                f"a call with a deadline runs on one thread, whose work it measures, got {threads!r}; "
+                "leave out threads, or the deadline",
+                Option("threads"),
+            )
+        self.runner = JoinRunner(query, schemas, clock, threads=Threads(threads))
         """The running join; internal, used by Spark tasks."""
 
     @property
@@ -159,8 +171,11 @@ class Operator:
         return pack(capture(self.runner))
 
     @classmethod
-    def restore(cls, query: Query, blob: bytes, clock: Callable[[], float] = perf_counter) -> Operator:
-        """Resume where the operator that wrote `blob` stopped. The query must be the same."""
-        operator = cls(query, clock=clock)
+    def restore(
+        cls, query: Query, blob: bytes, clock: Callable[[], float] = perf_counter, threads: int = 1
+    ) -> Operator:
+        """Resume where the operator that wrote `blob` stopped. The query must be the same; the number of
+        threads may differ."""
+        operator = cls(query, clock=clock, threads=threads)
         restore(operator.runner, unpack(blob))
         return operator

@@ -84,13 +84,13 @@ class PartialMatches:
         return PartialMatches({s: p[mask] for s, p in self.rows.items()}, newest, latest)
 
 
-def in_pieces(found: Iterable[PartialMatches]) -> Iterator[PartialMatches]:
-    """Merge small pieces: each has a fixed cost to build."""
+def in_pieces(found: Iterable[PartialMatches], kept: bool) -> Iterator[PartialMatches]:
+    """Merge small pieces: each has a fixed cost to build. `kept` if they must outlast the next search."""
     parts: list[PartialMatches] = []
     held = 0
     for partials in found:
         if not parts and len(partials) >= PIECE:
-            yield partials
+            yield partials.kept() if kept else partials
             continue
         parts.append(partials.kept())
         held += len(partials)
