@@ -70,8 +70,8 @@ class PartialMatches:
         return cls({s: np.concatenate([p.rows[s] for p in parts]) for s in parts[0].rows})
 
     def kept(self) -> PartialMatches:
-        """Copy complete matches: a search reuses its buffers when it goes on."""
-        return PartialMatches({s: p.copy() for s, p in self.rows.items()})
+        """Complete matches that outlast the search. It reuses its buffers, so views of these are copied."""
+        return PartialMatches({s: p if p.base is None else p.copy() for s, p in self.rows.items()})
 
     def slice(self, begin: int, end: int) -> PartialMatches:
         """Complete matches from `begin` to `end`."""
