@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Any
 
 import pyarrow as pa
@@ -100,16 +101,17 @@ class Case:
             return oracle.expected_counted(admitted.calls, self.windows, self.terms)
         return oracle.expected({a: admitted.rows(a) for a in self.windows}, self.windows, self.terms)
 
-    def run(self, **changes: Any) -> tuple[pa.Table, Any]:
-        """All output of the engine as one table, and its last measurements."""
-        query = self.query(**changes)
+    def run(self, threads: Sequence[int] = (1,), **changes: Any) -> tuple[pa.Table, Any]:
+        """All output of the engine as one table, and its last measurements. The first operator runs on the
+        first number of threads, one restored from its snapshot on the second, and so on."""
+        query, counts = self.query(**changes), cycle(threads)
         schemas = {alias: table.schema for alias, table in self.tables.items()}
-        op = wr.Operator(query, schemas=schemas)
+        op = wr.Operator(query, schemas=schemas, threads=next(counts))
         outputs = []
         for number, call in enumerate(self.inputs()):
             outputs.append(op.process(call))
             if number in self.snapshots:
-                op = wr.Operator.restore(query, op.snapshot())
+                op = wr.Operator.restore(query, op.snapshot(), threads=next(counts))
         outputs.append(op.finish())
         return pa.concat_tables(outputs), op.metrics()
 

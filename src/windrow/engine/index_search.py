@@ -1,11 +1,12 @@
 """One step of a probe: extends partial matches by one window, in bounded batches.
 
-Kernels write into buffers that are reused. Memory for candidates is therefore bounded, however many there
-are, and no time is lost on fresh pages.
+Kernels write into buffers that are reused, one pair per thread. Memory for candidates is therefore bounded,
+however many there are, and no time is lost on fresh pages.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -28,6 +29,14 @@ CANDIDATES = 1 << 17
 Kernel = Callable[[Array, Array, Array], tuple[bool, int, int]]
 
 
+class _Candidates(threading.local):
+    """Each thread's buffers for the pairs that a kernel finds."""
+
+    def __init__(self) -> None:
+        self.probe = np.empty(CANDIDATES, np.int64)
+        self.row = np.empty(CANDIDATES, np.int64)
+
+
 class IndexSearch:
     """Executes one step of a direction.
 
@@ -45,8 +54,8 @@ class IndexSearch:
         self.comparisons = 0
         self._looked_up = [bound_word(c, step.stream) for c in step.driver]
         self._index = tuple(w.name for w in step.indexed)
-        self._out_probe = np.empty(CANDIDATES, np.int64)
-        self._out_row = np.empty(CANDIDATES, np.int64)
+        self._candidates = _Candidates()
+        self._counting = threading.Lock()
 
     def run(
         self,
@@ -126,7 +135,8 @@ class IndexSearch:
             index = window.indexes[self._index]
             table = (index.head, index.back, index.keys)
             for bounds in parts:
-                yield _bind(probe_index.probe_hash, mix_columns(values), *bounds, *table, ts, first)
+                keys = mix_columns(values)
+                yield _bind(probe_index.probe_hash, keys, *bounds, *table, ts, first, window.end)
             return
         extent = (first, window.end, window.ordered)
         if not step.driver:
@@ -170,13 +180,14 @@ class IndexSearch:
 
     def _drain(self, probe: Kernel) -> Iterator[tuple[Array, Array]]:
         """Call a kernel until it has finished all probes."""
-        state = probe_index.fresh_state()
+        state, out = probe_index.fresh_state(), self._candidates
         more = True
         while more:
-            more, found, compared = probe(state, self._out_probe, self._out_row)
-            self.comparisons += compared
+            more, found, compared = probe(state, out.probe, out.row)
+            with self._counting:
+                self.comparisons += compared
             if found:
-                yield self._out_probe[:found], self._out_row[:found]
+                yield out.probe[:found], out.row[:found]
 
 
 def _segments(window: WindowStore, first: int, bounds: tuple[Array, Array]) -> list[Segment]:

@@ -7,6 +7,8 @@ result among rows of one sub-batch is therefore found exactly once, by the last 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from operator import call
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +23,7 @@ from windrow.engine.outer.outer_join import Decided, OuterJoin
 from windrow.engine.partial_matches import PartialMatches, in_pieces
 from windrow.engine.probe import Probe
 from windrow.engine.rows import ArrivingRows
+from windrow.engine.threads import ONE_THREAD, Threads
 from windrow.engine.windows import Windows
 from windrow.eviction.ranking import Selection
 from windrow.eviction.window_view import RowState
@@ -29,6 +32,7 @@ from windrow.model.stateful import Stateful
 from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
+Build = Callable[[], Iterator[pa.RecordBatch]]
 
 
 class ResultSink(Protocol):
@@ -66,12 +70,20 @@ class Join(Stateful):
         What to join.
     make_sink
         Makes the sink for the results.
+    threads
+        Probe and build results. The sink must allow that if there are several.
     """
 
     saved = ("evictor", "load_shedder", "dropped", "unsampled", "conserved", "found", "skipped", "outer")
 
-    def __init__(self, bound: BoundQuery, make_sink: Callable[[BoundQuery], ResultSink]) -> None:
+    def __init__(
+        self,
+        bound: BoundQuery,
+        make_sink: Callable[[BoundQuery], ResultSink],
+        threads: Threads = ONE_THREAD,
+    ) -> None:
         self.bound = bound
+        self._threads = threads
         query, count = bound.query, len(bound.schemas)
         self._watermark_delay_us = query.watermark_delay_us
         self.evictor: Evictor | None = None
@@ -104,6 +116,11 @@ class Join(Stateful):
     def call_planner(self) -> CallPlanner | None:
         """Plans whole calls under a deadline; None without one, or if each sub-batch decides."""
         return self.load_shedder.calls if self.load_shedder else None
+
+    @property
+    def _taking_part(self) -> LoadShedder | None:
+        """The load shedder; None in a call that runs as without a deadline."""
+        return None if self.call_planner and self.call_planner.plain else self.load_shedder
 
     @property
     def row_state(self) -> RowState:
@@ -164,7 +181,7 @@ class Join(Stateful):
     ) -> Iterator[pa.RecordBatch]:
         """Store a sub-batch and yield the results it completes, in the time `controller` allows."""
         now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
-        load_shedder = None if self.call_planner and self.call_planner.plain else self.load_shedder
+        load_shedder = self._taking_part
         if load_shedder and controller:
             arrivals = self._drop_rows(load_shedder, arrivals, now, controller.z)
         # Find the rows that the sub-batch displaces before any of them is probed.
@@ -173,9 +190,11 @@ class Join(Stateful):
             times = [a.rows.ts for a in arrivals if len(a.rows)]
             first = min((int(ts[0]) for ts in times), default=now)
             self.evictor.begin_sub_batch(self.windows, sum(map(len, times)), first, now)
+        threads = self._threads.worth(sum(len(a.rows) for a in arrivals))
+        threads.each(self.windows.stage, range(len(arrivals)), arrivals, places)
         starts = []
-        for stream, arrived in enumerate(arrivals):
-            start = self.windows.append(stream, arrived, places[stream])
+        for stream in range(len(arrivals)):
+            start = self.windows[stream].add_staged()
             starts.append(start)
             if start == self.windows[stream].end or self.sink.defers:
                 continue
@@ -183,8 +202,8 @@ class Join(Stateful):
                 self.evictor.arrived(self.windows, stream, start)
             if self.outer is not None:
                 yield from self._decided(self.outer.arrived(stream, start))
-            for partials in in_pieces(self._probe(stream, start, load_shedder)):
-                yield from self._results(partials, stream, controller)
+            threads = self._threads.worth(self.windows[stream].end - start)
+            yield from threads.map(call, self._results(stream, start, threads, controller))
         self.sink.end_sub_batch(self.windows, arrivals, starts)
         if load_shedder:
             self._evict_unharvested(load_shedder, now)
@@ -200,16 +219,24 @@ class Join(Stateful):
         for results, certain in found:
             yield from self.sink.add(self.windows, results, None, certain)
 
-    def _probe(self, stream: int, start: int, load_shedder: LoadShedder | None) -> Iterator[PartialMatches]:
+    def _probe(self, stream: int, start: int, threads: Threads) -> Iterator[PartialMatches]:
         """Results of the rows from position `start` on, inside all windows."""
         if self.outer is not None and not self.outer.probes_inner:
             return
-        probe = self.probes[stream]
-        if load_shedder is None:
-            found = probe.run(self.windows, start)
-        else:
-            load_shedder.arrived(self.windows, stream, start)
-            found = load_shedder.probe(self.windows, probe, start)
+        probe, load_shedder = self.probes[stream], self._taking_part
+
+        def found(part: tuple[int, int]) -> Iterator[PartialMatches]:
+            if load_shedder is None:
+                results = probe.run(self.windows, start, starting=part)
+            else:
+                load_shedder.arrived(self.windows, stream, start)
+                results = load_shedder.probe(self.windows, probe, start)
+            return in_pieces(self._inside(results), kept=threads.count > 1)
+
+        yield from threads.map(found, threads.parts(*probe.starting_rows(self.windows, start)))
+
+    def _inside(self, found: Iterator[PartialMatches]) -> Iterator[PartialMatches]:
+        """Only results whose rows are all inside their windows."""
         for partials in found:
             contained = self.windows.contain(partials)
             if self.outer is not None:
@@ -247,17 +274,22 @@ class Join(Stateful):
                 self.conserved[stream] += window.expire(now - self._watermark_delay_us - age)
 
     def _results(
-        self, partials: PartialMatches, arriving: int, controller: DeadlineController | None
-    ) -> Iterator[pa.RecordBatch]:
-        sample = self.evictor.on_results(self.windows, partials) if self.evictor else None
-        if sample is not None:
-            partials = partials.where(sample.chosen)
-        self.found += len(partials)
-        if self.outer is not None:
-            yield from self._decided(self.outer.matched(partials))
-        if self.call_planner and controller:
-            found = len(partials)
-            partials = self.call_planner.affordable(self.windows, partials, arriving, controller)
-            self.skipped += found - len(partials)
-        if len(partials) and (self.outer is None or self.outer.eager):
-            yield from self.sink.add(self.windows, partials, sample)
+        self, arriving: int, start: int, threads: Threads, controller: DeadlineController | None
+    ) -> Iterator[Build]:
+        """What builds the results of the rows from position `start` on. Policies and outer joins see the
+        results in order, before they are built."""
+        add = partial(self.sink.add, self.windows)
+        for partials in self._probe(arriving, start, threads):
+            sample = self.evictor.on_results(self.windows, partials) if self.evictor else None
+            if sample is not None:
+                partials = partials.where(sample.chosen)
+            self.found += len(partials)
+            if self.outer is not None:
+                for results, certain in self.outer.matched(partials):
+                    yield partial(add, results, None, certain)
+            if self.call_planner and controller:
+                found = len(partials)
+                partials = self.call_planner.affordable(self.windows, partials, arriving, controller)
+                self.skipped += found - len(partials)
+            if len(partials) and (self.outer is None or self.outer.eager):
+                yield partial(add, partials, sample)

@@ -11,6 +11,7 @@ import pyarrow as pa
 from windrow.engine.control import SetBack, read_control, refusing
 from windrow.engine.runner import JoinRunner
 from windrow.engine.state import capture, pack, restore, unpack
+from windrow.engine.threads import Threads
 from windrow.errors import Option, QueryError, unknown
 from windrow.memory_models.allocation import RecallCurve
 from windrow.model.keywords import checks_keywords
@@ -33,6 +34,10 @@ class Operator:
         the first rows of a stream define its schema.
     clock
         Seconds from an arbitrary origin, for deadlines.
+    threads
+        Number of threads that join the rows of a call. They help from some thousand rows per stream and call
+        on. The exact answer does not depend on them, only its order does; nor does the order on which thread
+        is faster. Functions of the query run on any of them. Not with a deadline.
 
     Examples
     --------
@@ -48,10 +53,17 @@ class Operator:
         query: Query,
         schemas: Mapping[str, pa.Schema] | None = None,
         clock: Callable[[], float] = perf_counter,
+        threads: int = 1,
     ) -> None:
         if not isinstance(query, Query):
             raise QueryError(f"expected wr.Query(streams, on=...), got {query!r}", Option("query"))
-        self.runner = JoinRunner(query, schemas, clock)
+        if threads != 1 and query.time_limit is not None:
+            raise QueryError(
+                f"a call with a deadline runs on one thread, whose work it measures, got {threads!r}; "
+                "leave out threads, or the deadline",
+                Option("threads"),
+            )
+        self.runner = JoinRunner(query, schemas, clock, threads=Threads(threads))
         """The running join; internal, used by Spark tasks."""
 
     @property
@@ -165,13 +177,14 @@ class Operator:
         blob: bytes,
         clock: Callable[[], float] = perf_counter,
         schemas: Mapping[str, pa.Schema] | None = None,
+        threads: int = 1,
     ) -> Operator:
         """Resume where the operator that wrote `blob` stopped.
 
-        The query may differ in `within`, `late`, `idle`, limits, policies, and in how it runs. `schemas` are
-        the streams' columns from now on, if they have changed: a new column is null in rows already held.
-        What cannot change is refused.
+        The query may differ in `within`, `late`, `idle`, limits, policies, and in how it runs, and so may the
+        number of threads. `schemas` are the streams' columns from now on, if they have changed: a new column
+        is null in rows already held. What cannot change is refused.
         """
-        operator = cls(query, schemas, clock)
+        operator = cls(query, schemas, clock, threads)
         restore(operator.runner, unpack(blob))
         return operator

@@ -70,8 +70,8 @@ class PartialMatches:
         return cls({s: np.concatenate([p.rows[s] for p in parts]) for s in parts[0].rows})
 
     def kept(self) -> PartialMatches:
-        """Copy complete matches: a search reuses its buffers when it goes on."""
-        return PartialMatches({s: p.copy() for s, p in self.rows.items()})
+        """Complete matches that outlast the search. It reuses its buffers, so views of these are copied."""
+        return PartialMatches({s: p if p.base is None else p.copy() for s, p in self.rows.items()})
 
     def slice(self, begin: int, end: int) -> PartialMatches:
         """Complete matches from `begin` to `end`."""
@@ -84,13 +84,13 @@ class PartialMatches:
         return PartialMatches({s: p[mask] for s, p in self.rows.items()}, newest, latest)
 
 
-def in_pieces(found: Iterable[PartialMatches]) -> Iterator[PartialMatches]:
-    """Merge small pieces: each has a fixed cost to build."""
+def in_pieces(found: Iterable[PartialMatches], kept: bool) -> Iterator[PartialMatches]:
+    """Merge small pieces: each has a fixed cost to build. `kept` if they must outlast the next search."""
     parts: list[PartialMatches] = []
     held = 0
     for partials in found:
         if not parts and len(partials) >= PIECE:
-            yield partials
+            yield partials.kept() if kept else partials
             continue
         parts.append(partials.kept())
         held += len(partials)

@@ -62,14 +62,24 @@ class Probe:
         """Rows compared so far."""
         return sum(search.comparisons for search in self.searches)
 
-    def run(
-        self, windows: Sequence[WindowStore], arrived: int, look: ProbeScope = FULL_WINDOWS
-    ) -> Iterator[PartialMatches]:
-        """Results that contain a row of the arriving stream at position `arrived` or later."""
+    def starting_rows(self, windows: Sequence[WindowStore], arrived: int) -> tuple[int, int]:
+        """Positions, from and to, of the rows of the first stream that a run extends."""
         stream = self.direction.order[0]
         window = windows[stream]
-        first = arrived if stream == self.direction.arriving else window.first
-        start = PartialMatches.start(stream, window, first, window.end)
+        return arrived if stream == self.direction.arriving else window.first, window.end
+
+    def run(
+        self,
+        windows: Sequence[WindowStore],
+        arrived: int,
+        look: ProbeScope = FULL_WINDOWS,
+        starting: tuple[int, int] | None = None,
+    ) -> Iterator[PartialMatches]:
+        """Results that contain a row of the arriving stream at position `arrived` or later; with `starting`,
+        only those that extend this part of the starting rows."""
+        stream = self.direction.order[0]
+        rows = starting or self.starting_rows(windows, arrived)
+        start = PartialMatches.start(stream, windows[stream], *rows)
         yield from self._expand(start, 0, windows, arrived, look)
 
     def run_rows(

@@ -36,6 +36,7 @@ from windrow.engine.result_builder import ResultBuilder
 from windrow.engine.rows import ArrivingRows, as_batch, check_time_column, plain_schema, same_schema, timed
 from windrow.engine.source_partitions import check_source_partition, newest_by_partition
 from windrow.engine.sub_batches import sub_batches
+from windrow.engine.threads import ONE_THREAD, Threads
 from windrow.engine.watermarks import END, Expiry, Watermarks, earliest_to_come
 from windrow.errors import DataError, Option, QueryError, StateError, unknown
 from windrow.memory_models.allocation import RecallCurve
@@ -60,6 +61,8 @@ class JoinRunner:
         Seconds from an arbitrary origin, for deadlines.
     make_sink
         Makes the sink of the results, once all schemas are known.
+    threads
+        Of the join.
     """
 
     def __init__(
@@ -68,22 +71,20 @@ class JoinRunner:
         schemas: Mapping[str, pa.Schema] | None = None,
         clock: Callable[[], float] = perf_counter,
         make_sink: Callable[[BoundQuery], ResultSink] = ResultBuilder,
+        threads: Threads = ONE_THREAD,
     ) -> None:
         announce_compilation()
         self.query = query
         count = len(query.streams)
-        self._make_sink = make_sink
+        self._make_sink, self._threads = make_sink, threads
         self._number = {alias: k for k, alias in enumerate(query.aliases)}
         self.schemas: list[pa.Schema | None] = [None] * count
         self.join: Join | None = None
         """None until all schemas are known."""
         self.buffer = [InputBuffer() for _ in range(count)]
-        self.watermarks = Watermarks(
-            query.watermark_delays,
-            query.idle_timeout_us,
-            query.counts_rows,
-            [s.source_partition is not None for s in query.streams.values()],
-        )
+        tracked = [s.source_partition is not None for s in query.streams.values()]
+        late, idle = query.watermark_delays, query.idle_timeout_us
+        self.watermarks = Watermarks(late, idle, query.counts_rows, tracked)
         self.sees_all = True
         """Whether this join sees every row of its streams, and not one partition of them."""
         self.dropped: list[DroppedRows] = []
@@ -186,8 +187,8 @@ class JoinRunner:
             # Nothing is taken after the end of an outer join, so what is not processed by then is dropped.
             ended = final and self.join.outer is not None
             room = 0 if ended else self.query.time_policy.buffer or 0
-            rest = self.join, self.counters, room, arrivals, at, self.calls
-            waiting = buffer_unprocessed(self.buffer, *rest)
+            rest = self.counters, room, arrivals, at, self.calls
+            waiting = buffer_unprocessed(self.buffer, self.join, *rest)
         yield from self._decide(self.join, arrivals, at, final)
         self._expire(arrivals, at)
         if self.join.evictor is not None:
@@ -366,7 +367,7 @@ class JoinRunner:
         """Create the join if all schemas are known."""
         schemas = [s for s in self.schemas if s is not None]
         if self.join is None and len(schemas) == len(self.schemas):
-            self.join = Join(BoundQuery.of(self.query, schemas), self._make_sink)
+            self.join = Join(BoundQuery.of(self.query, schemas), self._make_sink, self._threads)
 
     def _release(self, join: Join, final: bool) -> list[ArrivingRows]:
         """Rows that are ready, per stream in time order, with their join columns."""

@@ -59,14 +59,14 @@ def statistics(
     residuals: Mapping[Residual, float],
 ) -> JoinStatistics:
     """All inputs of the cost model."""
+    distinct = tuple({w.stream: distinct_values(samples[w.stream][w]) for w in each} for each in classes)
     streams = []
     for stream, (rate, described) in enumerate(zip(rates, query.streams.values(), strict=True)):
         window = described.window
         access = described.path or _usual_access(stream, predicate)
-        distinct = [distinct_values(samples[stream][w]) for c in classes for w in c if w.stream == stream]
         rows = float(window.size)
         if window.kind == "rows per key":
-            rows *= max(distinct, default=1.0)
+            rows *= max((known[stream] for known in distinct if stream in known), default=1.0)
         span = window.size / 1e6 if window.is_time else rows / max(rate, 1e-9)
         streams.append(StreamStatistics(rate, span, access.path, access.buckets))
     others = [
@@ -75,10 +75,7 @@ def statistics(
         if not isinstance(atom, Equality)
     ]
     others += [(r.streams, residuals.get(r, UNKNOWN_RESIDUAL)) for r in predicate.residuals]
-    distinct_by_class = tuple(
-        {w.stream: distinct_values(samples[w.stream][w]) for w in members} for members in classes
-    )
-    return JoinStatistics(tuple(streams), distinct_by_class, tuple(others))
+    return JoinStatistics(tuple(streams), distinct, tuple(others))
 
 
 def _usual_access(stream: int, predicate: Predicate) -> Access:

@@ -135,13 +135,13 @@ class Windows(Sequence[WindowStore]):
         placed = {} if counted is None else counted.admit(self[stream], arrived.seq, arrived.keys)
         return {SEQ: arrived.seq} | placed
 
-    def append(self, stream: int, arrived: ArrivingRows, places: Mapping[str, Array]) -> int:
-        """Store the rows that can be in a result; return the position of the first."""
+    def stage(self, stream: int, arrived: ArrivingRows, places: Mapping[str, Array]) -> None:
+        """Prepare to store the rows that can be in a result."""
         rows = arrived.rows
         if arrived.joinable is not None and not arrived.joinable.all():
             places = {name: column[arrived.joinable] for name, column in places.items()}
             rows = rows.where(arrived.joinable)
-        return self[stream].append(rows.ts, {**rows.columns, **places}, rows.payload)
+        self[stream].stage(rows.ts, {**rows.columns, **places}, rows.payload)
 
     def contain(self, partials: PartialMatches) -> PartialMatches:
         """Matches whose rows were all in their row windows when the newest arrived; probes check time."""

@@ -66,10 +66,12 @@ def probe_hash(
     keys: Any,
     ts: Any,
     first: int,
+    end: int,
     out_probe: Any,
     out_row: Any,
 ) -> Any:
     """Follows LANES chains in turn, one link at a time. Pairs of one probe come in the order of its chain.
+    Chains may begin with rows from position `end` on, which are not part of the window yet.
 
     Invariant: lane_at[lane] is the next unread position of the chain of probe lane_probe[lane], and probes
     from `following` on have not begun.
@@ -98,11 +100,12 @@ def probe_hash(
                 continue
             p = lane_at[lane]
             if p >= first:
-                compared += 1
-                if keys[p] == probe_keys[i] and oldest[i] <= ts[p] <= latest[i]:
-                    out_probe[found] = i
-                    out_row[found] = p
-                    found += 1
+                if p < end:
+                    compared += 1
+                    if keys[p] == probe_keys[i] and oldest[i] <= ts[p] <= latest[i]:
+                        out_probe[found] = i
+                        out_row[found] = p
+                        found += 1
                 lane_at[lane] = back[p]
             elif following < count:
                 lane_probe[lane] = following

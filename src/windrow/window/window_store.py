@@ -2,7 +2,7 @@
 
 Rows are in order of arrival, at positions `first .. end` of the arrays. Expired rows leave at the front; the
 live rows are moved down when the arrays are full. Each row has a time, a number in each named column, and its
-payload in a segment. Positions change only in `append`, `expire` and `keep`, so they must be used before the
+payload in a segment. Positions change only in `stage`, `expire` and `keep`, so they must be used before the
 next such call.
 """
 
@@ -18,10 +18,11 @@ import pyarrow as pa
 from numpy.typing import DTypeLike
 
 from windrow.kernels import window_arrays
-from windrow.window.gather import Picked, RowLocations, gather, pick
+from windrow.window.gather import RowLocations, gather
 from windrow.window.hash_index import HashIndex
 from windrow.window.postings import Postings, unpack_sets
 from windrow.window.segment import Segment, SortedRun, owned
+from windrow.window.thinned_segments import thinned
 
 Array = np.ndarray
 Index = TypeVar("Index", int, Array)
@@ -29,8 +30,6 @@ SEGMENTS_PER_WINDOW = 8
 _SLACK = 1.5
 _SMALLEST = 64
 _ENDLESS, _SECOND = 1 << 62, 1_000_000
-_LARGEST = 1 << 30
-"""Maximum bytes of a merged segment: Arrow's string offsets have 31 bits."""
 
 
 class WindowStore:
@@ -61,6 +60,8 @@ class WindowStore:
         self.sorted_columns: tuple[str, ...] = ()
         self.indexes: dict[tuple[str, ...], HashIndex] = {}
         self.segments: list[Segment] = []
+        self._staged: list[Segment] = []
+        """The segments once the staged rows are added; empty if none are."""
         self.first = 0
         self.end = 0
         self._moved = 0
@@ -203,22 +204,31 @@ class WindowStore:
     def append(self, ts: Array, columns: Mapping[str, Array], payload: pa.RecordBatch) -> int:
         """Adds rows, ascending in time; returns the position of the first. Columns that are not given are
         0."""
-        count = len(ts)
-        if count == 0:
-            return self.end
+        self.stage(ts, columns, payload)
+        return self.add_staged()
+
+    def stage(self, ts: Array, columns: Mapping[str, Array], payload: pa.RecordBatch) -> None:
+        """Stores rows at the window's end, beyond what is part of it. Several windows can do so at once."""
+        if len(ts) == 0:
+            return
         self._weighed = None
-        self._reserve(count)
-        start, end = self.end, self.end + count
-        if start > self.first and ts[0] < self.ts[start - 1]:
-            self._disordered_until = self._moved + start
+        self._reserve(len(ts))
+        start, end = self.end, self.end + len(ts)
         self.ts[start:end] = ts
         for name, own in self._columns.items():
             own[start:end] = columns.get(name, 0)
-        self.end = end
         for index in self.indexes.values():
             index.append(self._columns, self.first, start, end)
-        self.segments.append(self._segment(self._moved + start, owned(payload)))
-        self._merge_small()
+        self._staged = self._merged([*self.segments, self._segment(self._moved + start, owned(payload))])
+
+    def add_staged(self) -> int:
+        """Makes staged rows a part of the window; returns the position of the first."""
+        start = self.end
+        if self._staged:
+            self.segments, self._staged = self._staged, []
+            self.end = self.segments[-1].end - self._moved
+            if start > self.first and self.ts[start] < self.ts[start - 1]:
+                self._disordered_until = self._moved + start
         return start
 
     def expire(self, horizon: int) -> int:
@@ -246,7 +256,7 @@ class WindowStore:
             return
         self._weighed = None
         ordered = self.ordered
-        segments = self._thinned(positions)
+        segments = thinned(self.segments, positions, self.ts, self._moved, self.end)
         if tight:
             self._replace(lambda column: window_arrays.alive_values(column, positions))
         else:
@@ -297,57 +307,29 @@ class WindowStore:
             )
         return kept
 
-    def _thinned(self, positions: Array) -> list[Segment]:
-        """The segments with just the rows at `positions`, numbered from the window's end on. Neighbours that
-        lose rows are merged: a few large copies are faster than many small ones."""
-        places = np.searchsorted(positions, [*(self.offset_of(s) for s in self.segments), self.end])
-        found: list[Segment] = []
-        losing: list[tuple[Segment, int, int]] = []
-        size = 0
-        for s, a, b in zip(self.segments, places[:-1].tolist(), places[1:].tolist(), strict=True):
-            whole, own = b - a == s.rows, s.payload.get_total_buffer_size()
-            if losing and (whole or size + own > _LARGEST):
-                found += self._copied(positions, losing)
-                losing, size = [], 0
-            if whole:
-                found.append(replace(s, start=self._moved + self.end + a))
-            elif a < b:
-                losing.append((s, a, b))
-                size += own
-        return found + self._copied(positions, losing)
-
-    def _copied(self, positions: Array, parts: Sequence[tuple[Segment, int, int]]) -> list[Segment]:
-        """One segment of the remaining rows of neighbouring segments, if there are any."""
-        if not parts:
-            return []
-        begin, end = parts[0][1], parts[-1][2]
-        picked = [Picked(positions[a:b], self.offset_of(s)) for s, a, b in parts]
-        columns = [pick([s.chunks[name] for s, _, _ in parts], picked) for name in self.schema.names]
-        payload = pa.RecordBatch.from_arrays(columns, schema=self.schema)
-        oldest, newest = window_arrays.span_of(self.ts, positions[begin:end])
-        return [Segment(self._moved + self.end + begin, payload, oldest, newest)]
-
     def _payload(self, positions: Array) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(self.gather(positions), schema=self.schema)
 
-    def _merge_small(self) -> None:
+    def _merged(self, segments: list[Segment]) -> list[Segment]:
         """Merges the youngest segments while their sizes are similar, so that few remain and each row is
         copied only a few times. A segment covers at most an eighth of the window, so that expiry stays
         fine-grained."""
-        while len(self.segments) > 1:
-            older, newer = self.segments[-2:]
+        while len(segments) > 1:
+            older, newer = segments[-2:]
             if older.rows > 2 * newer.rows or not self._fits_one_segment(older, newer):
-                return
+                break
             merged = pa.concat_batches([older.payload, newer.payload])
             gone = max(0, self.first - self.offset_of(older))
             if gone:
                 merged = owned(merged.slice(gone))
             sets = {name: held.after(gone).joined(newer.sets[name]) for name, held in older.sets.items()}
-            self.segments[-2:] = [self._segment(older.start + gone, merged, sets)]
+            segments[-2:] = [self._segment(older.start + gone, merged, sets)]
+        return segments
 
     def _fits_one_segment(self, older: Segment, newer: Segment) -> bool:
         if self.span is None:
-            return older.rows + newer.rows <= max(_SMALLEST, len(self) // SEGMENTS_PER_WINDOW)
+            held = newer.end - self._moved - self.first
+            return older.rows + newer.rows <= max(_SMALLEST, held // SEGMENTS_PER_WINDOW)
         span = max(older.newest, newer.newest) - min(older.oldest, newer.oldest)
         return span <= self.span // SEGMENTS_PER_WINDOW or older.rows + newer.rows <= _SMALLEST
 

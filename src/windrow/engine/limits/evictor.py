@@ -72,6 +72,7 @@ class Evictor(Stateful):
         self._groups = memory_groups(policy.split, 1.0, bound.query.aliases)
         self._sub_batches = 0
         self._starts = [0] * len(bound.schemas)
+        """Per stream, the number of the first row of this sub-batch."""
         self._now = 0
         self._before = 0
         self._learn_stride, self._learning = 1, True
@@ -101,7 +102,7 @@ class Evictor(Stateful):
         self._now = now
         self._results = 0.0
         self._learn_stride, self._learning = self._plan_learning(windows, rows)
-        self._starts = [window.end for window in windows]
+        self._starts = [window.number(window.end) for window in windows]
         self._views.clear()
 
     def adopt(self, windows: Windows, now: int) -> None:
@@ -117,7 +118,7 @@ class Evictor(Stateful):
 
     def arrived(self, windows: Windows, stream: int, start: int) -> None:
         """Show the policy the rows appended from position `start` on."""
-        self._starts[stream] = start
+        self._starts[stream] = windows[stream].number(start)
         fresh = windows[stream].end - start
         self.fairness.add_arrivals(stream, fresh)
         self._arrival_rates.add(stream, fresh)
@@ -233,7 +234,7 @@ class Evictor(Stateful):
             ts=ts,
             join_columns=[window.column(column.name)[live] for column in self._join_columns[stream]],
             row_state={name: window.column(_PREFIX + name)[live] for name, _ in self._row_state},
-            first_new=self._starts[stream] - window.first,
+            first_new=window.position(self._starts[stream]) - window.first,
             window_length=window.covers,
             now=self._now,
             elapsed=max(0, self._now - self._before) / 1e6,
@@ -287,7 +288,7 @@ class Evictor(Stateful):
     def _drop(self, windows: Windows, stream: int, leaving: Array) -> None:
         self.evicted[stream] += windows.evict(stream, leaving, self.limit.kind == "bytes")
         self._result_sample = None
-        self._starts[stream] = windows[stream].end
+        self._starts[stream] = windows[stream].number(windows[stream].end)
         self._views.pop(stream, None)
 
     def _adjust_monitoring(self, views: Sequence[WindowView], costs: Sequence[float]) -> list[MonitoredRows]:

@@ -37,12 +37,13 @@ def values_or(column: Array, positions: Array, default: int) -> Array:
 def structs(window: WindowStore, positions: Array, kind: pa.StructType) -> pa.Array:
     """Whole rows as structs, null where a row is missing."""
     there = positions != MISSING
-    if not there.any():
+    whole = bool(there.all())
+    if not whole and not there.any():
         return pa.nulls(len(positions), kind)
-    columns = window.gather(positions[there])
+    columns = window.gather(positions if whole else positions[there])
     found = (
         pa.StructArray.from_arrays(columns, fields=list(kind))
         if columns
         else pa.array([{}] * int(there.sum()), kind)
     )
-    return found if there.all() else found.take(pa.array(np.cumsum(there) - 1, mask=~there))
+    return found if whole else found.take(pa.array(np.cumsum(there) - 1, mask=~there))
