@@ -16,10 +16,12 @@ import pyarrow as pa
 
 from windrow.engine.age_intervals import AgeIntervals
 from windrow.engine.conditions import alike, holds
+from windrow.engine.failed_combinations import FailedCombinations
 from windrow.engine.index_search import IndexSearch
 from windrow.engine.partial_matches import PartialMatches
 from windrow.expr.evaluate import evaluate
-from windrow.expr.parse import references
+from windrow.expr.failures import Failure, failed_rows
+from windrow.expr.parse import Reference, references
 from windrow.kernels.similarity import common
 from windrow.model.plan import BoundEquality, Condition, Direction, Step
 from windrow.model.predicate import Residual, SetSimilarity
@@ -43,7 +45,15 @@ FULL_WINDOWS = ProbeScope()
 
 
 class Probe:
-    """Executes one direction of a plan."""
+    """Executes one direction of a plan.
+
+    Parameters
+    ----------
+    failed
+        Counts the combinations on which a condition fails.
+    inside
+        Restricts combinations to those that are results if all conditions hold.
+    """
 
     def __init__(
         self,
@@ -51,10 +61,16 @@ class Probe:
         windows: Sequence[WindowStore],
         aliases: tuple[str, ...],
         functions: Mapping[str, Function],
+        failed: FailedCombinations,
+        inside: Callable[[PartialMatches], PartialMatches],
     ) -> None:
         self.direction = direction
         self._aliases = aliases
         self._functions = functions
+        self._failed = failed
+        self._inside = inside
+        self._suspects = False
+        """Whether a condition has failed on a partial match since the start of the run."""
         self.searches = [IndexSearch(step, windows) for step in direction.steps]
 
     @property
@@ -66,6 +82,7 @@ class Probe:
         self, windows: Sequence[WindowStore], arrived: int, look: ProbeScope = FULL_WINDOWS
     ) -> Iterator[PartialMatches]:
         """Results that contain a row of the arriving stream at position `arrived` or later."""
+        self._suspects = False
         stream = self.direction.order[0]
         window = windows[stream]
         first = arrived if stream == self.direction.arriving else window.first
@@ -76,6 +93,7 @@ class Probe:
         self, windows: Sequence[WindowStore], rows: Array, look: ProbeScope
     ) -> Iterator[PartialMatches]:
         """Results that contain one of these rows of the arriving stream."""
+        self._suspects = False
         if len(rows):
             start = PartialMatches.of_rows(self.direction.arriving, windows[self.direction.arriving], rows)
             yield from self._expand(start, 0, windows, 0, look)
@@ -95,7 +113,7 @@ class Probe:
         if look.step_counts is not None:
             look.step_counts[level] += len(partials)
         if level == len(self.searches):
-            yield partials
+            yield self._judged(partials, windows) if self._suspects else partials
             return
         search = self.searches[level]
         step = search.step
@@ -107,8 +125,10 @@ class Probe:
         anchor = None if ages is None else windows[arriving].ts[partials.rows[arriving]]
         for which, found in search.run(partials, windows, first, ages, anchor):
             longer = partials.extend(step.stream, window, which, found, last)
-            for check in self.checks(step, windows):
-                longer = longer.where(check(longer))
+            for condition in step.checks:
+                longer = longer.where(self._check(condition, windows, longer))
+            for residual in step.residuals:
+                longer = longer.where(self._possible(residual, windows, longer))
             if len(longer):
                 yield from self._expand(longer, level + 1, windows, arrived, look)
 
@@ -136,16 +156,51 @@ class Probe:
     def _evaluate(
         self, residual: Residual, windows: Sequence[WindowStore], partials: PartialMatches
     ) -> Array:
+        holds, failures, columns = self._evaluated(residual, windows, partials)
+        self._failed.add(failures, columns, len(partials))
+        return holds
+
+    def _possible(
+        self, residual: Residual, windows: Sequence[WindowStore], partials: PartialMatches
+    ) -> Array:
+        """Mask of the partial matches on which a condition holds, or fails: these are judged at the end."""
+        holds, failures, _ = self._evaluated(residual, windows, partials)
+        if not failures:
+            return holds
+        self._suspects = True
+        return holds | failed_rows(failures, len(partials))
+
+    def _judged(self, partials: PartialMatches, windows: Sequence[WindowStore]) -> PartialMatches:
+        """The combinations on which all conditions hold; those on which some fail are counted."""
+        partials = self._inside(partials)
+        found = np.ones(len(partials), bool)
+        failures: list[Failure] = []
+        columns: dict[Reference, pa.Array] = {}
+        for step in (search.step for search in self.searches):
+            for residual in step.residuals:
+                holds, more, given = self._evaluated(residual, windows, partials)
+                found &= holds
+                failures += more
+                columns |= given
+        self._failed.add(failures, columns, len(partials))
+        return partials.where(found)
+
+    def _evaluated(
+        self, residual: Residual, windows: Sequence[WindowStore], partials: PartialMatches
+    ) -> tuple[Array, list[Failure], dict[Reference, pa.Array]]:
+        """Mask of the matches on which a condition holds, its failures, and the columns it reads."""
+        columns: dict[Reference, pa.Array] = {}
+        failures: list[Failure] = []
         if residual.likeness is not None:
-            return self._check_sets(residual.likeness, partials, windows)
-        columns: dict[tuple[str, str], pa.Array] = {}
+            return self._check_sets(residual.likeness, partials, windows), failures, columns
         needed = references(residual.node)
         for stream in residual.streams:
             alias = self._aliases[stream]
             names = sorted(name for a, name in needed if a == alias)
             gathered = windows[stream].gather(partials.rows[stream], names)
             columns.update({(alias, name): array for name, array in zip(names, gathered, strict=True)})
-        return as_mask(evaluate(residual.node, columns, len(partials), self._functions))
+        holds = evaluate(residual.node, columns, len(partials), self._functions, failures)
+        return as_mask(holds), failures, columns
 
 
 def as_mask(condition: pa.Array) -> Array:

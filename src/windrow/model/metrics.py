@@ -24,6 +24,9 @@ class StreamCounts:
     rows_filtered: int = counter(
         "Rows no result can contain: a condition on them is false, or a key is null."
     )
+    rows_failed: int = counter(
+        "Rows with an expression over them alone that failed, such as a cast, and was taken as null."
+    )
     rows_expired: int = counter("Rows removed because no later row can join them.")
     rows_evicted: int = counter("Rows evicted to stay inside the memory limit.", lost="evicted")
     rows_dropped: int = counter("Rows never admitted, for lack of time.", lost="dropped")
@@ -49,6 +52,10 @@ class JoinCounts(StreamCounts):
     )  # fmt: skip
     combinations_given_up: int = counter(
         "Combinations that were never decided, because a row of their own was evicted.", unit="combinations"
+    )
+    combinations_failed: int = counter(
+        "Combinations of rows on which a condition over several streams failed and was taken as null.",
+        unit="combinations",
     )
     comparisons: int = counter("Rows compared while probing.")
     sub_batches: int = counter("Sub-batches processed.", unit="sub-batches")
