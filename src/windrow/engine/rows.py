@@ -18,7 +18,7 @@ from windrow.engine.outer.row_flags import RowFlags
 from windrow.engine.probe import as_mask
 from windrow.errors import DataError, Option, unknown
 from windrow.expr.evaluate import can_fail, evaluate
-from windrow.expr.failures import Failure, error, failed_rows, restricted
+from windrow.expr.failures import Failure, error, failed_rows, undecided
 from windrow.expr.join_columns import column_sets, column_values, encoded_column
 from windrow.expr.parse import Reference, references
 from windrow.model.predicate import JoinColumn
@@ -239,6 +239,18 @@ class RowReader:
             )
         return arrived, int(np.count_nonzero(failed))
 
+    @property
+    def may_fail(self) -> bool:
+        """Whether an expression over a row alone can fail."""
+        expressions = [node for node, _ in self._filters] + [word.node for word, _ in self._words]
+        return bool(self._sets) or any(can_fail(node) for node in expressions)
+
+    def failed(self, batch: pa.RecordBatch) -> int:
+        """How many rows fail."""
+        failures: list[Failure] = []
+        self.read(np.zeros(batch.num_rows, np.int64), batch, failures)
+        return int(np.count_nonzero(failed_rows(failures, batch.num_rows)))
+
     def read(self, ts: Array, batch: pa.RecordBatch, failures: list[Failure] | None = None) -> ArrivingRows:
         """Join columns of rows, and which rows can be in a result. Rows that fail are added to `failures`."""
         passed: Array | None = None
@@ -268,13 +280,9 @@ class RowReader:
     def _failures(
         self, of_filters: list[tuple[Array, list[Failure]]], found: list[Failure], batch: pa.RecordBatch
     ) -> list[Failure]:
-        """Failures of filters and of join columns, in rows that no other filter excludes."""
-        found = [*(each for _, own in of_filters for each in own), *found]
         for node, needed in self._sets:
             evaluate(node, _columns(needed, batch), batch.num_rows, self._functions, found)
-        for mask, own in of_filters if found else ():
-            found = restricted(found, mask | failed_rows(own, len(mask)))
-        return found
+        return undecided(of_filters, found)
 
     def _numbered(self, known: KeyNumbers, rows: Rows, valid: Mapping[str, Array | None]) -> Array:
         """Key number of each row."""

@@ -53,6 +53,7 @@ def fingerprint(query: Query) -> dict[str, Any]:
         "time": query.time_policy.described() if query.time_limit else None,
         "how": query.how if isinstance(query.how, str) else dict(query.how),
         "match": dict(query.match or {}),
+        "nan": query.nan,
     }
 
 

@@ -68,6 +68,15 @@ def restricted(failures: Sequence[Failure], rows: Mask) -> list[Failure]:
     return [each for each in found if each.rows.any()]
 
 
+def undecided(conditions: Sequence[tuple[Mask, list[Failure]]], others: list[Failure]) -> list[Failure]:
+    """Failures of conditions, given with a mask of the rows on which they hold, and of `others`; in rows that
+    no other condition excludes."""
+    found = [*(each for _, own in conditions for each in own), *others]
+    for holds, own in conditions if found else ():
+        found = restricted(found, holds | failed_rows(own, len(holds)))
+    return found
+
+
 def error(failures: Sequence[Failure], columns: Mapping[Reference, pa.Array], row: int) -> DataError:
     """The error that names the operation that fails for a row, its streams and its values."""
     node = next(each.node for each in failures if each.rows[row])

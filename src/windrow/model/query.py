@@ -18,7 +18,7 @@ import pyarrow as pa
 from windrow.errors import Option, QueryError, placed
 from windrow.model.access import PATHS, Access
 from windrow.model.consistency import check_deadline, check_kind, check_late, check_limits, checked_order
-from windrow.model.evaluation_rules import NAN, ON_ERROR
+from windrow.model.evaluation_rules import NAN, ON_ERROR, NanRule
 from windrow.model.interval import Interval
 from windrow.model.join_kind import HOW, INNER, MATCH, JoinShapes
 from windrow.model.keywords import checks_keywords
@@ -294,6 +294,7 @@ class Query:
     head_start = Parsed[int | None]("ahead")
     evaluate_interval = Parsed[Interval | None]("evaluate")
     expire_interval = Parsed[Interval | None]("expire")
+    nan_rule = Parsed[NanRule]("nan")
     memory_limit = Parsed[MemoryLimit | None]("memory")
     time_limit = Parsed[Deadline | None]("deadline")
 
