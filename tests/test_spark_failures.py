@@ -86,7 +86,7 @@ def test_the_session_decides_unless_the_query_does(ansi, rule):
 
 
 def test_shared_queries_raise_or_go_on():
-    frames = {"a": frame(rows(1, 50)), "b": frame(rows(2, 50))}
+    frames = {"a": frame(rows(1, 200)), "b": frame(rows(2, 200))}
     on = "a.k = b.k and 1 / a.x > 0.1"
     message = failing(lambda: share({"one": query(on)}, frames).collect())
     assert "1 / a.x fails for a.x = 0.0" in message
