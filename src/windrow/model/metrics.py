@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from windrow.model.metric_fields import counter, gauge, largest, losses, mean_over_rows
+from windrow.model.metric_fields import counter, gauge, largest, losses, mean_over_rows, recall_text
 from windrow.model.notebook import html_table, html_text
 
 
@@ -102,7 +102,8 @@ class Quality(ResultCounts):
     """How good the answer is, since the operator's start. Fields that do not apply are None."""
 
     recall: float = 1.0
-    """Estimated fraction of the true results that was found, with its 95 % interval. NaN if unknown."""
+    """Estimated fraction of the true results that was found, with its 95 % interval. NaN if unknown. Results
+    that late rows would have had are not among the true ones."""
     recall_low: float = 1.0
     recall_high: float = 1.0
     monitored_rows: int = 0
@@ -121,7 +122,8 @@ class Quality(ResultCounts):
     """Fraction of the results that is currently sampled."""
 
     def _repr_html_(self) -> str:
-        return html_table("Quality", {k: v for k, v in vars(self).items() if v is not None})
+        shown = {k: v for k, v in vars(self).items() if v is not None}
+        return html_table("Quality (late rows are not counted)", shown)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,8 +149,8 @@ class OperatorMetrics(JoinCounts):
 
     def __str__(self) -> str:
         lines = [
-            f"{self.rows_in:,} rows in, {self.results:,} results, recall {self.recall:.3f} "
-            f"[{self.recall_low:.3f}, {self.recall_high:.3f}]",
+            f"{self.rows_in:,} rows in, {self.results:,} results, "
+            + recall_text((self.recall, self.recall_low, self.recall_high), self.rows_late),
             f"windows hold {self.window_rows:,} rows in {self.memory_bytes / 2**20:.1f} MiB; "
             f"{self.comparisons:,} comparisons in {self.sub_batches:,} sub-batches",
         ]
