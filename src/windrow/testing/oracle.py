@@ -28,14 +28,14 @@ Call = Mapping[str, Sequence[Row]]
 SECOND = 1_000_000
 
 
-class Failure(Enum):
+class Unknown(Enum):
     """What a term over several streams is where one of its operations fails."""
 
     FAILED = "failed"
 
 
-FAILED = Failure.FAILED
-Truth = bool | None | Failure
+FAILED = Unknown.FAILED
+Truth = bool | None | Unknown
 
 
 @dataclass(frozen=True)
