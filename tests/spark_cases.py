@@ -239,6 +239,7 @@ def _options(draw: st.DrawFn, aliases: Sequence[str], step: int, late: bool, alw
         "expire": draw(st.sampled_from([None, *EXPIRE])),
         "order": draw(orders(aliases)),
         "algorithm": draw(st.sampled_from(["eager", "eager", "naive", "general"])),
+        "nan": draw(st.sampled_from(["spark", "never"])),
     }
     if draw(st.integers(0, 3)) == 0:
         options["idle"] = draw(st.sampled_from([0, 2 * step, 8 * step]))

@@ -1,65 +1,179 @@
-"""What goes wrong halfway is said, and nothing is answered from half a state."""
+"""Operations that fail for a row: raised with `on_error="raise"`, null and counted with `"null"`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import results
 import windrow as wr
+from failing import pair_terms, row_terms
+from queries import Case, cases, examples, tiny
+from windrow.testing import oracle
 
 
-def rows(*seconds: int) -> pa.Table:
-    return pa.table(
-        {"ts": pa.array([s * 1_000_000 for s in seconds], pa.timestamp("us")), "k": [1] * len(seconds)}
-    )
+@st.composite
+def failing_cases(draw: st.DrawFn, counted: bool) -> Case:
+    """Random queries with some conditions more, most of which fail for some rows."""
+    case = draw(cases(counted=counted, most_streams=3))
+    aliases = list(case.windows)
+    more = []
+    for _ in range(draw(st.integers(1, 3))):
+        a, b = draw(st.permutations(aliases))[:2]
+        more.append(draw(st.sampled_from(row_terms(a) + pair_terms(a, b, not counted))))
+    return replace(case, terms=draw(st.permutations([*case.terms, *more])))
 
 
-def query(**options) -> wr.Query:
-    return wr.Query({a: wr.Stream("ts", "5 s") for a in "ab"}, **{"on": "a.k = b.k"} | options)
+def check(case: Case) -> None:
+    admitted = case.admitted()
+    rows = {a: oracle.failed_rows(a, admitted.rows(a), case.terms) for a in case.windows}
+    possible = replace(case, terms=oracle.lenient(case.terms)).answer()
+    answer = case.answer()
+    combinations = possible.total() - answer.total()
+    output, measured = case.run(on_error="null")
+    assert results.ids(output) == answer
+    assert {a: s.rows_failed for a, s in measured.streams.items()} == rows
+    assert measured.combinations_failed == combinations
+    if combinations or any(rows.values()):
+        with pytest.raises(wr.DataError, match=r"fails for .*on_error='null'"):
+            case.run(on_error="raise")
+    else:
+        assert results.ids(case.run()[0]) == answer
 
 
-def test_a_failing_function_is_named_and_the_operator_asks_for_its_snapshot():
-    def picky(x: int, y: int) -> bool:
-        if x + y > 2:
-            raise ValueError("too much")
-        return True
-
-    q = query(on="a.k = b.k and picky(a.k, b.k)", functions={"picky": picky})
-    op = wr.Operator(q)
-    assert op.process({"a": rows(0), "b": rows(0)}).num_rows == 1
-    blob = op.snapshot()
-    bad = pa.table({"ts": pa.array([1_000_000], pa.timestamp("us")), "k": [2]})
-    with pytest.raises(wr.DataError, match=r"picky.*too much"):
-        op.process({"a": bad, "b": bad})
-    with pytest.raises(wr.StateError, match=r"Operator\.restore"):
-        op.process({"a": rows(2)})
-    with pytest.raises(wr.StateError):
-        op.snapshot()
-    assert wr.Operator.restore(q, blob).process({"a": rows(2)}).num_rows == 1
+@examples(60)
+@given(failing_cases(counted=False))
+def test_failures_over_time_windows(case: Case) -> None:
+    check(case)
 
 
-def test_refused_data_leaves_the_operator_as_it_was():
-    op = wr.Operator(query())
-    op.process({"a": rows(0), "b": rows(0)})
-    with pytest.raises(wr.DataError, match="stream 'b'"):
-        op.process({"a": rows(1), "b": pa.table({"ts": [1]})})
-    assert op.metrics().rows_in == 2
-    assert op.process({"a": rows(1)}).num_rows == 1
+@examples(40)
+@given(failing_cases(counted=True))
+def test_failures_over_row_windows(case: Case) -> None:
+    check(case)
 
 
-def test_after_finish_nothing_earlier_is_taken():
-    q = wr.Query({a: wr.Stream("ts", "1 rows") for a in "ab"}, on="a.k = b.k", late="10 s")
-    op = wr.Operator(q)
-    assert op.process({"a": rows(1, 5), "b": rows(4)}).num_rows == 0
-    assert op.finish().num_rows == 2
-    op = wr.Operator.restore(q, op.snapshot())
-    op.process({"b": rows(3)})
-    assert op.metrics().rows_late == 1
+# --- By hand ----------------------------------------------------------------------------------------------
 
 
-def test_the_user_is_told_once_when_kernels_compile(tmp_path, monkeypatch, caplog):
-    from windrow.engine import compile_notice
+def two(on: str, **options: object) -> wr.Query:
+    return wr.Query({a: wr.Stream("ts", "10 s") for a in "ab"}, on, **options)
 
-    monkeypatch.setattr(compile_notice, "_told", False)
-    monkeypatch.setattr(compile_notice, "is_compiled", lambda: False)
-    wr.Operator(query())
-    wr.Operator(query())
-    assert caplog.text.count("compiling kernels") == 1
+
+A = tiny(
+    [0, 1, 2, 3], s=["1", "x", None, "2"], v=[0, 1, 2, None], l=[[1], [], None, [2, 3]], n=[{"f": 1}] * 4
+)
+B = tiny([0, 1], s=["1", "2"], v=[0, 5], l=[[1], [2]], n=[{"f": 0}, {"f": 2}])
+
+
+@pytest.mark.parametrize(
+    ("on", "message"),
+    [
+        ("cast(a.s as int) = b.v", "stream 'a': CAST(a.s AS INT) fails for a.s = 'x'; guard it"),
+        ("a.s = b.s and 10 / a.v > 1", "stream 'a': 10 / a.v fails for a.v = 0; guard it"),
+        ("a.s = b.s and a.v / b.v > 1", "on: a.v / b.v fails for a.v = 0, b.v = 0; guard it"),
+        ("a.s = b.s and mod(a.v, b.v) = 0", "on: MOD(a.v, b.v) fails for a.v = 0, b.v = 0; guard it"),
+        ("a.l[0] = b.v", "stream 'a': a.l[0] fails for a.l = []; guard it"),
+        ("a.l[-1] = b.v", "stream 'a': a.l[-1] fails for a.l = [1]; guard it"),
+        ("a.v / b.n.f > 0", "on: a.v / b.n.f fails for a.v = 0, b.n = {'f': 0}; guard it"),
+        ("a.v = b.v and cast('x' as int) = 1", "on: CAST('x' AS INT) fails; guard it"),
+        (
+            "jaccard(split(cast(cast(a.s as int) as string), ','), split(b.s, ',')) > 0.5",
+            "CAST(a.s AS INT) fails",
+        ),
+    ],
+)
+def test_the_error_names_the_operation_and_its_values(on: str, message: str) -> None:
+    with pytest.raises(wr.DataError) as caught:
+        wr.Operator(two(on)).process({"a": A, "b": B})
+    assert str(caught.value).startswith(message) or message in str(caught.value)
+    assert "set on_error='null'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "on",
+    [
+        "try_cast(a.s as int) = b.v",
+        "a.s = b.s and 10 / nullif(a.v, 0) > 1",
+        "a.s = b.s and try_divide(a.v, b.v) > 1",
+        "a.s = b.s and a.v <> 0 and 10 / a.v > 1",
+        "a.s = b.s and 10 / a.v > 1 and a.v <> 0",
+        "a.s = b.s and coalesce(1, 10 / a.v) = 1",
+        "a.s = b.s and if(a.v = 0, true, 10 / a.v > 1)",
+        "a.s = b.s and b.v <> 0 and a.v / b.v > 1",
+        "a.s = b.s and case a.v when 0 then true else 10 / a.v > 1 end",
+        "a.s = b.s and ln(a.v) > 0",
+    ],
+)
+def test_what_is_guarded_does_not_fail(on: str) -> None:
+    operator = wr.Operator(two(on))
+    operator.process({"a": A, "b": B})
+    assert operator.metrics().rows_failed == operator.metrics().combinations_failed == 0
+
+
+def test_an_operator_goes_on_from_its_snapshot_with_the_other_rule() -> None:
+    query = two("a.s = b.s and 10 / a.v > 1", late="10 s")
+    operator = wr.Operator(query)
+    operator.process({"a": A.slice(1, 1), "b": B})
+    snapshot = operator.snapshot()
+    with pytest.raises(wr.DataError, match="on_error"):
+        operator.process({"a": A.slice(0, 1)})
+    restored = wr.Operator.restore(replace(query, on_error="null"), snapshot)
+    restored.process({"a": A.slice(0, 1)})
+    again = wr.Operator.restore(query, restored.snapshot())
+    assert again.metrics().rows_failed == 1
+
+
+def test_rows_that_failed_in_a_window_are_restored_under_the_other_rule() -> None:
+    """A row window counts rows that fail, so it stores them."""
+    streams = {"a": wr.Stream("ts", "10 rows"), "b": wr.Stream("ts", "10 s")}
+    query = wr.Query(streams, "cast(a.s as int) = b.v", on_error="null", late="10 s")
+    operator = wr.Operator(query)
+    operator.process({"a": A, "b": B})
+    operator.finish()
+    assert operator.metrics().streams["a"].rows_failed == operator.metrics().rows_failed == 1
+    restored = wr.Operator.restore(replace(query, on_error="raise"), operator.snapshot())
+    assert restored.metrics().rows_failed == 1
+
+
+@pytest.mark.parametrize("how", ["left", "full", "semi", "anti"])
+def test_an_outer_join_takes_a_failure_for_null(how: str) -> None:
+    on = "a.s = b.s and 10 / (b.v - a.v) > 1"
+    operator = wr.Operator(two(on, how=how, on_error="null"))
+    found = pa.concat_tables([operator.process({"a": A, "b": B}), operator.finish()])
+    guarded = wr.Operator(two("a.s = b.s and try_divide(10, b.v - a.v) > 1", how=how))
+    assert found.equals(pa.concat_tables([guarded.process({"a": A, "b": B}), guarded.finish()]))
+    assert operator.metrics().combinations_failed > 0 == guarded.metrics().combinations_failed
+    with pytest.raises(wr.DataError, match=r"10 / \(b.v - a.v\) fails for a.v = 0, b.v = 0"):
+        failing = wr.Operator(two(on, how=how))
+        failing.process({"a": A, "b": B})
+        failing.finish()
+
+
+def test_nan_matches_what_the_query_says() -> None:
+    nan = float("nan")
+    a, b = tiny([0, 1], x=[nan, 1.0]), tiny([0, 1], x=[nan, 2.0])
+    for on, spark, never in [
+        ("a.x = b.x", {(0, 0)}, set()),
+        ("a.x <=> b.x", {(0, 0)}, set()),
+        ("a.x is distinct from b.x", {(0, 1), (1, 0), (1, 1)}, {(0, 0), (0, 1), (1, 0), (1, 1)}),
+        ("a.x > b.x", {(0, 1)}, set()),
+        ("a.x <> b.x", {(0, 1), (1, 0), (1, 1)}, {(1, 1)}),
+        ("not (a.x = b.x)", {(0, 1), (1, 0), (1, 1)}, {(1, 1)}),
+        ("a.x between 1 and b.x", {(0, 0), (1, 0), (1, 1)}, {(1, 1)}),
+        ("a.x + b.x > 2", {(0, 0), (0, 1), (1, 0), (1, 1)}, {(1, 1)}),
+        ("a.x in (b.x, 1)", {(0, 0), (1, 0), (1, 1)}, {(1, 0), (1, 1)}),
+        ("case a.x when b.x then true else false end", {(0, 0)}, set()),
+        ("abs(a.x - b.x) <= 1", {(1, 1)}, {(1, 1)}),
+        ("isnan(a.x) and b.x = 2", {(0, 1)}, {(0, 1)}),
+        ("nanvl(a.x, 2) = b.x", {(0, 1)}, {(0, 1)}),
+    ]:
+        for rule, want in (("spark", spark), ("never", never)):
+            query = two(on, nan=rule, cross=True)
+            got = wr.Operator(query).process({"a": a, "b": b})
+            assert set(results.ids(got)) == want, (on, rule)
+            assert results.ids(wr.testing.exact_answer(query, {"a": a, "b": b})) == results.ids(got)

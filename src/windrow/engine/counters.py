@@ -101,6 +101,7 @@ class Counters(Stateful):
             rows_buffered=sum(waiting),
             results=self.results,
             **(join.outer.counts if join is not None and join.outer is not None else {}),
+            combinations_failed=join.failed.count if join else 0,
             comparisons=self.compared_before + (join.comparisons if join else 0),
             sub_batches=self.sub_batches,
             expiry_passes=passes,

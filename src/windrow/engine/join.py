@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.failed_combinations import FailedCombinations
 from windrow.engine.limits.admission_units import Units
 from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.deadline_controller import DeadlineController
@@ -74,7 +75,17 @@ class Join(Stateful):
         Probe and build results. The sink must allow that if there are several.
     """
 
-    saved = ("evictor", "load_shedder", "dropped", "unsampled", "conserved", "found", "skipped", "outer")
+    saved = (
+        "evictor",
+        "load_shedder",
+        "dropped",
+        "unsampled",
+        "conserved",
+        "found",
+        "skipped",
+        "outer",
+        "failed",
+    )
 
     def __init__(
         self,
@@ -95,7 +106,8 @@ class Join(Stateful):
         )
         self.windows = Windows(bound, self.row_state)
         self.sink = make_sink(bound)
-        self.outer = OuterJoin(bound, self.windows) if bound.shapes else None
+        self.failed = FailedCombinations(query.raises)
+        self.outer = OuterJoin(bound, self.windows, self.failed) if bound.shapes else None
         self.windows.holder = self.outer
         self.plan: Plan | None = None
         self.probes: list[Probe] = []
@@ -156,11 +168,12 @@ class Join(Stateful):
     def install(self, plan: Plan) -> None:
         """Follow another plan from now on; the windows build the indexes it needs."""
         self._compared_before += sum(p.comparisons for p in self.probes)
-        self.plan = plan
+        self.plan, bound = plan, self.bound
         if self.load_shedder is not None:
             self.load_shedder.followed = plan
         self.probes = [
-            Probe(d, self.windows, self.bound.query.aliases, self.bound.functions) for d in plan.directions
+            Probe(d, self.windows, bound.query.aliases, bound.functions, self.failed, self._inside)
+            for d in plan.directions
         ]
         hashed: list[dict[tuple[str, ...], int | None]] = [{} for _ in self.windows]
         ranged: list[set[str]] = [set() for _ in self.windows]
@@ -231,18 +244,15 @@ class Join(Stateful):
             else:
                 load_shedder.arrived(self.windows, stream, start)
                 results = load_shedder.probe(self.windows, probe, start)
-            return in_pieces(self._inside(results), kept=threads.count > 1)
+            inside = (partials for partials in map(self._inside, results) if len(partials))
+            return in_pieces(inside, kept=threads.count > 1)
 
         yield from threads.map(found, threads.parts(*probe.starting_rows(self.windows, start)))
 
-    def _inside(self, found: Iterator[PartialMatches]) -> Iterator[PartialMatches]:
-        """Only results whose rows are all inside their windows."""
-        for partials in found:
-            contained = self.windows.contain(partials)
-            if self.outer is not None:
-                contained = self.outer.whole(contained)
-            if len(contained):
-                yield contained
+    def _inside(self, partials: PartialMatches) -> PartialMatches:
+        """Only matches of rows that were in their windows together, and that have all join columns."""
+        contained = self.windows.contain(partials)
+        return contained if self.outer is None else self.outer.whole(contained)
 
     def _drop_rows(
         self, load_shedder: LoadShedder, arrivals: Sequence[ArrivingRows], now: int, z: float

@@ -16,10 +16,12 @@ import pyarrow as pa
 
 from windrow.engine.age_intervals import AgeIntervals
 from windrow.engine.conditions import alike, holds
+from windrow.engine.failed_combinations import FailedCombinations
 from windrow.engine.index_search import IndexSearch
 from windrow.engine.partial_matches import PartialMatches
 from windrow.expr.evaluate import evaluate
-from windrow.expr.parse import references
+from windrow.expr.failures import Failure, failed_rows
+from windrow.expr.parse import Reference, references
 from windrow.kernels.similarity import common
 from windrow.model.plan import BoundEquality, Condition, Direction, Step
 from windrow.model.predicate import Residual, SetSimilarity
@@ -42,8 +44,28 @@ class ProbeScope:
 FULL_WINDOWS = ProbeScope()
 
 
+@dataclass
+class _Run:
+    """A run of a probe; several may run at once, on several threads."""
+
+    windows: Sequence[WindowStore]
+    arrived: int
+    """Position of the first arriving row."""
+    look: ProbeScope
+    suspects: bool = False
+    """Whether a condition has failed on a partial match."""
+
+
 class Probe:
-    """Executes one direction of a plan."""
+    """Executes one direction of a plan.
+
+    Parameters
+    ----------
+    failed
+        Counts the combinations on which a condition fails.
+    inside
+        Restricts combinations to those that are results if all conditions hold.
+    """
 
     def __init__(
         self,
@@ -51,10 +73,14 @@ class Probe:
         windows: Sequence[WindowStore],
         aliases: tuple[str, ...],
         functions: Mapping[str, Function],
+        failed: FailedCombinations,
+        inside: Callable[[PartialMatches], PartialMatches],
     ) -> None:
         self.direction = direction
         self._aliases = aliases
         self._functions = functions
+        self._failed = failed
+        self._inside = inside
         self.searches = [IndexSearch(step, windows) for step in direction.steps]
 
     @property
@@ -80,7 +106,7 @@ class Probe:
         stream = self.direction.order[0]
         rows = starting or self.starting_rows(windows, arrived)
         start = PartialMatches.start(stream, windows[stream], *rows)
-        yield from self._expand(start, 0, windows, arrived, look)
+        yield from self._expand(start, 0, _Run(windows, arrived, look))
 
     def run_rows(
         self, windows: Sequence[WindowStore], rows: Array, look: ProbeScope
@@ -88,39 +114,35 @@ class Probe:
         """Results that contain one of these rows of the arriving stream."""
         if len(rows):
             start = PartialMatches.of_rows(self.direction.arriving, windows[self.direction.arriving], rows)
-            yield from self._expand(start, 0, windows, 0, look)
+            yield from self._expand(start, 0, _Run(windows, 0, look))
 
     def extend(self, partials: PartialMatches, windows: Sequence[WindowStore]) -> Iterator[PartialMatches]:
         """Extend partial matches of any streams through all steps."""
-        return self._expand(partials, 0, windows, 0, FULL_WINDOWS)
+        return self._expand(partials, 0, _Run(windows, 0, FULL_WINDOWS))
 
-    def _expand(
-        self,
-        partials: PartialMatches,
-        level: int,
-        windows: Sequence[WindowStore],
-        arrived: int,
-        look: ProbeScope,
-    ) -> Iterator[PartialMatches]:
+    def _expand(self, partials: PartialMatches, level: int, run: _Run) -> Iterator[PartialMatches]:
+        windows, look = run.windows, run.look
         if look.step_counts is not None:
             look.step_counts[level] += len(partials)
         if level == len(self.searches):
-            yield partials
+            yield self._judged(partials, windows) if run.suspects else partials
             return
         search = self.searches[level]
         step = search.step
         window = windows[step.stream]
         arriving = self.direction.arriving
-        first = arrived if step.stream == arriving else window.first
+        first = run.arrived if step.stream == arriving else window.first
         last = level == len(self.searches) - 1
         ages = look.ages[level] if look.ages else None
         anchor = None if ages is None else windows[arriving].ts[partials.rows[arriving]]
         for which, found in search.run(partials, windows, first, ages, anchor):
             longer = partials.extend(step.stream, window, which, found, last)
-            for check in self.checks(step, windows):
-                longer = longer.where(check(longer))
+            for condition in step.checks:
+                longer = longer.where(self._check(condition, windows, longer))
+            for residual in step.residuals:
+                longer = longer.where(self._possible(residual, run, longer))
             if len(longer):
-                yield from self._expand(longer, level + 1, windows, arrived, look)
+                yield from self._expand(longer, level + 1, run)
 
     def checks(
         self, step: Step, windows: Sequence[WindowStore]
@@ -146,16 +168,49 @@ class Probe:
     def _evaluate(
         self, residual: Residual, windows: Sequence[WindowStore], partials: PartialMatches
     ) -> Array:
+        holds, failures, columns = self._evaluated(residual, windows, partials)
+        self._failed.add(failures, columns, len(partials))
+        return holds
+
+    def _possible(self, residual: Residual, run: _Run, partials: PartialMatches) -> Array:
+        """Mask of the partial matches on which a condition holds, or fails: these are judged at the end."""
+        holds, failures, _ = self._evaluated(residual, run.windows, partials)
+        if not failures:
+            return holds
+        run.suspects = True
+        return holds | failed_rows(failures, len(partials))
+
+    def _judged(self, partials: PartialMatches, windows: Sequence[WindowStore]) -> PartialMatches:
+        """The combinations on which all conditions hold; those on which some fail are counted."""
+        partials = self._inside(partials)
+        found = np.ones(len(partials), bool)
+        failures: list[Failure] = []
+        columns: dict[Reference, pa.Array] = {}
+        for step in (search.step for search in self.searches):
+            for residual in step.residuals:
+                holds, more, given = self._evaluated(residual, windows, partials)
+                found &= holds
+                failures += more
+                columns |= given
+        self._failed.add(failures, columns, len(partials))
+        return partials.where(found)
+
+    def _evaluated(
+        self, residual: Residual, windows: Sequence[WindowStore], partials: PartialMatches
+    ) -> tuple[Array, list[Failure], dict[Reference, pa.Array]]:
+        """Mask of the matches on which a condition holds, its failures, and the columns it reads."""
+        columns: dict[Reference, pa.Array] = {}
+        failures: list[Failure] = []
         if residual.likeness is not None:
-            return self._check_sets(residual.likeness, partials, windows)
-        columns: dict[tuple[str, str], pa.Array] = {}
+            return self._check_sets(residual.likeness, partials, windows), failures, columns
         needed = references(residual.node)
         for stream in residual.streams:
             alias = self._aliases[stream]
             names = sorted(name for a, name in needed if a == alias)
             gathered = windows[stream].gather(partials.rows[stream], names)
             columns.update({(alias, name): array for name, array in zip(names, gathered, strict=True)})
-        return as_mask(evaluate(residual.node, columns, len(partials), self._functions))
+        holds = evaluate(residual.node, columns, len(partials), self._functions, failures)
+        return as_mask(holds), failures, columns
 
 
 def as_mask(condition: pa.Array) -> Array:

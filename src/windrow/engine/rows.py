@@ -17,7 +17,8 @@ from windrow.engine.key_numbers import NO_KEY, KeyNumbers
 from windrow.engine.outer.row_flags import RowFlags
 from windrow.engine.probe import as_mask
 from windrow.errors import DataError, Option, unknown
-from windrow.expr.evaluate import evaluate
+from windrow.expr.evaluate import can_fail, evaluate
+from windrow.expr.failures import Failure, error, failed_rows, undecided
 from windrow.expr.join_columns import column_sets, column_values, encoded_column
 from windrow.expr.parse import Reference, references
 from windrow.model.predicate import JoinColumn
@@ -201,24 +202,72 @@ class RowReader:
     """
 
     def __init__(self, bound: BoundQuery, stream: int, keys: KeyNumbers | None = None) -> None:
+        self._alias, self._raises = bound.query.aliases[stream], bound.query.raises
         self._flags = RowFlags(bound, stream) if bound.shapes else None
         self._functions = bound.functions
         filters = (f.node for f in bound.predicate.filters if f.stream == stream)
         self._filters = [(node, references(node)) for node in filters]
         self._words = [(word, references(word.node)) for word in bound.join_columns[stream]]
+        sets = (word.node for word in bound.sets[stream] if can_fail(word.node))
+        self._sets = [(node, references(node)) for node in sets]
+        """Lists that are compared as sets are computed when they are stored; here only to see whether they
+        fail."""
         self._equal = [(x.name, y.name) for x, y in bound.equal_columns(stream)]
         self._keys, self._key_columns = keys, bound.key_columns(stream)
 
-    def read(self, ts: Array, batch: pa.RecordBatch) -> ArrivingRows:
+    def read_new(self, ts: Array, batch: pa.RecordBatch) -> tuple[ArrivingRows, int]:
+        """Rows that have just arrived, and how many fail.
+
+        A row fails if an expression over its columns alone does, and no other condition on it alone excludes
+        it.
+
+        Raises
+        ------
+        DataError
+            If a row fails and the query has errors raised.
+        """
+        failures: list[Failure] = []
+        arrived = self.read(ts, batch, failures)
+        if not failures:
+            return arrived, 0
+        failed = failed_rows(failures, len(ts))
+        if self._raises:
+            raise error(
+                failures,
+                {(self._alias, n): batch.column(n) for n in batch.schema.names},
+                int(failed.argmax()),
+            )
+        return arrived, int(np.count_nonzero(failed))
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether an expression over a row alone can fail."""
+        expressions = [node for node, _ in self._filters] + [word.node for word, _ in self._words]
+        return bool(self._sets) or any(can_fail(node) for node in expressions)
+
+    def failed(self, batch: pa.RecordBatch) -> int:
+        """How many rows fail."""
+        failures: list[Failure] = []
+        self.read(np.zeros(batch.num_rows, np.int64), batch, failures)
+        return int(np.count_nonzero(failed_rows(failures, batch.num_rows)))
+
+    def read(self, ts: Array, batch: pa.RecordBatch, failures: list[Failure] | None = None) -> ArrivingRows:
+        """Join columns of rows, and which rows can be in a result. Rows that fail are added to `failures`."""
         passed: Array | None = None
+        of_filters: list[tuple[Array, list[Failure]]] = []
         for node, needed in self._filters:
-            mask = as_mask(evaluate(node, _columns(needed, batch), len(ts), self._functions))
+            own: list[Failure] = []
+            mask = as_mask(evaluate(node, _columns(needed, batch), len(ts), self._functions, own))
             passed = mask if passed is None else passed & mask
+            of_filters.append((mask, own))
         values: dict[str, Array] = {}
         valid: dict[str, Array | None] = {}
+        found: list[Failure] = []
         for word, needed in self._words:
-            encoded = encoded_column(word, _columns(needed, batch), len(ts), self._functions)
+            encoded = encoded_column(word, _columns(needed, batch), len(ts), self._functions, found)
             values[word.name], valid[word.name] = encoded
+        if failures is not None:
+            failures += self._failures(of_filters, found, batch)
         rows = Rows(ts, values, batch)
         equal = [values[x] == values[y] for x, y in self._equal]
         if self._flags is not None:
@@ -227,6 +276,13 @@ class RowReader:
             return ArrivingRows(Rows(ts, columns, batch), stored)
         keys = None if self._keys is None else self._numbered(self._keys, rows, valid)
         return ArrivingRows(rows, all_of(passed, *valid.values(), *equal), keys)
+
+    def _failures(
+        self, of_filters: list[tuple[Array, list[Failure]]], found: list[Failure], batch: pa.RecordBatch
+    ) -> list[Failure]:
+        for node, needed in self._sets:
+            evaluate(node, _columns(needed, batch), batch.num_rows, self._functions, found)
+        return undecided(of_filters, found)
 
     def _numbered(self, known: KeyNumbers, rows: Rows, valid: Mapping[str, Array | None]) -> Array:
         """Key number of each row."""

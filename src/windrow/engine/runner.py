@@ -373,7 +373,9 @@ class JoinRunner:
         """Rows that are ready, per stream in time order, with their join columns."""
         before = self.watermarks.ordered_before if self.query.counts_rows and not final else None
         taken = [w.release(before, self.schemas[s]) for s, w in enumerate(self.buffer)]
-        arrivals = [join.windows.readers[s].read(ts, batch) for s, (ts, batch, _) in enumerate(taken)]
+        found = [join.windows.readers[s].read_new(ts, batch) for s, (ts, batch, _) in enumerate(taken)]
+        arrivals = [arrived for arrived, _ in found]
+        self.counters.count("rows_failed", [failed for _, failed in found])
         if not self.query.counts_rows:
             return arrivals
         numbered = numbered_rows([ts for ts, _, _ in taken], [call for _, _, call in taken], self.seq)

@@ -78,7 +78,7 @@ class Explanation:
         lines.append(f"Memory for an exact answer: about {self.exact} ({each})")
         lines.append(f"Memory for new rows: about {_size(self.bytes_per_second)} a second")
         if self.recall is not None:
-            lines += ["Recall against memory:", *_indented(str(self.recall))]
+            lines += ["Recall against memory: (of rows that are not late)", *_indented(str(self.recall))]
             if self.expected_recall is not None:
                 when = "" if self.binds is None else f"; the limit binds {100 * self.binds:.3g} % of the time"
                 lines.append(f"  {self.limit} give about {100 * self.expected_recall:.3g} %{when}")

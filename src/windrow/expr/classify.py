@@ -24,6 +24,7 @@ from windrow.expr.evaluate import evaluate, result_type
 from windrow.expr.function_calls import own_function
 from windrow.expr.parse import Reference, detached, references
 from windrow.expr.types import common_type
+from windrow.model.evaluation_rules import NanRule
 from windrow.model.predicate import Atom, Band, Comparison, Equality, JoinColumn, WordKind
 from windrow.model.query import Function
 
@@ -47,11 +48,12 @@ _DAY = 86_400_000_000
 
 @dataclass(frozen=True)
 class Classifier:
-    """Stream numbers by alias, types of the columns, and the user's functions."""
+    """Stream numbers by alias, types of the columns, the user's functions, and what NaN matches."""
 
     streams: Mapping[str, int]
     types: Mapping[Reference, pa.DataType]
     functions: Mapping[str, Function]
+    nan: NanRule = "spark"
 
     def atom(self, node: exp.Expr) -> Atom | None:
         """The atom equivalent to a conjunct; None if there is none."""
@@ -70,7 +72,8 @@ class Classifier:
     def _comparison(self, node: exp.Expr) -> Atom | None:
         if not isinstance(node, exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE):
             return None
-        columns = self._join_columns(node.left, node.right, "ordered")
+        # A row with NaN in a column of kind "float" is left out.
+        columns = self._join_columns(node.left, node.right, "float" if self.nan == "never" else "ordered")
         if columns is None:
             return None
         if isinstance(node, exp.EQ):

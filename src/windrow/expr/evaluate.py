@@ -1,18 +1,20 @@
 """Evaluates expressions over whole arrays, with SQL's three-valued logic.
 
-Evaluation is bottom-up; constants stay scalars until the end. A failure that depends on the row (division by
-zero, overflow, a failed cast, a function outside its domain) gives null for that row. A failure that does not
-(incompatible types, unknown names) raises a QueryError. It is raised on empty arrays too, so `result_type`
-finds every such error before any data is read.
+Evaluation is bottom-up; constants stay scalars until the end. An operation that fails for a row (division by
+zero, overflow, a cast, an element past the end of a list) gives null for that row and is recorded: see
+`failures.py`. A failure that does not depend on the row (incompatible types, unknown names) raises a
+QueryError. It is raised on empty arrays too, so `result_type` finds every such error before any data is read.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, field
+from functools import partial, reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
@@ -24,6 +26,7 @@ from windrow.expr.casts import cast
 from windrow.expr.comparison import Operand, compare, unified
 from windrow.expr.constants import decimal_scalar, exact_number, literal
 from windrow.expr.dialect import render
+from windrow.expr.failures import Failure, Mask, failed_rows, failure, is_false, is_true, restricted
 from windrow.expr.function_calls import call_builtin, call_own, own_function
 from windrow.expr.intervals import interval_microseconds
 from windrow.expr.list_functions import list_element
@@ -35,7 +38,10 @@ from windrow.model.query import Function
 
 _ARITHMETIC = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 _COMPARISON = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
-_CONDITIONAL = ("coalesce", "ifnull", "nvl", "nullif")
+_TRIED = {"try_add": "+", "try_subtract": "-", "try_multiply": "*", "try_divide": "/", "try_mod": "%"}
+_COALESCE = ("coalesce", "ifnull", "nvl")
+_FALLIBLE = ("abs", "mod")
+"""Functions that fail. Others are null outside their domain, such as ln(0), as in Spark."""
 
 
 def evaluate(
@@ -43,9 +49,24 @@ def evaluate(
     columns: Mapping[Reference, pa.Array],
     length: int,
     functions: Mapping[str, Function],
+    failures: list[Failure] | None = None,
 ) -> pa.Array:
-    """One value per row. `columns` holds every column the node refers to, each of `length` rows."""
-    return broadcast(_Evaluation(columns, length, functions).value(node), length)
+    """One value per row. `columns` holds every column the node refers to, each of `length` rows. Operations
+    that fail are added to `failures`."""
+    evaluation = _Evaluation(columns, length, functions)
+    found = broadcast(evaluation.value(node), length)
+    if failures is not None:
+        failures += evaluation.failures
+    return found
+
+
+def can_fail(node: exp.Expr) -> bool:
+    """Whether an operation of the expression can fail for some row."""
+    return any(
+        (isinstance(part, _MAY_FAIL) and not isinstance(part, exp.TryCast))
+        or (isinstance(part, exp.Anonymous) and part.name.lower() in _FALLIBLE)
+        for part in node.walk()
+    )
 
 
 def result_type(
@@ -56,11 +77,12 @@ def result_type(
     return evaluate(node, empty, 0, functions).type
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Evaluation:
     columns: Mapping[Reference, pa.Array]
     length: int
     functions: Mapping[str, Function]
+    failures: list[Failure] = field(default_factory=list)
 
     def value(self, node: exp.Expr) -> Value:
         for kind in type(node).__mro__:
@@ -71,6 +93,22 @@ class _Evaluation:
 
     def operand(self, node: exp.Expr) -> Operand:
         return Operand(node, self.value(node))
+
+    def note(self, node: exp.Expr, answer: Value, *inputs: Value) -> Value:
+        """The answer; an operation that gives null for inputs that are not null has failed."""
+        self.failures += failure(node, answer, inputs, self.length)
+        return answer
+
+    def apart(self, evaluated: Callable[[], Value]) -> tuple[Value, list[Failure]]:
+        """A value, and its failures apart from all others."""
+        before, self.failures = self.failures, []
+        value = evaluated()
+        found, self.failures = self.failures, before
+        return value, found
+
+    def keep(self, failures: list[Failure], rows: Mask) -> None:
+        """Keep the failures in these rows: the outcome of others does not depend on them."""
+        self.failures += restricted(failures, rows)
 
     def condition(self, node: exp.Expr) -> Value:
         value = self.value(node)
@@ -103,6 +141,8 @@ class _Evaluation:
             raise QueryError(f"{render(node)}: expected one constant in brackets, such as [0] or ['key']")
         wanted = key.value.as_py()
         if is_list(container.type) and isinstance(wanted, int):
+            there = pc.less(wanted if wanted >= 0 else sys.maxsize, pc.list_value_length(container.value))
+            self.note(node, pc.if_else(there, True, pa.scalar(None, pa.bool_())), container.value)
             return rowwise(lambda lists: list_element(lists, wanted), container.value)
         if pt.is_map(container.type):
             kind = container.type.key_type
@@ -117,10 +157,20 @@ class _Evaluation:
     # Logic
 
     def conjunction(self, node: exp.And) -> Value:
-        return pc.and_kleene(self.condition(node.left), self.condition(node.right))
+        return pc.and_kleene(*self._absorbing(node, is_false))
 
     def disjunction(self, node: exp.Or) -> Value:
-        return pc.or_kleene(self.condition(node.left), self.condition(node.right))
+        return pc.or_kleene(*self._absorbing(node, is_true))
+
+    def _absorbing(self, node: exp.Binary, decides: Callable[[Value, int], Mask]) -> tuple[Value, Value]:
+        """Both sides. A failure of one does not matter where the other `decides` the outcome."""
+        left, of_left = self.apart(lambda: self.condition(node.left))
+        right, of_right = self.apart(lambda: self.condition(node.right))
+        for failures, other, of_other in ((of_left, right, of_right), (of_right, left, of_left)):
+            if failures:
+                decided = decides(other, self.length) & ~failed_rows(of_other, self.length)
+                self.keep(failures, ~decided)
+        return left, right
 
     def negation(self, node: exp.Not) -> Value:
         return pc.invert(self.condition(node.this))
@@ -173,7 +223,10 @@ class _Evaluation:
     # Computation
 
     def arithmetic(self, node: exp.Binary) -> Value:
-        left, right, op = self.operand(node.left), self.operand(node.right), _ARITHMETIC[type(node)]
+        left, right = self.operand(node.left), self.operand(node.right)
+        return self.note(node, self._computed(_ARITHMETIC[type(node)], left, right), left.value, right.value)
+
+    def _computed(self, op: str, left: Operand, right: Operand) -> Value:
         if pt.is_decimal(left.type) or pt.is_decimal(right.type):
             left, right = (_exact(o) for o in (left, right))
         answer = arithmetic(op, left.value, right.value)
@@ -186,13 +239,15 @@ class _Evaluation:
         answer = negated(operand.value)
         if answer is None:
             raise QueryError(f"cannot compute - {operand}")
-        return answer
+        return self.note(node, answer, operand.value)
 
     def concatenation(self, node: exp.DPipe) -> Value:
         return concat(self.operand(node.left), self.operand(node.right))
 
     def conversion(self, node: exp.Cast) -> Value:
-        return cast(self.value(node.this), sql_type(node.to))
+        value = self.value(node.this)
+        answer = cast(value, sql_type(node.to))
+        return answer if isinstance(node, exp.TryCast) else self.note(node, answer, value)
 
     def extraction(self, node: exp.Extract) -> Value:
         return call_builtin(node.name.lower(), [self.operand(node.expression)], self.functions)
@@ -200,39 +255,77 @@ class _Evaluation:
     def choice(self, node: exp.Case) -> Value:
         """`case when c then v ... else d end` and `case x when y then v ... end`."""
         subject = self.operand(node.this) if node.this is not None else None
-        conditions = [
-            self.condition(branch.this)
-            if subject is None
-            else compare("=", subject, self.operand(branch.this))
-            for branch in node.args["ifs"]
-        ]
-        return self._choose(conditions, [b.args["true"] for b in node.args["ifs"]], node.args.get("default"))
+
+        def condition(branch: exp.If) -> Value:
+            if subject is None:
+                return self.condition(branch.this)
+            return compare("=", subject, self.operand(branch.this))
+
+        branches = node.args["ifs"]
+        conditions = [self.apart(partial(condition, branch)) for branch in branches]
+        return self._choose(conditions, [b.args["true"] for b in branches], node.args.get("default"))
 
     def alternative(self, node: exp.If) -> Value:
-        return self._choose([self.condition(node.this)], [node.args["true"]], node.args.get("false"))
+        condition = self.apart(lambda: self.condition(node.this))
+        return self._choose([condition], [node.args["true"]], node.args.get("false"))
 
-    def _choose(self, conditions: list[Value], branches: list[exp.Expr], default: exp.Expr | None) -> Value:
+    def _choose(
+        self,
+        conditions: list[tuple[Value, list[Failure]]],
+        branches: list[exp.Expr],
+        default: exp.Expr | None,
+    ) -> Value:
         nodes = [*branches, default if default is not None else exp.Null()]
-        *values, chosen = unified([self.operand(n) for n in nodes], "case")
+        evaluated = [self.apart(partial(self.value, node)) for node in nodes]
+        operands = [Operand(node, value) for node, (value, _) in zip(nodes, evaluated, strict=True)]
+        *values, chosen = unified(operands, "case")
+        self._note_taken(conditions, [failures for _, failures in evaluated])
         # From the last branch to the first, so that the first true condition overrides those after it.
-        for condition, value in zip(reversed(conditions), reversed(values), strict=True):
+        for (condition, _), value in zip(reversed(conditions), reversed(values), strict=True):
             chosen = pc.if_else(pc.coalesce(condition, pa.scalar(False)), value, chosen)
         return chosen
 
+    def _note_taken(
+        self, conditions: list[tuple[Value, list[Failure]]], of_values: list[list[Failure]]
+    ) -> None:
+        """Keep the failures of the conditions that are reached and of the values that are taken."""
+        if not any(of_values) and not any(failures for _, failures in conditions):
+            return
+        reached = np.ones(self.length, bool)
+        for (condition, of_condition), of_value in zip(conditions, of_values, strict=False):
+            failed = failed_rows(of_condition, self.length)
+            taken = reached & is_true(condition, self.length) & ~failed
+            self.keep(of_condition, reached)
+            self.keep(of_value, taken)
+            reached = reached & ~taken & ~failed
+        self.keep(of_values[-1], reached)
+
+    def _coalesce(self, name: str, nodes: list[exp.Expr]) -> Value:
+        evaluated = [self.apart(partial(self.value, node)) for node in nodes]
+        if any(failures for _, failures in evaluated):
+            reached = np.ones(self.length, bool)
+            for value, failures in evaluated:
+                self.keep(failures, reached)
+                reached &= is_true(pc.is_null(value), self.length) & ~failed_rows(failures, self.length)
+        operands = [Operand(node, value) for node, (value, _) in zip(nodes, evaluated, strict=True)]
+        return pc.coalesce(*unified(operands, name))
+
     def call(self, node: exp.Anonymous) -> Value:
+        name, own = node.name.lower(), own_function(node.name, self.functions)
+        if own is None and name in _COALESCE and node.expressions:
+            return self._coalesce(name, node.expressions)
         operands = [self.operand(argument) for argument in node.expressions]
-        own = own_function(node.name, self.functions)
         if own is not None:
             return call_own(*own, operands, self.length)
-        name = node.name.lower()
-        if name in _CONDITIONAL and len(operands) >= 1:
-            return _conditional(name, operands)
-        return call_builtin(node.name, operands, self.functions)
+        if name == "nullif":
+            return _nullif(operands)
+        if name in _TRIED and len(operands) == 2:
+            return self._computed(_TRIED[name], *operands)
+        answer = call_builtin(node.name, operands, self.functions)
+        return self.note(node, answer, *(o.value for o in operands)) if name in _FALLIBLE else answer
 
 
-def _conditional(name: str, operands: list[Operand]) -> Value:
-    if name != "nullif":
-        return pc.coalesce(*unified(operands, name))
+def _nullif(operands: list[Operand]) -> Value:
     if len(operands) != 2:
         raise QueryError(f"nullif takes 2 arguments, got {len(operands)}")
     value = operands[0].value
@@ -289,3 +382,4 @@ _RULES: dict[type, _Rule] = {
     **dict.fromkeys(_ARITHMETIC, _Evaluation.arithmetic),
     **dict.fromkeys(_COMPARISON, _Evaluation.comparison),
 }
+_MAY_FAIL = (exp.Cast, exp.Neg, exp.Bracket, *_ARITHMETIC)

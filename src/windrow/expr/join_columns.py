@@ -11,6 +11,7 @@ from sqlglot import exp
 from windrow.expr.casts import cast
 from windrow.expr.encoding import encode
 from windrow.expr.evaluate import evaluate
+from windrow.expr.failures import Failure
 from windrow.expr.list_functions import sets_of
 from windrow.expr.parse import Reference
 from windrow.model.predicate import JoinColumn
@@ -18,18 +19,27 @@ from windrow.model.query import Function
 
 
 def column_values(
-    column: JoinColumn, columns: Mapping[Reference, pa.Array], length: int, functions: Mapping[str, Function]
+    column: JoinColumn,
+    columns: Mapping[Reference, pa.Array],
+    length: int,
+    functions: Mapping[str, Function],
+    failures: list[Failure] | None = None,
 ) -> pa.Array:
-    """The values before encoding, in the common type of both sides."""
+    """The values before encoding, in the common type of both sides. Operations that fail are added to
+    `failures`."""
     if isinstance(column.node, exp.Column):
         array = columns.get((column.node.table, column.node.name))
         if isinstance(array, pa.Array) and array.type.equals(column.type):
             return array
-    return cast(evaluate(column.node, columns, length, functions), column.type)
+    return cast(evaluate(column.node, columns, length, functions, failures), column.type)
 
 
 def encoded_column(
-    column: JoinColumn, columns: Mapping[Reference, pa.Array], length: int, functions: Mapping[str, Function]
+    column: JoinColumn,
+    columns: Mapping[Reference, pa.Array],
+    length: int,
+    functions: Mapping[str, Function],
+    failures: list[Failure] | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """(numbers, valid): float64 numbers for a column of kind float, else int64.
 
@@ -37,7 +47,7 @@ def encoded_column(
     column of kind float, and the number there is undefined. The numbers are read-only: a plain column of the
     right type is not copied.
     """
-    return encode(column_values(column, columns, length, functions), column.kind == "ordered")
+    return encode(column_values(column, columns, length, functions, failures), column.kind == "ordered")
 
 
 def column_sets(

@@ -99,6 +99,18 @@ def _least(*operands: Operand) -> Value:
     return pc.min_element_wise(*unified(operands, "least"))
 
 
+def _isnan(operand: Operand) -> Value:
+    """False for null, as in Spark."""
+    value = cast(number("isnan", operand), pa.float64())
+    return pc.coalesce(pc.is_nan(value), pa.scalar(False))
+
+
+def _nanvl(operand: Operand, other: Operand) -> Value:
+    """The first value; the second if that is NaN."""
+    value, instead = (cast(number("nanvl", o), pa.float64()) for o in (operand, other))
+    return pc.if_else(pc.coalesce(pc.is_nan(value), pa.scalar(False)), instead, value)
+
+
 NUMBERS: dict[str, Builtin] = {
     "abs": Builtin(_abs),
     "round": Builtin(_round, 1, 2),
@@ -117,6 +129,8 @@ NUMBERS: dict[str, Builtin] = {
     "pow": Builtin(_power, 2, 2),
     "mod": Builtin(_mod, 2, 2),
     "sign": Builtin(_sign),
+    "isnan": Builtin(_isnan),
+    "nanvl": Builtin(_nanvl, 2, 2),
     "greatest": Builtin(_greatest, 1, MANY),
     "least": Builtin(_least, 1, MANY),
 }

@@ -18,50 +18,58 @@ from windrow.errors import Option, QueryError, placed
 from windrow.expr.classify import Classifier
 from windrow.expr.dialect import render
 from windrow.expr.evaluate import evaluate, result_type
+from windrow.expr.nan_rule import nan_as_null
 from windrow.expr.parse import conjuncts, detached, parse, references
 from windrow.expr.resolve import resolve
 from windrow.expr.set_similarity import set_similarity
+from windrow.model.evaluation_rules import NanRule
 from windrow.model.predicate import Atom, Filter, Predicate, Residual
 from windrow.model.query import Function
 
 
 def split_predicate(
-    text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, Function]
+    text: str,
+    schemas: Mapping[str, pa.Schema],
+    functions: Mapping[str, Function],
+    nan: NanRule = "spark",
 ) -> Predicate:
     """The predicate `text` over the streams of `schemas` (alias to schema, in stream order)."""
     with placed(Option("on")):
         if functions:
-            return _split(text, schemas, functions)
-        return _split_cached(text, tuple(schemas.items()))
+            return _split(text, schemas, functions, nan)
+        return _split_cached(text, tuple(schemas.items()), nan)
 
 
 @lru_cache(maxsize=256)
-def _split_cached(text: str, schemas: tuple[tuple[str, pa.Schema], ...]) -> Predicate:
+def _split_cached(text: str, schemas: tuple[tuple[str, pa.Schema], ...], nan: NanRule) -> Predicate:
     """Cached, because every task of a query splits the same predicate. Predicates with the user's functions
     are not, because the cache would keep alive what a function refers to."""
-    return _split(text, dict(schemas), {})
+    return _split(text, dict(schemas), {}, nan)
 
 
-def _split(text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, Function]) -> Predicate:
+def _split(
+    text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, Function], nan: NanRule
+) -> Predicate:
     _check_functions(functions)
     node = resolve(parse(text, list(schemas), functions), schemas)
     types = {(alias, name): schemas[alias].field(name).type for alias, name in references(node)}
     _check_condition(node, types, functions)
-    classifier = Classifier({alias: i for i, alias in enumerate(schemas)}, types, functions)
+    classifier = Classifier({alias: i for i, alias in enumerate(schemas)}, types, functions, nan)
     filters: list[Filter] = []
     atoms: dict[Atom, exp.Expression] = {}
     residuals: list[Residual] = []
     for conjunct in chain.from_iterable(_halves(term, classifier) for term in conjuncts(node)):
         streams = classifier.streams_of(conjunct)
         atom = classifier.atom(conjunct)
+        evaluated = nan_as_null(conjunct, types, functions) if nan == "never" else conjunct
         if atom is not None:
-            atoms.setdefault(atom, conjunct)
+            atoms.setdefault(atom, evaluated)
         elif len(streams) > 1:
             similarity = set_similarity(conjunct, classifier)
-            residuals.append(Residual(streams, conjunct, render(conjunct), similarity))
+            residuals.append(Residual(streams, evaluated, render(conjunct), similarity))
         # A constant condition that is true needs no check. Any other becomes a filter on stream 0.
-        elif streams or evaluate(conjunct, {}, 1, functions)[0].as_py() is not True:
-            filters.append(Filter(min(streams, default=0), conjunct, render(conjunct)))
+        elif streams or evaluate(evaluated, {}, 1, functions)[0].as_py() is not True:
+            filters.append(Filter(min(streams, default=0), evaluated, render(conjunct)))
     return Predicate(render(node), tuple(filters), tuple(atoms), tuple(residuals), atoms)
 
 

@@ -119,6 +119,8 @@ def _split(operand: Operand, pattern: Operand) -> Value:
     """The parts of a text between matches of a regular expression."""
     wanted = _constant_text("split", pattern)
     _check("split", pc.match_substring_regex, wanted)
+    if pc.match_substring_regex(pa.scalar(""), wanted).as_py():  # Arrow would never come to an end
+        raise QueryError(f"split takes a pattern of at least one character, got {wanted!r}")
     return pc.split_pattern_regex(text("split", operand), wanted)
 
 

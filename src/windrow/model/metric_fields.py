@@ -90,6 +90,18 @@ def in_turn(record: type, first: Any, second: Any, rows: Sequence[float]) -> dic
     return {m.name: both(m) for m in metrics_of(record)}
 
 
+def recall_text(recall: Sequence[float], rows_late: int) -> str:
+    """A recall with its interval. Results that late rows would have had are not in it, so that their number
+    is shown beside it.
+
+    >>> recall_text((0.914, 0.9052, 0.922), 12)
+    'recall 0.914 [0.905, 0.922], not counting 12 late rows'
+    """
+    estimate, low, high = recall
+    late = f", not counting {rows_late:,} late row{'s' * (rows_late > 1)}" if rows_late else ""
+    return f"recall {estimate:.3f} [{low:.3f}, {high:.3f}]{late}"
+
+
 def losses(record: type, values: Any) -> str:
     """Rows lost, by cause, as text; empty if none were.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from windrow.model.metric_fields import counter, gauge, largest, losses, mean_over_rows
+from windrow.model.metric_fields import counter, gauge, largest, losses, mean_over_rows, recall_text
 from windrow.model.notebook import html_table, html_text
 from windrow.model.units import format_bytes
 
@@ -24,6 +24,9 @@ class StreamCounts:
     )
     rows_filtered: int = counter(
         "Rows no result can contain: a condition on them is false, or a key is null."
+    )
+    rows_failed: int = counter(
+        "Rows with an expression over them alone that failed, such as a cast, and was taken as null."
     )
     rows_expired: int = counter("Rows removed because no later row can join them.")
     rows_evicted: int = counter("Rows evicted to stay inside the memory limit.", lost="evicted")
@@ -50,6 +53,10 @@ class JoinCounts(StreamCounts):
     )  # fmt: skip
     combinations_given_up: int = counter(
         "Combinations that were never decided, because a row of their own was evicted.", unit="combinations"
+    )
+    combinations_failed: int = counter(
+        "Combinations of rows on which a condition over several streams failed and was taken as null.",
+        unit="combinations",
     )
     comparisons: int = counter("Rows compared while probing.")
     sub_batches: int = counter("Sub-batches processed.", unit="sub-batches")
@@ -96,7 +103,8 @@ class Quality(ResultCounts):
     """How good the answer is, since the operator's start. Fields that do not apply are None."""
 
     recall: float = 1.0
-    """Estimated fraction of the true results that was found, with its 95 % interval. NaN if unknown."""
+    """Estimated fraction of the true results that was found, with its 95 % interval. NaN if unknown. Results
+    that late rows would have had are not among the true ones."""
     recall_low: float = 1.0
     recall_high: float = 1.0
     monitored_rows: int = 0
@@ -115,7 +123,8 @@ class Quality(ResultCounts):
     """Fraction of the results that is currently sampled."""
 
     def _repr_html_(self) -> str:
-        return html_table("Quality", {k: v for k, v in vars(self).items() if v is not None})
+        shown = {k: v for k, v in vars(self).items() if v is not None}
+        return html_table("Quality (late rows are not counted)", shown)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,8 +153,8 @@ class OperatorMetrics(JoinCounts):
 
     def __str__(self) -> str:
         lines = [
-            f"{self.rows_in:,} rows in, {self.results:,} results, recall {self.recall:.3f} "
-            f"[{self.recall_low:.3f}, {self.recall_high:.3f}]",
+            f"{self.rows_in:,} rows in, {self.results:,} results, "
+            + recall_text((self.recall, self.recall_low, self.recall_high), self.rows_late),
             f"windows hold {self.window_rows:,} rows in {format_bytes(self.memory_bytes)}; "
             f"{self.comparisons:,} comparisons in {self.sub_batches:,} sub-batches",
         ]

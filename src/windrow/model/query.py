@@ -7,7 +7,7 @@ one field with its reader and its help text: see `settings.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 from types import MappingProxyType
@@ -18,6 +18,7 @@ import pyarrow as pa
 from windrow.errors import Option, QueryError, placed
 from windrow.model.access import PATHS, Access
 from windrow.model.consistency import check_deadline, check_kind, check_late, check_limits, checked_order
+from windrow.model.evaluation_rules import NAN, ON_ERROR, NanRule
 from windrow.model.interval import Interval
 from windrow.model.join_kind import HOW, INNER, MATCH, JoinShapes
 from windrow.model.keywords import checks_keywords
@@ -26,6 +27,7 @@ from windrow.model.notebook import html_table
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.parse import parse_policies, parse_shed
 from windrow.model.policies.time_policies import TimePolicy
+from windrow.model.setting_texts import changed_settings
 from windrow.model.settings import (
     Parsed,
     by_alias,
@@ -289,11 +291,14 @@ class Query:
     )
     how: str | Mapping[str, str] = field(default=INNER, metadata=HOW)
     match: Mapping[str, str] | None = field(default=None, metadata=MATCH)
+    on_error: str | None = field(default=None, metadata=ON_ERROR)
+    nan: str = field(default="spark", metadata=NAN)
 
     idle_timeout_us = Parsed[int | None]("idle")
     head_start = Parsed[int | None]("ahead")
     evaluate_interval = Parsed[Interval | None]("evaluate")
     expire_interval = Parsed[Interval | None]("expire")
+    nan_rule = Parsed[NanRule]("nan")
     memory_limit = Parsed[MemoryLimit | None]("memory")
     time_limit = Parsed[Deadline | None]("deadline")
 
@@ -338,30 +343,14 @@ class Query:
                     f"expected wr.Stream(time=..., within=...), got {stream!r}", Option(stream=alias)
                 )
 
-    def _settings(self) -> dict[str, str]:
-        """Settings that differ from the defaults, as a person would write them."""
-        found = {}
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if f.name in ("streams", "on", "functions") or value in (f.default, _DEFAULTS.get(f.name)):
-                continue
-            durations = ("late", "idle", "ahead")
-            shown = format_duration(value) if f.name in durations and isinstance(value, int) else value
-            if f.name == "late" and isinstance(value, Mapping):
-                shown = ", ".join(f"{alias} {format_duration(each)}" for alias, each in value.items())
-            found[f.name] = " and ".join(map(str, shown)) if isinstance(shown, tuple) else str(shown)
-        if self.functions:
-            found["functions"] = ", ".join(self.functions)
-        return found
-
     def __repr__(self) -> str:
         streams = ", ".join(f"{alias} [{s.window}]" for alias, s in self.streams.items())
-        given = "".join(f", {name}={value}" for name, value in self._settings().items())
+        given = "".join(f", {name}={value}" for name, value in changed_settings(self, _DEFAULTS).items())
         return f"Query({streams} on {self.on!r}{given})"
 
     def _repr_html_(self) -> str:
         streams = {f"stream {a}": f"{s.window}, by {s.time}" for a, s in self.streams.items()}
-        return html_table("Query", {**streams, "on": self.on, **self._settings()})
+        return html_table("Query", {**streams, "on": self.on, **changed_settings(self, _DEFAULTS)})
 
     @cached_property
     def watermark_delays(self) -> tuple[int, ...]:
@@ -386,6 +375,11 @@ class Query:
         """The time policy of `shed`."""
         assert isinstance(self.shed, tuple) and isinstance(self.shed[1], TimePolicy)
         return self.shed[1]
+
+    @property
+    def raises(self) -> bool:
+        """Whether an operation that fails ends the query."""
+        return self.on_error != "null"
 
     @property
     def aliases(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from windrow.model.metric_fields import in_turn, losses
+from windrow.model.metric_fields import in_turn, losses, recall_text
 from windrow.model.metrics import JoinCounts
 from windrow.model.units import format_bytes
 from windrow.pipeline.builder import BuiltPipeline
@@ -199,7 +199,8 @@ class ConsoleView:
             if any(p.deadline for p in join.partitions):
                 shown["throttle"] = f"{join.throttle_fraction:.1%} of the work in the last batch"
             if join.has_limits:
-                shown["recall"] = "{:.3f} [{:.3f}, {:.3f}] in the last batch".format(*join.recall)
+                told = recall_text(join.recall, join.rows_late).removeprefix("recall ")
+                shown["recall"] = f"{told}, in the last batch"
             for reason in sorted({r for p in join.partitions for r in p.control_errors}):
                 shown["not followed"] = reason
             if join.changes:

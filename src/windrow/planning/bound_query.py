@@ -9,6 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from windrow.errors import QueryError
+from windrow.expr.evaluate import can_fail
 from windrow.expr.split_predicate import split_predicate
 from windrow.model.predicate import JoinColumn, Predicate
 from windrow.model.query import Function, Query
@@ -32,7 +33,8 @@ class BoundQuery:
     def of(cls, query: Query, schemas: Sequence[pa.Schema]) -> BoundQuery:
         """Refuses a query that does not fit the columns, or that joins no more than some of the streams."""
         functions = {name: f for name, f in query.functions.items() if isinstance(f, Function)}
-        predicate = split_predicate(query.on, dict(zip(query.aliases, schemas, strict=True)), functions)
+        named = dict(zip(query.aliases, schemas, strict=True))
+        predicate = split_predicate(query.on, named, functions, query.nan_rule)
         predicate = predicate.with_residuals(valued_when_missing(query, predicate, schemas, functions))
         classes = tuple(equality_classes(predicate.atoms))
         _check_time_zones(query, schemas)
@@ -50,6 +52,13 @@ class BoundQuery:
     def sets(self) -> tuple[tuple[JoinColumn, ...], ...]:
         """Per stream, the lists that the predicate compares as sets."""
         return tuple(tuple(self.predicate.sets_of(s)) for s in range(len(self.schemas)))
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether an operation of the predicate can fail for some rows."""
+        parts = [word.node for own in (*self.join_columns, *self.sets) for word in own]
+        parts += [f.node for f in self.predicate.filters] + [r.node for r in self.predicate.residuals]
+        return any(can_fail(node) for node in parts)
 
     @property
     def hashed(self) -> list[Class]:

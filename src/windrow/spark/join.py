@@ -51,6 +51,7 @@ from windrow.spark.memory_pool import MemoryPool
 from windrow.spark.metrics import COLUMN, DOCUMENTS, beats_name, observation_name
 from windrow.spark.partitioning import PartitionLayout, choose_layout
 from windrow.spark.routing import Router, described
+from windrow.spark.session_rules import errors_text, with_session_rules
 from windrow.spark.task import JoinTask
 from windrow.spark.task_input import AHEAD, CONTENT, COPY, ROUTE, STREAM_BITS
 from windrow.spark.worker_python import check_worker_python
@@ -86,7 +87,7 @@ class PreparedJoin:
         """The same, and how late rows may be, for an explanation."""
         frames = {f.alias: f.data for f in self.frames if not isinstance(f.data, FileStream)}
         late = delays_text(self.query, frames)
-        return f"{self.partitioning}\n{late}" if late else self.partitioning
+        return "\n".join(filter(None, (self.partitioning, late, errors_text(self.join))))
 
     def frame(self) -> DataFrame:
         slots = UnionColumns.of(self.frames, with_text=self.control is not None)
@@ -208,7 +209,7 @@ def prepare(
         raise QueryError(f"expected {list(query.aliases)}, got {list(frames)}", Option("frames"))
     described, streaming = read_frames({alias: frames[alias] for alias in query.aliases})
     check_worker_python(session_of(described[0].data))
-    query = with_frame_watermarks(query, frames)
+    query = with_session_rules(with_frame_watermarks(query, frames), session_of(described[0].data))
     if run.late_rows is not None:
         check_late_rows_names(query)
         if not streaming:
@@ -277,6 +278,8 @@ def join(
     seed: int = 0,
     how: str | Mapping[str, str] = INNER,
     match: Mapping[str, str] | None = None,
+    on_error: str | None = None,
+    nan: str = "spark",
     partitions: int | None = None,
     state: str | None = None,
     name: str | None = None,
@@ -307,7 +310,7 @@ def join(
     memory
         As in `Query`, for all partitions together; or a `MemoryPool` that several joins share.
     late, idle, ahead, deadline, shed, evaluate, expire, order, algorithm, revise, cross, functions, seed,
-    how, match
+    how, match, on_error, nan
         As in `Query`.
     partitions, state, name, partitioning, spread, late_rows
         How the join runs: see the table of options.

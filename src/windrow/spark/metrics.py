@@ -16,7 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from windrow.errors import Option, QueryError
 from windrow.estimation.recall import batch_recall
-from windrow.model.metric_fields import losses, merged
+from windrow.model.metric_fields import losses, merged, recall_text
 from windrow.model.metrics import BatchCounts, StreamCounts
 from windrow.model.notebook import html_text
 from windrow.model.units import format_bytes
@@ -228,7 +228,7 @@ class BatchMetrics(BatchCounts):
             f"{format_bytes(self.memory_bytes)}; {len(self.partitions)} partitions, skew {self.skew:.2f}"
             + (f"; throttle {self.throttle_fraction:.1%}" if any(p.deadline for p in self.partitions) else "")
             + (f"; {self.missed_deadlines} missed the deadline" if self.missed_deadlines else "")
-            + ("; recall {:.3f} [{:.3f}, {:.3f}]".format(*self.recall) if self.has_limits else "")
+            + (f"; {recall_text(self.recall, self.rows_late)}" if self.has_limits else "")
             + "".join(f"; {change}" for change in self.changes)
         )
 

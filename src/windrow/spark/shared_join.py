@@ -28,6 +28,7 @@ from windrow.spark.frame_watermarks import with_frame_watermarks
 from windrow.spark.frames import DOCUMENT, UnionColumns, control_documents, is_streaming, quoted, session_of
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.metrics import COLUMN
+from windrow.spark.session_rules import with_session_rules
 from windrow.spark.shared_partition import QUERY, JoinOnSpark, SharedQueries
 from windrow.spark.task import JoinTask
 
@@ -90,7 +91,7 @@ def prepare_shared(
             raise QueryError(f"must be positive, got {deadline!r}")
     if heartbeat:
         control = _with_beats(control, frames, deadline)
-    groups = group_queries({name: _with_watermarks(asked, frames) for name, asked in queries.items()})
+    groups = group_queries({name: _settled(asked, frames) for name, asked in queries.items()})
     used = {alias for g in groups for s in g.subscriptions.values() for alias in s.query.aliases}
     unused = [alias for alias in frames if alias not in used]
     if unused:
@@ -195,10 +196,16 @@ def _with_beats(
     return empty if control is None else control_documents(control, streaming=True).union(empty)
 
 
-def _with_watermarks(asked: Query | Subscription, frames: Mapping[str, DataFrame]) -> Query | Subscription:
+def _settled(asked: Query | Subscription, frames: Mapping[str, DataFrame]) -> Query | Subscription:
+    """With what the frames and their session decide."""
+
+    def settled(query: Query) -> Query:
+        spark = session_of(next(iter(frames.values())))
+        return with_session_rules(with_frame_watermarks(query, frames), spark)
+
     if isinstance(asked, Subscription):
-        return replace(asked, query=with_frame_watermarks(asked.query, frames))
-    return with_frame_watermarks(asked, frames) if isinstance(asked, Query) else asked
+        return replace(asked, query=settled(asked.query))
+    return settled(asked) if isinstance(asked, Query) else asked
 
 
 def _result_schemas(laid: PreparedJoin) -> dict[str, pa.Schema]:

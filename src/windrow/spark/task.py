@@ -21,16 +21,18 @@ from functools import cache
 from typing import Any, Self
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
 from windrow.engine.late_rows import AHEAD, LATE, DroppedRows, late_rows_table
-from windrow.engine.rows import event_times
+from windrow.engine.rows import RowReader, event_times
 from windrow.engine.runner import JoinRunner
 from windrow.errors import StateError
 from windrow.model.limits import MemoryLimit
 from windrow.model.predicate import JoinColumn
 from windrow.model.query import Query
+from windrow.planning.bound_query import BoundQuery
 from windrow.spark.hot_keys import hottest
 from windrow.spark.memory_pool import MemoryPool
 from windrow.spark.metrics import COLUMN
@@ -298,10 +300,21 @@ class JoinTask:
                 "rows_ahead": ahead,
                 "rows_late": late,
                 "rows_null_time": int((firsts & ~timed).sum()),
+                "rows_failed": self._failed(stream, arrived.rows[stream], firsts & timed, earliest),
             }
         for stream, skipped in arrived.files_skipped.items():
             found.setdefault(self.query.aliases[stream], {})["files_skipped"] = skipped
         return found
+
+    def _failed(self, stream: int, rows: pa.RecordBatch, firsts: np.ndarray, earliest: int | None) -> int:
+        """How many first copies that are in time fail."""
+        reader = RowReader(BoundQuery.of(self.query, self.schemas), stream)
+        if not reader.may_fail:
+            return 0
+        if earliest is not None:
+            column = rows.column(self.query.streams[self.query.aliases[stream]].time)
+            firsts = firsts & (event_times(column) >= earliest)
+        return reader.failed(rows.filter(pa.array(firsts)))
 
     def _late_rows_table(self, runner: JoinRunner, arrived: TaskInput) -> pa.Table:
         """The rows that the micro-batch will drop because of their time; of copies only the first."""

@@ -14,6 +14,7 @@ from windrow.engine.rows import check_time_column
 from windrow.errors import Option, QueryError
 from windrow.expr.dialect import render
 from windrow.expr.evaluate import evaluate
+from windrow.expr.nan_rule import nan_as_null
 from windrow.expr.parse import conjuncts, parse, references
 from windrow.expr.resolve import resolve
 from windrow.model.query import Function, Query, Stream
@@ -34,7 +35,7 @@ def exact_answer(query: Query, *steps: Mapping[str, pa.Table]) -> pa.Table:
     Parameters
     ----------
     query
-        Its limits are left out of account.
+        Its limits are left out of account, and so is `on_error`: an operation that fails is null.
     steps
         What each call of `process` gets, or each micro-batch: alias to table. How rows are divided into
         steps only decides which of them are late.
@@ -59,6 +60,9 @@ def exact_answer(query: Query, *steps: Mapping[str, pa.Table]) -> pa.Table:
     schemas = {alias: table.schema for alias, table in tables.items()}
     node = resolve(parse(query.on, list(tables), functions), schemas)
     rows = {alias: _rows(table, query.streams[alias]) for alias, table in tables.items()}
+    if query.nan == "never":
+        types = {(alias, name): schemas[alias].field(name).type for alias, name in references(node)}
+        node = nan_as_null(node, types, functions)
     terms = [_term(part, tables, rows, functions) for part in conjuncts(node)]
     found = _combinations(query, steps, rows, terms) if all(terms) else []
     numbers = list(zip(*found, strict=True)) or [()] * len(tables)

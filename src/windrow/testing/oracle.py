@@ -7,6 +7,9 @@ of which must hold; a term that is null (None) does not hold.
 Time windows (`expected`): a combination is a result if every term holds and `ts_j - ts_i <= T_i` for all
 pairs. Nothing else matters, in particular not the order of arrival, except that late rows are left out.
 
+Where an operation fails for a row, such as a division by zero, a term over that row alone is null and has a
+say in `fails`; a term over rows of several streams is `FAILED`, and does not hold.
+
 Count windows (`expected_counted`): all admitted rows in (ts, arrival) order, taken one at a time; the new
 row joins what stands in the other windows at that moment.
 """
@@ -16,7 +19,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any
 
 Row = dict[str, Any]
@@ -24,17 +28,32 @@ Call = Mapping[str, Sequence[Row]]
 SECOND = 1_000_000
 
 
+class Unknown(Enum):
+    """What a term over several streams is where one of its operations fails."""
+
+    FAILED = "failed"
+
+
+FAILED = Unknown.FAILED
+Truth = bool | None | Unknown
+
+
 @dataclass(frozen=True)
 class Term:
-    """One conjunct, as SQL and as a Python function of alias -> row that returns True, False or None."""
+    """One conjunct, as SQL and as a Python function of alias -> row, which returns its truth."""
 
     sql: str
     aliases: tuple[str, ...]
-    holds: Callable[[Mapping[str, Row]], bool | None]
+    holds: Callable[[Mapping[str, Row]], Truth]
     kind: str = "residual"
     """"equality", "band", "comparison", "filter" or "residual"."""
     columns: tuple[tuple[str, str], ...] = ()
     """For an equality: (alias, name in the row) of both sides, which make the join key."""
+    fails: Mapping[str, Callable[[Row], bool]] = field(default_factory=dict)
+    """By alias, whether an operation on a row of that stream alone fails."""
+
+    def holds_or_fails(self, bound: Mapping[str, Row]) -> bool:
+        return self.holds(bound) in (True, FAILED)
 
 
 @dataclass(frozen=True)
@@ -130,6 +149,22 @@ def expected_counted(
         results.update(_combinations(there | {alias: [row]}, terms))
         past[alias].append(row)
     return results
+
+
+def failed_rows(alias: str, rows: Iterable[Row], terms: Sequence[Term]) -> int:
+    """Number of rows on which an operation over them alone fails, and that no other such term excludes."""
+    own = [term for term in terms if term.aliases == (alias,)]
+    tests = [term.fails[alias] for term in terms if alias in term.fails]
+    return sum(
+        any(fails(row) for fails in tests)
+        and all((t.fails and t.fails[alias](row)) or t.holds({alias: row}) is True for t in own)
+        for row in rows
+    )
+
+
+def lenient(terms: Sequence[Term]) -> list[Term]:
+    """Terms that also hold where they fail. What these find beyond the answer are the failed combinations."""
+    return [replace(term, holds=term.holds_or_fails) for term in terms]
 
 
 def _standing(

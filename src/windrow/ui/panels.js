@@ -309,10 +309,11 @@ const Panels = (() => {
     told.push({ name: "Results", value: format(latest.out), unit: "/s", beside: `${format(total.results)} in all` });
     if (latest.has_limits) {
       const [estimate, low, high] = latest.recall || [null, 0, 1];
+      const late = total.rows_late > 0 ? `; ${format(total.rows_late)} late rows not counted` : "";
       const whole = total.recall ? `; run ${format(total.recall[0], "%")}` : "";
       told.push({
         name: "Recall", value: estimate === null ? "unknown" : format(estimate, "%"),
-        beside: `${format(low, "%").replace("\u00a0%", "")}–${format(high, "%")}${whole}`, part: estimate,
+        beside: `${format(low, "%").replace("\u00a0%", "")}–${format(high, "%")}${whole}${late}`, part: estimate,
       });
     } else {
       told.push({ name: "Recall", value: "exact", beside: "no limit is set" });

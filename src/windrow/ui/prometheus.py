@@ -53,10 +53,16 @@ FAMILIES = {
         "Seconds of the slowest partition of the join, in the last batch.",
     ),
     "deadline_seconds": ("gauge", "Deadline of a partition, in seconds."),
-    "recall": ("gauge", "Fraction of the true results that was found in the last batch, estimated."),
+    "recall": (
+        "gauge",
+        "Fraction of true results found in the last batch, estimated; late rows aside.",
+    ),
     "recall_low": ("gauge", "Lower end of its 95 % interval."),
     "recall_high": ("gauge", "Upper end of its 95 % interval."),
-    "run_recall": ("gauge", "Fraction of the true results found since the start, estimated."),
+    "run_recall": (
+        "gauge",
+        "Fraction of true results found since the start, estimated; late rows aside.",
+    ),
     "partition_skew": ("gauge", "Rows of the fullest partition over the mean, in the last batch."),
     "partition_window_rows": ("gauge", "Rows in the windows of a partition."),
     "query_results_total": ("counter", "Results of a query that shares the join."),

@@ -9,12 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from windrow.engine.failed_combinations import FailedCombinations
 from windrow.engine.outer.missing_rows import MISSING, gather_or_null
 from windrow.engine.outer.row_flags import FLAGS, PASSED, column_flags
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.probe import Probe, as_mask
 from windrow.engine.windows import Windows
 from windrow.expr.evaluate import evaluate
+from windrow.expr.failures import Failure
 from windrow.expr.join_columns import column_values
 from windrow.expr.parse import Reference, references
 from windrow.model.plan import Direction
@@ -33,12 +35,14 @@ class JoinParts:
 
     bound: BoundQuery
     windows: Windows
+    failed: FailedCombinations
 
     def flags(self, stream: int) -> Array:
         return self.windows[stream].column(FLAGS)
 
     def probe(self, direction: Direction) -> Probe:
-        return Probe(direction, self.windows, self.bound.query.aliases, self.bound.functions)
+        bound, inside = self.bound, self.windows.contain
+        return Probe(direction, self.windows, bound.query.aliases, bound.functions, self.failed, inside)
 
     def columns(self, rows: Mapping[int, Array], needed: frozenset[Reference]) -> dict[Reference, pa.Array]:
         """Payload columns of rows, null where a row is missing."""
@@ -59,7 +63,10 @@ class JoinParts:
 
     def holds(self, residual: Residual, rows: Mapping[int, Array], count: int) -> Array:
         columns = self.columns(rows, references(residual.node))
-        return as_mask(evaluate(residual.node, columns, count, self.bound.functions))
+        failures: list[Failure] = []
+        found = as_mask(evaluate(residual.node, columns, count, self.bound.functions, failures))
+        self.failed.add(failures, columns, count)
+        return found
 
 
 class LevelSearch:

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from windrow.engine.failed_combinations import FailedCombinations
 from windrow.engine.outer.as_of import NearestRows
 from windrow.engine.outer.level_search import JoinParts, LevelSearch
 from windrow.engine.outer.losses import NEVER, Losses
@@ -281,8 +282,8 @@ class OuterJoin(Stateful):
 
     saved = ("_deciders", "shed")
 
-    def __init__(self, bound: BoundQuery, windows: Windows) -> None:
-        parts = JoinParts(bound, windows)
+    def __init__(self, bound: BoundQuery, windows: Windows, failed: FailedCombinations) -> None:
+        parts = JoinParts(bound, windows, failed)
         self.eager = bound.query.kind.eager
         self._pairwise = bound.query.kind.pairwise
         self._counts_rows = bound.query.counts_rows

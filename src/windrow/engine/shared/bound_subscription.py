@@ -17,8 +17,10 @@ from windrow.engine.shared.grouping import split_by_stream
 from windrow.errors import Option, QueryError, placed
 from windrow.expr.dialect import render
 from windrow.expr.evaluate import result_type
+from windrow.expr.nan_rule import nan_as_null
 from windrow.expr.parse import Reference, parse, references
 from windrow.expr.resolve import resolve
+from windrow.model.evaluation_rules import NanRule
 from windrow.model.query import Function
 from windrow.model.sharing import Subscription
 
@@ -69,14 +71,14 @@ def bind(name: str, asked: Subscription, schemas: Mapping[str, pa.Schema]) -> Bo
     with placed(Option(query=name)):
         above = split_by_stream(asked.query).above
         texts = [*above, *([asked.where] if asked.where else [])]
-        filters = tuple(_bind("where", text, schemas, functions) for text in texts)
+        filters = tuple(_bind("where", text, schemas, functions, asked.query.nan_rule) for text in texts)
         wrong = next((f for f in filters if not _is_condition(f.type)), None)
         if wrong is not None:
             raise QueryError(f"expected a condition, got {wrong.sql} of type {wrong.type}", Option("where"))
         if not asked.select:
             return BoundSubscription(filters, None)
         return BoundSubscription(
-            filters, {n: _bind("select", t, schemas, functions) for n, t in asked.columns.items()}
+            filters, {n: _bind("select", t, schemas, functions, "spark") for n, t in asked.columns.items()}
         )
 
 
@@ -85,12 +87,17 @@ def _is_condition(kind: pa.DataType) -> bool:
 
 
 def _bind(
-    option: str, text: str, schemas: Mapping[str, pa.Schema], functions: Mapping[str, Function]
+    option: str,
+    text: str,
+    schemas: Mapping[str, pa.Schema],
+    functions: Mapping[str, Function],
+    nan: NanRule,
 ) -> BoundExpression:
     with placed(Option(option)):
         node = resolve(parse(text, list(schemas), functions), schemas)
         types = {(alias, name): schemas[alias].field(name).type for alias, name in references(node)}
-        return BoundExpression(render(node), node, result_type(node, types, functions))
+        evaluated = nan_as_null(node, types, functions) if nan == "never" else node
+        return BoundExpression(render(evaluated), evaluated, result_type(node, types, functions))
 
 
 def referenced_columns(

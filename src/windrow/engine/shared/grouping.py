@@ -84,6 +84,8 @@ def signature(query: Query) -> dict[str, Any]:
         "idle": query.idle_timeout_us,
         "ahead": query.head_start,
         "cross": query.cross,
+        "nan": query.nan,
+        "on_error": "raise" if query.raises else "null",
         "functions": sorted((name, id(getattr(f, "call", f))) for name, f in query.functions.items()),
     }
 

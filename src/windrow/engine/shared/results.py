@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from windrow.engine.probe import as_mask
 from windrow.engine.shared.bound_subscription import BoundExpression, BoundSubscription
-from windrow.expr.evaluate import evaluate
+from windrow.expr.evaluate import can_fail, evaluate
+from windrow.expr.failures import Failure, restricted, undecided
 from windrow.expr.parse import Reference
 from windrow.kernels import result_routing
 from windrow.model.query import Function
@@ -40,6 +41,7 @@ class ResultBatch:
     missing: Mapping[str, Array] = field(default_factory=dict)
     """Per alias, mask of the results that lack a row of it, where results of an outer join may."""
     _computed: dict[str, pa.Array] = field(default_factory=dict)
+    _failures: dict[str, list[Failure]] = field(default_factory=dict)
     _structs: pa.RecordBatch | None = None
 
     def __len__(self) -> int:
@@ -48,8 +50,9 @@ class ResultBatch:
     def value(self, expression: BoundExpression) -> pa.Array:
         """Value of the expression for every result; computed once."""
         if expression.sql not in self._computed:
+            failures = self._failures.setdefault(expression.sql, [])
             self._computed[expression.sql] = evaluate(
-                expression.node, self.columns, len(self), self.functions
+                expression.node, self.columns, len(self), self.functions, failures
             )
         return self._computed[expression.sql]
 
@@ -65,6 +68,21 @@ class ResultBatch:
 
     def _mask(self, expression: BoundExpression) -> Array:
         return as_mask(self.value(expression))
+
+    def failures(self, bound: BoundSubscription, held: Array) -> list[Failure]:
+        """Failures of a query's expressions on the results that its windows hold."""
+        filters = [(self._mask(f), self._failures[f.sql]) for f in bound.filters]
+        selected: list[Failure] = []
+        for expression in (bound.columns or {}).values():
+            if can_fail(expression.node):
+                self.value(expression)
+                selected += self._failures[expression.sql]
+        found = undecided(filters, selected)
+        if not found:
+            return found
+        inside = np.zeros(len(self), bool)
+        inside[held] = True
+        return restricted(found, inside)
 
     def where(self, chosen: Array) -> ResultBatch:
         """Only these results, in the order of `chosen`."""
@@ -120,6 +138,7 @@ def joined(pieces: Sequence[ResultBatch]) -> ResultBatch:
             for alias in {alias for p in pieces for alias in p.missing}
         },
         _computed={},
+        _failures={},
         _structs=None,
     )
 

@@ -297,6 +297,8 @@ class SharedJoin:
         try:
             passed = piece.passes(member.bound)
             chosen = held if passed is None else held[passed[held]]
+            if self.runner.join is not None:
+                self.runner.join.failed.add(piece.failures(member.bound, held), piece.columns, len(piece))
             if len(chosen) and self._added(member):
                 piece.prepare(member.bound)
             return chosen

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.rows import RowReader, event_times
+from windrow.expr.failures import Failure, failed_rows
 from windrow.kernels.partition_rows import order_by_partition
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.files.blobs import BlobKind, blob_schema, pack
@@ -131,9 +132,12 @@ class PackTask:
         times = rows.column(self.time)
         if self.filtered is not None:
             reader = RowReader(self.filtered, self.stream)
-            joinable = reader.read(event_times(times), rows).joinable
+            failures: list[Failure] = []
+            joinable = reader.read(event_times(times), rows, failures).joinable
             if joinable is not None and not joinable.all():
-                kinds = np.where(joinable, BlobKind.ROWS, BlobKind.TIMES)
+                # Rows on which an expression fails are sent whole: the join counts them, or shows one.
+                whole = joinable | failed_rows(failures, len(joinable))
+                kinds = np.where(whole, BlobKind.ROWS, BlobKind.TIMES)
         if latest is not None:
             ahead = event_times(times) > latest
             if ahead.any():
