@@ -25,8 +25,8 @@ class StreamCounts:
         "Rows no result can contain: a condition on them is false, or a key is null."
     )
     rows_expired: int = counter("Rows removed because no later row can join them.")
-    rows_evicted: int = counter("Rows evicted to stay inside the memory limit.", lost="evicted")
-    rows_dropped: int = counter("Rows never admitted, for lack of time.", lost="dropped")
+    rows_evicted: int = counter("Rows evicted to stay inside the memory limit.", lost="evicted", copies=True)
+    rows_dropped: int = counter("Rows never admitted, for lack of time.", lost="dropped", copies=True)
     window_rows: int = gauge("Rows in the windows.", held=True)
     memory_bytes: int = gauge("Memory of the windows.", unit="bytes", held=True)
 
