@@ -1,4 +1,4 @@
-"""The screenshots of the documentation: `make pictures` writes docs/pictures/page.png, explain.png and readme.png.
+"""The screenshots of the documentation: `make pictures` writes them into docs/pictures.
 
 `python scripts/pictures.py NAME...` writes some of them. Chromium takes the screenshots, driven as in the
 tests, so `tests` must be on the PYTHONPATH. Runs are seeded and on a virtual clock.

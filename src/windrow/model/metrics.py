@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from windrow.model.metric_fields import counter, gauge, largest, losses, mean_over_rows
-from windrow.model.notebook import html_table, html_text
+from windrow.model.notebook import html_table, html_text, short_repr
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +113,11 @@ class Quality(ResultCounts):
     sampling_fraction: float | None = None
     """Fraction of the results that is currently sampled."""
 
+    __repr__ = short_repr
+
+    def __str__(self) -> str:
+        return f"recall {self.recall:.3f} [{self.recall_low:.3f}, {self.recall_high:.3f}]"
+
     def _repr_html_(self) -> str:
         return html_table("Quality", {k: v for k, v in vars(self).items() if v is not None})
 
@@ -136,6 +141,7 @@ class OperatorMetrics(JoinCounts):
     def recall_high(self) -> float:
         return self.quality.recall_high
 
+    __repr__ = short_repr
     _repr_html_ = html_text
 
     def __str__(self) -> str:
