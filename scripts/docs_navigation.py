@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-PARTS = {"explain.md", "dashboard.md", "command-line.md"}
+PARTS = {"explain.md", "dashboard.md", "command-line.md", "guides/kafka.md"}
 """Pages that come with a part of Windrow; any other page that is missing is a mistake."""
 DECISIONS = "<!-- decisions -->"
 

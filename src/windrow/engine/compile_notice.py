@@ -28,6 +28,4 @@ def announce_compilation() -> None:
 def starting_on_spark() -> str:
     """What takes the time until the first batch of a streaming query."""
     does = "load" if is_compiled() else "compile"
-    return (
-        f"starting Spark; the first batch takes 10 to 30 s: workers {does} the join"
-    )
+    return f"starting Spark; the first batch takes 10 to 30 s: workers {does} the join"
