@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint fmt bench lab soak docs package clean
+.PHONY: help install demo test lint fmt bench lab soak docs pictures package clean
 
 help: ## this text
 	@echo "Windrow: window joins of data streams inside a given budget"
@@ -50,6 +50,9 @@ docs: $(READY) ## the documentation site, into build/site; any warning is an err
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@! grep -rhoE '<(script|link|img|iframe)[^>]+(src|href)="?https?://[^"> ]+' build/site --include='*.html'
 	@echo "build/site/index.html"
+
+pictures: $(READY) ## the screenshots in docs/pictures; needs Chromium
+	@PYTHONPATH=tests $(BIN)/python scripts/pictures.py
 
 package: $(READY) ## wheel and source distribution into dist/, checked, installed elsewhere, and run there
 	@rm -rf dist

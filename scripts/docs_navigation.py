@@ -1,12 +1,13 @@
-"""For mkdocs: fills the navigation's Decisions from their directory; pages of absent parts are left out."""
+"""For mkdocs: lists the decisions on their page; pages of absent parts are left out of the navigation."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-PARTS = {"explain.md", "dashboard.md", "command-line.md"}
+PARTS = {"explain.md", "dashboard.md", "command-line.md", "guides/kafka.md"}
 """Pages that come with a part of Windrow; any other page that is missing is a mistake."""
+DECISIONS = "<!-- decisions -->"
 
 
 def on_config(config: Any) -> Any:
@@ -15,13 +16,17 @@ def on_config(config: Any) -> Any:
     return config
 
 
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
+    if DECISIONS not in markdown:
+        return markdown
+    found = sorted(Path(config["docs_dir"], "decisions").glob("*.md"))
+    return markdown.replace(DECISIONS, "\n".join(f"- [{_title(p)}](decisions/{p.name})" for p in found))
+
+
 def _entry(entry: dict[str, Any], docs: Path) -> dict[str, Any] | None:
     ((title, place),) = entry.items()
     if isinstance(place, list):
         return {title: [kept for each in place if (kept := _entry(each, docs))]}
-    if (docs / place).is_dir():
-        found = sorted((docs / place).glob("*.md"))
-        return {title: [{_title(page): f"{place}/{page.name}"} for page in found]}
     return None if place in PARTS and not (docs / place).exists() else entry
 
 

@@ -52,7 +52,7 @@ class Run:
         clock.operator = wr.Operator(self.query, dict.fromkeys(self.query.aliases, schema), clock)
         return clock.operator, clock
 
-    def _rows(self, lag: float, count: int) -> pa.Table:
+    def rows(self, lag: float, count: int) -> pa.Table:
         times = np.sort(self._rng.uniform(self.batch * SECONDS, (self.batch + 1) * SECONDS, count))
         place = ((times - lag + 100) * 40).astype(int) % len(self._signal)
         at = (START.timestamp() * 1e6 + times * 1e6).astype(np.int64)
@@ -67,7 +67,7 @@ class Run:
         parts = []
         for number, (operator, clock) in enumerate(self._operators):
             rows = {
-                alias: self._rows(lag, int(self.rate * load * share * (1 + 0.3 * number)))
+                alias: self.rows(lag, int(self.rate * load * share * (1 + 0.3 * number)))
                 for alias, lag, share in zip(self.query.aliases, LAGS, SHARES, strict=True)
             }
             before, then = operator.metrics(), clock()
@@ -89,8 +89,9 @@ class Run:
             )
             parts.append(account.metrics(self.query))
         when = began or START + timedelta(seconds=self.batch * SECONDS)
-        join = BatchMetrics.of("sensors", self.batch, 0.8, parts)
-        told = BatchProgress(self.batch, when.isoformat(), 0.8, join.rows_in, 0, None, (join,)).to_dict()
+        seconds = max(0.8, 0.2 + max(part.seconds_process for part in parts))
+        join = BatchMetrics.of("sensors", self.batch, seconds, parts)
+        told = BatchProgress(self.batch, when.isoformat(), seconds, join.rows_in, 0, None, (join,)).to_dict()
         self.batch += 1
         return json.loads(json.dumps(told))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,12 @@ def test_the_reference_has_every_public_name():
     modules = (wr.policies, wr.types, wr.testing)
     public = {*wr.__all__, *(name for module in modules for name in module.__all__)}
     assert {path.rpartition(".")[2] for path in named} >= public - {"policies", "types", "testing"}
+
+
+@pytest.mark.parametrize("function", [wr.join, wr.share], ids=lambda function: function.__name__)
+def test_every_parameter_of_a_main_function_has_its_sentence(function):
+    named = re.findall(r"^    (\w+)\n        \S", function.__doc__, re.MULTILINE)
+    assert sorted(named) == sorted(signature(function).parameters)
 
 
 def test_the_table_of_options_is_that_of_their_declarations():

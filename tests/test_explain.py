@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 import windrow as wr
-from windrow.draw import Axis
+from windrow.draw import Annotation, Axis, chart
 from windrow.explanation.explain import explain_sample
 from windrow.harvest.time_curve import TimeCurve
 
@@ -222,6 +222,14 @@ def test_pages_show_text_from_queries_safely_and_need_nothing_from_elsewhere():
     assert not {"script", "img", "link", "iframe"} & {tag for tag, _ in Page(text).seen}
     assert evil in Page(text).text
     assert not re.search(r"(?:src|href)\s*=|@import|url\(", text.replace("&quot;&gt;&lt;img src=x&gt;", ""))
+
+
+def test_a_limit_past_the_axis_is_an_arrow_at_its_end():
+    points, x, y = [(0.0, 0.0), (50.0, 1.0)], Axis("memory", 50.0), Axis("recall", 1.0)
+    inside = chart(points, x, y, [Annotation(25.0, 0.5, "limit")])
+    beyond = chart(points, x, y, [Annotation(500.0, 1.0, "limit")])
+    assert "<circle" in inside and 'class="drop"' in inside and "beyond" not in inside
+    assert "limit, beyond this axis" in beyond and "<circle" not in beyond and 'class="drop"' not in beyond
 
 
 def test_ticks_are_round_and_curves_refuse_nonsense():

@@ -119,6 +119,14 @@ def test_values_show_themselves_in_notebooks():
     shown = operator._repr_html_()
     assert "a.k = b.k" in shown and "2 results" in shown and "<th" in shown
     assert "recall" in operator.metrics().quality._repr_html_()
+    assert repr(operator.metrics()).startswith("<OperatorMetrics: 4 rows in, 2 results, recall 1.000")
+    alone = wr.Query(STREAMS, "a.k = b.k")
+    shared = wr.SharedOperator({"x": alone})
+    explained = wr.explain(query, dict.fromkeys("ab", rows.schema))
+    values = [query, operator, plan, operator.metrics(), operator.metrics().quality, operator.forecast()]
+    values += [explained, explained.recall, shared, shared.metrics(), wr.explain({"x": alone})]
+    for value in values:
+        assert len(repr(value)) < 120 and "\n" not in repr(value) and value._repr_html_()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 from windrow.errors import WindrowError
-from windrow.spark.java import find_java, java_version, wrap
+from windrow.spark.java import Java, find_java, java_version, without_incubator, wrap
 from windrow.spark.parallel_tasks import run_tasks
 from windrow.state.private import private_directory
 
@@ -98,6 +98,14 @@ def test_the_wrapper_drops_only_the_missing_module(tmp_path):
     assert ran.stdout.split("\n")[:-1] == [
         "-Xmx1g", "--add-modules", "java.sql", "-cp", "a b:*", "Main", "", "--add-modules",
     ]  # fmt: skip
+
+
+def test_a_java_of_the_machine_is_wrapped_once(tmp_path):
+    cache = private_directory(tmp_path / "cache")
+    java = Java(a_java(tmp_path / "runtime", 'openjdk version "17.0.1"'), 17, "PATH")
+    home = without_incubator(java, cache)
+    assert home.parent == cache and java_version(home / "bin" / "java") == 17
+    assert without_incubator(Java(home, 17, "JAVA_HOME"), cache) == home
 
 
 def test_tasks_run_on_spark_and_keep_their_order():

@@ -70,6 +70,38 @@ def test_it_fits_a_phone_and_follows_the_colours_preferred(browser, tmp_path, da
     shown(browser)
     assert browser.value(WIDER) <= 0
     assert (browser.value("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 26)") is dark
+    hidden = "(e) => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === 'hidden'"
+    cut = f"[...document.querySelectorAll('.panel *, .tile *')].filter({hidden}).map((e) => e.textContent)"
+    assert browser.value(cut) == []
+
+
+def test_the_interval_of_recall_is_drawn_with_the_estimate_in_it(browser, tmp_path):
+    batches = record(tmp_path / "metrics.jsonl", 8)
+    estimate, low, high = batches[-1]["joins"]["sensors"]["recall"]
+    assert low < estimate < high
+    browser.open(write_page(read_run(tmp_path), tmp_path / "page.html").as_uri())
+    bar = "document.querySelector('.meter.interval').firstChild.style"
+    mark = "document.querySelector('.meter.interval b').style.left"
+    drawn = browser.wait(f"[{bar}.left, {bar}.width, {mark}].map(parseFloat)")
+    assert drawn == pytest.approx([100 * low, 100 * (high - low), 100 * estimate], abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("top", "unit", "texts", "factor"),
+    [
+        (600, "s", ["0 min", "5 min", "10 min"], ""),
+        (7000, "s", ["0 min", "60 min"], ""),
+        (40_000, "s", ["0 h", "4 h", "8 h"], ""),
+        (0.0002, "", ["0", "1", "2"], "×10⁻⁴"),
+        (0.0000966, "", ["0", "5"], "×10⁻⁵"),
+        (2500, "", ["0", "1k", "2k"], ""),
+    ],
+)
+def test_ticks_are_round_numbers_in_the_unit_they_are_shown_in(browser, tmp_path, top, unit, texts, factor):
+    record(tmp_path / "metrics.jsonl", 1)
+    browser.open(write_page(read_run(tmp_path), tmp_path / "page.html").as_uri())
+    shown = browser.value(f"Figures.labels(Figures.ticks(0, {top}, 3, '{unit}'), '{unit}')")
+    assert shown == {"texts": texts, "factor": factor}
 
 
 def test_names_and_values_with_markup_stay_text(browser, tmp_path):
@@ -133,5 +165,5 @@ def test_an_exact_join_says_why_panels_are_missing(browser, tmp_path):
     browser.open((tmp_path / "page.html").as_uri())
     assert not {"Recall", "Throttle fraction", "Harvest", "Age curves", "Skew"} & set(shown(browser))
     told = browser.text()
-    for why in ("so the answer is exact", "there is no deadline", "nothing so far", "there is one partition"):
+    for why in ("so the answer is exact", "there is no deadline", "none so far", "there is one partition"):
         assert why in told, why

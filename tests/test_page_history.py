@@ -74,10 +74,10 @@ def test_rows_lost_are_no_more_than_came_where_rows_are_copied(told):
     for number in (0, 1):
         history.add(later(batch, number, 4.0 * number))
     shown = history.look()["joins"]["sensors"]
-    assert shown["latest"]["rows_lost"] == rows and shown["total"]["rows_lost"] == 2 * rows
+    assert sum(shown["latest"]["lost"].values()) == rows and sum(shown["total"]["lost"].values()) == 2 * rows
     join |= {"rows_evicted": 0, "rows_dropped": rows, "rows_late": 7}
     history.add(later(batch, 2, 8.0))
-    assert history.joins["sensors"].latest.rows_lost == 7 + round(rows / 4)
+    assert sum(history.joins["sensors"].latest.lost.values()) == 7 + round(rows / 4)
 
 
 def test_a_long_run_is_kept_whole_in_bounded_room(told):

@@ -114,6 +114,7 @@ def _run(
     page: Address | None,
     as_json: bool,
 ) -> None:
+    from windrow.engine.compile_notice import starting_on_spark
     from windrow.pipeline.builder import build
     from windrow.pipeline.console import check_facts, print_check
     from windrow.pipeline.runner import run_batch, run_stream
@@ -121,6 +122,8 @@ def _run(
     from windrow.spark.spark_errors import as_run_error
 
     console = Console()
+    if not (quiet or check):
+        Console(stderr=True).print(starting_on_spark(), style="dim", highlight=False)
     where = master or pipeline.run.master
     with as_run_error(), open_session(where, pipeline.run.name, pipeline.run.settings, check) as session:
         built = build(pipeline, session)

@@ -40,7 +40,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Annotation:
-    """A labelled point on the line."""
+    """A labelled point on the line; one beyond the axis is an arrow at its end."""
 
     x: float
     y: float
@@ -81,11 +81,16 @@ def chart(
     for mark in marks:
         at_x, at_y = across(min(mark.x, x.top)), up(mark.y)
         left = at_x > LEFT + wide * 0.55
-        shapes.append(rule(at_x, at_y, at_x, TOP + high, "drop"))
-        shapes.append(f'<circle class="{mark.kind}" cx="{at_x:.1f}" cy="{at_y:.1f}" r="4"/>')
+        if mark.x > x.top:
+            tip = [(at_x + 9, at_y), (at_x + 1, at_y - 5), (at_x + 1, at_y + 5)]
+            shapes.append(polyline(tip, f"{mark.kind} beyond"))
+        else:
+            shapes.append(rule(at_x, at_y, at_x, TOP + high, "drop"))
+            shapes.append(f'<circle class="{mark.kind}" cx="{at_x:.1f}" cy="{at_y:.1f}" r="4"/>')
         # The line rises, so there is room above it at the left of a point and below it at the right.
         beside = at_y - 9 if left and at_y > TOP + 18 else at_y + 20
+        said_there = f"{mark.said}, beyond this axis" if mark.x > x.top else mark.said
         shapes.append(
-            label(at_x + (-8 if left else 8), beside, mark.said, "note", "end" if left else "start")
+            label(at_x + (-8 if left else 8), beside, said_there, "note", "end" if left else "start")
         )
     return picture(WIDTH, HEIGHT, shapes, said or f"{y.label} against {x.label}")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape as _escape
+
+LETTER_WIDTHS = {"name": 8.5, "code": 6.7, "": 6.3}
+"""Width of a letter by class of text, on the safe side: fonts differ between machines."""
 
 
 def escape(value: object) -> str:
@@ -36,10 +40,17 @@ def arrow(x: float, y: float, to_x: float) -> str:
     return rule(x, y, to_x - 5, y, "arrow") + f'<polygon class="head" points="{head}"/>'
 
 
-def label(x: float, y: float, said: object, kind: str = "", anchor: str = "start", most: int = 0) -> str:
-    """A line of text, cut to `most` characters unless that is 0. A tooltip shows text that was cut."""
+def label(
+    x: float, y: float, said: object, kind: str = "", anchor: str = "start", room: float = math.inf
+) -> str:
+    """A line of text, cut if it is wider than `room`. A tooltip shows text that was cut.
+
+    >>> label(0, 0, "temperature", "name", room=60)
+    '<text class="name" x="0.0" y="0.0"><title>temperature</title>temper…</text>'
+    """
     text = str(said)
-    shown = text if not most or len(text) <= most else text[: most - 1] + "…"
+    most = room / LETTER_WIDTHS.get(kind, LETTER_WIDTHS[""])
+    shown = text if len(text) <= most else text[: int(most) - 1] + "…"
     title = f"<title>{escape(text)}</title>" if shown != text else ""
     style = f' class="{kind}"' if kind else ""
     align = f' text-anchor="{anchor}"' if anchor != "start" else ""
@@ -52,7 +63,9 @@ def polyline(points: Sequence[tuple[float, float]], kind: str) -> str:
 
 
 def picture(width: float, height: float, shapes: Sequence[str], said: str) -> str:
-    """An SVG that shrinks with the page; `said` describes it to screen readers."""
-    size = f'viewBox="0 0 {width:g} {height:g}" style="max-width:{width:g}px"'
+    """An SVG that follows the width of the page as long as it stays legible; `said` describes it to screen
+    readers."""
+    fits = f"min-width:{width * 0.72:.0f}px;max-width:{width * 1.3:.0f}px"
+    size = f'viewBox="0 0 {width:g} {height:g}" style="{fits}"'
     inside = "".join(shapes)
     return f'<div class="drawn"><svg {size} role="img" aria-label="{escape(said)}">{inside}</svg></div>'

@@ -1,4 +1,4 @@
-"""A notice that kernels are being compiled, which happens on first use; the result is cached on disk."""
+"""Notices of what takes time at the start: kernels are compiled on first use and cached on disk."""
 
 from __future__ import annotations
 
@@ -23,3 +23,9 @@ def announce_compilation() -> None:
     if not _told and not is_compiled():
         _log.warning("compiling kernels for this machine: some seconds on first use, then kept on disk")
     _told = True
+
+
+def starting_on_spark() -> str:
+    """What takes the time until the first batch of a streaming query."""
+    does = "load" if is_compiled() else "compile"
+    return f"starting Spark; the first batch takes 10 to 30 s: workers {does} the join"

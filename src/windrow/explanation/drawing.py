@@ -20,10 +20,9 @@ BOX = 200.0
 """Width of a stream's box."""
 ROW = 62.0
 STEP, GAP, HIGH = 262.0, 38.0, 124.0
-ARRIVING = 150.0
+ARRIVING = 170.0
 MOST_CELLS = 60
 """Basic windows whose borders are drawn; with more they would be all that is seen."""
-LETTERS = 38
 
 
 def streams(e: Document) -> str:
@@ -34,8 +33,8 @@ def streams(e: Document) -> str:
     for k, (alias, stream) in enumerate(e["streams"].items()):
         y, rate = k * ROW, short_number(stream["rows_per_second"])
         shapes.append(rect(1, y + 4, BOX, ROW - 14, "box", round=7))
-        shapes.append(label(13, y + 24, alias, "name", most=22))
-        shapes.append(label(13, y + 41, f"{rate} rows/s, by {stream['time']}", most=30))
+        shapes.append(label(13, y + 24, alias, "name", room=BOX - 24))
+        shapes.append(label(13, y + 41, f"{rate} rows/s, by {stream['time']}", room=BOX - 24))
         shapes.append(arrow(BOX + 5, y + ROW / 2 - 3, left - 5))
         length = max(wide * stream["window_seconds"] / longest, 3.0)
         kept = _kept(e, alias)
@@ -44,7 +43,7 @@ def streams(e: Document) -> str:
         shapes.append(rect(left, y + 22, length, 22, "cell", shown))
         shapes.append(rect(left, y + 22, length * kept, 22, "kept", f"{kept:.0%} of it is kept"))
         shapes.append(rect(left, y + 22, length, 22, "frame"))
-        part = f", {kept:.0%} of it kept" if kept < 1 else ""
+        part = f", {kept:.0%} of it kept" if kept < 0.995 else ""
         shapes.append(label(left, y + 16, f"{shown}{part}", "ink"))
     return picture(WIDE, len(e["streams"]) * ROW, shapes, "streams and their windows")
 
@@ -60,11 +59,11 @@ def directions(e: Document) -> str:
         if k:
             shapes.append(rule(0, y - 4, wide, y - 4, "grid"))
         shapes.append(rect(1, y + 30, ARRIVING, 50, "box", round=7))
-        shapes.append(label(13, y + 50, f"{arriving} arrives", "name", most=18))
-        shown = f"{short_number(e['streams'][arriving]['rows_per_second'])} rows/s"
+        shapes.append(label(13, y + 50, arriving, "name", room=ARRIVING - 24))
+        shown = f"arrives, {short_number(e['streams'][arriving]['rows_per_second'])} rows/s"
         if start != arriving:
             shown = f"starts from all of {start}"
-        shapes.append(label(13, y + 68, shown, most=24))
+        shapes.append(label(13, y + 68, shown, room=ARRIVING - 24))
         x = ARRIVING + 1
         for number, step in enumerate(direction["steps"]):
             shapes.append(arrow(x + 4, y + 55, x + GAP - 4))
@@ -88,7 +87,7 @@ def _step(
     whose = f"{number + 1}. {'new rows of ' if new else ''}{step['stream']}"
     shapes = [
         rect(x, y + 4, STEP, HIGH - 18, "box", round=7),
-        label(x + 12, y + 23, whose, "name", most=22),
+        label(x + 12, y + 23, whose, "name", room=STEP - 96),
         label(x + STEP - 12, y + 23, f"by {step['access']}", anchor="end"),
     ]
     bar, wide = x + 12, STEP - 24
@@ -108,12 +107,12 @@ def _step(
             shown = f"{hop['fraction']:.0%} of it, {hop['found']:.0%} of the matches"
     shapes.append(rect(bar, y + 32, wide, 20, "frame"))
     extra = [check for check in step["checks"] if check not in step["by"]]
-    shapes.append(label(bar, y + 66, " and ".join(step["by"]) or "every row", "code", most=LETTERS))
+    shapes.append(label(bar, y + 66, " and ".join(step["by"]) or "every row", "code", room=wide))
     checked = f"then {' and '.join(extra)}" if extra else shown
-    shapes.append(label(bar, y + 81, checked, "code" if extra else "", most=LETTERS))
+    shapes.append(label(bar, y + 81, checked, "code" if extra else "", room=wide))
     work, on = short_number(step["comparisons_per_second"]), short_number(step["rows_on_per_second"])
     whole = "" if hop is None else "in full "
-    shapes.append(label(bar, y + 97, f"{whole}{work} comparisons/s, {on} rows/s on", most=46))
+    shapes.append(label(bar, y + 97, f"{whole}{work} comparisons/s, {on} rows/s on", room=wide))
     return shapes
 
 

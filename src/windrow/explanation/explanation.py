@@ -14,6 +14,7 @@ from windrow.explanation.dry_run import DryRun
 from windrow.harvest.time_curve import TimeCurve
 from windrow.memory_models.allocation import RecallCurve
 from windrow.model.limits import MemoryLimit
+from windrow.model.notebook import short_repr
 from windrow.model.plan import Plan
 from windrow.model.query import Query
 
@@ -123,6 +124,8 @@ class Explanation:
 
         return page(self.name or self.query.on, [self.to_dict()])
 
+    __repr__ = short_repr
+
     def _repr_html_(self) -> str:
         return _framed(self.page())
 
@@ -164,6 +167,8 @@ class SharedExplanation:
 
         shown = self.to_dict()
         return page("Shared joins", shown["joins"], ["\n".join(group["text"]) for group in shown["groups"]])
+
+    __repr__ = short_repr
 
     def _repr_html_(self) -> str:
         return _framed(self.page())

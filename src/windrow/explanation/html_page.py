@@ -73,8 +73,7 @@ def _figures(e: Document) -> list[tuple[str, str, str]]:
         ("rows in", f"{short_number(rate)}/s", "of all streams"),
         ("results", f"{short_number(e['results_per_second'])}/s", "expected, of everything"),
         ("work", f"{short_number(e['comparisons_per_second'])}/s", "comparisons, to find everything"),
-        ("memory", str(MemoryLimit("bytes", memory["exact_bytes"])), "for an exact answer"),
-        ("new rows take", f"{growth}/s", "of memory"),
+        ("memory", str(MemoryLimit("bytes", memory["exact_bytes"])), f"if exact; new rows: {growth}/s"),
     ]
     if time["curve"] is not None and time["curve"]["seconds_per_second"] is not None:
         seconds = format_seconds(time["curve"]["seconds_per_second"])

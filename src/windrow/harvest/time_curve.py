@@ -15,6 +15,7 @@ from windrow.errors import QueryError
 from windrow.harvest.model import HarvestModel
 from windrow.harvest.random_drop import drop_rates
 from windrow.harvest.solve import DEFAULT, solve
+from windrow.model.notebook import html_text, short_repr
 
 Array = np.ndarray
 POINTS = 41
@@ -101,6 +102,9 @@ class TimeCurve:
         if self.seconds is None:
             return f"{100 * work:.3g} % of the work"
         return f"{format_seconds(work * self.seconds)} a second"
+
+    __repr__ = short_repr
+    _repr_html_ = html_text
 
     def __str__(self) -> str:
         return "\n".join(f"{100 * level:g} % needs {self.amount(self.work_for(level))}" for level in LEVELS)

@@ -16,6 +16,7 @@ import numpy as np
 
 from windrow.errors import QueryError
 from windrow.model.limits import MemoryLimit
+from windrow.model.notebook import html_text, short_repr
 
 Array = np.ndarray
 Unit = Literal["bytes", "rows"]
@@ -42,6 +43,9 @@ class RecallCurve:
     memory: Array
     recall: Array
     unit: Unit = "bytes"
+
+    __repr__ = short_repr
+    _repr_html_ = html_text
 
     def __post_init__(self) -> None:
         memory, recall = np.asarray(self.memory, dtype=float), np.asarray(self.recall, dtype=float)

@@ -8,7 +8,7 @@ value: over several micro-batches the largest counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from typing import Any
@@ -37,7 +37,9 @@ class Metric:
     Parameters
     ----------
     lost
-        Name for the rows this counts as lost; empty if it counts no loss.
+        Name for what this counts as lost; empty if it counts no loss.
+    copies
+        Whether it counts the copies of rows that partitions share, not rows.
     held
         Whether a partition without rows in a micro-batch keeps its value.
     """
@@ -47,13 +49,14 @@ class Metric:
     merge: Merge
     counter: bool
     lost: str = ""
+    copies: bool = False
     held: bool = False
     name: str = ""
 
 
-def counter(help: str, unit: str = "rows", lost: str = "", merge: Merge = total) -> Any:
+def counter(help: str, unit: str = "rows", lost: str = "", merge: Merge = total, copies: bool = False) -> Any:
     """Declare a field that counts from the operator's start."""
-    return field(default=0, metadata={"metric": Metric(help, unit, merge, True, lost)})
+    return field(default=0, metadata={"metric": Metric(help, unit, merge, True, lost, copies)})
 
 
 def gauge(help: str, unit: str = "rows", held: bool = False, merge: Merge = total, default: Any = 0) -> Any:
@@ -102,14 +105,32 @@ def recall_text(recall: Sequence[float], rows_late: int) -> str:
     return f"recall {estimate:.3f} [{low:.3f}, {high:.3f}]{late}"
 
 
-def losses(record: type, values: Any) -> str:
-    """Rows lost, by cause, as text; empty if none were.
+def lost_rows(record: type, values: Any) -> dict[str, int]:
+    """Rows lost, by cause.
+
+    A row is lost in part if some of its copies are: three of four copies evicted are three quarters of a row.
+    So these are never more rows than arrived.
 
     >>> from windrow.model.metrics import StreamCounts
-    >>> losses(StreamCounts, StreamCounts(rows_late=1200, rows_evicted=3))
-    '1,200 late, 3 evicted'
+    >>> counts = StreamCounts(rows_in=100, rows_copied=300, rows_late=2, rows_evicted=40)
+    >>> {cause: rows for cause, rows in lost_rows(StreamCounts, counts).items() if rows}
+    {'late': 2, 'evicted': 10}
     """
-    counts: Iterable[tuple[int, str]] = (
-        (getattr(values, m.name), m.lost) for m in metrics_of(record) if m.lost
-    )
-    return ", ".join(f"{count:,} {name}" for count, name in counts if count)
+    share = values.rows_in / (values.rows_in + values.rows_copied) if values.rows_in else 1.0
+    return {
+        m.lost: round(getattr(values, m.name) * (share if m.copies else 1))
+        for m in metrics_of(record)
+        if m.lost and m.unit == "rows"
+    }
+
+
+def losses(record: type, values: Any) -> str:
+    """What was lost, by cause, as text; empty if nothing was.
+
+    >>> from windrow.model.metrics import StreamCounts
+    >>> losses(StreamCounts, StreamCounts(rows_late=1200, rows_evicted=3, files_skipped=1))
+    '1,200 late, 3 evicted, 1 files skipped'
+    """
+    others = {m.lost: getattr(values, m.name) for m in metrics_of(record) if m.lost and m.unit != "rows"}
+    found = lost_rows(record, values) | others
+    return ", ".join(f"{count:,} {cause}" for cause, count in found.items() if count)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from windrow.model.metric_fields import counter, gauge, largest, losses, mean_over_rows, recall_text
-from windrow.model.notebook import html_table, html_text
+from windrow.model.notebook import html_table, html_text, short_repr
 from windrow.model.units import format_bytes
 
 
@@ -29,8 +29,8 @@ class StreamCounts:
         "Rows with an expression over them alone that failed, such as a cast, and was taken as null."
     )
     rows_expired: int = counter("Rows removed because no later row can join them.")
-    rows_evicted: int = counter("Rows evicted to stay inside the memory limit.", lost="evicted")
-    rows_dropped: int = counter("Rows never admitted, for lack of time.", lost="dropped")
+    rows_evicted: int = counter("Rows evicted to stay inside the memory limit.", lost="evicted", copies=True)
+    rows_dropped: int = counter("Rows never admitted, for lack of time.", lost="dropped", copies=True)
     window_rows: int = gauge("Rows in the windows.", held=True)
     memory_bytes: int = gauge("Memory of the windows.", unit="bytes", held=True)
 
@@ -122,6 +122,11 @@ class Quality(ResultCounts):
     sampling_fraction: float | None = None
     """Fraction of the results that is currently sampled."""
 
+    __repr__ = short_repr
+
+    def __str__(self) -> str:
+        return f"recall {self.recall:.3f} [{self.recall_low:.3f}, {self.recall_high:.3f}]"
+
     def _repr_html_(self) -> str:
         shown = {k: v for k, v in vars(self).items() if v is not None}
         return html_table("Quality (late rows are not counted)", shown)
@@ -149,6 +154,7 @@ class OperatorMetrics(JoinCounts):
     def recall_high(self) -> float:
         return self.quality.recall_high
 
+    __repr__ = short_repr
     _repr_html_ = html_text
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""How values are shown in a notebook: a small table, or their printed text."""
+"""How values are shown in a notebook and at a prompt: a table, their printed text, or one line of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def html_table(title: str, facts: Mapping[str, object]) -> str:
     '<div><strong>Quality</strong><table><'
     """
     rows = "".join(
-        f'<tr><th style="{_CELL}">{escape(name)}</th><td style="{_CELL}">{escape(str(value))}</td></tr>'
+        f'<tr><th style="{_CELL}">{escape(name)}</th><td style="{_CELL}">{escape(_text(value))}</td></tr>'
         for name, value in facts.items()
     )
     return f"<div><strong>{escape(title)}</strong><table>{rows}</table></div>"
@@ -24,3 +24,12 @@ def html_table(title: str, facts: Mapping[str, object]) -> str:
 def html_text(value: object) -> str:
     """The printed text of a value, preformatted; usable as a class's `_repr_html_`."""
     return f"<pre>{escape(str(value))}</pre>"
+
+
+def short_repr(value: object) -> str:
+    """The first line of the printed text of a value; usable as a class's `__repr__`."""
+    return f"<{type(value).__name__}: {str(value).partition(chr(10))[0]}>"
+
+
+def _text(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from windrow.model.access import Access
 from windrow.model.harvest import Harvest
-from windrow.model.notebook import html_text
+from windrow.model.notebook import html_text, short_repr
 from windrow.model.predicate import Atom, JoinColumn, Residual, SetSimilarity
 from windrow.model.units import short_number
 
@@ -112,6 +112,7 @@ class Plan:
     def orders(self) -> dict[str, tuple[str, ...]]:
         return {self.aliases[d.arriving]: tuple(self.aliases[s] for s in d.order) for d in self.directions}
 
+    __repr__ = short_repr
     _repr_html_ = html_text
 
     def __str__(self) -> str:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from inspect import signature
+from textwrap import fill as wrapped
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from windrow.errors import Option, QueryError, placed, unknown
 
 T = TypeVar("T")
+C = TypeVar("C", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -78,9 +81,33 @@ def read_values(instance: Any) -> dict[str, Any]:
 
 def documented(kind: type[T]) -> type[T]:
     """Add the help texts to the docstring of a dataclass of settings."""
-    shown = "\n".join(f"    {name}\n        {each.help}" for name, each in settings_of(kind).items())
-    kind.__doc__ = f"{kind.__doc__}\n\n    Parameters\n    ----------\n{shown}\n    "
+    kind.__doc__ = f"{kind.__doc__}\n\n    Parameters\n    ----------\n{_entries(settings_of(kind))}\n    "
     return kind
+
+
+def documents(known: Mapping[str, SettingField]) -> Callable[[C], C]:
+    """Document those parameters of a function that are settings, where its docstring has a line `{options}`.
+
+    A parameter that has an entry of its own keeps it.
+    """
+
+    def fill(function: C) -> C:
+        text = function.__doc__ or ""
+        named = [n for n in signature(function).parameters if n in known and f"\n    {n}\n" not in text]
+        function.__doc__ = text.replace("    {options}", _entries({name: known[name] for name in named}))
+        return function
+
+    return fill
+
+
+def _entries(settings: Mapping[str, SettingField]) -> str:
+    """Entries of a docstring's section of parameters."""
+    indent = " " * 8
+    helps = {
+        name: wrapped(each.help, 110, initial_indent=indent, subsequent_indent=indent)
+        for name, each in settings.items()
+    }
+    return "\n".join(f"    {name}\n{text}" for name, text in helps.items())
 
 
 def check_known(given: Mapping[str, Any], known: Mapping[str, SettingField]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from windrow.errors import Option, QueryError, placed
 from windrow.model.keywords import checks_keywords
 from windrow.model.metrics import OperatorMetrics
-from windrow.model.notebook import html_text
+from windrow.model.notebook import html_text, short_repr
 from windrow.model.query import Query, Window
 
 _AS = re.compile(r"^(?P<expression>.+?)\s+as\s+(?P<name>\w+)$", re.IGNORECASE | re.DOTALL)
@@ -118,6 +118,7 @@ class SharedMetrics:
     control_errors: tuple[str, ...] = ()
     """Why queries that were added before the columns were known were removed."""
 
+    __repr__ = short_repr
     _repr_html_ = html_text
 
     def __str__(self) -> str:

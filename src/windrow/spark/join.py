@@ -30,6 +30,7 @@ from windrow.model.limits import Deadline, MemoryLimit
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.time_policies import TimePolicy
 from windrow.model.query import Function, Query, Window
+from windrow.model.settings import documents
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.beats import batch_clock, beats
 from windrow.spark.completion import complete_micro_batches
@@ -253,6 +254,7 @@ def prepare(
 
 
 @checks_keywords("wr.join")
+@documents(SETTINGS)
 def join(
     frames: Mapping[str, DataFrame | FileStream],
     query: Query | str | None = None,
@@ -305,15 +307,14 @@ def join(
         A whole `Query`, in place of the settings of a query and its streams below; or its predicate.
     on
         A SQL predicate over the aliases, if it is not given as `query`.
-    time, within, access, source_partition
-        As in `Stream`: one for all streams, or a mapping by alias.
+    time
+        Name of the event time column, a timestamp: one for all streams, or a mapping by alias.
+    within
+        The window: "5 minutes", "1000 rows" or "100 rows per key"; for all streams, or a mapping by alias.
     memory
-        As in `Query`, for all partitions together; or a `MemoryPool` that several joins share.
-    late, idle, ahead, deadline, shed, evaluate, expire, order, algorithm, revise, cross, functions, seed,
-    how, match, on_error, nan
-        As in `Query`.
-    partitions, state, name, partitioning, spread, late_rows
-        How the join runs: see the table of options.
+        What the windows of all partitions may hold together: "256 MiB", "100000 rows"; a `MemoryPool` that
+        several joins share; or None for no limit.
+    {options}
     control
         A DataFrame of the frames' kind with a text column `document`: changes to the running query, as in
         `Operator.control`. A refused one is skipped, with the reason in the metrics.

@@ -13,7 +13,7 @@ from pathlib import Path
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from windrow.spark.java import cache_directory, find_java
+from windrow.spark.java import cache_directory, find_java, without_incubator
 
 SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -112,7 +112,7 @@ def open_session(
 
 def _set_environment() -> None:
     """Sets the Java and the Python that Spark uses; it reads both when its Java process starts."""
-    os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
+    os.environ["JAVA_HOME"] = str(without_incubator(find_java(os.environ), cache_directory(os.environ)))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 

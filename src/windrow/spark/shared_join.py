@@ -18,9 +18,10 @@ from windrow.engine.shared.grouping import QueryGroup, base_query, group_queries
 from windrow.engine.shared.schedule import find_schedule
 from windrow.engine.shared.tiers import WindowTiers
 from windrow.errors import Option, QueryError, placed
-from windrow.model.execution import Execution, SkewedKeys
+from windrow.model.execution import EXECUTION_SETTINGS, Execution, SkewedKeys
 from windrow.model.keywords import checks_keywords
 from windrow.model.query import Query
+from windrow.model.settings import documents
 from windrow.model.sharing import Subscription
 from windrow.model.units import parse_duration
 from windrow.spark.files.file_stream import FileStream
@@ -113,6 +114,7 @@ def prepare_shared(
 
 
 @checks_keywords("wr.share")
+@documents(EXECUTION_SETTINGS)
 def share(
     queries: Mapping[str, Query | Subscription],
     frames: Mapping[str, DataFrame | FileStream],
@@ -148,8 +150,7 @@ def share(
         micro-batch, in the state. None: a micro-batch finishes all its rows.
     backlog
         Maximum rows of a partition in the backlog; beyond it the deadline is exceeded.
-    partitions, state, partitioning, spread, late_rows
-        As in `join`.
+    {options}
     name
         Of the joins in state and metrics; "shared" by default. Joins after the first are called name-2, ...
     control

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from windrow.estimation.recall import batch_recall
-from windrow.model.metric_fields import in_turn, metrics_of
+from windrow.model.metric_fields import in_turn, lost_rows, metrics_of
 from windrow.model.metrics import BatchCounts, ResultCounts, StreamCounts
 
 PER_PARTITION = ("read_input", "load_state", "process", "commit_state")
@@ -106,13 +106,9 @@ class BatchPoint(BatchCounts):
         )
 
     @property
-    def rows_lost(self) -> int:
-        """Rows lost, for whatever reason. Of a row in several partitions each copy that was evicted or
-        dropped is that part of it, so these are never more rows than arrived."""
-        copies = 1 + self.rows_copied / self.rows_in if self.rows_in else 1.0
-        lost = {m.name: getattr(self, m.name) for m in metrics_of(BatchCounts) if m.lost}
-        each = lost.pop("rows_evicted") + lost.pop("rows_dropped")
-        return int(sum(lost.values()) + round(each / copies))
+    def lost(self) -> dict[str, int]:
+        """Rows lost, by cause."""
+        return lost_rows(BatchCounts, self)
 
     @property
     def recall(self) -> tuple[float, float, float] | None:
@@ -148,7 +144,7 @@ class BatchPoint(BatchCounts):
             "at": round(self.at),
             "rows": {alias: stream.rows_in for alias, stream in self.streams.items()},
             "in": {alias: short(s.rows_in / max(self.span, 1e-3)) for alias, s in self.streams.items()},
-            "rows_lost": self.rows_lost,
+            "lost": self.lost,
             "out": short(self.results / max(self.span, 1e-3)),
             "recall": None if recall is None else [short(r) for r in recall],
             "queries": {

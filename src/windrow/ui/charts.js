@@ -114,8 +114,9 @@ const Charts = (() => {
       rows.forEach((tick, k) => {
         const y = Math.round(this.up(tick)) + 0.5;
         this.plot.append(svg("line", { class: tick === y0 ? "axis" : "grid", x1: LEFT, x2: width - RIGHT, y1: y, y2: y }));
-        this.plot.append(svg("text", { x: LEFT - 7, y: y + 3.5, "text-anchor": "end" }, named[k]));
+        this.plot.append(svg("text", { x: LEFT - 7, y: y + 3.5, "text-anchor": "end" }, named.texts[k]));
       });
+      if (named.factor) this.plot.append(svg("text", { x: LEFT + 5, y: TOP + 4 }, named.factor));
       const room = Math.max(2, Math.floor((width - LEFT) / (spec.kind === "time" ? 68 : 60)));
       let columns, named2;
       if (spec.kind === "time") {
@@ -124,7 +125,7 @@ const Charts = (() => {
         named2 = found.map(label);
       } else {
         columns = ticks(x0, x1, room, spec.xUnit);
-        named2 = labels(columns, spec.xUnit);
+        named2 = labels(columns, spec.xUnit).texts;
       }
       columns.forEach((tick, k) => {
         const x = this.across(tick);

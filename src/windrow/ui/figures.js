@@ -22,10 +22,12 @@ const Figures = (() => {
 
   // -- figures as text ----------------------------------------------------------------------------------
 
+  const raised = (power) => [...String(power)].map((c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]).join("");
+
   function digits(value, significant) {
     if (value === 0) return "0";
     const size = Math.floor(Math.log10(Math.abs(value)));
-    if (size < -4) return value.toExponential(1);
+    if (size < -4) return `${digits(value / 10 ** size, 2)}×10${raised(size)}`;
     return value.toLocaleString("en", { maximumFractionDigits: Math.max(0, significant - 1 - size) });
   }
 
@@ -56,16 +58,21 @@ const Figures = (() => {
     return digits(seconds / 86400, 3) + "\u00a0d";
   }
 
-  /* On an axis all labels have one unit. */
+  /* The unit that seconds are shown in on an axis up to `top`, and how many seconds it has. */
+  const timeUnit = (top) => (top < 1e-3 ? [1e-6, "µs"] : top < 1 ? [1e-3, "ms"] : top < 120 ? [1, "s"]
+    : top < 7200 ? [60, "min"] : top < 172800 ? [3600, "h"] : [86400, "d"]);
+
+  /* On an axis all labels have one unit; small numbers have a power of ten in common, shown as `factor`. */
   function labels(ticks, unit) {
     const top = Math.max(...ticks.map(Math.abs));
     if (unit === "s") {
-      const [by, name] = top < 1e-3 ? [1e6, "µs"] : top < 1 ? [1e3, "ms"] : top < 120 ? [1, "s"]
-        : top < 7200 ? [1 / 60, "min"] : top < 172800 ? [1 / 3600, "h"] : [1 / 86400, "d"];
-      return ticks.map((tick) => `${digits(tick * by, 3)} ${name}`);
+      const [seconds, name] = timeUnit(top);
+      return { texts: ticks.map((tick) => `${digits(tick / seconds, 3)} ${name}`), factor: "" };
     }
-    if (unit === "B" || unit === "%") return ticks.map((tick) => format(tick, unit));
-    return ticks.map((tick) => scaled(tick, 1000, ["", "k", "M", "G", "T"]));
+    if (unit === "B" || unit === "%") return { texts: ticks.map((tick) => format(tick, unit)), factor: "" };
+    const power = top > 0 && top < 1e-2 ? Math.floor(Math.log10(top)) : 0;
+    const texts = ticks.map((tick) => scaled(tick / 10 ** power, 1000, ["", "k", "M", "G", "T"]));
+    return { texts, factor: power ? `×10${raised(power)}` : "" };
   }
 
   function clock(time, seconds) {
@@ -76,12 +83,23 @@ const Figures = (() => {
 
   // -- axes -----------------------------------------------------------------------------------------------
 
+  const MINUTES = [1, 2, 5, 10, 15, 20, 30, 60, 120], HOURS = [1, 2, 3, 4, 6, 12, 24, 48];
+
+  /* The smallest round step that is no smaller than `raw`, in the unit that the labels will have. */
+  function roundStep(raw, high, unit) {
+    if (unit === "B") return 2 ** Math.ceil(Math.log2(raw));
+    const [seconds, name] = unit === "s" ? timeUnit(high) : [1, ""];
+    const wanted = raw / seconds;
+    const steps = { min: MINUTES, h: HOURS }[name];
+    const found = steps && steps.find((step) => step >= wanted * 0.999);
+    if (found) return found * seconds;
+    const power = 10 ** Math.floor(Math.log10(wanted));
+    return seconds * [1, 2, 2.5, 5, 10].map((m) => m * power).find((step) => step >= wanted * 0.999);
+  }
+
   function ticks(low, high, count, unit) {
     if (!(high > low)) return [low];
-    const raw = (high - low) / count;
-    const power = 10 ** Math.floor(Math.log10(raw));
-    const step = unit === "B" ? 2 ** Math.ceil(Math.log2(raw))
-      : [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= raw * 0.999);
+    const step = roundStep((high - low) / count, Math.max(Math.abs(low), Math.abs(high)), unit);
     const found = [];
     for (let k = Math.ceil(low / step - 1e-9); k * step <= high + step * 1e-9; k += 1) found.push(k * step);
     return found;

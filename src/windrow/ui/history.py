@@ -17,8 +17,8 @@ from uuid import uuid4
 
 import windrow
 from windrow.errors import DataError
-from windrow.model.metric_fields import metrics_of
-from windrow.model.metrics import BatchCounts
+from windrow.model.metric_fields import lost_rows, metrics_of
+from windrow.model.metrics import BatchCounts, StreamCounts
 from windrow.redaction import redacted
 from windrow.ui.batch_point import BatchPoint, partition_seconds, short
 
@@ -95,12 +95,27 @@ class JoinHistory:
             "points": [point.plain for point in points],
             "latest": self._latest.plain,
             "total": self.total.plain,
+            "streams": {alias: self._stream(alias) for alias in self.total.streams},
             "partitions": [_partition(p) for p in shown[:MOST_PARTITIONS]],
             "partitions_known": len(self.partitions),
             "learned_models": {
                 str(number): self.learned_models[number] for number in sorted(self.learned_models)
             },
             "control_errors": [f"batch {batch}: {reason}" for reason, batch in self.control_errors.items()],
+        }
+
+    def _stream(self, alias: str) -> dict[str, Any]:
+        """What the page shows of a stream: counts since the start, and what its windows hold now."""
+        assert self.total is not None and self._latest is not None
+        total, latest = self.total.streams[alias], self._latest.streams[alias]
+        times = [part["streams"][alias]["max_event_time"] for part in self.partitions.values()]
+        return {
+            "rows_in": total.rows_in,
+            "rows_filtered": total.rows_filtered,
+            "lost": lost_rows(StreamCounts, total),
+            "window_rows": latest.window_rows,
+            "memory_bytes": latest.memory_bytes,
+            "max_event_time": max((time for time in times if time is not None), default=None),
         }
 
 
@@ -181,7 +196,6 @@ class History:
             return {
                 "mark": mark,
                 "run": run,
-                "losses": [[m.lost, m.name] for m in metrics_of(BatchCounts) if m.lost],
                 "joins": {name: join.now() for name, join in self.joins.items()},
             }
 
@@ -192,7 +206,7 @@ class History:
 
 
 def _forget(kept: dict[Any, Any], most: int) -> None:
-    """Lets go of what was put in first."""
+    """Removes the oldest entries beyond `most`."""
     while len(kept) > most:
         del kept[next(iter(kept))]
 
@@ -204,11 +218,7 @@ def _partition(part: Mapping[str, Any]) -> dict[str, Any]:
         "hot_key_share",
         *(m.name for m in metrics_of(BatchCounts)),
     )  # fmt: skip
-    streams = {alias: [s["window_rows"], s["max_event_time"]] for alias, s in part["streams"].items()}
-    return {name: short(part[name]) for name in names} | {
-        "seconds": short(partition_seconds(part)),
-        "streams": streams,
-    }
+    return {name: short(part[name]) for name in names} | {"seconds": short(partition_seconds(part))}
 
 
 def _moment(text: str) -> float:

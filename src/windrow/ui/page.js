@@ -14,7 +14,7 @@
 
   const page = document.getElementById("page");
   const view = {
-    run: null, joins: {}, losses: [], mark: null, earlier: new Map(), marks: [], chosen: null, partition: null,
+    run: null, joins: {}, mark: null, earlier: new Map(), marks: [], chosen: null, partition: null,
     lost: null, restarted: null, failures: 0,
   };
 
@@ -24,7 +24,7 @@
   const pill = html("span", { class: "pill" }, "asking");
   const said = html("span", { class: "said" });
   const choice = html("select", { hidden: "", "aria-label": "join" });
-  const speaker = html("select", { hidden: "", "aria-label": "partition that tells what was learned" });
+  const speaker = html("select", { hidden: "", "aria-label": "partition whose learned models are shown" });
   const query = html("p", { class: "query", hidden: "" });
   const notice = html("p", { class: "notice", hidden: "", role: "status" });
   const tiles = html("div", { class: "tiles" });
@@ -46,7 +46,7 @@
       const body = html("div", {});
       const section = html("section", { class: `panel ${panel.size}`, hidden: "" },
         html("h2", {}, panel.title, panel.unit ? html("span", { class: "unit" }, panel.unit) : null),
-        panel.about ? html("p", { class: "why", title: panel.about }, panel.about) : null, body);
+        panel.about ? html("p", { class: "why" }, panel.about) : null, body);
       panels.append(section);
       return { panel, section, body, update: null };
     });
@@ -76,7 +76,7 @@
     header();
     for (const element of [tiles, panels, unseen]) element.hidden = view.chosen === null;
     if (view.chosen === null) return;
-    const join = { ...view.joins[view.chosen], losses: view.losses, points: joined(view.chosen) };
+    const join = { ...view.joins[view.chosen], points: joined(view.chosen) };
     const told = Object.keys(join.learned_models);
     if (!told.includes(view.partition)) view.partition = told.length ? told[0] : null;
     options(speaker, told, view.partition, (value) => `learned by partition ${value}`);
@@ -103,12 +103,25 @@
     query.replaceChildren(html("code", {}, learned.on), limits.length ? ` · ${limits.join(" · ")}` : "");
   }
 
-  function tile({ name: title, value, unit, beside, part, mood }) {
+  const percent = (part) => `${100 * Math.min(1, Math.max(0, part))}%`;
+
+  /* `part` of 1 is a bar; `between` draws an interval of 0..1 with the estimate `part` as a mark in it. */
+  function meter({ part, between, mood }) {
+    if (between) {
+      const [low, high] = between;
+      const estimate = part === null || part === undefined ? null : html("b", { style: { left: percent(part) } });
+      return html("div", { class: "meter interval" }, html("i", { style: { left: percent(low), width: percent(high - low) } }), estimate);
+    }
+    if (part === undefined || part === null) return null;
+    return html("div", { class: "meter" }, html("i", { class: mood, style: { width: percent(part) } }));
+  }
+
+  function tile(figure) {
+    const { name: title, value, unit, beside, mood } = figure;
     const shown = html("div", { class: "value" }, value, unit ? html("small", {}, unit) : null);
-    const meter = part === undefined || part === null ? null : html("div", { class: "meter" },
-      html("i", { class: mood, style: { width: `${100 * Math.min(1, Math.max(0, part))}%` } }));
+    const lines = [beside].flat().filter(Boolean).map((line) => html("div", {}, line));
     return html("div", { class: `tile ${mood || ""}`.trim() }, html("div", { class: "name" }, title), shown,
-      html("div", { class: "beside" }, beside || ""), meter);
+      html("div", { class: "beside" }, ...lines), meter(figure));
   }
 
   function header() {
@@ -148,7 +161,6 @@
     }
     view.run = told.run;
     view.mark = told.mark;
-    view.losses = told.losses || view.losses;
     // Until the first batch of a run that was started again, the last one is shown.
     if (told.joins && (Object.keys(told.joins).length || !view.restarted)) view.joins = told.joins;
   }

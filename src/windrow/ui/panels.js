@@ -37,9 +37,10 @@ const Panels = (() => {
 
   // -- what is lost -----------------------------------------------------------------------------------------
 
-  /* [label, name] of the counters that count lost rows, as the server declares them. */
-  const losses = (join) => [...join.losses, ["results too late", "results_late"]]
-    .map(([label, name], k) => [label, name, k + 2]).filter(([, name]) => join.total[name] > 0);
+  /* Causes of lost rows that occurred, with how to read them from a point and their colour. */
+  const losses = (join) => [
+    ...Object.keys(join.total.lost).map((cause) => [cause, (p) => p.lost[cause] || 0]), ["results too late", (p) => p.results_late],
+  ].map(([cause, take], k) => [cause, take, k + 2]).filter(([, take]) => take(join.total) > 0);
 
   // -- what waits -------------------------------------------------------------------------------------------
 
@@ -162,34 +163,40 @@ const Panels = (() => {
     const table = body.appendChild(html("div", {}));
     return (join, chosen) => {
       const windows = chosen.learned ? chosen.learned.windows : {};
+      const causes = Object.keys(join.total.lost).filter((cause) => join.total.lost[cause] > 0);
       Charts.table(table,
-        [{ name: "stream", left: true, text: true }, { name: "window", left: true }, { name: "rows so far" }, { name: "rows in window" },
-          { name: "max event time", left: true }],
-        aliases(join).map((alias) => {
-          const held = join.partitions.map((p) => p.streams[alias]).filter(Boolean);
-          const latest = Math.max(...held.map(([, time]) => (time === null ? -Infinity : time)));
-          return [alias, windows[alias] || "", format(join.total.rows[alias]), format(sum(held.map(([rows]) => rows))),
-            Number.isFinite(latest) ? new Date(latest / 1000).toISOString().replace("T", " ").slice(0, 19) : "–"];
-        }));
+        [{ name: "stream", left: true, text: true }, { name: "window", left: true }, { name: "rows so far" }, { name: "filtered out" },
+          ...causes.map((name) => ({ name })), { name: "rows in window" }, { name: "memory" }, { name: "max event time" }],
+        Object.entries(join.streams).map(([alias, s]) => [
+          alias, windows[alias] || "", format(s.rows_in), format(s.rows_filtered), ...causes.map((cause) => format(s.lost[cause])),
+          format(s.window_rows), format(s.memory_bytes, "B"),
+          s.max_event_time === null ? "–" : new Date(s.max_event_time / 1000).toISOString().replace("T", " ").slice(0, 19),
+        ]));
     };
   }
 
+  /* Lines that are too long are folded below their own indentation. */
   function plan(body) {
-    const text = body.appendChild(html("pre", {}));
-    return (join, chosen) => { text.textContent = chosen.learned.plan; };
+    const text = body.appendChild(html("div", { class: "code" }));
+    return (join, chosen) => {
+      text.replaceChildren(...chosen.learned.plan.split("\n").map((line) => {
+        const rest = line.trimStart();
+        return html("div", { style: { marginLeft: `${line.length - rest.length}ch` } }, rest);
+      }));
+    };
   }
 
   const deadline = (join) => any(join, (p) => p.deadline_seconds !== null);
-  const unlearned = (chosen, what) => (chosen.learned ? null : `${what}: no partition has told yet what it learned`);
+  const unlearned = (chosen, what) => (chosen.learned ? null : `${what}: no partition has reported what it learned yet`);
 
   const all = [
     {
-      title: "Rows in", unit: "rows/s", size: "third", about: "rows of each stream, over the time since the batch before",
+      title: "Rows in", unit: "rows/s", size: "third", about: "of each stream, since the batch before",
       lacks: () => null,
       build: timeline("", (join) => aliases(join).map((alias, k) => ({ name: alias, color: k + 1, values: column(join, (p) => p.in[alias]) }))),
     },
     {
-      title: "Results", unit: "results/s", size: "third", about: "what the join gave out",
+      title: "Results", unit: "results/s", size: "third", about: "what the join returned",
       lacks: () => null,
       build: timeline("", (join) => [{ name: "results", color: 3, fill: true, values: column(join, (p) => p.out) }]),
     },
@@ -210,7 +217,7 @@ const Panels = (() => {
       ]),
     },
     {
-      title: "Batch time", size: "third", about: "the whole batch, and the slowest partition of the join against its share of the deadline",
+      title: "Batch time", size: "third", about: "whole batch; slowest partition against its deadline",
       lacks: () => null,
       build: timeline("s", (join) => [
         { name: "batch", color: 8, values: column(join, (p) => p.seconds) },
@@ -227,8 +234,8 @@ const Panels = (() => {
     {
       title: "Rows lost", unit: "rows/s", size: "third", about: "late, evicted for lack of memory, dropped for lack of time",
       lacks: (join) => (losses(join).length ? null : "Rows lost: none so far, no row was late, evicted or dropped"),
-      build: timeline("", (join) => losses(join).map(([name, key, color]) => ({
-        name, color, values: column(join, (p) => p[key] / Math.max(p.span, 0.001)),
+      build: timeline("", (join) => losses(join).map(([name, take, color]) => ({
+        name, color, values: column(join, (p) => take(p) / Math.max(p.span, 0.001)),
       })), () => ({ stack: true })),
     },
     {
@@ -291,10 +298,10 @@ const Panels = (() => {
       build: queries,
     },
     { title: "Partitions", size: "wide", about: "", lacks: () => null, build: partitions },
-    { title: "Streams", size: "half", about: "", lacks: () => null, build: streams },
+    { title: "Streams", size: "wide", about: "", lacks: () => null, build: streams },
     {
-      title: "Plan", unit: "join orders and access paths", size: "half", about: "", learned: true,
-      lacks: (join, chosen) => (chosen.learned && chosen.learned.plan ? null : "Plan: no partition has told yet"),
+      title: "Plan", unit: "join orders and access paths", size: "wide", about: "", learned: true,
+      lacks: (join, chosen) => (chosen.learned && chosen.learned.plan ? null : "Plan: no partition has reported it yet"),
       build: plan,
     },
   ];
@@ -309,11 +316,11 @@ const Panels = (() => {
     told.push({ name: "Results", value: format(latest.out), unit: "/s", beside: `${format(total.results)} in all` });
     if (latest.has_limits) {
       const [estimate, low, high] = latest.recall || [null, 0, 1];
-      const late = total.rows_late > 0 ? `; ${format(total.rows_late)} late rows not counted` : "";
-      const whole = total.recall ? `; run ${format(total.recall[0], "%")}` : "";
+      const range = `interval ${format(low, "%").replace("\u00a0%", "")} to ${format(high, "%")}`;
+      const late = total.rows_late > 0 ? `${format(total.rows_late)} late rows not counted` : null;
       told.push({
-        name: "Recall", value: estimate === null ? "unknown" : format(estimate, "%"),
-        beside: `${format(low, "%").replace("\u00a0%", "")}–${format(high, "%")}${whole}${late}`, part: estimate,
+        name: "Recall, last batch", value: estimate === null ? "unknown" : format(estimate, "%"), part: estimate, between: [low, high],
+        beside: [range, total.recall ? `whole run: ${format(total.recall[0], "%")}` : null, late],
       });
     } else {
       told.push({ name: "Recall", value: "exact", beside: "no limit is set" });
@@ -330,11 +337,14 @@ const Panels = (() => {
     const late = latest.deadline_seconds === null ? null : latest.slowest_partition_seconds / latest.deadline_seconds;
     told.push({
       name: latest.deadline_seconds === null ? "Batch" : "Slowest partition", value: format(latest.deadline_seconds === null ? latest.seconds : latest.slowest_partition_seconds, "s"),
-      beside: latest.deadline_seconds === null ? `batch ${latest.batch}` : `of ${format(latest.deadline_seconds, "s")}; batch ${format(latest.seconds, "s")}`,
+      beside: latest.deadline_seconds === null ? `batch ${latest.batch}` : [`of ${format(latest.deadline_seconds, "s")}`, `whole batch: ${format(latest.seconds, "s")}`],
       part: late, mood: late !== null && late > 1.2 ? "warn" : null,
     });
-    const lost = total.rows_lost;
-    told.push({ name: "Rows lost", value: format(lost), beside: rows ? `${format(lost / rows, "%")} of those that arrived` : "" });
+    const lost = sum(Object.values(total.lost));
+    told.push({
+      name: "Rows lost", value: format(lost),
+      beside: [rows ? `${format(lost / rows, "%")} of all` : null, total.files_skipped ? `and ${format(total.files_skipped)} files skipped` : null],
+    });
     const waiting = latest.rows_buffered + backlogs(latest);
     if (waiting || latest.behind) told.push({ name: "Backlog", value: format(waiting + (latest.behind || 0)), beside: "rows wait" });
     return told;

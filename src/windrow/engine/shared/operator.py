@@ -75,6 +75,12 @@ class SharedOperator:
         for number, join in enumerate(self._joins):
             join.names, join.number = self._names, number
 
+    def __repr__(self) -> str:
+        return f"SharedOperator({len(self.queries)} queries in {len(self._joins)} joins)"
+
+    def _repr_html_(self) -> str:
+        return self.metrics()._repr_html_()
+
     def process(
         self, data: Mapping[str, pa.Table | pa.RecordBatch], now: int | None = None
     ) -> ResultsByQuery:
