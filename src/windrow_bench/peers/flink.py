@@ -114,7 +114,7 @@ def _table(alias: str, columns: tuple[str, ...], files: Path) -> str:
 
 def _intervals(join: PeerJoin) -> str:
     """A chain of interval joins, each over the event time of the stream before."""
-    text, span = "a", f"interval '{join.span}' second(4)"
+    text, span = "a", f"interval '{join.span}' second"
     for before, alias in zip(join.aliases, join.aliases[1:], strict=False):
         on = f"{join.on(alias)} and {alias}.rt between {before}.rt - {span} and {before}.rt + {span}"
         others = [join.near(x, alias) for x in join.aliases[: join.aliases.index(alias)] if x != before]
