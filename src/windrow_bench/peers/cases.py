@@ -16,7 +16,7 @@ from windrow_bench.peers.joins import JOINS, PeerJoin
 from windrow_bench.peers.nexmark import nexmark
 
 BATCHES, WARM_UP = 22, 16
-"""A batch more or less makes no difference after 16; before, the JVM is still compiling."""
+"""How many batches there are, and how many of them do not count, since the JVM is still compiling."""
 BATCH_SECONDS = 20
 TWO = ("duckdb", "spark", "spark-rocksdb", "flink", "windrow", "windrow-files")
 THREE = ("duckdb", "spark", "spark-rocksdb", "flink", "flink-multi", "windrow", "windrow-files")

@@ -28,7 +28,7 @@ TUNED = {
     "table.exec.mini-batch.allow-latency": "2 s",
     "table.exec.mini-batch.size": "5000",
 }
-"""What Flink's tuning page advises."""
+"""Object reuse and mini-batches, which Flink leaves off by default."""
 SCRIPT = Path(__file__).with_name("on_flink.py")
 
 

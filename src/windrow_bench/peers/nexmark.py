@@ -1,4 +1,4 @@
-"""Nexmark's three streams, by the distributions that its description states.
+"""Nexmark's three streams, after the default settings of its generator; which id is hot is our choice.
 
 Of 50 events one is a person, three are auctions and 46 are bids. Half of the bids go to a hot auction, the
 others to any of the hundred that are in flight. Three quarters of the auctions are opened by a hot seller,
