@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint fmt bench lab soak docs pictures package clean
+.PHONY: help install demo test lint fmt bench lab kafka soak docs pictures package clean
 
 help: ## this text
 	@echo "Windrow: window joins of data streams inside a given budget"
@@ -41,6 +41,9 @@ bench: $(READY) ## speed and memory against bare kernels and DuckDB, as ratios
 lab: $(READY) ## every experiment of the papers, first quick, then at full size into lab-results/; judged
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --lab -m lab
 	@$(BIN)/windrow lab run --all --out lab-results
+
+kafka: $(READY) ## the tests against a Kafka broker, which they start; needs Maven
+	@$(BIN)/python -m pytest --kafka -m kafka
 
 soak: $(READY) ## every fault on Spark, 20,000 schedules, 2,000 random joins on Spark, 10 times the random queries (long)
 	@bash scripts/soak $(BIN)/python $(JOBS)

@@ -17,7 +17,7 @@ from places import Place
 
 # Half of what a short-lived Java takes goes into compiling for a long life.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-LATER = ("faults", "lab")
+LATER = ("faults", "lab", "kafka")
 """Markers of tests that wait for the option of their name."""
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 EXAMPLES, SOAK = 100, 10

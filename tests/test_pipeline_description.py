@@ -136,6 +136,36 @@ def test_settings_can_be_replaced(file, tmp_path, monkeypatch):
             "toml: join: shed age: buckets must be a number",
         ),
         ("[join]", "[join", "is not valid TOML: "),
+        (
+            'path = "a"',
+            'path = "a"\nvalue_format = "json"',
+            "streams.a: value_format: goes with format 'kafka', not with 'json'",
+        ),
+        (
+            'format = "json"\npath = "a"',
+            'format = "kafka"\nvalue_format = "jsn"',
+            r"streams.a: value_format: unknown format of values 'jsn'. Did you mean 'json'\?",
+        ),
+        (
+            'format = "json"\npath = "a"',
+            'format = "kafka"',
+            "streams.a: schema: Kafka's records have columns of their own; .* value_format = 'json'",
+        ),
+        (
+            'format = "json"\npath = "a"\nschema = "id bigint, at timestamp"',
+            'format = "kafka"\nvalue_format = "json"',
+            "streams.a: 'schema' is missing: json values .* schema = 'id bigint, at timestamp'",
+        ),
+        (
+            'format = "json"\npath = "a"',
+            'format = "kafka"\nvalue_format = "avro"',
+            "streams.a: schema: expected the Avro schema of a record, .* got 'id bigint, at timestamp'",
+        ),
+        (
+            'path = "s3://bucket/out"',
+            'path = "s3://bucket/out"\nvalue_format = "json"',
+            "sink: value_format: goes with format 'kafka', not with 'parquet'",
+        ),
     ],
 )
 def test_mistakes_are_told_with_their_place(file, replaced, by, told):

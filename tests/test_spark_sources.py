@@ -7,6 +7,7 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -14,7 +15,10 @@ import pytest
 from spark_tools import SCHEMA, START, in_process, rows, run, spark, written
 from windrow import Query
 from windrow import Stream as Described
+from windrow.errors import Option, QueryError
+from windrow.model.source import Source
 from windrow.spark.join import join
+from windrow.spark.kafka_values import decode, encode
 from windrow.state.inspect import verify
 
 WITHIN = "4 seconds"
@@ -113,3 +117,27 @@ def test_json_in_and_state_at_a_url(tmp_path, scheme):
 
 def _json(table: pa.Table) -> str:
     return "\n".join(json.dumps(row, default=str) for row in table.to_pylist())
+
+
+RECORDS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp"
+
+
+def test_fields_of_kafka_values_stand_beside_kafkas_columns():
+    """A field hides Kafka's column of its name. The broker is in `test_kafka.py`."""
+    value = '{"id": 7, "timestamp": "2024-01-01T00:00:00.123456Z"}'
+    row = (b"x", value.encode(), "t", 2, 5, None)
+    records = spark().createDataFrame([row, (b"y", b"{", "t", 0, 6, None)], RECORDS)
+    source = Source("a", "kafka", schema="id long, timestamp timestamp", value_format="json")
+    plain = decode(records, source)
+    assert plain.columns == ["id", "timestamp", "partition"]
+    times = plain.selectExpr("id", "unix_micros(timestamp) % 1000000", "partition")
+    assert [tuple(r) for r in times.collect()] == [(7, 123456, 2), (None, None, 0)]
+    selected = decode(records, replace(source, select=("id", "offset")))
+    assert selected.columns == ["id", "timestamp", "key", "topic", "partition", "offset"]
+    written = encode(plain.selectExpr("id as key", "timestamp", "id"), "json", {}, Option(section="sink"))
+    assert [tuple(r) for r in written.collect()] == [
+        ("7", '{"timestamp":"2024-01-01T00:00:00.123456Z","id":7}'),
+        (None, "{}"),
+    ]
+    with pytest.raises(QueryError, match="no column is left for the value"):
+        encode(plain.select(plain.id.alias("key")), "json", {}, Option(section="sink"))

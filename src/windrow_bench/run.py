@@ -28,6 +28,7 @@ from windrow_bench import (
     spark,
     startup,
 )
+from windrow_bench.peers import run as peers
 
 Figures = list[dict[str, Any]]
 BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
@@ -46,29 +47,31 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "deadline": ("Recall at deadlines of parts and multiples of an exact call's time", deadline.run),
     "overload": ("Streams faster than the machine on Spark, a deadline for each micro-batch", overload.run),
     "spark": ("On Spark, against Spark's own stream-stream join, on the same files", spark.run),
+    "peers": ("The same joins of the same files by Spark, Flink, DuckDB and Windrow", peers.run),
     "startup": ("First use compiles, later processes load from disk", startup.run),
 }
-ON_REQUEST = ("coverage", "forecast", "policies")
-"""Run only by name: they take long, and fetch packages that hold data."""
+ON_REQUEST = ("coverage", "forecast", "policies", "peers")
+"""Run only by name: they take long, and fetch packages."""
+WITH_CASES = {"spark": spark.run, "peers": peers.run}
 
 
 def run_benchmarks(
     names: list[str], rows: int, out: Path, case: str | None = None, console: Console | None = None
 ) -> dict[str, Figures]:
-    """The benchmarks of these names, or all but those on request; of `spark`, only what `case` tells. Returns
-    their figures."""
+    """The benchmarks of these names, or all but those on request; of `spark` and `peers`, only what `case`
+    tells. Returns their figures."""
     for name in names:
         if name not in BENCHMARKS:
             raise QueryError(unknown("benchmark", name, BENCHMARKS))
-    if case is not None and names != ["spark"]:
-        raise QueryError(f"case: only the benchmark 'spark' has cases to choose from, got {names}")
+    if case is not None and not (len(names) == 1 and names[0] in WITH_CASES):
+        raise QueryError(f"case: goes with one of {list(WITH_CASES)}, whose cases have names; got {names}")
     console = console or Console()
     out.mkdir(parents=True, exist_ok=True)
     found = {}
     for name in names or [name for name in BENCHMARKS if name not in ON_REQUEST]:
         title, run = BENCHMARKS[name]
         console.print(f"[bold]{name}[/bold]: {title}")
-        found[name] = figures = (run if case is None else partial(spark.run, case=case))(rows, console)
+        found[name] = figures = (run if case is None else partial(WITH_CASES[name], case=case))(rows, console)
         (out / f"{name}.json").write_text(json.dumps({"benchmark": name, "figures": figures}, indent=1))
         console.print(_table(figures))
     return found

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +17,7 @@ from rich.console import Console
 
 from windrow.errors import QueryError, WindrowError, unknown
 from windrow_bench.data import batches, streams, with_numbers
+from windrow_bench.process_tree import watched
 
 CORES = 2
 PARTITIONS = 4
@@ -36,8 +33,6 @@ MATCHES = 20
 """In a triangle, about how many rows of each other stream a row matches."""
 ENDING = 3
 """Files that only move time on: a side may decide a batch later than the other."""
-LOOK = 0.5
-"""Seconds between two looks at the memory."""
 
 
 @dataclass(frozen=True)
@@ -194,57 +189,7 @@ def _utc(table: pa.Table) -> pa.Table:
 def _measure(side: str, case: SparkCase, folder: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "windrow_bench.on_spark.join", side, case.join, str(folder)]
     numbers = (case.streams, CORES, PARTITIONS, case.warm_up)
-    process = subprocess.Popen(
-        [*command, *map(str, numbers)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    peak = [0]
-    watcher = threading.Thread(target=_watch, args=(process, peak), daemon=True)
-    watcher.start()
-    out, err = process.communicate()
-    if process.returncode:
-        raise WindrowError(f"{side} failed: {err[-2000:]}")
-    told = json.loads(out.strip().splitlines()[-1])
+    run = watched([*command, *map(str, numbers)], side)
     # Counted here: to Spark, a file that Windrow reads is one row.
-    return {**told, "rows": told["batches"] * case.rows * case.streams, "peak": peak[0]}
-
-
-def _watch(process: subprocess.Popen[str], peak: list[int]) -> None:
-    """The most memory the process and all below it held at once."""
-    while process.poll() is None:
-        peak[0] = max(peak[0], _held(_tree(process.pid)))
-        time.sleep(LOOK)
-
-
-def _tree(root: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parent = int(stat.read_text().rsplit(") ", 1)[1].split()[1])
-            children.setdefault(parent, []).append(int(stat.parent.name))
-        except (OSError, IndexError, ValueError):
-            continue
-    found: list[int] = []
-    left = [root]
-    while left:
-        pid = left.pop()
-        found.append(pid)
-        left += children.get(pid, [])
-    return found
-
-
-def _held(pids: list[int]) -> int:
-    """Bytes in memory: each process's own, and once what the one with most of it maps from files.
-
-    A page that a forked worker still has in common with its parent counts for both, so workers seem larger
-    than they are. Read from `statm`, which the kernel keeps; exact shares it would have to count page by
-    page, halting the process meanwhile.
-    """
-    own, files = 0, 0
-    for pid in pids:
-        try:
-            resident, shared = map(int, Path(f"/proc/{pid}/statm").read_text().split()[1:3])
-        except (OSError, ValueError):
-            continue
-        own += resident - shared
-        files = max(files, shared)
-    return (own + files) * os.sysconf("SC_PAGE_SIZE")
+    rows = run.printed["batches"] * case.rows * case.streams
+    return {**run.printed, "rows": rows, "peak": run.memory}

@@ -103,7 +103,9 @@ def bench(
     ] = None,
     rows: Annotated[int, typer.Option(min=10_000, help="Rows of the large benchmarks.")] = 7_200_000,
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the rows.")] = False,
-    case: Annotated[str | None, typer.Option(help="Of spark: only cases with this in their name.")] = None,
+    case: Annotated[
+        str | None, typer.Option(help="Of spark or peers: only cases with this in their name.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where the figures go, as JSON.")] = Path("bench-results"),
     as_json: AsJson = False,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from windrow.errors import Option, QueryError, placed
+from windrow.errors import Option, QueryError, placed, unknown
 from windrow.redaction import redacted
 
 ENDLESS = ("rate", "rate-micro-batch", "socket")
@@ -14,6 +14,9 @@ FILES = ("parquet", "orc", "json", "csv", "text", "avro", "xml", "delta", "arrow
 """Formats with a path."""
 TYPED = ("parquet", "orc", "delta", "arrow")
 """Formats that store their columns; others need a schema to be read as a stream."""
+VALUE_FORMATS = ("json", "avro")
+"""How the values of Kafka's records may be encoded."""
+AVRO_SCHEMA = '{"type": "record", "name": "bid", "fields": [{"name": "id", "type": "long"}]}'
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,9 @@ class Source:
     path: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     schema: str | None = None
-    """The columns as DDL: "id bigint, at timestamp"."""
+    """The columns as DDL: "id bigint, at timestamp". Of Avro values, their Avro schema, which is JSON."""
+    value_format: str | None = None
+    """Of Kafka's records. Without it their columns are Kafka's, and values are bytes."""
     filter: str | None = None
     select: tuple[str, ...] = ()
 
@@ -35,6 +40,29 @@ class Source:
                 raise QueryError(f"'{self.format}' files need a path; add path = 'directory'")
             if self.path is not None and self.format in (*ENDLESS, *STATIC, "kafka"):
                 raise QueryError(f"format '{self.format}' has none; use options", Option("path"))
+            check_value_format(self.format, self.value_format)
+            if self.format == "kafka":
+                self._check_schema_of_values()
+
+    def _check_schema_of_values(self) -> None:
+        if self.value_format is None:
+            if self.schema is not None:
+                raise QueryError(
+                    "Kafka's records have columns of their own; for those of their values add "
+                    "value_format = 'json' or 'avro'",
+                    Option("schema"),
+                )
+        elif self.schema is None:
+            example = AVRO_SCHEMA if self.value_format == "avro" else "id bigint, at timestamp"
+            raise QueryError(
+                f"'schema' is missing: {self.value_format} values do not tell their types; add for example "
+                f"schema = '{example}'"
+            )
+        elif self.value_format == "avro" and not self.schema.lstrip().startswith("{"):
+            raise QueryError(
+                f"expected the Avro schema of a record, such as '{AVRO_SCHEMA}', got {self.schema!r}",
+                Option("schema"),
+            )
 
     @property
     def place(self) -> Option:
@@ -48,6 +76,17 @@ class Source:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.origin}"
+
+
+def check_value_format(format: str, value_format: str | None) -> None:
+    """Only Kafka has values to decode or encode."""
+    if value_format is None:
+        return
+    with placed(Option("value_format")):
+        if format != "kafka":
+            raise QueryError(f"goes with format 'kafka', not with '{format}'; remove it")
+        if value_format not in VALUE_FORMATS:
+            raise QueryError(unknown("format of values", value_format, VALUE_FORMATS))
 
 
 def as_option(value: object) -> str:

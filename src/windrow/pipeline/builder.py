@@ -11,6 +11,7 @@ from windrow.explanation.explain import explain
 from windrow.explanation.explanation import Explanation
 from windrow.pipeline.spec import SINK, Pipeline, Trigger
 from windrow.spark.join import PreparedJoin, prepare
+from windrow.spark.kafka_values import encode
 from windrow.spark.query_progress import QueryWatcher
 from windrow.spark.sources_sinks import aggregate, check_sink, read_source, select, shape, start, write
 from windrow.spark.spark_errors import as_query_error
@@ -61,6 +62,8 @@ def build(pipeline: Pipeline, session: Any) -> BuiltPipeline:
             output = aggregate(output, a.time, a.window, a.slide, a.watermark, a.group_by, a.aggregates)
         output = select(output, p.sink.select, SINK)
         check_sink(output, SINK, p.sink.format)
+        if p.sink.value_format is not None:
+            output = encode(output, p.sink.value_format, p.sink.options, SINK)
     return BuiltPipeline(p, prepared, output)
 
 

@@ -13,7 +13,7 @@ from typing import Literal
 from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.execution import Execution
 from windrow.model.query import Query
-from windrow.model.source import ENDLESS, FILES, STATIC, TYPED, Source
+from windrow.model.source import ENDLESS, FILES, STATIC, TYPED, Source, check_value_format
 from windrow.model.units import MILLISECOND, format_duration, parse_duration
 
 STREAM_MODES = ("append", "update", "complete")
@@ -123,6 +123,8 @@ class Sink:
     path: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     mode: str | None = None
+    value_format: str | None = None
+    """For Kafka: what the results' columns are encoded as."""
     select: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -131,6 +133,7 @@ class Sink:
         modes = {*STREAM_MODES, *BATCH_MODES}
         if self.mode is not None and self.mode not in modes:
             raise QueryError(unknown("mode", self.mode, modes))
+        check_value_format(self.format, self.value_format)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from windrow.pipeline.spec import SINK, Aggregation, FileLocation, Pipeline, Run
 from windrow.pipeline.toml_section import Section
 
 SECTIONS = ("streams", "join", "aggregate", "sink", "run")
-SOURCE_KEYS = ("format", "path", "options", "schema", "filter", "select")
+SOURCE_KEYS = ("format", "path", "options", "schema", "value_format", "filter", "select")
 AGGREGATE_KEYS = ("time", "window", "slide", "watermark", "group_by", "aggregates")
-SINK_KEYS = ("format", "path", "options", "mode", "select")
+SINK_KEYS = ("format", "path", "options", "mode", "value_format", "select")
 RUN_KEYS = ("name", "checkpoint", "state", "trigger", "metrics", "master", "settings")
 PATH_KEYS = ("path", "checkpoint", "state", "metrics", "late_rows")
 JOIN_KEYS = tuple(name for name, each in SETTINGS.items() if each.texts and name not in RUN_KEYS)
@@ -140,6 +140,7 @@ class _Reader:
             path=self._path(table, "path"),
             options=table.options("options"),
             schema=_schema(table),
+            value_format=table.text("value_format"),
             filter=table.text("filter"),
             select=table.texts("select"),
         )
@@ -164,6 +165,7 @@ class _Reader:
                 path=self._path(table, "path"),
                 options=table.options("options"),
                 mode=table.text("mode"),
+                value_format=table.text("value_format"),
                 select=table.texts("select"),
             )
 

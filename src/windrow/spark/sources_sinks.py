@@ -18,6 +18,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 from windrow.errors import Option, QueryError, placed
 from windrow.model.source import TYPED, Source
 from windrow.spark.files.file_stream import FORMATS, UNTYPED, FileStream, files, known_options
+from windrow.spark.kafka_values import decode
 from windrow.spark.spark_errors import as_query_error
 
 FLAT = ("csv", "text")
@@ -38,6 +39,8 @@ def read_source(session: SparkSession, source: Source, streaming: bool) -> DataF
             return files(session, path, source.format, schema, options=source.options, streaming=streaming)
         reader = (session.readStream if streaming else session.read).format(source.format)
         reader = reader.options(**source.options)
+        if source.value_format is not None:
+            return decode(reader.load(), source)
         return (reader if schema is None else reader.schema(schema)).load(source.path)
 
 

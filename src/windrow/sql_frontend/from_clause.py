@@ -113,5 +113,6 @@ def read_create(text: SourceText, node: CreateStream) -> CreatedStream:
         if time is not None and columns and time.name.lower() not in {c.lower() for c in columns}:
             raise text.at(unknown("column", time.name, columns), time)
         format, path = values.pop(lowered["format"]), values.pop(lowered.get("path", ""), None)
-        source = Source(name, format, path, values, ddl(columns))
+        value_format = values.pop(lowered.get("value_format", ""), None)
+        source = Source(name, format, path, values, ddl(columns), value_format)
     return CreatedStream(source, StreamInfo(tuple(columns) or None, time.name if time else None), span)

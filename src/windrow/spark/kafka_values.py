@@ -1,0 +1,55 @@
+"""Values of Kafka records: from bytes into columns, and from columns into bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.avro.functions import from_avro, to_avro
+from pyspark.sql.types import BinaryType
+
+from windrow.errors import Option, QueryError
+from windrow.model.source import Source
+from windrow.spark.spark_errors import as_query_error
+
+RECORD = ("key", "topic", "partition", "headers")
+"""Columns that Kafka's sink takes beside the value."""
+LENIENT = {"mode": "PERMISSIVE"}
+"""A value that cannot be read has no fields, hence no time, and is counted as such; it fails no query."""
+MICROSECONDS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX"}
+"""Spark would write only milliseconds."""
+
+
+def decode(records: DataFrame, source: Source) -> DataFrame:
+    """The fields of the values, and those of Kafka's columns whose names are not among them: without a select
+    list only `partition`, since every column of a stream is kept in its window."""
+    options = {**LENIENT, **source.options}
+    schema = str(source.schema)
+    if source.value_format == "avro":
+        value = from_avro("value", schema, options)
+    else:
+        value = sf.from_json(sf.col("value").cast("string"), schema, options)
+    decoded = records.withColumn("value", value)
+    fields = {name.lower() for name in decoded.select("value.*").columns}
+    wanted = decoded.columns if source.select else ["partition"]
+    beside = [name for name in wanted if name != "value" and name.lower() not in fields]
+    return decoded.select("value.*", *beside)
+
+
+def encode(results: DataFrame, value_format: str, options: Mapping[str, str], place: Option) -> DataFrame:
+    """A record for each result: its columns, but for those of `RECORD`, become the value."""
+    fields = [f"`{name}`" for name in results.columns if name not in RECORD]
+    if not fields:
+        raise QueryError("no column is left for the value; add one to select, such as 'a.id as id'", place)
+    beside = [
+        sf.col(f.name).cast("string").alias("key")
+        if f.name == "key" and not isinstance(f.dataType, BinaryType)
+        else sf.col(f.name)
+        for f in results.schema.fields
+        if f.name in RECORD
+    ]
+    value = sf.struct(*fields)
+    with as_query_error(place):
+        encoded = to_avro(value) if value_format == "avro" else sf.to_json(value, {**MICROSECONDS, **options})
+        return results.select(*beside, encoded.alias("value"))
