@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import pyarrow as pa
 
 from windrow.engine.adaptive_planner import AdaptivePlanner
 from windrow.engine.join import Join
@@ -45,6 +47,12 @@ class Counters(Stateful):
     def filtered(self, arrivals: Sequence[ArrivingRows]) -> None:
         useful = [arrived.joinable for arrived in arrivals]
         self.count("rows_filtered", [0 if u is None else int(len(u) - u.sum()) for u in useful])
+
+    def counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same batches of results, counted as they pass."""
+        for batch in batches:
+            self.results += batch.num_rows
+            yield batch
 
     def rows_evaluated(self, join: Join) -> int:
         """Rows stored in the windows so far."""

@@ -179,7 +179,7 @@ class JoinRunner:
             yield from self._decide(self.join, arrivals, at)
             self._expire(arrivals, at)
             self.counters.sub_batches += 1
-            yield from self._counted(self.join.evaluate(sub_batch, controller))
+            yield from self.counters.counted(self.join.evaluate(sub_batch, controller))
             self.seq += sum(len(a.rows) for a in sub_batch) if self.query.counts_rows else 0
             at[:] = stop
         waiting = 0
@@ -187,8 +187,9 @@ class JoinRunner:
             # Nothing is taken after the end of an outer join, so what is not processed by then is dropped.
             ended = final and self.join.outer is not None
             room = 0 if ended else self.query.time_policy.buffer or 0
-            rest = self.counters, room, arrivals, at, self.calls
-            waiting = buffer_unprocessed(self.buffer, self.join, *rest)
+            waiting = buffer_unprocessed(
+                self.buffer, self.join, self.counters, room, arrivals, at, self.calls
+            )
         yield from self._decide(self.join, arrivals, at, final)
         self._expire(arrivals, at)
         if self.join.evictor is not None:
@@ -220,8 +221,8 @@ class JoinRunner:
     def result_schema(self) -> pa.Schema:
         if self.join is not None:
             return self.join.sink.schema
-        known = dict(zip(self.query.aliases, self.schemas, strict=True))
-        kinds = {a: pa.null() if s is None else pa.struct(list(s)) for a, s in known.items()}
+        known = zip(self.query.aliases, self.schemas, strict=True)
+        kinds = {a: pa.null() if s is None else pa.struct(list(s)) for a, s in known}
         return pa.schema([(alias, kinds[alias]) for alias in self.query.kind.result_aliases])
 
     # -- reports ------------------------------------------------------------------------------------
@@ -259,9 +260,8 @@ class JoinRunner:
         self.check_usable()
         if self.join is None or self.join.evictor is None or self.counters.sub_batches == 0:
             return None
-        evictor = self.join.evictor
-        outlook = evictor.forecast(self.join.windows)
-        return None if outlook is None else outlook.curve(evictor.limit.kind)
+        outlook = self.join.evictor.forecast(self.join.windows)
+        return None if outlook is None else outlook.curve(self.join.evictor.limit.kind)
 
     def learned_models(self) -> LearnedModels:
         controller = self.deadline_controller
@@ -394,12 +394,7 @@ class JoinRunner:
         """Decided results of an outer join. Runs before expiry: deciding may need rows about to expire."""
         if join.outer is not None:
             earliest = [END] * len(arrivals) if final else earliest_to_come(self.watermarks, arrivals, at)
-            yield from self._counted(join.decide(earliest))
-
-    def _counted(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            self.counters.results += batch.num_rows
-            yield batch
+            yield from self.counters.counted(join.decide(earliest))
 
     def _sub_batches(self, arrivals: Sequence[ArrivingRows]) -> Iterator[list[int]]:
         assert self.join is not None

@@ -23,7 +23,7 @@ memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from windrow.estimation.recall import HANDFUL, UNKNOWN, ResultEstimate, ShadowMa
 from windrow.eviction.window_view import ProbeResults, WindowView
 from windrow.kernels import shadow_rows
 from windrow.kernels.select_lowest import nonzero_rows
+from windrow.model.metrics import Quality
 from windrow.model.stateful import Stateful
 
 Array = np.ndarray
@@ -85,6 +86,26 @@ class LossMonitor(Stateful):
         """Rows ever monitored, without those that were thinned out."""
 
     # -- estimates ----------------------------------------------------------------------------------
+
+    def quality(self) -> Quality:
+        """What is known of the answer."""
+        recall, low, high = self.recall()
+        known = Quality(
+            recall=recall,
+            recall_low=low,
+            recall_high=high,
+            monitored_rows=self.count,
+            results_found=self.results.found,
+            results_estimated=self.results.estimated,
+            results_variance=self.results.variance,
+            results_max_weight=self.max_weight,
+        )
+        if self.importance is None:
+            return known
+        recall, low, high = self.recall(of_importance=True)
+        return replace(
+            known, importance_recall=recall, importance_recall_low=low, importance_recall_high=high
+        )
 
     def recall(self, of_importance: bool = False) -> tuple[float, float, float]:
         """Estimate, low and high, of the results or of their importance."""

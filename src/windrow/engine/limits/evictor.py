@@ -340,23 +340,7 @@ class Evictor(Stateful):
             if sum(self.evicted):
                 known = replace(known, recall=float("nan"), recall_low=0.0, results_max_weight=UNKNOWN)
         else:
-            sums = self.monitor.results
-            recall, low, high = self.monitor.recall()
-            known = Quality(
-                recall=recall,
-                recall_low=low,
-                recall_high=high,
-                monitored_rows=self.monitor.count,
-                results_found=sums.found,
-                results_estimated=sums.estimated,
-                results_variance=sums.variance,
-                results_max_weight=self.monitor.max_weight,
-            )
-            if self.monitor.importance is not None:
-                recall, low, high = self.monitor.recall(of_importance=True)
-                known = replace(
-                    known, importance_recall=recall, importance_recall_low=low, importance_recall_high=high
-                )
+            known = self.monitor.quality()
         return self.ranking.add_quality(replace(known, fairness=self._fairness(windows)))
 
     def _fairness(self, windows: Windows) -> float:
