@@ -23,7 +23,7 @@ from rich.live import Live
 from rich.table import Table
 
 from windrow.demo_limits import compare_limits, show_limits
-from windrow.engine.compile_notice import starting_on_spark
+from windrow.engine.compile_notice import first_batch_notice
 from windrow.engine.rows import event_times
 from windrow.errors import WindrowError
 from windrow.lab.generators import auctions_and_bids
@@ -67,12 +67,12 @@ def run_demo(
         shutil.rmtree(out)
     for name in NAMES.values():
         (out / "arriving" / name).mkdir(parents=True)
-    console.print(starting_on_spark(), style="dim", highlight=False)
     with ExitStack() as ended:
         with console.status("starting Spark"):
             from windrow.spark.session import open_session
 
             spark = ended.enter_context(open_session(f"local[{cores}]", "windrow demo", {}))
+        console.print(first_batch_notice(), style="dim", highlight=False)
         began = time.perf_counter()
         _join_live(console, spark, streams, out, cores)
         elapsed = time.perf_counter() - began

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -114,7 +115,7 @@ def _run(
     page: Address | None,
     as_json: bool,
 ) -> None:
-    from windrow.engine.compile_notice import starting_on_spark
+    from windrow.engine.compile_notice import first_batch_notice
     from windrow.pipeline.builder import build
     from windrow.pipeline.console import check_facts, print_check
     from windrow.pipeline.runner import run_batch, run_stream
@@ -122,17 +123,21 @@ def _run(
     from windrow.spark.spark_errors import as_run_error
 
     console = Console()
-    if not (quiet or check):
-        Console(stderr=True).print(starting_on_spark(), style="dim", highlight=False)
     where = master or pipeline.run.master
-    with as_run_error(), open_session(where, pipeline.run.name, pipeline.run.settings, check) as session:
-        built = build(pipeline, session)
+    with as_run_error(), ExitStack() as ended:
+        with Console(stderr=True).status("starting Spark"):
+            session = ended.enter_context(
+                open_session(where, pipeline.run.name, pipeline.run.settings, check)
+            )
+            built = build(pipeline, session)
         if check:
             if as_json:
                 print_json(check_facts(built))
             elif not quiet:
                 print_check(console, built)
         elif pipeline.streaming:
+            if not quiet:
+                Console(stderr=True).print(first_batch_notice(), style="dim", highlight=False)
             run_stream(
                 pipeline.run.name, built.start, console, quiet, per_partition, metrics, max_batches, page
             )

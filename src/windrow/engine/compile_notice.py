@@ -25,7 +25,6 @@ def announce_compilation() -> None:
     _told = True
 
 
-def starting_on_spark() -> str:
+def first_batch_notice() -> str:
     """What takes the time until the first batch of a streaming query."""
-    does = "load" if is_compiled() else "compile"
-    return f"starting Spark; the first batch takes 10 to 30 s: workers {does} the join"
+    return f"the first batch takes longest: workers {'load' if is_compiled() else 'compile'} the join"

@@ -187,9 +187,8 @@ class JoinRunner:
             # Nothing is taken after the end of an outer join, so what is not processed by then is dropped.
             ended = final and self.join.outer is not None
             room = 0 if ended else self.query.time_policy.buffer or 0
-            waiting = buffer_unprocessed(
-                self.buffer, self.join, self.counters, room, arrivals, at, self.calls
-            )
+            rest = self.counters, room, arrivals, at, self.calls
+            waiting = buffer_unprocessed(self.buffer, self.join, *rest)
         yield from self._decide(self.join, arrivals, at, final)
         self._expire(arrivals, at)
         if self.join.evictor is not None:
@@ -221,9 +220,8 @@ class JoinRunner:
     def result_schema(self) -> pa.Schema:
         if self.join is not None:
             return self.join.sink.schema
-        known = zip(self.query.aliases, self.schemas, strict=True)
-        kinds = {a: pa.null() if s is None else pa.struct(list(s)) for a, s in known}
-        return pa.schema([(alias, kinds[alias]) for alias in self.query.kind.result_aliases])
+        kinds = [pa.null() if s is None else pa.struct(list(s)) for s in self.schemas]
+        return pa.schema([(a, kinds[self._number[a]]) for a in self.query.kind.result_aliases])
 
     # -- reports ------------------------------------------------------------------------------------
 
@@ -264,8 +262,8 @@ class JoinRunner:
         return None if outlook is None else outlook.curve(self.join.evictor.limit.kind)
 
     def learned_models(self) -> LearnedModels:
-        controller = self.deadline_controller
-        return learned_models(self.query, self.join, controller.mean_throttle if controller else 1.0)
+        throttle = self.deadline_controller.mean_throttle if self.deadline_controller else 1.0
+        return learned_models(self.query, self.join, throttle)
 
     def memory_demand(self) -> float | None:
         """Memory demand in the limit's unit; None without a limit."""
