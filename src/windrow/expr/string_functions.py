@@ -120,7 +120,7 @@ def _split(operand: Operand, pattern: Operand) -> Value:
     wanted = _constant_text("split", pattern)
     _check("split", pc.match_substring_regex, wanted)
     if pc.match_substring_regex(pa.scalar(""), wanted).as_py():  # Arrow would never come to an end
-        raise QueryError(f"split takes a pattern of at least one character, got {wanted!r}")
+        raise QueryError(f"split takes a pattern that the empty text does not match, got {wanted!r}")
     return pc.split_pattern_regex(text("split", operand), wanted)
 
 
