@@ -36,13 +36,13 @@ QUERIES = {
 }
 
 
-def files(seed: int, count: int = FILES) -> list[pa.Table]:
+def files(seed: int, count: int = FILES, each: int = 80) -> list[pa.Table]:
     """Each file overlaps the one before by some seconds: some rows are late."""
-    return [rows(10 * seed + n, 80, start=6 * n, span=9) for n in range(count)]
+    return [rows(10 * seed + n, each, start=6 * n, span=9) for n in range(count)]
 
 
-def calls(count: int = FILES) -> list[dict[str, pa.Table]]:
-    return [{"a": x, "b": y} for x, y in zip(files(1, count), files(2, count), strict=True)]
+def calls(count: int = FILES, each: int = 80) -> list[dict[str, pa.Table]]:
+    return [{"a": x, "b": y} for x, y in zip(files(1, count, each), files(2, count, each), strict=True)]
 
 
 @pytest.fixture
@@ -74,8 +74,8 @@ def by_query(path) -> dict[str, Counter]:
     return found
 
 
-def alone(q: wr.Query, count: int = FILES) -> Counter:
-    return in_process(q, *calls(count))
+def alone(q: wr.Query, count: int = FILES, each: int = 80) -> Counter:
+    return in_process(q, *calls(count, each))
 
 
 def test_each_query_gets_what_it_gets_alone_and_goes_on_from_its_checkpoint(two):
@@ -201,8 +201,8 @@ def test_a_deadline_carries_large_windows_over_and_loses_nothing(two):
 def test_a_heartbeat_serves_what_was_carried_over_while_the_streams_pause(two):
     a, b, path = two
     queries = {n: QUERIES[n] for n in ("fast", "slow")}
-    a.put(*files(1)[:3])
-    b.put(*files(2)[:3])
+    a.put(*files(1, 3, 400))
+    b.put(*files(2, 3, 400))
     out = shared(a, b, path, queries, schedule="swf", backlog=100_000, deadline="1 ms", heartbeat=True)
     writer = out.selectExpr(*COLUMNS).writeStream.option("checkpointLocation", str(path / "ck"))
     running = writer.start(str(path / "out"), format="parquet")
@@ -211,7 +211,7 @@ def test_a_heartbeat_serves_what_was_carried_over_while_the_streams_pause(two):
         while time.monotonic() < end:
             told = metrics(running)
             came = sum(m.rows_in for m in told)
-            if came == 6 * 80 and not any(q.backlog_rows for q in told[-1].queries.values()):
+            if came == 6 * 400 and not any(q.backlog_rows for q in told[-1].queries.values()):
                 break
             time.sleep(0.2)
         assert any(q.backlog_rows for m in told for q in m.queries.values()), "nothing was carried over"
@@ -220,7 +220,7 @@ def test_a_heartbeat_serves_what_was_carried_over_while_the_streams_pause(two):
         running.stop()
     found = by_query(path)
     for name, q in queries.items():
-        assert found[name] == alone(q, 3), name
+        assert found[name] == alone(q, 3, 400), name
     still = {"a": frame(files(1)[0]), "b": frame(files(2)[0])}
     assert "only streams" in failing(lambda: share(queries, still, deadline="1 s", heartbeat=True))
     assert "without a deadline" in failing(lambda: shared(a, b, path, queries, heartbeat=True))
