@@ -56,7 +56,9 @@ CHEAP = 0.05
 """Fraction of the deadline that a late call may still spend on building results: finding them took longer."""
 PARTS, WORTH, QUICKEST = 16, 0.02, 2e-4
 """Maximum sub-batches; fraction of the deadline that cutting may cost; minimum seconds of a sub-batch."""
-EXACT_CALLS = 5
+EXACT_CALLS, ENOUGH_LATE, MISSED = 5, 3, 1.2
+"""Exact calls that show what the next will take; late ones that end a trial of exact calls; and the multiple
+of the time left at which one does."""
 AMPLE, LEARNING = 2.0, 16
 """With this many times the time that recent exact calls took, a call is exact whatever the prediction. One in
 16 plain calls is run with the load shedder, which learns how selective the windows are."""
@@ -70,7 +72,7 @@ _FORGET = 0.01
 class CallPlanner(Stateful):
     saved = (
         "admitter", "costs", "costs_of_parts", "_calls", "_per_row", "_kept", "_since_parts", "_wait",
-        "_shares", "_exact", "_fastest", "_retry_at", "_patience",
+        "_shares", "_exact", "_fastest", "_retry_at", "_patience", "_retrying",
     )  # fmt: skip
 
     def __init__(self, units: Units, streams: int, seed: int, all_probe: bool = False) -> None:
@@ -103,6 +105,8 @@ class CallPlanner(Stateful):
         """Seconds per unit of work of the fastest exact call of late."""
         self._retry_at, self._patience = 0, RETRY[0]
         """Call from which on an exact one may be tried while others shed, and the calls between two tries."""
+        self._retrying = False
+        """Whether exact calls are on trial."""
         self._wait = 0
         """Calls without any row before a few are tried again."""
         # State of the current call:
@@ -174,9 +178,9 @@ class CallPlanner(Stateful):
     def _exact_seconds(self, work: float) -> float:
         """What an exact call of this work takes by the last ones. It overrules a prediction from calls that
         shed: a slow call must not end what went well before it."""
-        if self._fastest == np.inf:
-            return np.inf
-        return work * (median(pace for _, pace in self._exact) if self._exact else self._fastest)
+        if len(self._exact) < (ENOUGH_LATE if self._retrying else EXACT_CALLS):
+            return work * self._fastest if self._retrying else np.inf
+        return work * median(pace for _, pace in self._exact)
 
     def _retries(self, work: float) -> bool:
         """Whether to try exact calls again. Where calls are short, most of what one that sheds takes is not
@@ -187,7 +191,7 @@ class CallPlanner(Stateful):
             return False
         self._patience = min(2 * self._patience, RETRY[1])
         self._retry_at = self._calls + self._patience
-        self._exact = []
+        self._exact, self._retrying = [], True
         return True
 
     def _choose(
@@ -325,9 +329,11 @@ class CallPlanner(Stateful):
         costs time that an exact call does not take; so then only a late call counts."""
         if self.admitter.thinned and took <= (1 + BRAKE) * self._began:
             return
-        self._exact = [*self._exact[1 - EXACT_CALLS :], (took / self._rows, pace)]
-        if len(self._exact) == EXACT_CALLS:
-            self._fastest = min(*(pace for _, pace in self._exact), (1 + _FORGET) * self._fastest)
+        conclusive = self._retrying and took > MISSED * self._began
+        again = ENOUGH_LATE if conclusive else 1
+        self._exact = [*self._exact[again - EXACT_CALLS :], *[(took / self._rows, pace)] * again]
+        self._retrying &= len(self._exact) < EXACT_CALLS
+        self._fastest = min(pace, (1 + _FORGET) * self._fastest)
 
     def _learn_amounts(self, compared: int, work: float) -> None:
         """Update what an exact call would compare and find from what this call did."""
