@@ -221,6 +221,8 @@ def cases(
         options["idle"] = draw(st.sampled_from([0, 2 * flow.step, 8 * flow.step]))
     together = counted or draw(st.booleans())
     calls = draw(arrivals(tables, options["late"], together))
+    if options["late"] and draw(st.integers(0, 1 if counted else 3)) == 0:
+        options["late"] = {a: options["late"] for a in aliases if draw(st.booleans())} or 0
     access = {a: draw(st.sampled_from(paths(a, terms))) for a in aliases}
     points = (
         draw(st.frozensets(st.integers(0, max(0, len(calls) - 1)), max_size=3)) if snapshots else frozenset()

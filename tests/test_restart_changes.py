@@ -60,8 +60,9 @@ def changes(draw: st.DrawFn, case: Case, windows: bool = True) -> Change:
             return max(1, int(window * factor))
         return max(1, int(window[0] * factor)), window[1]
 
-    late = case.options["late"]
-    options: dict[str, Any] = {"late": draw(st.sampled_from([late, late // 3, 4 * late + 1]))}
+    given = case.options["late"]
+    late = max(given.values()) if isinstance(given, Mapping) else given
+    options: dict[str, Any] = {"late": draw(st.sampled_from([given, late // 3, 4 * late + 1]))}
     if "idle" in case.options or draw(st.integers(0, 3)) == 0:
         options["idle"] = draw(st.sampled_from([None, 0, 3 * late + 7]))
     return Change(
@@ -148,7 +149,8 @@ def admitted(case: Case, change: Change) -> list[dict[str, list[Row]]]:
     passed = {}
     for alias in case.windows:
         reached = top if case.counted else newest.get(alias, -math.inf)
-        passed[alias] = (reached if idle is None else max(reached, top - idle)) - late
+        delay = late.get(alias, 0) if isinstance(late, Mapping) else late
+        passed[alias] = (reached if idle is None else max(reached, top - idle)) - delay
     kept = [{a: [r for r in rows if r["ts"] >= passed[a]] for a, rows in call.items()} for call in other]
     return case.admitted().calls[:after] + kept
 
@@ -440,3 +442,39 @@ def test_windows_of_shared_queries_change_by_control_messages() -> None:
     other = replace(query, streams={alias: wr.Stream("ts", "5 seconds") for alias in "ab"})
     with pytest.raises(wr.StateError, match=r"windows was \['rows', 'rows'\], now .*control messages"):
         wr.SharedOperator.restore({"q": other}, blob)
+
+
+POLICIES = {
+    "deadline": [
+        wr.policies.Harvesting(),
+        wr.policies.Harvesting(whole_calls=False),
+        wr.policies.Harvesting(buffer=20),
+        wr.policies.Harvesting(conserve=True),
+        wr.policies.Harvesting(interval="1 second"),
+        wr.policies.Dropping(),
+    ],
+    "memory": [
+        wr.policies.Auto(), wr.policies.Auto(monitor=0), wr.policies.Fifo(monitor=0), wr.policies.Greedy(),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("limit", POLICIES)
+def test_any_option_of_a_policy_may_change(limit: str) -> None:
+    size = {"deadline": "1 hour", "memory": "1 GiB"}[limit]
+    rows = [
+        pa.table(
+            {"ts": pa.array([n * 10**6 + k for k in range(50)], pa.timestamp("us")), "k": [*range(5)] * 10}
+        )
+        for n in range(2)
+    ]
+    streams = {alias: wr.Stream("ts", "10 s") for alias in "ab"}
+    exact = wr.Operator(wr.Query(streams, "a.k = b.k"))
+    wanted = sum(exact.process({"a": r, "b": r}).num_rows for r in rows)
+    for before in POLICIES[limit]:
+        operator = wr.Operator(wr.Query(streams, "a.k = b.k", shed=before, **{limit: size}))
+        found = operator.process({"a": rows[0], "b": rows[0]}).num_rows
+        for after in POLICIES[limit]:
+            query = wr.Query(streams, "a.k = b.k", shed=after, **{limit: size})
+            restored = wr.Operator.restore(query, operator.snapshot())
+            assert found + restored.process({"a": rows[1], "b": rows[1]}).num_rows == wanted

@@ -91,4 +91,5 @@ class MemoryPolicy(Policy):
         if values.get("by") is not None:
             values["by"] = "given"
         plain = {k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()}
-        return {"policy": self.name, **{k: repr(v) for k, v in plain.items() if k != "monitor"}}
+        plain["monitor"] = self.monitor > 0
+        return {"policy": self.name, **{k: repr(v) for k, v in plain.items()}}

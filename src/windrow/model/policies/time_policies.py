@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from math import inf
 from numbers import Integral
@@ -68,7 +68,7 @@ class TimePolicy(Policy):
 
     def described(self) -> dict[str, Any]:
         """As plain values: what must be the same for a stored state to be used again."""
-        return {"policy": self.name}
+        return {"policy": self.name, **{f.name: repr(getattr(self, f.name)) for f in fields(self)}}
 
 
 @checks_keywords("wr.policies.Harvesting")
