@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pyarrow as pa
@@ -138,6 +139,44 @@ def test_rows_that_failed_in_a_window_are_restored_under_the_other_rule() -> Non
     assert operator.metrics().streams["a"].rows_failed == operator.metrics().rows_failed == 1
     restored = wr.Operator.restore(replace(query, on_error="raise"), operator.snapshot())
     assert restored.metrics().rows_failed == 1
+
+
+def test_a_shared_join_goes_on_from_its_snapshot_with_the_other_rule() -> None:
+    def queries(rule: str) -> dict[str, wr.Query]:
+        on = "a.s = b.s and 10 / (b.v - a.v) > 1"
+        streams = [{a: wr.Stream("ts", within) for a in "ab"} for within in ("10 s", "5 s")]
+        return {f"q{n}": wr.Query(given, on, late="10 s", on_error=rule) for n, given in enumerate(streams)}
+
+    operator = wr.SharedOperator(queries("raise"))
+    operator.process({"a": A})
+    snapshot = operator.snapshot()
+    with pytest.raises(wr.DataError, match="a checkpoint goes on with either"):
+        operator.process({"b": B})
+    restored = wr.SharedOperator.restore(queries("null"), snapshot)
+    restored.process({"b": B})
+    assert restored.metrics().joins[0].combinations_failed > 0
+    again = wr.SharedOperator.restore(queries("raise"), restored.snapshot())
+    with pytest.raises(wr.DataError, match=r"fails for a.v = 0, b.v = 0"):
+        again.process({"b": B})
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_rows_that_wait_in_a_buffer_count_once(how: str) -> None:
+    on = "a.k = b.k and coalesce(cast(a.s as int), 1) > 0"
+    shed = wr.policies.Harvesting(buffer=100_000)
+    clock = itertools.count(step=0.004).__next__
+    operator = wr.Operator(two(on, how=how, on_error="null", deadline="100 ms", shed=shed), clock=clock)
+    waited = 0
+    for second in range(6):
+        table = tiny([second + n / 1000 for n in range(500)], k=range(500), s=["1", "x"] * 250)
+        operator.process({"a": table, "b": table})
+        measured = operator.metrics()
+        waited += measured.rows_buffered
+        assert measured.rows_failed <= 250 * (second + 1)
+    while operator.metrics().rows_buffered:
+        operator.process({})
+    assert waited > 0
+    assert operator.metrics().streams["a"].rows_failed == operator.metrics().rows_failed == 1500
 
 
 @pytest.mark.parametrize("how", ["left", "full", "semi", "anti"])

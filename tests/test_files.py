@@ -18,6 +18,8 @@ import pytest
 import windrow as wr
 from file_tools import ON, WITHIN, as_files, joined_with_itself, put, query
 from spark_tools import SCHEMA, Stream, failing, found, in_process, rows, run, spark, written
+from windrow.planning.bound_query import BoundQuery
+from windrow.spark.files.packed_rows import recognises_nulls
 from windrow.spark.files.reader import FileReader
 from windrow.spark.join import join, prepare
 from windrow.spark.metrics import metrics
@@ -148,6 +150,32 @@ def test_all_rows_are_counted_as_with_data_frames(tmp_path):
 def _counts(stream: object) -> dict[str, int]:
     names = ("rows_in", "rows_late", "rows_ahead", "rows_null_time", "rows_filtered", "rows_copied")
     return {name: getattr(stream, name) for name in names}
+
+
+@pytest.mark.parametrize(
+    ("on", "times_alone"),
+    [
+        ("a.k = b.k and cast(a.s as int) > 5", True),
+        ("a.k = b.k and cast(coalesce(a.s, 'none') as int) > 5", False),
+        ("cast(coalesce(a.s, 'none') as int) = b.k and a.k = b.k and coalesce(a.x, 1) > 0", False),
+        ("a.k = b.k and a.x > 2 and 10 / hour(a.ts) > 0", False),
+    ],
+)
+def test_rows_are_sent_whole_if_an_expression_fails_on_nulls(on, times_alone):
+    """Their times alone would fail where the rows do not."""
+    bound = BoundQuery.of(query(on), [rows(1, 1).schema] * 2)
+    assert recognises_nulls(bound, 0, "ts") == times_alone
+
+
+def test_rows_that_do_not_fail_are_not_raised(tmp_path):
+    """The second half of the rows is left out without a failure."""
+    table = rows(1, 40)
+    texts = pa.array(["7"] * 20 + ["3"] * 20)
+    table = table.set_column(table.schema.get_field_index("s"), "s", texts)
+    put(tmp_path / "a", table)
+    given = query(f"{ON} and cast(coalesce(a.s, 'none') as int) > 5")
+    read = {a: wr.files(spark(), str(tmp_path / "a"), streaming=False) for a in "ab"}
+    assert found(join(read, given, partitions=2)) == in_process(given, dict.fromkeys("ab", table))
 
 
 def test_shared_queries_over_files(tmp_path):

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import DataFrame
 
 from spark_tools import SCHEMA, START, in_process, rows, run, spark, written
 from windrow import Query
@@ -18,7 +19,7 @@ from windrow import Stream as Described
 from windrow.errors import Option, QueryError
 from windrow.model.source import Source
 from windrow.spark.join import join
-from windrow.spark.kafka_values import decode, encode
+from windrow.spark.kafka_values import decode, encode, value_options
 from windrow.state.inspect import verify
 
 WITHIN = "4 seconds"
@@ -141,3 +142,28 @@ def test_fields_of_kafka_values_stand_beside_kafkas_columns():
     ]
     with pytest.raises(QueryError, match="no column is left for the value"):
         encode(plain.select(plain.id.alias("key")), "json", {}, Option(section="sink"))
+
+
+def test_credentials_of_kafka_are_in_no_expression():
+    """Spark shows the options of `from_json` and `to_json` in plans, in its UI and in its event log."""
+    secret = {"kafka.sasl.jaas.config": 'login password="hunter2";', "subscribe": "t"}
+    records = spark().createDataFrame([(b"x", b"{'id': 7}", "t", 2, 5, None)], RECORDS)
+    source = Source("a", "kafka", schema="id long", value_format="json")
+    for given, want in [({"allowSingleQuotes": "false"}, None), ({"ALLOWSINGLEQUOTES": "true"}, 7)]:
+        read = decode(records, replace(source, options=secret | given))
+        assert [tuple(r) for r in read.collect()] == [(want, 2)]
+        assert "hunter2" not in _plans(read) and "subscribe" not in _plans(read)
+    written = encode(
+        read.selectExpr("id as `a``b`", "string(null) as n"),
+        "json",
+        secret | {"ignoreNullFields": "false"},
+        Option(section="sink"),
+    )
+    assert [r.value for r in written.collect()] == ['{"a`b":7,"n":null}']
+    assert "hunter2" not in _plans(written) and "subscribe" not in _plans(written)
+    of_avro = value_options(read, "avro", secret | {"Mode": "FAILFAST", "pretty": "true"})
+    assert of_avro == {"Mode": "FAILFAST"}
+
+
+def _plans(frame: DataFrame) -> str:
+    return str(frame._jdf.queryExecution().toString())

@@ -11,6 +11,7 @@ from pyspark.sql.types import BinaryType
 
 from windrow.errors import Option, QueryError
 from windrow.model.source import Source
+from windrow.spark.frames import quoted
 from windrow.spark.spark_errors import as_query_error
 
 RECORD = ("key", "topic", "partition", "headers")
@@ -19,14 +20,16 @@ LENIENT = {"mode": "PERMISSIVE"}
 """A value that cannot be read has no fields, hence no time, and is counted as such; it fails no query."""
 MICROSECONDS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX"}
 """Spark would write only milliseconds."""
+UNLISTED = ("maxnestingdepth", "maxnumlen", "maxstringlen")
+"""Options of JSON that Spark reads but does not list."""
 
 
 def decode(records: DataFrame, source: Source) -> DataFrame:
     """The fields of the values, and those of Kafka's columns whose names are not among them: without a select
     list only `partition`, since every column of a stream is kept in its window."""
-    options = {**LENIENT, **source.options}
-    schema = str(source.schema)
-    if source.value_format == "avro":
+    format, schema = str(source.value_format), str(source.schema)
+    options = {**LENIENT, **value_options(records, format, source.options)}
+    if format == "avro":
         value = from_avro("value", schema, options)
     else:
         value = sf.from_json(sf.col("value").cast("string"), schema, options)
@@ -39,7 +42,7 @@ def decode(records: DataFrame, source: Source) -> DataFrame:
 
 def encode(results: DataFrame, value_format: str, options: Mapping[str, str], place: Option) -> DataFrame:
     """A record for each result: its columns, but for those of `RECORD`, become the value."""
-    fields = [f"`{name}`" for name in results.columns if name not in RECORD]
+    fields = [quoted(name) for name in results.columns if name not in RECORD]
     if not fields:
         raise QueryError("no column is left for the value; add one to select, such as 'a.id as id'", place)
     beside = [
@@ -50,6 +53,16 @@ def encode(results: DataFrame, value_format: str, options: Mapping[str, str], pl
         if f.name in RECORD
     ]
     value = sf.struct(*fields)
+    written = {**MICROSECONDS, **value_options(results, "json", options)}
     with as_query_error(place):
-        encoded = to_avro(value) if value_format == "avro" else sf.to_json(value, {**MICROSECONDS, **options})
+        encoded = to_avro(value) if value_format == "avro" else sf.to_json(value, written)
         return results.select(*beside, encoded.alias("value"))
+
+
+def value_options(frame: DataFrame, format: str, options: Mapping[str, str]) -> dict[str, str]:
+    """The options that belong to the value format. Those of Kafka may be credentials, and Spark's plans show
+    every option of an expression."""
+    spark = frame.sparkSession._jvm.org.apache.spark.sql
+    of_format = spark.avro.AvroOptions if format == "avro" else spark.catalyst.json.JSONOptions
+    known = {*of_format.getAllOptions().mkString(",").lower().split(","), *UNLISTED}
+    return {name: value for name, value in options.items() if name.lower() in known}

@@ -157,6 +157,10 @@ def buffer_unprocessed(
         if kept:
             rows = arrived.rows.slice(start, start + kept)
             buffers[stream].add(rows.ts, rows.payload, np.broadcast_to(call, kept))
+            reader = join.windows.readers[stream]
+            if reader.may_fail:
+                # They are read again when they are released, and those that fail count then.
+                counters.counts["rows_failed"][stream] -= reader.failed(rows.payload)
         waiting += kept
     return waiting
 

@@ -83,7 +83,8 @@ def _plain(group: SharedJoin) -> dict[str, Any]:
     functions by name."""
     found = signature(group.subscribers.like)
     found["functions"] = [name for name, _ in found["functions"]]
-    return {name: value for name, value in found.items() if name not in ("late", "idle", "ahead")}
+    free = ("late", "idle", "ahead", "on_error")
+    return {name: value for name, value in found.items() if name not in free}
 
 
 def _save(scheduler: BacklogScheduler, join: Join, now: float) -> tuple[dict[str, Any], list[pa.RecordBatch]]:

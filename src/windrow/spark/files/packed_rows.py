@@ -12,7 +12,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from sqlglot import exp
 
 from windrow.engine.probe import as_mask
-from windrow.expr.evaluate import evaluate
+from windrow.expr.evaluate import can_fail, evaluate
+from windrow.expr.failures import Failure
 from windrow.expr.join_columns import encoded_column
 from windrow.expr.parse import Reference, references
 from windrow.planning.bound_query import BoundQuery
@@ -84,8 +85,9 @@ def _union_type(slots: UnionColumns, ordered: bool, copied: bool) -> st.StructTy
 def recognises_nulls(join: BoundQuery, stream: int, time: str) -> bool:
     """Whether rows that fail a condition on their stream can be sent as times alone.
 
-    The join must still leave them out when all other columns are null. Rows that a window counts, that an
-    outer join returns without a match, or that a deadline sheds are sent whole.
+    The join must still leave them out when all other columns are null, and no expression may fail on the
+    nulls. Rows that a window counts, that an outer join returns without a match, or that a deadline sheds are
+    sent whole.
     """
     query = join.query
     filters = [f.node for f in join.predicate.filters if f.stream == stream]
@@ -100,6 +102,14 @@ def recognises_nulls(join: BoundQuery, stream: int, time: str) -> bool:
             return None
         return {key: pa.nulls(1, schema.field(key[1]).type) for key in needed}
 
+    words = [*join.join_columns[stream], *join.sets[stream]]
+    for node in filter(can_fail, [*filters, *(word.node for word in words)]):
+        given, failures = nulls(node), list[Failure]()
+        if given is None:
+            return False
+        evaluate(node, given, 1, {}, failures)
+        if failures:
+            return False
     for node in filters:
         if (given := nulls(node)) is not None and not np.any(as_mask(evaluate(node, given, 1, {}))):
             return True
