@@ -79,7 +79,7 @@ def chosen(strategy, config: pytest.Config, block: int, first: int) -> list[Spar
     return [drawn(seed, strategy) for seed in seeds]
 
 
-@pytest.mark.blocks(2, soak=60)
+@pytest.mark.blocks(1, soak=60)
 def test_random_joins_of_files_and_frames(pytestconfig, tmp_path, block, first_seed):
     check(chosen(generated.spark_cases(), pytestconfig, block, first_seed + 50_000), tmp_path)
 

@@ -49,7 +49,7 @@ def check(chosen: list[SparkCase], directory: Path) -> None:
     assert not wrong, "\n\n".join([*wrong, f"{len(wrong)} of {len(chosen)} failed"])
 
 
-@pytest.mark.blocks(3, soak=120)
+@pytest.mark.blocks(2, soak=120)
 def test_random_joins(pytestconfig, tmp_path, block, first_seed):
     check(cases(ANY, pytestconfig, block, first_seed), tmp_path)
 
