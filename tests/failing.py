@@ -92,7 +92,7 @@ def pair_terms(a: str, b: str, keys: bool) -> list[Term]:
     return [
         *([equality] if keys else []),
         Term(f"{CAST.format(a=a)} <= {b}.i", (a, b), compared(lambda x, y: x <= y), fails={a: _no_number}),
-        Term(f"{a}.i / {b}.j > 0.5", (a, b), lambda r: _quotient(r[a]["i"], r[b]["j"], _large)),
+        *guarded_terms(a, b),
         Term(
             f"try_divide({a}.i, {b}.j) > 0.5", (a, b), lambda r: _quotient(r[a]["i"], r[b]["j"], _large, None)
         ),
@@ -104,6 +104,18 @@ def pair_terms(a: str, b: str, keys: bool) -> list[Term]:
         Term(f"({a}.i / {b}.j > 0.5 or {b}.j = 0)", (a, b), lambda r: _guarded(r[a]["i"], r[b]["j"], True)),
         Term(f"{a}.i % {b}.h <> 1", (a, b), lambda r: _rest(r[a]["i"], r[b]["h"])),
     ]
+
+
+def guarded_terms(a: str, b: str) -> list[Term]:
+    """Over two streams: one that fails, and one that is false where it does."""
+    return [
+        Term(f"{a}.i / {b}.j > 0.5", (a, b), lambda r: _quotient(r[a]["i"], r[b]["j"], _large)),
+        Term(f"{b}.j * {a}.i <> 0", (a, b), lambda r: _nonzero(r[b]["j"], r[a]["i"])),
+    ]
+
+
+def _nonzero(x: int | None, y: int | None) -> bool | None:
+    return None if x is None or y is None else x * y != 0
 
 
 def _guarded(x: int | None, y: int | None, on_zero: bool) -> bool | None:

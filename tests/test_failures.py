@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
+from random import Random
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,29 +16,51 @@ from hypothesis import strategies as st
 
 import results
 import windrow as wr
-from failing import pair_terms, row_terms
+from failing import guarded_terms, pair_terms, row_terms
+from outer_cases import OuterCase, outer_cases, outer_ids
 from queries import Case, cases, examples, tiny
+from shared_cases import Asked, ids_in_order, schemas_of, shared_cases, ticking
+from windrow.expr.evaluate import evaluate
+from windrow.expr.failures import Failure, failed_rows
+from windrow.expr.parse import parse
 from windrow.testing import oracle
+from windrow.testing.oracle import Term
+
+
+@st.composite
+def more_terms(draw: st.DrawFn, case: Case, firsts: Sequence[str] | None = None) -> list[Term]:
+    """The conditions of a case and some more, most of which fail for some rows; of two streams one is among
+    `firsts`."""
+    more = []
+    for _ in range(draw(st.integers(1, 3))):
+        a = draw(st.sampled_from(firsts or list(case.windows)))
+        b = draw(st.sampled_from([x for x in case.windows if x != a]))
+        a, b = draw(st.permutations([a, b]))
+        if draw(st.booleans()):
+            more += guarded_terms(a, b)
+        else:
+            more.append(draw(st.sampled_from(row_terms(a) + pair_terms(a, b, not case.counted))))
+    return draw(st.permutations([*case.terms, *more]))
 
 
 @st.composite
 def failing_cases(draw: st.DrawFn, counted: bool) -> Case:
-    """Random queries with some conditions more, most of which fail for some rows."""
     case = draw(cases(counted=counted, most_streams=3))
-    aliases = list(case.windows)
-    more = []
-    for _ in range(draw(st.integers(1, 3))):
-        a, b = draw(st.permutations(aliases))[:2]
-        more.append(draw(st.sampled_from(row_terms(a) + pair_terms(a, b, not counted))))
-    return replace(case, terms=draw(st.permutations([*case.terms, *more])))
+    return replace(case, terms=draw(more_terms(case)))
+
+
+def failures(case: Case) -> tuple[dict[str, int], int]:
+    """Rows per stream, and combinations of one row of each, on which the conditions fail."""
+    admitted, fields = case.admitted(), Case.__dataclass_fields__
+    inner = Case(**{name: getattr(case, name) for name in fields})
+    possible = replace(inner, terms=oracle.lenient(case.terms)).answer()
+    rows = {a: oracle.failed_rows(a, admitted.rows(a), case.terms) for a in case.windows}
+    return rows, possible.total() - inner.answer().total()
 
 
 def check(case: Case) -> None:
-    admitted = case.admitted()
-    rows = {a: oracle.failed_rows(a, admitted.rows(a), case.terms) for a in case.windows}
-    possible = replace(case, terms=oracle.lenient(case.terms)).answer()
+    rows, combinations = failures(case)
     answer = case.answer()
-    combinations = possible.total() - answer.total()
     output, measured = case.run(on_error="null")
     assert results.ids(output) == answer
     assert {a: s.rows_failed for a, s in measured.streams.items()} == rows
@@ -56,6 +82,92 @@ def test_failures_over_time_windows(case: Case) -> None:
 @given(failing_cases(counted=True))
 def test_failures_over_row_windows(case: Case) -> None:
     check(case)
+
+
+@st.composite
+def failing_outer_cases(draw: st.DrawFn, counted: bool) -> OuterCase:
+    case = draw(outer_cases(counted=counted, most_streams=3))
+    how = {} if isinstance(case.how, str) else case.how
+    core = [a for a in case.windows if how.get(a, "required") == "required" and a not in (case.match or {})]
+    return replace(case, terms=draw(more_terms(case, core)))
+
+
+def outcome(case: OuterCase) -> Counter[tuple] | None:
+    """What an outer join returns, or None if it ends with an error."""
+    try:
+        return outer_ids(case.run(on_error="raise")[0])
+    except wr.DataError as error:
+        assert "on_error='null'" in str(error)
+        return None
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_failures_in_outer_joins(counted: bool) -> None:
+    """They end a join of two streams where they end the inner join, and whether they end one does not depend
+    on the order of its conditions."""
+
+    @examples(40)
+    @given(failing_outer_cases(counted), st.randoms(use_true_random=False))
+    def check(case: OuterCase, random: Random) -> None:
+        answer = case.answer()
+        assert outer_ids(case.run(on_error="null")[0]) == answer
+        found = outcome(case)
+        assert found is None or found == answer
+        terms = random.sample(case.terms, len(case.terms))
+        assert outcome(replace(case, terms=terms, access={})) == found
+        if len(case.windows) == 2:
+            rows, combinations = failures(case)
+            assert (found is None) == (combinations > 0 or any(rows.values()))
+
+    check()
+
+
+@pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("schedule", ["lwo", "greedy", "swf"])
+def test_failures_in_a_shared_join_under_a_deadline(schedule: str, counted: bool) -> None:
+    """The same combinations fail as without one."""
+
+    def run(case: Case, asked: dict[str, Asked], on_error: str, **options: Any) -> Any:
+        changed = replace(case, options={**case.options, "on_error": on_error})
+        queries = {name: each.query(changed) for name, each in asked.items()}
+        op = wr.SharedOperator(queries, schemas=schemas_of(case), clock=ticking(), **options)
+        try:
+            outputs = [*map(op.process, case.inputs()), op.finish()]
+        except wr.DataError as error:
+            assert "on_error='null'" in str(error)
+            return None
+        found = {name: [row for out in outputs for row in ids_in_order(out[name])] for name in queries}
+        return found, [join.combinations_failed for join in op.metrics().joins]
+
+    @examples(15)
+    @given(shared_cases(counted), st.data())
+    def check(drawn: tuple[Case, dict[str, Asked]], data: st.DataObject) -> None:
+        case, asked = drawn
+        case = replace(case, terms=data.draw(more_terms(case)))
+        for on_error in ("raise", "null"):
+            timed = run(case, asked, on_error, schedule=schedule, deadline="300 ms")
+            assert timed == run(case, asked, on_error)
+
+    check()
+
+
+PARTS = ("a.x", "a.y", "1", "5", "10 / a.y", "a.x / a.z", "coalesce(10 / a.z, 5)", "cast(a.s as int)")
+CELLS = st.lists(st.tuples(*[st.sampled_from([None, 0, 1, 5, 10])] * 3, st.sampled_from([None, "1", "x"])))
+
+
+@given(st.sampled_from(PARTS), st.lists(st.sampled_from(PARTS), min_size=2, max_size=4), CELLS)
+def test_in_and_between_fail_where_they_fail_written_out(x: str, parts: list[str], cells: list) -> None:
+    kinds = {"x": pa.int64(), "y": pa.int64(), "z": pa.int64(), "s": pa.string()}
+    columns = {("a", n): pa.array([c[k] for c in cells], t) for k, (n, t) in enumerate(kinds.items())}
+
+    def run(sql: str) -> tuple[list, list]:
+        failures: list[Failure] = []
+        found = evaluate(parse(sql, ["a"]), columns, len(cells), {}, failures)
+        return found.to_pylist(), failed_rows(failures, len(cells)).tolist()
+
+    assert run(f"{x} in ({', '.join(parts)})") == run(" or ".join(f"{x} = {part}" for part in parts))
+    low, high = parts[:2]
+    assert run(f"{x} between {low} and {high}") == run(f"{x} >= {low} and {x} <= {high}")
 
 
 # --- By hand ----------------------------------------------------------------------------------------------
@@ -106,6 +218,9 @@ def test_the_error_names_the_operation_and_its_values(on: str, message: str) -> 
         "a.s = b.s and coalesce(1, 10 / a.v) = 1",
         "a.s = b.s and if(a.v = 0, true, 10 / a.v > 1)",
         "a.s = b.s and b.v <> 0 and a.v / b.v > 1",
+        "a.s = b.s and a.v in (0, 10 / a.v)",
+        "a.s = b.s and a.v in (10 / b.v, b.v)",
+        "a.s = b.s and not (a.v between 1 and 10 / a.v)",
         "a.s = b.s and case a.v when 0 then true else 10 / a.v > 1 end",
         "a.s = b.s and ln(a.v) > 0",
     ],
@@ -191,6 +306,35 @@ def test_an_outer_join_takes_a_failure_for_null(how: str) -> None:
         failing = wr.Operator(two(on, how=how))
         failing.process({"a": A, "b": B})
         failing.finish()
+
+
+GUARDED = (
+    "a.v / b.v < 9 and b.v * a.v > 0",
+    "b.v * a.v > 0 and a.v / b.v < 9",
+    "b.v / a.v < 9 and a.v * b.v > 0",
+)
+"""Shared joins sort conditions by their text, so the third has its operands the other way round."""
+
+
+@pytest.mark.parametrize("on", GUARDED)
+@pytest.mark.parametrize("how", ["inner", "left", "full", "semi", "anti", "as-of"])
+def test_conditions_guard_one_another_in_either_order(how: str, on: str) -> None:
+    kind = {"match": {"b": "nearest"}} if how == "as-of" else {"how": how}
+    operator = wr.Operator(two(f"a.s = b.s and {on}", **kind))
+    operator.process({"a": A, "b": B})
+    operator.finish()
+    assert operator.metrics().combinations_failed == 0
+
+
+@pytest.mark.parametrize("on", GUARDED)
+@pytest.mark.parametrize("schedule", ["lwo", "greedy", "swf"])
+def test_conditions_guard_one_another_under_a_deadline(schedule: str, on: str) -> None:
+    query = two(f"a.s = b.s and {on}")
+    shorter = replace(query, streams={alias: wr.Stream("ts", "5 s") for alias in "ab"})
+    operator = wr.SharedOperator({"p": query, "q": shorter}, schedule=schedule, deadline="1 s")
+    operator.process({"a": A, "b": B})
+    operator.finish()
+    assert [join.combinations_failed for join in operator.metrics().joins] == [0]
 
 
 def test_nan_matches_what_the_query_says() -> None:

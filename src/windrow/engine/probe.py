@@ -18,6 +18,7 @@ from windrow.engine.age_intervals import AgeIntervals
 from windrow.engine.conditions import alike, holds
 from windrow.engine.failed_combinations import FailedCombinations
 from windrow.engine.index_search import IndexSearch
+from windrow.engine.outer.missing_rows import gather_or_null
 from windrow.engine.partial_matches import PartialMatches
 from windrow.expr.evaluate import evaluate
 from windrow.expr.failures import Failure, failed_rows
@@ -45,13 +46,13 @@ FULL_WINDOWS = ProbeScope()
 
 
 @dataclass
-class _Run:
+class ProbeRun:
     """A run of a probe; several may run at once, on several threads."""
 
     windows: Sequence[WindowStore]
-    arrived: int
+    arrived: int = 0
     """Position of the first arriving row."""
-    look: ProbeScope
+    look: ProbeScope = FULL_WINDOWS
     suspects: bool = False
     """Whether a condition has failed on a partial match."""
 
@@ -106,7 +107,7 @@ class Probe:
         stream = self.direction.order[0]
         rows = starting or self.starting_rows(windows, arrived)
         start = PartialMatches.start(stream, windows[stream], *rows)
-        yield from self._expand(start, 0, _Run(windows, arrived, look))
+        yield from self._expand(start, 0, ProbeRun(windows, arrived, look))
 
     def run_rows(
         self, windows: Sequence[WindowStore], rows: Array, look: ProbeScope
@@ -114,18 +115,18 @@ class Probe:
         """Results that contain one of these rows of the arriving stream."""
         if len(rows):
             start = PartialMatches.of_rows(self.direction.arriving, windows[self.direction.arriving], rows)
-            yield from self._expand(start, 0, _Run(windows, 0, look))
+            yield from self._expand(start, 0, ProbeRun(windows, look=look))
 
     def extend(self, partials: PartialMatches, windows: Sequence[WindowStore]) -> Iterator[PartialMatches]:
         """Extend partial matches of any streams through all steps."""
-        return self._expand(partials, 0, _Run(windows, 0, FULL_WINDOWS))
+        return self._expand(partials, 0, ProbeRun(windows))
 
-    def _expand(self, partials: PartialMatches, level: int, run: _Run) -> Iterator[PartialMatches]:
+    def _expand(self, partials: PartialMatches, level: int, run: ProbeRun) -> Iterator[PartialMatches]:
         windows, look = run.windows, run.look
         if look.step_counts is not None:
             look.step_counts[level] += len(partials)
         if level == len(self.searches):
-            yield self._judged(partials, windows) if run.suspects else partials
+            yield self.complete(partials, run)
             return
         search = self.searches[level]
         step = search.step
@@ -137,21 +138,33 @@ class Probe:
         anchor = None if ages is None else windows[arriving].ts[partials.rows[arriving]]
         for which, found in search.run(partials, windows, first, ages, anchor):
             longer = partials.extend(step.stream, window, which, found, last)
-            for condition in step.checks:
-                longer = longer.where(self._check(condition, windows, longer))
-            for residual in step.residuals:
-                longer = longer.where(self._possible(residual, run, longer))
+            for check in self.checks(step, run):
+                longer = longer.where(check(longer))
             if len(longer):
                 yield from self._expand(longer, level + 1, run)
 
-    def checks(
-        self, step: Step, windows: Sequence[WindowStore]
-    ) -> Iterator[Callable[[PartialMatches], Array]]:
+    def checks(self, step: Step, run: ProbeRun) -> Iterator[Callable[[PartialMatches], Array]]:
         """Conditions that a step makes checkable, each as a function that returns a mask."""
         for condition in step.checks:
-            yield partial(self._check, condition, windows)
+            yield partial(self._check, condition, run.windows)
         for residual in step.residuals:
-            yield partial(self._evaluate, residual, windows)
+            yield partial(self._possible, residual, run)
+
+    def complete(self, partials: PartialMatches, run: ProbeRun) -> PartialMatches:
+        """The results among matches that have passed the checks of all steps."""
+        if not run.suspects:
+            return partials
+        residuals = [residual for search in self.searches for residual in search.step.residuals]
+        return self._judged(residuals, run.windows, self._inside(partials))
+
+    def holding(
+        self, residuals: Sequence[Residual], windows: Sequence[WindowStore], partials: PartialMatches
+    ) -> PartialMatches:
+        """The combinations on which conditions hold that no step checks. Rows may be missing."""
+        run = ProbeRun(windows)
+        for residual in residuals:
+            partials = partials.where(self._possible(residual, run, partials))
+        return self._judged(residuals, windows, partials) if run.suspects else partials
 
     def _check(self, condition: Condition, windows: Sequence[WindowStore], partials: PartialMatches) -> Array:
         pair = (condition.own, condition.bound) if isinstance(condition, BoundEquality) else condition.words
@@ -165,14 +178,7 @@ class Probe:
         x, y = (windows[w.stream].sets(w.name, partials.rows[w.stream]) for w in likeness.words)
         return alike(likeness, common(*x, *y), x[1], y[1])
 
-    def _evaluate(
-        self, residual: Residual, windows: Sequence[WindowStore], partials: PartialMatches
-    ) -> Array:
-        holds, failures, columns = self._evaluated(residual, windows, partials)
-        self._failed.add(failures, columns, len(partials))
-        return holds
-
-    def _possible(self, residual: Residual, run: _Run, partials: PartialMatches) -> Array:
+    def _possible(self, residual: Residual, run: ProbeRun, partials: PartialMatches) -> Array:
         """Mask of the partial matches on which a condition holds, or fails: these are judged at the end."""
         holds, failures, _ = self._evaluated(residual, run.windows, partials)
         if not failures:
@@ -180,18 +186,19 @@ class Probe:
         run.suspects = True
         return holds | failed_rows(failures, len(partials))
 
-    def _judged(self, partials: PartialMatches, windows: Sequence[WindowStore]) -> PartialMatches:
-        """The combinations on which all conditions hold; those on which some fail are counted."""
-        partials = self._inside(partials)
+    def _judged(
+        self, residuals: Sequence[Residual], windows: Sequence[WindowStore], partials: PartialMatches
+    ) -> PartialMatches:
+        """The combinations on which all conditions hold; those on which some fail are counted. On each of the
+        given combinations every condition holds or fails."""
         found = np.ones(len(partials), bool)
         failures: list[Failure] = []
         columns: dict[Reference, pa.Array] = {}
-        for step in (search.step for search in self.searches):
-            for residual in step.residuals:
-                holds, more, given = self._evaluated(residual, windows, partials)
-                found &= holds
-                failures += more
-                columns |= given
+        for residual in residuals:
+            holds, more, given = self._evaluated(residual, windows, partials)
+            found &= holds
+            failures += more
+            columns |= given
         self._failed.add(failures, columns, len(partials))
         return partials.where(found)
 
@@ -207,7 +214,7 @@ class Probe:
         for stream in residual.streams:
             alias = self._aliases[stream]
             names = sorted(name for a, name in needed if a == alias)
-            gathered = windows[stream].gather(partials.rows[stream], names)
+            gathered = gather_or_null(windows[stream], partials.rows[stream], names)
             columns.update({(alias, name): array for name, array in zip(names, gathered, strict=True)})
         holds = evaluate(residual.node, columns, len(partials), self._functions, failures)
         return as_mask(holds), failures, columns

@@ -9,7 +9,7 @@ QueryError. It is raised on empty arrays too, so `result_type` finds every such 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any
@@ -157,20 +157,28 @@ class _Evaluation:
     # Logic
 
     def conjunction(self, node: exp.And) -> Value:
-        return pc.and_kleene(*self._absorbing(node, is_false))
+        return self._all(partial(self.condition, side) for side in (node.left, node.right))
 
     def disjunction(self, node: exp.Or) -> Value:
-        return pc.or_kleene(*self._absorbing(node, is_true))
+        return self._any(partial(self.condition, side) for side in (node.left, node.right))
 
-    def _absorbing(self, node: exp.Binary, decides: Callable[[Value, int], Mask]) -> tuple[Value, Value]:
-        """Both sides. A failure of one does not matter where the other `decides` the outcome."""
-        left, of_left = self.apart(lambda: self.condition(node.left))
-        right, of_right = self.apart(lambda: self.condition(node.right))
-        for failures, other, of_other in ((of_left, right, of_right), (of_right, left, of_left)):
-            if failures:
-                decided = decides(other, self.length) & ~failed_rows(of_other, self.length)
-                self.keep(failures, ~decided)
-        return left, right
+    def _all(self, conditions: Iterable[Callable[[], Value]]) -> Value:
+        return reduce(pc.and_kleene, self._absorbing(conditions, is_false))
+
+    def _any(self, conditions: Iterable[Callable[[], Value]]) -> Value:
+        return reduce(pc.or_kleene, self._absorbing(conditions, is_true))
+
+    def _absorbing(
+        self, conditions: Iterable[Callable[[], Value]], decides: Callable[[Value, int], Mask]
+    ) -> list[Value]:
+        """All conditions. A failure of one does not matter where another `decides` the outcome."""
+        evaluated = [self.apart(condition) for condition in conditions]
+        if any(failures for _, failures in evaluated):
+            decided = np.zeros(self.length, bool)
+            for value, failures in evaluated:
+                decided |= decides(value, self.length) & ~failed_rows(failures, self.length)
+            self.keep([each for _, failures in evaluated for each in failures], ~decided)
+        return [value for value, _ in evaluated]
 
     def negation(self, node: exp.Not) -> Value:
         return pc.invert(self.condition(node.this))
@@ -201,14 +209,18 @@ class _Evaluation:
     def between(self, node: exp.Between) -> Value:
         if node.args.get("symmetric"):
             raise QueryError("between symmetric is not supported; write least and greatest")
-        value, low, high = (self.operand(node.args[name]) for name in ("this", "low", "high"))
-        return pc.and_kleene(compare(">=", value, low), compare("<=", value, high))
+        value = self.operand(node.this)
+        bounds = ((">=", node.args["low"]), ("<=", node.args["high"]))
+        return self._all(partial(self._compared, op, value, bound) for op, bound in bounds)
 
     def membership(self, node: exp.In) -> Value:
         if not node.expressions:
             raise QueryError(f"in takes a list of values, got {render(node)}")
         value = self.operand(node.this)
-        return reduce(pc.or_kleene, (compare("=", value, self.operand(one)) for one in node.expressions))
+        return self._any(partial(self._compared, "=", value, one) for one in node.expressions)
+
+    def _compared(self, op: str, value: Operand, node: exp.Expr) -> Value:
+        return compare(op, value, self.operand(node))
 
     def like(self, node: exp.Binary) -> Value:
         def search(values: Value, pattern: str) -> Value:
@@ -259,7 +271,7 @@ class _Evaluation:
         def condition(branch: exp.If) -> Value:
             if subject is None:
                 return self.condition(branch.this)
-            return compare("=", subject, self.operand(branch.this))
+            return self._compared("=", subject, branch.this)
 
         branches = node.args["ifs"]
         conditions = [self.apart(partial(condition, branch)) for branch in branches]

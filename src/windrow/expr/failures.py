@@ -1,9 +1,9 @@
 """Failures: operations of an expression that have no value for a row, such as a cast of 'x' to a number.
 
 A failed operation gives null. Whether that matters is decided as SQL's logic decides about null: a failure
-counts where the outcome depends on it. `false and f` is false whatever `f` is, a branch of a case that is not
-taken has no say, and neither has an argument of coalesce after the first value. So the order in which
-conditions are written is of no account.
+counts where the outcome depends on it. `false and f` is false whatever `f` is, and neither a branch of a case
+that is not taken nor an argument of coalesce after the first value affects the outcome. So the order in which
+conditions are written does not matter.
 """
 
 from __future__ import annotations

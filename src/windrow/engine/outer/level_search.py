@@ -15,12 +15,10 @@ from windrow.engine.outer.row_flags import FLAGS, PASSED, column_flags
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.probe import Probe, as_mask
 from windrow.engine.windows import Windows
-from windrow.expr.evaluate import evaluate
-from windrow.expr.failures import Failure
 from windrow.expr.join_columns import column_values
 from windrow.expr.parse import Reference, references
 from windrow.model.plan import Direction
-from windrow.model.predicate import Equality, Residual
+from windrow.model.predicate import Equality
 from windrow.planning.bound_query import BoundQuery
 from windrow.planning.levels import LevelStep
 
@@ -60,13 +58,6 @@ class JoinParts:
         columns, count = self.columns(rows, needed), len(rows[pair.left.stream])
         values = [column_values(word, columns, count, self.bound.functions) for word in pair.words]
         return as_mask(pc.equal(*values))
-
-    def holds(self, residual: Residual, rows: Mapping[int, Array], count: int) -> Array:
-        columns = self.columns(rows, references(residual.node))
-        failures: list[Failure] = []
-        found = as_mask(evaluate(residual.node, columns, count, self.bound.functions, failures))
-        self.failed.add(failures, columns, count)
-        return found
 
 
 class LevelSearch:
@@ -109,9 +100,8 @@ class LevelSearch:
         for found in self._probe.extend(start, self._parts.windows):
             found = self._parts.windows.contain(found)
             found = found.where((flags[found.rows[stream]] & self._own) == self._own)
-            for residual in self.plan.residuals:
-                found = found.where(self._parts.holds(residual, found.rows, len(found)))
             for pair in self.plan.hashed:
                 found = found.where(self._parts.equal(pair, found.rows))
+            found = self._probe.holding(self.plan.residuals, self._parts.windows, found)
             if len(found):
                 yield found.rows[_ORIGIN].copy(), found.rows[stream].copy()

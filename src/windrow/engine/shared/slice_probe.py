@@ -17,7 +17,7 @@ import numpy as np
 
 from windrow.engine.index_search import IndexSearch
 from windrow.engine.partial_matches import PartialMatches
-from windrow.engine.probe import Probe
+from windrow.engine.probe import Probe, ProbeRun
 from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
@@ -91,25 +91,24 @@ class SliceProbe:
         below = None if reach.inner is None else ts + reach.inner[stream]
         start = _Some({stream: rows}, ts, ts + reach.outer[stream], below, np.arange(len(rows)))
         if len(start):
-            for found in self._expand(start, 0, windows, reach):
-                yield PartialMatches(found.rows)
+            run = ProbeRun(windows)
+            for found in self._expand(start, 0, run, reach):
+                yield self.probe.complete(PartialMatches(found.rows), run)
 
-    def _expand(
-        self, some: _Some, level: int, windows: Sequence[WindowStore], reach: SliceBounds
-    ) -> Iterator[_Some]:
+    def _expand(self, some: _Some, level: int, run: ProbeRun, reach: SliceBounds) -> Iterator[_Some]:
         if level == len(self.probe.searches):
             yield some
             return
         search = self.probe.searches[level]
         step, last = search.step, level == len(self.probe.searches) - 1
-        ts = windows[step.stream].ts
+        ts = run.windows[step.stream].ts
         for low, high, inside in _ranges(some, step.stream, reach, last):
-            for which, found in self._search(search, some, windows, reach, (low, high)):
+            for which, found in self._search(search, some, run.windows, reach, (low, high)):
                 longer = some.extend(step.stream, ts[found], which, found, reach, inside)
-                for check in self.probe.checks(step, windows):
+                for check in self.probe.checks(step, run):
                     longer = longer.where(check(PartialMatches(longer.rows)))
                 if len(longer):
-                    yield from self._expand(longer, level + 1, windows, reach)
+                    yield from self._expand(longer, level + 1, run, reach)
 
     def _search(
         self,
