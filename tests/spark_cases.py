@@ -219,11 +219,13 @@ def outer_spark_cases(draw: st.DrawFn) -> SparkCase:
     count = len(whole.windows)
     tables = {a: t.slice(0, ROWS[count]) for a, t in whole.tables.items()}
     rng = Random(draw(st.integers(0, 2**32)))
-    calls = _calls(rng, tables, whole.options["late"], draw(st.integers(1, 3)), apart=True)
+    late = whole.options["late"]
+    longest = max(late.values()) if isinstance(late, Mapping) else late
+    calls = _calls(rng, tables, longest, draw(st.integers(1, 3)), apart=True)
     flush = 2
     for number in range(flush):
         far = 2 * max(w for w in whole.windows.values() if isinstance(w, int)) + 3600 * SECOND
-        tables = {a: _pushed(tables, a, whole.options["late"], number, far) for a in tables}
+        tables = {a: _pushed(tables, a, longest, number, far) for a in tables}
         calls.append({a: [t.num_rows - 1] for a, t in tables.items()})
     case = replace(whole, tables=tables, calls=calls, snapshots=frozenset())
     partitions = draw(st.sampled_from([1, 3, 3, 7, 7]))

@@ -444,7 +444,7 @@ def test_windows_of_shared_queries_change_by_control_messages() -> None:
         wr.SharedOperator.restore({"q": other}, blob)
 
 
-POLICIES = {
+OPTIONS = {
     "deadline": [
         wr.policies.Harvesting(),
         wr.policies.Harvesting(whole_calls=False),
@@ -459,7 +459,7 @@ POLICIES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("limit", POLICIES)
+@pytest.mark.parametrize("limit", OPTIONS)
 def test_any_option_of_a_policy_may_change(limit: str) -> None:
     size = {"deadline": "1 hour", "memory": "1 GiB"}[limit]
     rows = [
@@ -471,10 +471,10 @@ def test_any_option_of_a_policy_may_change(limit: str) -> None:
     streams = {alias: wr.Stream("ts", "10 s") for alias in "ab"}
     exact = wr.Operator(wr.Query(streams, "a.k = b.k"))
     wanted = sum(exact.process({"a": r, "b": r}).num_rows for r in rows)
-    for before in POLICIES[limit]:
+    for before in OPTIONS[limit]:
         operator = wr.Operator(wr.Query(streams, "a.k = b.k", shed=before, **{limit: size}))
         found = operator.process({"a": rows[0], "b": rows[0]}).num_rows
-        for after in POLICIES[limit]:
+        for after in OPTIONS[limit]:
             query = wr.Query(streams, "a.k = b.k", shed=after, **{limit: size})
             restored = wr.Operator.restore(query, operator.snapshot())
             assert found + restored.process({"a": rows[1], "b": rows[1]}).num_rows == wanted
