@@ -22,6 +22,7 @@ from windrow.engine.state import State
 from windrow.model.query import Query
 from windrow.spark.metrics import COLUMN
 from windrow.spark.task import JoinTask
+from windrow.spark.task_input import TaskInput
 
 SECOND = 1_000_000
 SMALL = pa.schema([("numbers", pa.int64())])
@@ -194,3 +195,21 @@ def answer(batches: Sequence[Mapping[str, Sequence[Row]]], window: int, late: in
     return Counter(
         (a[0], b[0]) for a in rows["a"] for b in rows["b"] if a[2] == b[2] and abs(a[1] - b[1]) <= window
     )
+
+
+class Batch:
+    """Rows of a micro-batch, as each partition gets them."""
+
+    def __init__(self, rows: dict[str, list[Row]], schema: pa.Schema) -> None:
+        self.rows = rows
+        self._schema = schema
+        self._parts: dict[tuple[int, int], TaskInput] = {}
+
+    def part(self, partition: int, partitions: int) -> TaskInput:
+        key = (partition, partitions)
+        if key not in self._parts:
+            own = {s: [r for r in self.rows[a] if r[2] % partitions == partition] for s, a in enumerate("ab")}
+            self._parts[key] = TaskInput(
+                partition, {s: batch_of(rows, self._schema) for s, rows in own.items() if rows}
+            )
+        return self._parts[key]

@@ -15,16 +15,13 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-import pyarrow as pa
-
 import windrow as wr
 from results import ids
 from simulated_store import FAULT, Actor, Killed, Scheduler, SimulatedRoot
-from simulated_tasks import SECOND, SMALL, WHOLE, Row, SmallKind, SmallTask, answer, batch_of, pairs_in
+from simulated_tasks import SECOND, SMALL, WHOLE, Batch, Row, SmallKind, SmallTask, answer, batch_of, pairs_in
 from windrow.spark.microbatch import MicroBatch
 from windrow.spark.operator_cache import OperatorCache
 from windrow.spark.task import JoinTask, freeze_loaded_objects
-from windrow.spark.task_input import TaskInput
 from windrow.state import store
 from windrow.state.cleanup import KEPT_BEHIND
 from windrow.state.commit_log import CommitLog
@@ -49,24 +46,6 @@ class Outcome:
     lost: bool
     """It cannot go on, though nothing has happened that state is not kept for."""
     trace: list[str]
-
-
-class Batch:
-    """Rows of a micro-batch, as each partition gets them."""
-
-    def __init__(self, rows: dict[str, list[Row]], schema: pa.Schema) -> None:
-        self.rows = rows
-        self._schema = schema
-        self._parts: dict[tuple[int, int], TaskInput] = {}
-
-    def part(self, partition: int, partitions: int) -> TaskInput:
-        key = (partition, partitions)
-        if key not in self._parts:
-            own = {s: [r for r in self.rows[a] if r[2] % partitions == partition] for s, a in enumerate("ab")}
-            self._parts[key] = TaskInput(
-                partition, {s: batch_of(rows, self._schema) for s, rows in own.items() if rows}
-            )
-        return self._parts[key]
 
 
 @dataclass

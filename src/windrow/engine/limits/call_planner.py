@@ -62,10 +62,9 @@ of the time left at which one does."""
 AMPLE, LEARNING = 2.0, 16
 """With this many times the time that recent exact calls took, a call is exact whatever the prediction. One in
 16 plain calls is run with the load shedder, which learns how selective the windows are."""
-FIXED = 0.1
-RETRY = 16, 512
-"""Calls from the first that sheds until an exact one is tried again, if the fastest one of before fits; twice
-as many after each that is late."""
+RETRY, FIXED = (16, 512), 0.1
+"""Calls between two trials of exact calls, twice as many after each; and the fraction of the time left that
+the fixed cost must take for a trial."""
 _FORGET = 0.01
 
 
