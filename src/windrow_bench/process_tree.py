@@ -50,8 +50,8 @@ def watched(
     watcher.start()
     out, err = process.communicate()
     if process.returncode:
-        told = "\n".join(line for line in err.splitlines() if not line.startswith("\tat "))
-        raise WindrowError(f"{name} failed: {told[-2000:]}")
+        errors = "\n".join(line for line in err.splitlines() if not line.startswith("\tat "))
+        raise WindrowError(f"{name} failed: {errors[-2000:]}")
     watcher.join()
     most.printed = json.loads(out.strip().splitlines()[-1])
     return most

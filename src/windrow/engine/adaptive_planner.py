@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.join import Join
-from windrow.engine.probe import as_mask
 from windrow.engine.rows import ArrivingRows
 from windrow.engine.sampled_statistics import PAIRS, SAMPLE, Sample, changed, statistics
 from windrow.expr.evaluate import evaluate
 from windrow.expr.parse import references
+from windrow.expr.values import as_mask
 from windrow.model.plan import Plan
 from windrow.model.predicate import Residual
 from windrow.model.query import Query

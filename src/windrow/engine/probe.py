@@ -23,6 +23,7 @@ from windrow.engine.partial_matches import PartialMatches
 from windrow.expr.evaluate import evaluate
 from windrow.expr.failures import Failure, failed_rows
 from windrow.expr.parse import Reference, references
+from windrow.expr.values import as_mask
 from windrow.kernels.similarity import common
 from windrow.model.plan import BoundEquality, Condition, Direction, Step
 from windrow.model.predicate import Residual, SetSimilarity
@@ -218,10 +219,3 @@ class Probe:
             columns.update({(alias, name): array for name, array in zip(names, gathered, strict=True)})
         holds = evaluate(residual.node, columns, len(partials), self._functions, failures)
         return as_mask(holds), failures, columns
-
-
-def as_mask(condition: pa.Array) -> Array:
-    """A SQL condition as a mask: null is false."""
-    if condition.null_count:
-        condition = condition.fill_null(False)
-    return condition.to_numpy(zero_copy_only=False)

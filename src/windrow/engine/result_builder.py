@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from windrow.engine.outer.missing_rows import structs
 from windrow.engine.partial_matches import PartialMatches
-from windrow.engine.probe import as_mask
 from windrow.engine.rows import ArrivingRows
 from windrow.errors import QueryError
 from windrow.eviction.ranking import Selection
 from windrow.expr.join_columns import column_values
 from windrow.expr.parse import references
+from windrow.expr.values import as_mask
 from windrow.model.join_kind import CERTAIN
 from windrow.model.predicate import JoinColumn
 from windrow.planning.bound_query import BoundQuery

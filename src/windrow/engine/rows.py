@@ -15,12 +15,12 @@ import pyarrow.types as pat
 
 from windrow.engine.key_numbers import NO_KEY, KeyNumbers
 from windrow.engine.outer.row_flags import RowFlags
-from windrow.engine.probe import as_mask
 from windrow.errors import DataError, Option, unknown
 from windrow.expr.evaluate import can_fail, evaluate
 from windrow.expr.failures import Failure, error, failed_rows, undecided
 from windrow.expr.join_columns import column_sets, column_values, encoded_column
 from windrow.expr.parse import Reference, references
+from windrow.expr.values import as_mask
 from windrow.model.predicate import JoinColumn
 from windrow.planning.bound_query import BoundQuery
 

@@ -19,7 +19,7 @@ from sqlglot import exp
 from windrow.errors import DataError, Option
 from windrow.expr.dialect import render
 from windrow.expr.parse import Reference, references
-from windrow.expr.values import Value, broadcast, is_constant
+from windrow.expr.values import Value, as_mask, is_constant
 
 Mask = np.ndarray
 
@@ -43,11 +43,10 @@ def failure(node: exp.Expr, answer: Value, inputs: Iterable[Value], length: int)
 
 
 def is_true(condition: Value, length: int) -> Mask:
-    """A condition as a mask: null is false."""
+    """A condition, constant or not, as a mask."""
     if is_constant(condition):
         return np.full(length, condition.as_py() is True)
-    array = broadcast(condition, length)
-    return (array.fill_null(False) if array.null_count else array).to_numpy(zero_copy_only=False)
+    return as_mask(condition)
 
 
 def is_false(condition: Value, length: int) -> Mask:

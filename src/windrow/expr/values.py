@@ -55,6 +55,13 @@ def broadcast(value: Value, length: int) -> pa.Array:
     return pa.repeat(value, length) if isinstance(value, pa.Scalar) else value
 
 
+def as_mask(condition: pa.Array) -> np.ndarray:
+    """A SQL condition as a mask: null is false."""
+    if condition.null_count:
+        condition = condition.fill_null(False)
+    return condition.to_numpy(zero_copy_only=False)
+
+
 def rowwise(call: Callable[..., pa.Array], *values: Value) -> Value:
     """Calls a function of arrays of equal length. The result is a constant if all arguments are."""
     if all(is_constant(v) for v in values):

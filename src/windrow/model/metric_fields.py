@@ -98,11 +98,11 @@ def recall_text(recall: Sequence[float], rows_late: int) -> str:
     is shown beside it.
 
     >>> recall_text((0.914, 0.9052, 0.922), 12)
-    'recall 0.914 [0.905, 0.922], not counting 12 late rows'
+    '0.914 [0.905, 0.922], not counting 12 late rows'
     """
     estimate, low, high = recall
     late = f", not counting {rows_late:,} late row{'s' * (rows_late > 1)}" if rows_late else ""
-    return f"recall {estimate:.3f} [{low:.3f}, {high:.3f}]{late}"
+    return f"{estimate:.3f} [{low:.3f}, {high:.3f}]{late}"
 
 
 def lost_rows(record: type, values: Any) -> dict[str, int]:

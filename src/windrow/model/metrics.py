@@ -159,7 +159,7 @@ class OperatorMetrics(JoinCounts):
 
     def __str__(self) -> str:
         lines = [
-            f"{self.rows_in:,} rows in, {self.results:,} results, "
+            f"{self.rows_in:,} rows in, {self.results:,} results, recall "
             + recall_text((self.recall, self.recall_low, self.recall_high), self.rows_late),
             f"windows hold {self.window_rows:,} rows in {format_bytes(self.memory_bytes)}; "
             f"{self.comparisons:,} comparisons in {self.sub_batches:,} sub-batches",

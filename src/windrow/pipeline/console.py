@@ -199,8 +199,7 @@ class ConsoleView:
             if any(p.deadline for p in join.partitions):
                 shown["throttle"] = f"{join.throttle_fraction:.1%} of the work in the last batch"
             if join.has_limits:
-                told = recall_text(join.recall, join.rows_late).removeprefix("recall ")
-                shown["recall"] = f"{told}, in the last batch"
+                shown["recall"] = f"{recall_text(join.recall, join.rows_late)}, in the last batch"
             for reason in sorted({r for p in join.partitions for r in p.control_errors}):
                 shown["not followed"] = reason
             if join.changes:

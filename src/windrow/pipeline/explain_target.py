@@ -75,9 +75,9 @@ class ExplainTarget:
         is 0."""
         workers = min(tasks_at_once(self.prepared), self.prepared.layout.partitions)
         layout = self.prepared.described
-        told = {f.alias for f in self.prepared.frames if isinstance(f.data, FileStream)}
-        if untold := [alias for alias in self.columnar if alias not in told]:
-            layout += f"\n{in_columns(untold)}"
+        described = {f.alias for f in self.prepared.frames if isinstance(f.data, FileStream)}
+        if others := [alias for alias in self.columnar if alias not in described]:
+            layout += f"\n{in_columns(others)}"
         if self.shares_with:
             layout += f"\nmay share its join with {', '.join(self.shares_with)}"
         if sample and self.takes and not distinct:

@@ -228,7 +228,7 @@ class BatchMetrics(BatchCounts):
             f"{format_bytes(self.memory_bytes)}; {len(self.partitions)} partitions, skew {self.skew:.2f}"
             + (f"; throttle {self.throttle_fraction:.1%}" if any(p.deadline for p in self.partitions) else "")
             + (f"; {self.missed_deadlines} missed the deadline" if self.missed_deadlines else "")
-            + (f"; {recall_text(self.recall, self.rows_late)}" if self.has_limits else "")
+            + (f"; recall {recall_text(self.recall, self.rows_late)}" if self.has_limits else "")
             + "".join(f"; {change}" for change in self.changes)
         )
 

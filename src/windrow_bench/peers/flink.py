@@ -99,8 +99,8 @@ def _run(command: list[str]) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd="/")
     if done.returncode:
-        told = (done.stderr or done.stdout).strip()[-500:]
-        raise NoFlinkError(f"{' '.join(command[:4])} ... failed: {told}")
+        output = (done.stderr or done.stdout).strip()[-500:]
+        raise NoFlinkError(f"{' '.join(command[:4])} ... failed: {output}")
 
 
 def _table(alias: str, columns: tuple[str, ...], files: Path) -> str:

@@ -13,10 +13,11 @@ from windrow.engine.failed_combinations import FailedCombinations
 from windrow.engine.outer.missing_rows import MISSING, gather_or_null
 from windrow.engine.outer.row_flags import FLAGS, PASSED, column_flags
 from windrow.engine.partial_matches import PartialMatches
-from windrow.engine.probe import Probe, as_mask
+from windrow.engine.probe import Probe
 from windrow.engine.windows import Windows
 from windrow.expr.join_columns import column_values
 from windrow.expr.parse import Reference, references
+from windrow.expr.values import as_mask
 from windrow.model.plan import Direction
 from windrow.model.predicate import Equality
 from windrow.planning.bound_query import BoundQuery

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from windrow.engine.key_numbers import NO_KEY
 from windrow.engine.outer.missing_rows import MISSING, gather_or_null, values_or
 from windrow.engine.partial_matches import PartialMatches
-from windrow.engine.probe import as_mask
 from windrow.engine.row_windows import KEY, RANK, SEQ, RowWindow
 from windrow.engine.rows import ArrivingRows
 from windrow.engine.shared.bound_subscription import BoundSubscription, referenced_columns
@@ -22,6 +21,7 @@ from windrow.engine.windows import Windows
 from windrow.eviction.ranking import Selection
 from windrow.expr.join_columns import column_values
 from windrow.expr.parse import Reference, references
+from windrow.expr.values import as_mask
 from windrow.kernels import result_routing
 from windrow.planning.bound_query import BoundQuery
 

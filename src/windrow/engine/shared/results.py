@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from windrow.engine.probe import as_mask
 from windrow.engine.shared.bound_subscription import BoundExpression, BoundSubscription
 from windrow.expr.evaluate import can_fail, evaluate
 from windrow.expr.failures import Failure, restricted, undecided
 from windrow.expr.parse import Reference
+from windrow.expr.values import as_mask
 from windrow.kernels import result_routing
 from windrow.model.query import Function
 

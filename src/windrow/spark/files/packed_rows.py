@@ -11,11 +11,11 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 from sqlglot import exp
 
-from windrow.engine.probe import as_mask
 from windrow.expr.evaluate import can_fail, evaluate
 from windrow.expr.failures import Failure
 from windrow.expr.join_columns import encoded_column
 from windrow.expr.parse import Reference, references
+from windrow.expr.values import as_mask
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.files.file_stream import LATEST, FileStream
 from windrow.spark.files.pack_task import PackTask
