@@ -43,6 +43,16 @@ def pytest_configure(config: pytest.Config) -> None:
         max_examples=EXAMPLES * SOAK if soak else EXAMPLES,
     )
     settings.load_profile("windrow")
+    if soak and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FailuresAtOnce())
+
+
+class FailuresAtOnce:
+    """Prints each failure when its test ends: the end of a soak is hours away."""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            print(f"\n{report.longreprtext}", flush=True)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -24,8 +24,6 @@ SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # Forks workers from a process in which the engine is loaded and its kernels are compiled.
     "spark.python.daemon.module": "windrow.spark.worker",
-    # Writes rows to a Python worker and reads its results at the same time.
-    "spark.python.udf.pipelined.enabled": "true",
 }
 
 LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
