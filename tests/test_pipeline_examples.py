@@ -14,8 +14,10 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 from pipelines import COMMAND, in_microseconds, run, set_up
+from windrow.cli import app
 from windrow.spark.session import local_session
 from windrow.testing.oracle import SECOND, Term, admit, expected
 
@@ -52,15 +54,27 @@ def written(spark, path: Path) -> Counter:
     return Counter(tuple(row) for row in rows)
 
 
+def read_metrics(path: Path, join: str) -> list[dict]:
+    return [json.loads(line)["joins"][join] for line in path.read_text().splitlines()]
+
+
+def check_memory_is_explained(file: Path, joins: list[dict]) -> None:
+    """What the windows of all partitions held at most, within 10 %."""
+    told = CliRunner().invoke(app, ["explain", str(file), "--json"])
+    assert told.exit_code == 0, told.output
+    [explained] = json.loads(told.stdout)
+    held = max(join["memory_bytes"] for join in joins)
+    assert explained["memory"]["exact_bytes"] == pytest.approx(held, rel=0.1)
+
+
 def test_auctions_as_a_stream_and_as_a_batch(spark, tmp_path):
     file, parts = set_up(tmp_path, "auctions", seconds=120, rate=10, files=3)
     ran = run(file, "--metrics", tmp_path / "made" / "metrics.jsonl", "--partitions")
     assert ran.exit_code == 0, ran.output
     assert written(spark, tmp_path / "results/auctions") == hot_bids(parts)
 
-    told = [json.loads(line) for line in (tmp_path / "made" / "metrics.jsonl").read_text().splitlines()]
-    joins = [batch["joins"]["hot_bids"] for batch in told]
-    assert [batch["batch"] for batch in told] == [0, 1, 2]
+    joins = read_metrics(tmp_path / "made" / "metrics.jsonl", "hot_bids")
+    assert len(joins) == 3
     assert sum(join["results"] for join in joins) == hot_bids(parts).total()
     assert sum(join["rows_in"] for join in joins) == sum(t.num_rows for cut in parts.values() for t in cut)
     assert sum(p["rows_in"] for p in joins[0]["partitions"]) == joins[0]["rows_in"]
@@ -70,6 +84,7 @@ def test_auctions_as_a_stream_and_as_a_batch(spark, tmp_path):
         and "done: 3 batches" in ran.output
     )
 
+    check_memory_is_explained(file, joins)
     again = run(file, "--quiet")
     assert (again.exit_code, again.output) == (0, "")
     batch = run(file, "--set", "run.trigger=batch", "--set", f"sink.path={tmp_path / 'batch'}")
@@ -80,7 +95,7 @@ def test_auctions_as_a_stream_and_as_a_batch(spark, tmp_path):
 
 def test_sensors_in_a_band_are_counted_per_minute(spark, tmp_path):
     file, parts = set_up(tmp_path, "sensors", seconds=240, rate=8, files=3)
-    ran = run(file)
+    ran = run(file, "--metrics", tmp_path / "metrics.jsonl")
     assert ran.exit_code == 0, ran.output
     columns = ("window_start", "window_end", "sensor", "pairs", "fahrenheit")
     rows = spark.read.parquet(str(tmp_path / "results/sensors")).select(*columns).collect()
@@ -101,6 +116,7 @@ def test_sensors_in_a_band_are_counted_per_minute(spark, tmp_path):
     assert len(want) > 40
     got = [(micros(r[0]), micros(r[1]), r[2], r[3], round(r[4], 6)) for r in rows]
     assert sorted(got) == sorted(want)
+    check_memory_is_explained(file, read_metrics(tmp_path / "metrics.jsonl", "sensors"))
 
 
 def micros(at) -> int:
@@ -134,8 +150,9 @@ def test_clicks_join_three_ways_and_count_what_is_late(spark, tmp_path):
     assert want.total() > 20 and admitted.late["c"] > 3
     assert Counter(tuple(row) for row in rows) == want
 
-    told = [json.loads(line) for line in (tmp_path / "clicks-metrics.jsonl").read_text().splitlines()]
-    assert sum(batch["joins"]["clicks"]["rows_late"] for batch in told) == admitted.late.total()
+    joins = read_metrics(tmp_path / "clicks-metrics.jsonl", "clicks")
+    assert sum(join["rows_late"] for join in joins) == admitted.late.total()
+    check_memory_is_explained(file, joins)
     assert f"lost: {admitted.late.total()} late" in ran.output
 
 

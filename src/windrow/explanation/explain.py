@@ -6,6 +6,7 @@ an operator that has run, `explain` reports what it has learned about its stream
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -23,6 +24,7 @@ from windrow.errors import Option, QueryError, placed
 from windrow.eviction.recall_forecast import make_forecast as outlook_of
 from windrow.explanation.dry_run import LONG, PATIENCE, DryRun, dry_run, tried
 from windrow.explanation.explanation import Explanation, SharedExplanation
+from windrow.explanation.held_memory import Partitions, held_memory
 from windrow.explanation.stated_join import StatedJoin, check_rates
 from windrow.harvest.model import HarvestModel
 from windrow.harvest.solve import DEFAULT, solve
@@ -134,14 +136,18 @@ def explain_sample(
     partitions: int = 1,
     tell: Callable[[int, int], None] = lambda done, of: None,
     patience: float = PATIENCE,
+    divided: Partitions | None = None,
 ) -> Explanation:
-    """`explain` from data; calls `tell` with the rows processed and their total."""
+    """`explain` from data; calls `tell` with the rows processed and their total. Memory is that of all
+    partitions where `divided` says how rows reach them."""
     check_rates(query, rates or {})
     operator, rehearsed = dry_run(query, data, tell, patience)
-    found = _of_operator(operator, rehearsed, rates or {}, _Calls(every, partitions), query)
+    assert rehearsed.sample is not None
+    calls = _Calls(every, partitions)
+    found = _of_operator(operator, rehearsed, rates or {}, calls, query)
+    # At other rates the same fraction of the memory is assumed to give the same recall.
+    faster = sum(found.plan.rates) * rehearsed.span / sum(rehearsed.rows.values())
     if found.recall is not None and query.algorithm == "eager" and rehearsed.windows >= LONG:
-        # At other rates the same fraction of the memory is assumed to give the same recall.
-        faster = sum(found.plan.rates) * rehearsed.span / sum(rehearsed.rows.values())
         sampled = (
             query
             if query.memory_limit is None
@@ -149,7 +155,21 @@ def explain_sample(
         )
         recall = tried(sampled, rehearsed, float(found.recall.memory[-1]) / faster, patience)
         found = replace(found, recall=found.recall.through({m * faster: r for m, r in recall.items()}))
-    return replace(found, query=query, limit=query.memory_limit)
+    whole = divided or Partitions(lambda alias, rows: [rows])
+    if whole.calls is None and calls.every is not None:
+        whole = replace(whole, calls=max(1, math.ceil(rehearsed.span / calls.every)))
+    held = held_memory(query, rehearsed.sample, patience, whole)
+    if divided is not None and found.recall is not None and found.recall.unit == "bytes":
+        # Partitions and copies of rows take part of every limit.
+        more = max(1.0, held.shrunk * faster / float(found.recall.memory[-1]))
+        found = replace(found, recall=replace(found.recall, memory=found.recall.memory * more))
+    return replace(
+        found,
+        exact=MemoryLimit("bytes", max(1, round(sum(held.streams) * faster))),
+        held=tuple(each * faster for each in held.streams),
+        query=query,
+        limit=query.memory_limit,
+    )
 
 
 def _scaled(limit: MemoryLimit, by: float) -> MemoryLimit:

@@ -25,7 +25,7 @@ class Explanation:
 
     plan: Plan
     exact: MemoryLimit
-    """What complete windows take."""
+    """The most memory that complete windows take."""
     recall: RecallCurve | None
     """Against memory."""
     limit: MemoryLimit | None
@@ -33,6 +33,8 @@ class Explanation:
     query: Query
     row_bytes: tuple[float, ...]
     """What a row of each stream takes in its window."""
+    held: tuple[float, ...] | None = None
+    """Bytes that each stream's windows take of `exact`, measured; None if only modelled."""
     split: tuple[float, ...] | None = None
     """What each stream gets of the memory, in the unit of `recall`."""
     binds: float | None = None
@@ -72,10 +74,9 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [str(self.plan)]
-        each = ", ".join(
-            f"{alias} {_size(rows * size)}"
-            for alias, rows, size in zip(self.plan.aliases, self.plan.rows, self.row_bytes, strict=True)
-        )
+        modelled = [rows * size for rows, size in zip(self.plan.rows, self.row_bytes, strict=True)]
+        held = zip(self.plan.aliases, self.held or modelled, strict=True)
+        each = ", ".join(f"{alias} {_size(size)}" for alias, size in held)
         lines.append(f"Memory for an exact answer: about {self.exact} ({each})")
         lines.append(f"Memory for new rows: about {_size(self.bytes_per_second)} a second")
         if self.recall is not None:

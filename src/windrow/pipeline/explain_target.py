@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from windrow.errors import Option, QueryError, located, unknown
 from windrow.explanation.explain import explain, explain_sample
 from windrow.explanation.explanation import Explanation
+from windrow.explanation.held_memory import Partitions
 from windrow.model.execution import Execution
 from windrow.model.query import Query
 from windrow.model.source import ENDLESS, Source
 from windrow.pipeline.builder import build
 from windrow.pipeline.spec import Pipeline
 from windrow.spark.files.file_stream import FileStream
+from windrow.spark.files.packed_rows import place_finder
 from windrow.spark.join import PreparedJoin, in_columns, tasks_at_once
 from windrow.spark.source_sample import SourceSample, first_rows
 from windrow.spark.sources_sinks import read_source, shape, stays_in_columns
@@ -63,6 +68,8 @@ class ExplainTarget:
     shares_with: tuple[str, ...] = ()
     columnar: tuple[str, ...] = ()
     """Streams whose files Windrow reads itself, when they are streamed."""
+    files_per_batch: Mapping[str, int] = field(default_factory=dict)
+    """Most files of a micro-batch, by alias, where the source has such a limit."""
 
     def explained(
         self,
@@ -81,18 +88,38 @@ class ExplainTarget:
         if self.shares_with:
             layout += f"\nmay share its join with {', '.join(self.shares_with)}"
         if sample and self.takes and not distinct:
-            data = {}
+            data, calls = {}, 0
             for alias, read in self.takes.items():
                 progress.reading(self.names[alias], None)
                 taken = read(sample)
                 progress.reading(self.names[alias], taken)
                 data[alias] = taken.rows
-            found = explain_sample(self.prepared.query, data, rates, self.every, workers, progress.learning)
+                if alias in self.files_per_batch:
+                    calls = max(calls, math.ceil(taken.files / self.files_per_batch[alias]))
+            found = explain_sample(
+                self.prepared.query,
+                data,
+                rates,
+                self.every,
+                workers,
+                progress.learning,
+                divided=Partitions(self._split, calls or None),
+            )
         else:
             schemas: dict[str, pa.Schema] = {f.alias: f.arrow for f in self.prepared.frames}
             stated = {**self.rates, **rates}
             found = explain(self.prepared.query, schemas, stated, distinct, None, None, self.every, workers)
         return replace(found, name=self.name, partitioning=layout)
+
+    def _split(self, alias: str, rows: pa.Table) -> list[pa.Table]:
+        """Rows of a stream by partition, with the copies that the layout makes."""
+        prepared = self.prepared
+        stream = prepared.query.aliases.index(alias)
+        finder = place_finder(prepared.join, prepared.layout, prepared.frames, stream)
+        batch = pa.RecordBatch.from_struct_array(rows.to_struct_array().combine_chunks())
+        starts, partitions = finder.partitions(batch).listed
+        which = np.repeat(np.arange(rows.num_rows), np.diff(starts))
+        return [rows.take(which[partitions == number]) for number in range(prepared.layout.partitions)]
 
     def by_alias(self, rates: Mapping[str, float]) -> dict[str, float]:
         """Rates given by alias or by the stream's name, by alias; those of other joins left out."""
@@ -125,6 +152,7 @@ def of_pipeline(pipeline: Pipeline, session: Any) -> list[ExplainTarget]:
             rates,
             timedelta(microseconds=trigger.every) if trigger.kind == "every" else None,
             columnar=tuple(s.name for s in pipeline.sources if pipeline.streaming and stays_in_columns(s)),
+            files_per_batch=_files_per_batch({source.name: source for source in pipeline.sources}),
         )
     ]
 
@@ -173,6 +201,7 @@ def of_statements(
                     rates,
                     shares_with=others,
                     columnar=tuple(alias for alias, source in made.items() if stays_in_columns(source)),
+                    files_per_batch=_files_per_batch(made),
                 )
             )
     return found
@@ -187,6 +216,15 @@ def _stated_rate(options: Mapping[str, str]) -> float:
     """What a `rate` source says of itself."""
     lowered = {name.lower(): value for name, value in options.items()}
     return float(lowered.get("rowspersecond", 1))
+
+
+def _files_per_batch(sources: Mapping[str, Source]) -> dict[str, int]:
+    found = {}
+    for alias, source in sources.items():
+        lowered = {name.lower(): value for name, value in source.options.items()}
+        with suppress(KeyError, ValueError):
+            found[alias] = max(1, int(lowered["maxfilespertrigger"]))
+    return found
 
 
 def check_names(subjects: Sequence[ExplainTarget], rates: Mapping[str, float]) -> None:

@@ -1,0 +1,79 @@
+"""Memory held by the windows of all partitions, measured: their joins run over the sample, call by call.
+
+A model of bytes per row misses what small windows are made of: spare capacity, one set of arrays and indexes
+per partition, and copies of rows that a layout sends to several partitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.operator import Operator
+from windrow.explanation.dry_run import Sample
+from windrow.model.limits import MemoryLimit
+from windrow.model.query import Query
+
+CALLS = 16
+"""Calls that the sample arrives in where nothing is known of them."""
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """How rows reach the partitions of a join.
+
+    Parameters
+    ----------
+    split
+        The rows of a stream, by alias, as one table per partition.
+    calls
+        Micro-batches that the sample arrives in; None if unknown.
+    """
+
+    split: Callable[[str, pa.Table], Sequence[pa.Table]]
+    calls: int | None = None
+
+
+@dataclass(frozen=True)
+class HeldMemory:
+    streams: tuple[float, ...]
+    """Bytes held for each stream when the windows were largest."""
+    shrunk: float
+    """The most bytes held at once, without spare capacity, which a memory limit does without."""
+
+
+def held_memory(query: Query, sample: Sample, patience: float, partitions: Partitions) -> HeldMemory:
+    """The most that the partitions hold together at the end of a call; only of the calls that fit into about
+    `patience` seconds."""
+    began = perf_counter()
+    # Under a limit rows also carry what its policy knows of them.
+    limit = None if query.memory_limit is None else MemoryLimit(query.memory_limit.kind, 2**50)
+    exact = replace(query, memory=limit, deadline=None)
+    start = min(int(times[0]) for times in sample.times.values())
+    calls = partitions.calls or CALLS
+    at, operators = dict.fromkeys(sample.tables, 0), list[Operator]()
+    held, shrunk = np.zeros(len(query.aliases)), 0.0
+    for edge in np.linspace(start, int(sample.edges[-1]), calls + 1).astype(np.int64)[1:]:
+        upto = sample.upto(edge)
+        parts = {
+            alias: partitions.split(alias, table.slice(at[alias], upto[alias] - at[alias]))
+            for alias, table in sample.tables.items()
+        }
+        at = upto
+        if not operators:
+            schemas = {alias: table.schema for alias, table in sample.tables.items()}
+            operators = [Operator(exact, schemas) for _ in next(iter(parts.values()))]
+        for number, operator in enumerate(operators):
+            operator.process({alias: tables[number] for alias, tables in parts.items()})
+        metrics = [operator.metrics().streams for operator in operators]
+        now = np.array([sum(m[alias].memory_bytes for m in metrics) for alias in query.aliases], float)
+        held = max(held, now, key=np.sum)
+        joins = [operator.runner.join for operator in operators]
+        shrunk = max(shrunk, sum(float(w.nbytes_shrunk) for join in joins if join for w in join.windows))
+        if perf_counter() - began > patience:
+            break
+    return HeldMemory(tuple(held.tolist()), shrunk)
