@@ -1,8 +1,8 @@
 """Random joins for Spark: a case with its layout and the batch before which its query is restarted.
 
 A case is drawn from a seed alone. Several run as one streaming query, each as a join of its own, since the
-fixed cost of a batch is far above that of a few rows. The rows of one call of every case are a file, and so a
-micro-batch; streams may have none in it.
+fixed cost of a batch is far above that of a few rows. The rows of one call of every case are a micro-batch;
+streams may have none in it.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from shared_cases import Asked, asked
 from windrow.expr.join_columns import column_values
 from windrow.model.execution import Execution, SkewedKeys
 from windrow.planning.bound_query import BoundQuery
+from windrow.spark.files.file_stream import FileStream
 from windrow.spark.join import prepare
 from windrow.spark.partitioning import PartitionLayout, choose_layout
 from windrow.spark.shared_join import share
@@ -89,12 +90,11 @@ class SparkCase:
     def stream(self, alias: str) -> str:
         return f"{self.seed}{alias}"
 
-    def named(self, call: Mapping[str, pa.Table]) -> list[pa.Table]:
-        """Rows of a call, each with its stream's name."""
-        names = {a: pa.array([self.stream(a)] * t.num_rows, pa.string()) for a, t in call.items()}
-        return [table.append_column(STREAM, names[alias]) for alias, table in call.items()]
+    def named(self, alias: str, table: pa.Table) -> pa.Table:
+        """Rows of a stream, each with the stream's name."""
+        return table.append_column(STREAM, pa.array([self.stream(alias)] * table.num_rows, pa.string()))
 
-    def frame(self, streams: Mapping[str, DataFrame], state: str) -> DataFrame:
+    def frame(self, streams: Mapping[str, DataFrame | FileStream], state: str) -> DataFrame:
         """Results as the seed, the query's name and the ids of the rows."""
         if self.asked:
             queries = {name: a.query(self.case) for name, a in self.asked.items()}

@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
+import windrow as wr
 from flows import SCHEMA
 from spark_cases import STREAM, SparkCase
-from spark_tools import Stream
+from spark_tools import Stream, spark
+from windrow.spark.files.file_stream import FileStream
+
+OF_FILES = 0.3
+"""The share of streams that `wr.files` reads."""
 
 
 def failures(cases: Sequence[SparkCase], directory: Path) -> list[str]:
@@ -42,21 +48,36 @@ def _told(error: Exception) -> str:
 
 
 class Source:
-    """Where the rows of all cases come from: one stream of files for all, since Spark spends more on a source
-    than on its rows."""
+    """Where the rows of all cases come from: one stream for all DataFrames, since Spark spends more on a
+    source than on its rows, and a directory for each stream that `wr.files` reads."""
 
     def __init__(self, directory: Path) -> None:
         columns = SCHEMA.append(pa.field(STREAM, pa.string()))
+        self._directory = directory
         self._rows = Stream(directory / "rows", from_arrow_schema(columns))
         self._frame = self._rows.read()
+        self._files: dict[str, Stream] = {}
 
-    def read(self, case: SparkCase, alias: str) -> DataFrame:
-        own = self._frame.where(sf.col(STREAM) == case.stream(alias))
-        return own.select(*case.columns(alias).names)
+    def read(self, case: SparkCase, alias: str) -> DataFrame | FileStream:
+        name, columns = case.stream(alias), case.columns(alias)
+        random = Random(name)
+        if random.random() > OF_FILES:
+            return self._frame.where(sf.col(STREAM) == name).select(*columns.names)
+        if name not in self._files:
+            self._files[name] = Stream(self._directory / name, from_arrow_schema(columns))
+        own, split = self._files[name], random.choice([None, None, 1000])
+        return wr.files(spark(), str(own.directory), schema=own.schema, files_per_batch=1, split=split)
 
     def put(self, calls: Sequence[tuple[SparkCase, Mapping[str, pa.Table]]]) -> None:
         """The rows of a micro-batch: one call of each case."""
-        self._rows.put(pa.concat_tables(chain.from_iterable(case.named(call) for case, call in calls)))
+        shared = [SCHEMA.append(pa.field(STREAM, pa.string())).empty_table()]
+        for case, call in calls:
+            for alias, table in call.items():
+                if own := self._files.get(case.stream(alias)):
+                    own.put(table)
+                else:
+                    shared.append(case.named(alias, table))
+        self._rows.put(pa.concat_tables(shared))
 
 
 def _run(

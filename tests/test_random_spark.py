@@ -1,4 +1,5 @@
-"""Random joins on real Spark against the oracle: every predicate, layout, batch cut and restart.
+"""Random joins of DataFrames and files on real Spark against the oracle: every predicate, layout, batch cut
+and restart.
 
 `pytest --soak` runs thousands, with new seeds. A failing case prints its seed and all of it; `pytest
 tests/test_random_spark.py --spark-seed N` runs that one alone.
@@ -49,17 +50,17 @@ def check(chosen: list[SparkCase], directory: Path) -> None:
     assert not wrong, "\n\n".join([*wrong, f"{len(wrong)} of {len(chosen)} failed"])
 
 
-@pytest.mark.blocks(2, soak=120)
+@pytest.mark.blocks(2, soak=180)
 def test_random_joins(pytestconfig, tmp_path, block, first_seed):
     check(cases(ANY, pytestconfig, block, first_seed), tmp_path)
 
 
-@pytest.mark.blocks(1, soak=15)
+@pytest.mark.blocks(1, soak=30)
 def test_counted_rows_that_may_come_late(pytestconfig, tmp_path, block, first_seed):
     """Rows wait until their order is certain, in every partition; the last batches only move time on."""
     check(cases(HELD_BACK, pytestconfig, block, first_seed)[:6], tmp_path)
 
 
-@pytest.mark.blocks(1, soak=45)
+@pytest.mark.blocks(1, soak=75)
 def test_outer_joins(pytestconfig, tmp_path, block, first_seed):
     check(cases(OUTER, pytestconfig, block, first_seed), tmp_path)
