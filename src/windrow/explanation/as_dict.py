@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def plain(e: Explanation) -> dict[str, Any]:
     """An explanation as values that JSON can hold."""
     plan, query = e.plan, e.query
-    per_stream = zip(plan.aliases, plan.rates, plan.rows, e.row_bytes, strict=True)
+    per_stream = zip(plan.aliases, plan.rates, plan.rows, e.row_bytes, e.window_bytes, strict=True)
     found: dict[str, Any] = {
         "name": e.name,
         "on": query.on,
@@ -27,10 +27,10 @@ def plain(e: Explanation) -> dict[str, Any]:
                 "rows_per_second": rate,
                 "window_rows": rows,
                 "bytes_per_row": size,
-                "memory_bytes": rows * size,
+                "memory_bytes": held,
                 "bytes_per_second": rate * size,
             }
-            for alias, rate, rows, size in per_stream
+            for alias, rate, rows, size, held in per_stream
         },
         "results_per_second": plan.results,
         "comparisons_per_second": plan.comparisons,

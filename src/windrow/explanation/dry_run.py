@@ -76,7 +76,7 @@ class DryRun:
             text += f"; {left:,} later rows were left out, since {why}"
         if self.short:
             text += (
-                f"\n  the windows of {', '.join(self.short)} are longer than the sample: what older rows "
+                f";\n  the windows of {', '.join(self.short)} are longer than the sample: what older rows "
                 "find is not known"
             )
         return text

@@ -51,6 +51,12 @@ class Explanation:
     name: str = ""
 
     @property
+    def window_bytes(self) -> tuple[float, ...]:
+        """What each stream's windows take, measured if possible."""
+        modelled = (rows * size for rows, size in zip(self.plan.rows, self.row_bytes, strict=True))
+        return tuple(modelled) if self.held is None else self.held
+
+    @property
     def bytes_per_second(self) -> float:
         """What new rows take."""
         return sum(rate * each for rate, each in zip(self.plan.rates, self.row_bytes, strict=True))
@@ -74,9 +80,8 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [str(self.plan)]
-        modelled = [rows * size for rows, size in zip(self.plan.rows, self.row_bytes, strict=True)]
-        held = zip(self.plan.aliases, self.held or modelled, strict=True)
-        each = ", ".join(f"{alias} {_size(size)}" for alias, size in held)
+        sizes = zip(self.plan.aliases, self.window_bytes, strict=True)
+        each = ", ".join(f"{alias} {_size(size)}" for alias, size in sizes)
         lines.append(f"Memory for an exact answer: about {self.exact} ({each})")
         lines.append(f"Memory for new rows: about {_size(self.bytes_per_second)} a second")
         if self.recall is not None:
