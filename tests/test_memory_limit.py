@@ -215,7 +215,7 @@ def test_bytes_too_few_for_any_row_are_refused(policy: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if policy.samples])
 def test_a_sample_needs_a_limit(name: str) -> None:
-    with pytest.raises(QueryError, match="samples to stay inside a limit; give memory="):
+    with pytest.raises(QueryError, match="samples to stay inside a limit; pass memory="):
         two(None, name)
 
 

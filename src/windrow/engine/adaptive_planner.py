@@ -179,7 +179,7 @@ class AdaptivePlanner(Stateful):
 def _recent(join: Join) -> list[Sample]:
     """Per stream, the join columns of its most recent rows."""
     samples: list[Sample] = []
-    for window, words in zip(join.windows, join.bound.join_columns, strict=True):
+    for window, columns in zip(join.windows, join.bound.join_columns, strict=True):
         recent = slice(max(window.first, window.end - SAMPLE), window.end)
-        samples.append({w: window.column(w.name)[recent] for w in words})
+        samples.append({w: window.column(w.name)[recent] for w in columns})
     return samples

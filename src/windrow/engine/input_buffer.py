@@ -85,7 +85,7 @@ def check_nothing_waits(
     unseen = [alias for alias, schema in zip(query.aliases, schemas, strict=True) if schema is None]
     if unseen and any(map(len, waiting)):
         raise DataError(
-            f"streams {unseen} never came, so their columns are not known and rows of the others cannot be "
+            f"streams {unseen} never arrived, so their columns are unknown and rows of the others cannot be "
             "returned without them; give Operator(query, schemas={...})"
         )
 

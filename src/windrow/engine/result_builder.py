@@ -73,13 +73,13 @@ class ResultBuilder:
 
     def _verified(self, batch: pa.RecordBatch, members: Class) -> pa.RecordBatch:
         """Rows whose values are equal, not only their hashes."""
-        values = [self._value(batch, word) for word in members]
+        values = [self._value(batch, column) for column in members]
         same = np.ones(batch.num_rows, bool)
         for other in values[1:]:
             same &= as_mask(pc.equal(values[0], other))
         return batch if same.all() else batch.filter(pa.array(same))
 
-    def _value(self, batch: pa.RecordBatch, word: JoinColumn) -> pa.Array:
-        struct = batch.column(word.stream)
-        columns = {key: struct.field(key[1]) for key in references(word.node)}
-        return column_values(word, columns, batch.num_rows, self._functions)
+    def _value(self, batch: pa.RecordBatch, column: JoinColumn) -> pa.Array:
+        struct = batch.column(column.stream)
+        columns = {key: struct.field(key[1]) for key in references(column.node)}
+        return column_values(column, columns, batch.num_rows, self._functions)

@@ -93,7 +93,7 @@ class JoinRunner:
         self.expiry = Expiry(query.expire_interval)
         self.completeness = Completeness()
         self.changes: tuple[str, ...] = ()
-        """What the query has changed in the state it was restored from, and what becomes of the rows held."""
+        """Changes of the query since the state it was restored from, and their effect on the rows held."""
         self.planner = AdaptivePlanner(query)
         self.deadline_controller: DeadlineController | None = None
         if query.time_limit is not None:
@@ -258,8 +258,8 @@ class JoinRunner:
         self.check_usable()
         if self.join is None or self.join.evictor is None or self.counters.sub_batches == 0:
             return None
-        outlook = self.join.evictor.forecast(self.join.windows)
-        return None if outlook is None else outlook.curve(self.join.evictor.limit.kind)
+        forecast = self.join.evictor.forecast(self.join.windows)
+        return None if forecast is None else forecast.curve(self.join.evictor.limit.kind)
 
     def learned_models(self) -> LearnedModels:
         throttle = self.deadline_controller.mean_throttle if self.deadline_controller else 1.0
@@ -348,7 +348,7 @@ class JoinRunner:
         if self._broken:
             raise StateError(
                 "an earlier call of this operator failed halfway, so some of its rows are missing; "
-                "go on from the last snapshot with Operator.restore"
+                "resume from the last snapshot with Operator.restore"
             )
 
     def _learn_schema(self, stream: int, schema: pa.Schema) -> None:

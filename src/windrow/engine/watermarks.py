@@ -51,7 +51,7 @@ class Watermarks(Stateful):
         self.partition_times: list[PartitionTimes] = [{} for _ in self.late]
         """Max event time by source partition, for streams that are tracked."""
         self.slowest: list[int | None] = [None] * len(self.late)
-        """What tracked streams have reached: see `settle`."""
+        """The event times that tracked streams have reached: see `settle`."""
         self.closed_at: list[int | None] = [None] * len(self.late)
         """Per stream: results up to here are final, and no earlier row is admitted."""
 

@@ -37,23 +37,19 @@ def print_check(console: Console, built: BuiltPipeline) -> None:
     console.print(table)
     shown = {"partitions": built.prepared.partitioning, "trigger": str(p.run.trigger)}
     if p.aggregate is not None:
-        a = p.aggregate
-        slide = f" every {a.slide}" if a.slide else ""
-        shown["aggregate"] = f"{', '.join(a.aggregates)} over {a.window} of {a.time}{slide}"
+        shown["aggregate"] = f"{', '.join(p.aggregate.aggregates)} over {p.aggregate.groups}"
     shown["sink"] = f"{p.sink.format} {redacted(p.sink.path or '')} ({p.mode})"
     shown["columns"] = ", ".join(built.output.columns)
     if p.streaming:
-        shown["checkpoint"], shown["state"] = (
-            redacted(p.run.checkpoint or ""),
-            redacted(p.execution.state or ""),
-        )
+        shown["checkpoint"] = redacted(p.run.checkpoint or "")
+        shown["state"] = redacted(p.execution.state or "")
     console.print(_pairs(shown))
-    console.print("plan, at one row a second of each stream; a running join measures the rates:")
+    console.print("plan, at one row per second of each stream; a running join measures the rates:")
     console.print(Text(str(built.plan)), soft_wrap=True)
 
 
 def check_facts(built: BuiltPipeline) -> dict[str, Any]:
-    """The same as values that JSON can hold."""
+    """The same as values for JSON."""
     p = built.pipeline
     return {
         "name": p.run.name,
@@ -93,9 +89,9 @@ def _pairs(shown: dict[str, str]) -> Table:
 
 @dataclass
 class Totals:
-    """What has happened since this process began, and what the windows hold now.
+    """Counts since this process started, and the current contents of the windows.
 
-    Partitions without rows do not report; what they hold is what they held when last heard of.
+    Partitions without rows do not report. Their last report counts.
     """
 
     batches: int = 0
@@ -145,8 +141,8 @@ class ConsoleView:
         self._quiet = quiet
         self._per_partition = per_partition
         self._began = time.monotonic()
-        wanted = console.is_terminal and not quiet
-        self._live = Live(self._render(), console=console, auto_refresh=False) if wanted else None
+        live = console.is_terminal and not quiet
+        self._live = Live(self._render(), console=console, auto_refresh=False) if live else None
 
     def __enter__(self) -> ConsoleView:
         if self._live is not None:
@@ -182,14 +178,14 @@ class ConsoleView:
 
     def _render(self) -> RenderableType:
         t, last = self.totals, self.totals.last
-        spent = int(time.monotonic() - self._began)
-        head = Text(f"{self._name}  {spent // 60}:{spent % 60:02}  Ctrl-C stops it", style="bold")
+        elapsed = int(time.monotonic() - self._began)
+        head = Text(f"{self._name}  {elapsed // 60}:{elapsed % 60:02}  Ctrl-C stops it", style="bold")
         if last is None:
             return Group(head, Text("  waiting for the first batch", style="dim"))
-        now = sum(join.rows_in for join in last.joins) / max(last.seconds, 1e-9)
+        rate = sum(join.rows_in for join in last.joins) / max(last.seconds, 1e-9)
         shown = {
             "batch": f"{last.batch:,} in {last.seconds:.2f} s (mean {t.seconds / t.batches:.2f} s)",
-            "rows in": f"{t.counts.rows_in:,}, {now:,.0f}/s in the last batch, "
+            "rows in": f"{t.counts.rows_in:,}, {rate:,.0f}/s in the last batch, "
             f"{t.counts.rows_in / max(t.seconds, 1e-9):,.0f}/s in all",
             "results": f"{t.counts.results:,}",
             "lost": t.lost(),
@@ -208,16 +204,16 @@ class ConsoleView:
         return Group(*parts, self._partitions()) if self._per_partition else Group(*parts)
 
     def _streams(self) -> Table:
-        """Per stream: what the windows hold, and how far its time has come."""
+        """Window contents and max event time per stream."""
         table = Table(box=None, header_style="dim")
         for name in ("stream", "window rows", "memory", "max event time"):
             table.add_column(name, justify="left" if name in ("stream", "max event time") else "right")
         held = list(self.totals.partitions.values())
         for alias in held[0].streams if held else ():
-            those = [p.streams[alias] for p in held]
-            newest = max((s.max_event_time for s in those if s.max_event_time is not None), default=None)
+            parts = [p.streams[alias] for p in held]
+            newest = max((s.max_event_time for s in parts if s.max_event_time is not None), default=None)
             shown = "" if newest is None else f"{datetime.fromtimestamp(newest / 1e6, UTC):%Y-%m-%d %H:%M:%S}"
-            rows, size = sum(s.window_rows for s in those), sum(s.memory_bytes for s in those)
+            rows, size = sum(s.window_rows for s in parts), sum(s.memory_bytes for s in parts)
             table.add_row(alias, f"{rows:,}", format_bytes(size), shown)
         return table
 

@@ -1,7 +1,6 @@
-"""What a Spark task runs in one partition: the join of one query, or a join that queries share.
+"""The join that a Spark task runs in one partition: of one query, or shared by several.
 
-`JoinKind` is the frozen description that Spark sends to the workers; `PartitionJoin` is the join it starts
-there.
+`JoinKind` is the frozen description that Spark sends to workers. `PartitionJoin` is the running join.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from windrow.spark.metrics import COLUMN, PartitionQueryMetrics
 ROWS_PER_BATCH = 32_768
 BYTES_PER_BATCH = 16 << 20
 Batches = Iterator[pa.RecordBatch]
-"""Results for Spark: the kind's columns, and an empty one for metrics."""
+"""Results for Spark: the kind's columns, and an empty column for metrics."""
 
 
 class PartitionJoin(Protocol):

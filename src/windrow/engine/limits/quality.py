@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 EXACT = Quality()
 
 
-def quality(join: Join, results: int, let_in: float) -> Quality:
-    """Quality of everything returned so far. `let_in` is the fraction of combinations whose rows were not
+def quality(join: Join, results: int, admitted: float) -> Quality:
+    """Quality of everything returned so far. `admitted` is the fraction of combinations whose rows were not
     dropped outright, that is with probability 0 of admission."""
     if join.outer is not None:
         if not join.outer.eager:
@@ -44,7 +44,7 @@ def quality(join: Join, results: int, let_in: float) -> Quality:
             known = replace(known, results_max_weight=UNKNOWN)
     elif isinstance(join.load_shedder, Dropper):
         known = _dropped(known, join.load_shedder, any(join.dropped))
-    return known if let_in == 1.0 else _overflowed(known, let_in)
+    return known if admitted == 1.0 else _overflowed(known, admitted)
 
 
 def _built(known: Quality, results: int, skipped: int) -> Quality:
@@ -65,15 +65,15 @@ def _unknown(known: Quality) -> Quality:
     return replace(known, recall=float("nan"), recall_low=0.0, recall_high=1.0)
 
 
-def _overflowed(known: Quality, let_in: float) -> Quality:
+def _overflowed(known: Quality, admitted: float) -> Quality:
     """Account for rows dropped outright. They were not drawn at random, so they are assumed to be like the
     others; for the lower bound, to have twice as many results; for the upper, none."""
-    if let_in <= 0 or isnan(known.recall):
+    if admitted <= 0 or isnan(known.recall):
         return _unknown(known)
     return replace(
         known,
-        recall=known.recall * let_in,
-        recall_low=known.recall_low * let_in / (2 - let_in),
+        recall=known.recall * admitted,
+        recall_low=known.recall_low * admitted / (2 - admitted),
     )
 
 

@@ -49,10 +49,10 @@ class TimedSubBatches:
         self._at = at
         self._before = _work_done(join)
 
-    def cut(self, plain: Cut, came: int, seconds: float | None) -> Iterator[list[int]]:
-        """Yield the end of each sub-batch while there is time. `plain` cuts as without a deadline; `came`
+    def cut(self, plain: Cut, arrived: int, seconds: float | None) -> Iterator[list[int]]:
+        """Yield the end of each sub-batch while there is time. `plain` cuts as without a deadline; `arrived`
         rows are new; the call may take `seconds`, by default the deadline."""
-        self._controller.begin_call(sum(len(a.rows) for a in self._arrivals), came, seconds)
+        self._controller.begin_call(sum(len(a.rows) for a in self._arrivals), arrived, seconds)
         self._give_up_rows()
         planner, load_shedder = self._join.call_planner, self._join.load_shedder
         assert load_shedder is not None

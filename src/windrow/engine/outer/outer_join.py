@@ -373,8 +373,8 @@ class OuterJoin(Stateful):
         window = self._parts.windows[stream]
         if leaving.any():
             rows = np.flatnonzero(leaving) + window.first
-            words = self._parts.bound.join_columns[stream]
-            self.lose(stream, window.ts[rows], {w.name: window.column(w.name)[rows] for w in words})
+            columns = self._parts.bound.join_columns[stream]
+            self.lose(stream, window.ts[rows], {w.name: window.column(w.name)[rows] for w in columns})
             for decider in self._deciders:
                 decider.evicted(stream, ~leaving)
 
