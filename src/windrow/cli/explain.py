@@ -75,7 +75,7 @@ def explain_command(
     values = dict(_pair("--distinct", each) for each in distinct or ())
     if html is not None and not html.parent.is_dir():
         raise QueryError(f"directory {html.parent} does not exist; create it first", Option("--html"))
-    sample = 0 if values else sample
+    sample = 0 if values else sample  # stated distinct counts replace what a sample would show
     console = Console(stderr=True)
     found = _explain(file, stated, values, sample, changes or (), parameters or (), master, console)
     if html is not None:

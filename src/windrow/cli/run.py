@@ -133,10 +133,11 @@ def _run(
             )
             built = build(pipeline, session)
         if check:
+            facts = check_facts(built)
             if as_json:
-                print_json(check_facts(built))
+                print_json(facts)
             elif not quiet:
-                print_check(console, built)
+                print_check(console, facts)
         elif pipeline.streaming:
             if not quiet:
                 Console(stderr=True).print(first_batch_notice(), style="dim", highlight=False)

@@ -68,11 +68,11 @@ class Counters(Stateful):
         self,
         aliases: Sequence[str],
         join: Join | None,
-        waiting: Sequence[int],
+        buffered: Sequence[int],
         max_event_times: Sequence[int | None],
-        controller: AdaptivePlanner,
+        planner: AdaptivePlanner,
         passes: int,
-        keeper: DeadlineController | None,
+        deadline_controller: DeadlineController | None,
         complete_from: int | None,
     ) -> OperatorMetrics:
         counts = self.counts | {name: _sums(self.counts[name], self.shed_before[name]) for name in SHED}
@@ -94,23 +94,23 @@ class Counters(Stateful):
         streams = {
             alias: StreamMetrics(
                 **{name: each[s] for name, each in counts.items()},
-                rate=controller.rates[s],
+                rate=planner.rates[s],
                 max_event_time=max_event_times[s],
             )
             for s, alias in enumerate(aliases)
         }
         return OperatorMetrics(
             **merged(StreamCounts, [vars(stream) for stream in streams.values()]),
-            rows_buffered=sum(waiting),
+            rows_buffered=sum(buffered),
             results=self.results,
             **(join.outer.counts if join is not None and join.outer is not None else {}),
             combinations_failed=join.failed.count if join else 0,
             comparisons=self.compared_before + (join.comparisons if join else 0),
             sub_batches=self.sub_batches,
             expiry_passes=passes,
-            replans=controller.replans,
-            throttle_fraction=keeper.mean_throttle if keeper else 1.0,
-            missed_deadlines=keeper.missed_deadlines if keeper else 0,
+            replans=planner.replans,
+            throttle_fraction=deadline_controller.mean_throttle if deadline_controller else 1.0,
+            missed_deadlines=deadline_controller.missed_deadlines if deadline_controller else 0,
             quality=known,
             complete_from=complete_from,
             streams=streams,

@@ -22,7 +22,7 @@ from windrow.engine.completeness import Completeness
 from windrow.engine.counters import Counters
 from windrow.engine.input_buffer import (
     InputBuffer,
-    check_nothing_waits,
+    check_nothing_buffered,
     expire_buffered,
     numbered_rows,
     warn_if_large,
@@ -182,13 +182,13 @@ class JoinRunner:
             yield from self.counters.counted(self.join.evaluate(sub_batch, controller))
             self.seq += sum(len(a.rows) for a in sub_batch) if self.query.counts_rows else 0
             at[:] = stop
-        waiting = 0
+        buffered = 0
         if controller is not None:
             # Nothing is taken after the end of an outer join, so what is not processed by then is dropped.
             ended = final and self.join.outer is not None
             room = 0 if ended else self.query.time_policy.buffer or 0
             rest = self.counters, room, arrivals, at, self.calls
-            waiting = buffer_unprocessed(self.buffer, self.join, *rest)
+            buffered = buffer_unprocessed(self.buffer, self.join, *rest)
         yield from self._decide(self.join, arrivals, at, final)
         self._expire(arrivals, at)
         if self.join.evictor is not None:
@@ -197,7 +197,7 @@ class JoinRunner:
         self.planner.replan(self.join, self.counters, self.watermarks.max_event_time)
         if call is not None:
             self.planner.reorder(self.join)
-            call.end(waiting, self.watermarks.max_event_time)
+            call.end(buffered, self.watermarks.max_event_time)
             call.close()
 
     @contextmanager
@@ -213,7 +213,7 @@ class JoinRunner:
         if self.query.counts_rows:
             self.watermarks.close()
         if self.query.kind.shapes:
-            check_nothing_waits(self.buffer, self.query, self.schemas)
+            check_nothing_buffered(self.buffer, self.query, self.schemas)
             self.watermarks.close(END)
 
     @property

@@ -134,11 +134,12 @@ def earliest_to_come(
     """Per stream, the oldest time that can still arrive, if rows from position `at` on of a call that is
     processed are yet to come; None for any."""
     earliest: list[int | None] = []
-    waiting = watermarks.ordered_before if watermarks.shared else None
+    ordered_before = watermarks.ordered_before if watermarks.shared else None
     for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
         bound = watermarks.watermark(stream)
-        if bound is not None and waiting is not None:
-            bound = min(bound, waiting)  # Rows of all streams wait until the latest of them is certain.
+        if bound is not None and ordered_before is not None:
+            # Rows of all streams are buffered until the latest of them is certain.
+            bound = min(bound, ordered_before)
         if start < len(arrived.rows):
             coming = int(arrived.rows.ts[start])
             bound = coming if bound is None else min(bound, coming)

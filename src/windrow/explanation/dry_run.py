@@ -104,6 +104,7 @@ class Sample:
             shown = ", ".join(f"{a} {_clock(int(t[0]))} to {_clock(int(t[-1]))}" for a, t in times.items())
             raise QueryError(f"sample: the streams do not overlap in time: {shown}; state rates instead")
         total = sum(used.values())
+        # Calls end at quantiles of the event times, so that each has about the same number of rows.
         everything = np.sort(np.concatenate([t[: used[a]] for a, t in times.items()]))
         return cls(tables, times, np.unique(everything[np.linspace(0, total - 1, PARTS + 1).astype(int)[1:]]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -22,34 +22,8 @@ from windrow.spark.metrics import PartitionMetrics
 from windrow.spark.query_progress import BatchProgress
 
 
-def print_check(console: Console, built: BuiltPipeline) -> None:
-    """Streams, windows, partitioning, plan and sink of a pipeline that has not been started."""
-    p = built.pipeline
-    console.print(f"{p.run.name}  {p.query.on}", highlight=False, style="bold")
-    table = Table(box=None, pad_edge=True)
-    for name in ("stream", "from", "time", "window", "columns"):
-        table.add_column(name, overflow="fold")
-    for source, frame in zip(p.sources, built.prepared.frames, strict=True):
-        stream = p.query.streams[source.name]
-        columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in frame.fields)
-        taken = source.origin + (f" where {source.filter}" if source.filter else "")
-        table.add_row(*map(Text, (source.name, taken, stream.time, str(stream.window), columns)))
-    console.print(table)
-    shown = {"partitions": built.prepared.partitioning, "trigger": str(p.run.trigger)}
-    if p.aggregate is not None:
-        shown["aggregate"] = f"{', '.join(p.aggregate.aggregates)} over {p.aggregate.groups}"
-    shown["sink"] = f"{p.sink.format} {redacted(p.sink.path or '')} ({p.mode})"
-    shown["columns"] = ", ".join(built.output.columns)
-    if p.streaming:
-        shown["checkpoint"] = redacted(p.run.checkpoint or "")
-        shown["state"] = redacted(p.execution.state or "")
-    console.print(_pairs(shown))
-    console.print("plan, at one row per second of each stream; a running join measures the rates:")
-    console.print(Text(str(built.plan)), soft_wrap=True)
-
-
 def check_facts(built: BuiltPipeline) -> dict[str, Any]:
-    """The same as values for JSON."""
+    """Streams, windows, partitioning, plan and sink of a pipeline that has not been started, for JSON."""
     p = built.pipeline
     return {
         "name": p.run.name,
@@ -66,12 +40,39 @@ def check_facts(built: BuiltPipeline) -> dict[str, Any]:
         },
         "partitions": built.prepared.partitioning.splitlines(),
         "trigger": str(p.run.trigger),
+        "aggregate": p.aggregate and f"{', '.join(p.aggregate.aggregates)} over {p.aggregate.groups}",
         "sink": {"format": p.sink.format, "path": _shown(p.sink.path), "mode": p.mode},
         "columns": list(built.output.columns),
         "checkpoint": _shown(p.run.checkpoint),
         "state": _shown(p.execution.state),
         "plan": built.plan.to_dict(),
     }
+
+
+def print_check(console: Console, facts: Mapping[str, Any]) -> None:
+    """Print the result of `check_facts`."""
+    console.print(f"{facts['name']}  {facts['on']}", highlight=False, style="bold")
+    table = Table(box=None, pad_edge=True)
+    for name in ("stream", "from", "time", "window", "columns"):
+        table.add_column(name, overflow="fold")
+    for name, stream in facts["streams"].items():
+        source = stream["from"] + (f" where {stream['filter']}" if stream["filter"] else "")
+        columns = ", ".join(f"{column} {kind}" for column, kind in stream["columns"].items())
+        table.add_row(*map(Text, (name, source, stream["time"], stream["window"], columns)))
+    console.print(table)
+    sink = facts["sink"]
+    shown = {
+        "partitions": "\n".join(facts["partitions"]),
+        "trigger": facts["trigger"],
+        "aggregate": facts["aggregate"],
+        "sink": f"{sink['format']} {sink['path'] or ''} ({sink['mode']})",
+        "columns": ", ".join(facts["columns"]),
+        "checkpoint": facts["checkpoint"],
+        "state": facts["state"],
+    }
+    console.print(_pairs({name: value for name, value in shown.items() if value}))
+    console.print("plan, at one row per second of each stream; a running join measures the rates:")
+    console.print(Text(facts["plan"]["text"]), soft_wrap=True)
 
 
 def _shown(path: str | None) -> str | None:

@@ -110,6 +110,7 @@ class _Reader:
         join.required("on", "a.id = b.id")
         given = read_texts(join.values)
         for name in STREAM_SETTINGS:
+            # A stream's own setting takes precedence over the one for all streams in [join].
             by_alias = {alias: table.any(name, join.any(name)) for alias, table in tables.items()}
             for alias, table in tables.items():
                 if by_alias[alias] is None and name not in OPTIONAL_OF_STREAM:

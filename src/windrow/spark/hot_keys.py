@@ -25,6 +25,7 @@ def hottest(
         key = keys[stream]
         if key is None or rows.num_rows == 0:
             continue
+        # Evenly spaced and without randomness, so that a repeated micro-batch reports the same key.
         chosen = np.linspace(0, rows.num_rows - 1, min(SAMPLE, rows.num_rows)).astype(np.int64)
         columns = {name: rows.column(name[1]).take(pa.array(chosen)) for name in references(key.node)}
         values = column_values(key, columns, len(chosen), query.calls).drop_null()

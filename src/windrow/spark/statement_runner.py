@@ -122,6 +122,7 @@ class StatementRunner:
                 values = {column: sf.expr(sql) for column, sql in named.items()}
                 _check_kinds(member, results.select(*(v.alias(c) for c, v in values.items())), kinds)
             for spelled, value in values.items():
+                # Spark ignores case, so `Id` of one statement and `id` of another are one column.
                 column = next((c for c in found if c.lower() == spelled.lower()), spelled)
                 found[column] = found[column].when(own, value) if column in found else sf.when(own, value)
         return results.select(QUERY, *(value.alias(column) for column, value in found.items()))

@@ -134,12 +134,15 @@ def read_kinds(
     match = {a: _match(scope, a, t, on[a], times) for a, t in joined.items() if t.as_of}
     outer = {a: t for a, t in joined.items() if t.kind in _BOTH}
     roles = {a: _ROLES.get(t.kind, "required") for a, t in joined.items()}
+    # Of two streams, `how` names the kind. With more, each stream has a role.
     if outer or (len(joined) == 1 and "optional" in roles.values()):
         if len(joined) > 1:
             table = next(iter(outer.values()))
             raise text.at(f"{table.kind} JOIN is for two streams; write LEFT JOINs", table.node)
         (only,) = joined.values()
         return Kinds(everything, tuple(after), _BOTH.get(only.kind, "left"), match or None)
+    # Streams that every result has a row of. Conditions of WHERE on them alone can filter before the join;
+    # others must see the result, in which rows may be missing.
     core = {first, *(a for a, role in roles.items() if role == "required" and a not in match)}
     for alias, table in joined.items():
         _check_level(scope, alias, table, on[alias], roles[alias], core)

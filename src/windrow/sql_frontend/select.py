@@ -83,6 +83,7 @@ def read_select(
     shown = {alias: scope.columns[alias] for alias in query.kind.result_aliases}
     shaped = Scope(text, shown, parameters, extra)
     outputs, grouping = _shape(shaped, select, settings, places, sampled)
+    # Only for display: the query has them all in `on`.
     several = [part for part in parts if len({alias for alias, _ in references(part)}) > 1]
     return Statement(
         name=execution.name or name,

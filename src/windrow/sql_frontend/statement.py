@@ -106,12 +106,10 @@ class Statement:
         return self.query.memory_limit is not None and self.query.memory_policy.samples
 
     def __str__(self) -> str:
-        windows = ", ".join(
-            f"{self.sources[alias]} {alias} [{stream.window}]" for alias, stream in self.query.streams.items()
-        )
+        streams = self.query.streams.items()
         shown = {
             "select": ", ".join(map(str, self.outputs)),
-            "from": windows,
+            "from": ", ".join(f"{self.sources[alias]} {alias} [{s.window}]" for alias, s in streams),
             "join": " AND ".join(self.conditions),
             "filter": " AND ".join(self.filters),
             "how": _kind(self.query),

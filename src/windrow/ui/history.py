@@ -79,6 +79,7 @@ class JoinHistory:
         self._gathering = None
         self.points.append(gathered)
         if len(self.points) >= 2 * MOST_POINTS:
+            # Halve the resolution of the whole run, so that all points cover the same number of batches.
             pairs = zip(self.points[::2], self.points[1::2], strict=True)
             self.points = [first.and_then(second) for first, second in pairs]
             self._each *= 2

@@ -167,10 +167,10 @@ class DeadlineController(Stateful):
         elif not self.policy.plans_calls:
             self._adapt(now)
 
-    def end_call(self, waiting: int, newest: int | None, work: float = 1.0) -> None:
-        """End the call with `waiting` rows buffered and event time at `newest`, processed or not. `work` is
+    def end_call(self, buffered: int, newest: int | None, work: float = 1.0) -> None:
+        """End the call with `buffered` rows buffered and event time at `newest`, processed or not. `work` is
         the fraction of the work done, apart from throttling."""
-        self._waiting = waiting
+        self._waiting = buffered
         self._arrived += self._rows_left
         done = self._rows - self._rows_left
         self.mean_throttle = min(self._throttled / done if done else 1.0, work)

@@ -34,7 +34,7 @@ from windrow.planning.bound_query import BoundQuery
 Array = np.ndarray
 FASTER = (1 / 4, 1 / 16)
 """Half-lives in addition to the policy's, in windows."""
-SLOWEST, LATELY = 0, 1
+SLOWEST, RECENT = 0, 1
 """Indexes of half-lives: the policy's; and one whose count covers about a third of a window."""
 PRIOR, CROSS = 3.0, 0.25
 """Arrivals of the prior, divided evenly between the stream's own half-lives; and the fraction of them that
@@ -291,8 +291,8 @@ class KeyIntensities(Stateful):
             arriving = np.ones((len(others), len(found)))
             for stream, out in zip(others, arriving, strict=True):
                 intensity.rate(stream, keys, ages, out)
-            lately = np.stack([intensity.count(s, keys, LATELY) for s in others])
-            found *= self._results_per_second(others, arriving, lately)
+            recent = np.stack([intensity.count(s, keys, RECENT) for s in others])
+            found *= self._results_per_second(others, arriving, recent)
             counts = {s: intensity.count(s, keys, SLOWEST) for s in intensity.streams}
             everywhere = np.minimum.reduce([counts[s] for s in others]) >= key_intensity.LONE
             again = np.maximum.reduce(list(counts.values())) >= 1 + key_intensity.LONE
@@ -309,9 +309,9 @@ class KeyIntensities(Stateful):
             found *= self._results_per_second(others, arriving, np.zeros(arriving.shape))
         return found
 
-    def _results_per_second(self, streams: Sequence[int], arriving: Array, lately: Array) -> Array:
+    def _results_per_second(self, streams: Sequence[int], arriving: Array, recent: Array) -> Array:
         """Results per second of a row whose key arrives on these streams at these rates. The other windows
-        hold as many rows of the key as arrive in a window, or as arrived `lately`: a key may have arrived for
-        the last time."""
+        hold as many rows of the key as arrive in a window at these rates, or the number of `recent` arrivals:
+        a key may have arrived for the last time."""
         spans = np.array([[self._spans[s]] for s in streams])
-        return results_per_second(arriving, np.maximum(arriving * spans, lately))
+        return results_per_second(arriving, np.maximum(arriving * spans, recent))

@@ -84,6 +84,7 @@ class PackTask:
     def _packed(self, held: list[pa.RecordBatch], latest: int | None) -> Iterator[pa.RecordBatch]:
         rows = held[0] if len(held) == 1 else pa.concat_batches(held)
         per_row = max(1, rows.nbytes // max(1, rows.num_rows))
+        # Copying multiplies the rows, so chunks shrink by the expected copies.
         most = max(1, int(CHUNK_BYTES // (per_row * self.copies)))
         for start in range(0, rows.num_rows, most):
             yield self._chunk(rows.slice(start, most), latest, max(1, BLOB_BYTES // per_row))
