@@ -209,7 +209,7 @@ def test_limits_that_make_no_sense(options: dict[str, Any], message: str) -> Non
 def test_bytes_too_few_for_any_row_are_refused(policy: str) -> None:
     rows = pa.table({"ts": pa.array(range(9), pa.timestamp("us")), "k": [1] * 9})
     operator = wr.Operator(two(300, policy))
-    with pytest.raises(QueryError, match=r"300 bytes is too little for this join: .* give at least \d+ B"):
+    with pytest.raises(QueryError, match=r"300 bytes is too little for this join: .* pass at least \d+ B"):
         operator.process({"a": rows, "b": rows})
 
 

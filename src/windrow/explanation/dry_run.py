@@ -102,7 +102,9 @@ class Sample:
         used = {alias: int(np.searchsorted(t, end, side="right")) for alias, t in times.items()}
         if not all(used.values()):
             shown = ", ".join(f"{a} {_clock(int(t[0]))} to {_clock(int(t[-1]))}" for a, t in times.items())
-            raise QueryError(f"sample: the streams do not overlap in time: {shown}; state rates instead")
+            raise QueryError(
+                f"the streams do not overlap in time: {shown}; state rates instead", Option("data")
+            )
         total = sum(used.values())
         # Calls end at quantiles of the event times, so that each has about the same number of rows.
         everything = np.sort(np.concatenate([t[: used[a]] for a, t in times.items()]))

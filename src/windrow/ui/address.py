@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 
 LOOPBACK = "127.0.0.1"
+PAGE = Option(section="page")
 
 
 @dataclass(frozen=True)
@@ -25,4 +26,4 @@ class Address:
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65_535:
-            raise QueryError(f"page: expected a port from 0 (any free port) to 65535, got {self.port}")
+            raise QueryError(f"expected a port from 0 (any free port) to 65535, got {self.port}", PAGE)

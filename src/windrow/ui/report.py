@@ -14,6 +14,7 @@ from windrow.ui.history import History
 METRICS = "metrics.jsonl"
 """Name of the file in a run's directory."""
 SCRIPTS = ("panels.js", "page.js")
+REPORT = Option(section="report")
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class LineLocation:
     line: int
 
     def show(self, place: Option | None, message: str) -> str:
-        return f"report: {self.file}, line {self.line}: {message}"
+        return f"{REPORT}: {self.file}, line {self.line}: {message}"
 
 
 def metrics_file(path: Path) -> Path:
@@ -43,23 +44,23 @@ def read_run(path: Path) -> History:
     """
     try:
         if not path.exists():
-            raise QueryError(f"report: {path} does not exist; `windrow run FILE --metrics {path}` writes it")
+            raise QueryError(f"{path} does not exist; `windrow run FILE --metrics {path}` writes it", REPORT)
         file = metrics_file(path)
         if not file.exists():
             raise QueryError(
-                f"report: {path} holds no {METRICS}; `windrow run FILE --metrics {path}` writes it"
+                f"{path} holds no {METRICS}; `windrow run FILE --metrics {path}` writes it", REPORT
             )
         lines = file.read_text(encoding="utf-8").splitlines()
     except OSError as error:
-        raise QueryError(f"report: {error.filename} cannot be read: {error.strerror}") from None
+        raise QueryError(f"{error.filename} cannot be read: {error.strerror}", REPORT) from None
     except UnicodeDecodeError:
-        raise QueryError(f"report: {file} is not UTF-8 text; expected one JSON document per line") from None
+        raise QueryError(f"{file} is not UTF-8 text; expected one JSON document per line", REPORT) from None
     history = History(file.stem if file.name != METRICS else path.resolve().name)
     for number, line in enumerate(lines, 1):
         if line.strip():
             _add(history, line, LineLocation(file, number), last=number == len(lines))
     if not history.batches:
-        raise QueryError(f"report: {file} is empty: no batch of the run had ended")
+        raise QueryError(f"{file} is empty: no batch of the run had ended", REPORT)
     if len(history.joins) == 1:
         (history.name,) = history.joins
     history.end("recorded")
@@ -87,5 +88,5 @@ def write_page(history: History, out: Path) -> Path:
     try:
         out.write_text(page(history), encoding="utf-8")
     except OSError as error:
-        raise QueryError(f"report: {out} cannot be written: {error.strerror}") from None
+        raise QueryError(f"{out} cannot be written: {error.strerror}", REPORT) from None
     return out

@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from windrow.errors import QueryError
-from windrow.ui.address import LOOPBACK, Address
+from windrow.ui.address import LOOPBACK, PAGE, Address
 from windrow.ui.assets import asset
 from windrow.ui.history import History
 from windrow.ui.prometheus import CONTENT_TYPE, exposition
@@ -145,10 +145,10 @@ def _listen(page: Server, host: str, port: int) -> _Http:
         http = type("_Http", (_Http,), {"address_family": family})(address[:2], _Handler)
     except socket.gaierror:
         raise QueryError(
-            f"page: unknown host '{host}'; use {LOOPBACK} for this machine, 0.0.0.0 for all"
+            f"unknown host '{host}'; use {LOOPBACK} for this machine, 0.0.0.0 for all", PAGE
         ) from None
     except OSError as error:
-        raise QueryError(f"page: {_listen_error(error, host, port)}") from None
+        raise QueryError(_listen_error(error, host, port), PAGE) from None
     http.page = page
     return http
 

@@ -16,7 +16,7 @@ import numpy as np
 from windrow.engine.limits.memory_usage import MemoryUsage
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.windows import Windows
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.estimation.fairness import Fairness
 from windrow.estimation.recall import UNKNOWN
 from windrow.eviction.forecast import RecallForecast
@@ -187,8 +187,9 @@ class Evictor(Stateful):
         held, rows = sum(window.nbytes for window in windows), sum(map(len, windows))
         if held > self._whole.size:
             raise QueryError(
-                f"memory: {self._whole} is too little for this join: windows of {rows} rows in all take "
-                f"{held} B with their indexes; give at least {max(1024, 2 * held)} B"
+                f"{self._whole} is too little for this join: windows of {rows} rows in all take "
+                f"{held} B with their indexes; pass at least {max(1024, 2 * held)} B",
+                Option("memory"),
             )
 
     @property

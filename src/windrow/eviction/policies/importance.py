@@ -76,7 +76,7 @@ class ImportanceRanking(ImportanceAwareRanking):
         self.row_state = tuple((name, np.float64) for name in kept)
         self._initial: ImportanceFunction | None = None
         if not isinstance(policy.initial, int | float):
-            with placed(Option("initial", policy=policy.name)):
+            with placed(Option("initial")):
                 self._initial = ImportanceFunction(policy.initial, bound)
         self._arrivals = ArrivalRates(len(bound.schemas))
         self._judged = 0.0
