@@ -47,7 +47,7 @@ class BatchProgress:
                 join.join: {m.name: getattr(join, m.name) for m in metrics_of(BatchCounts)}
                 | {"recall": [None if math.isnan(r) else r for r in join.recall]}
                 | {"skew": join.skew, "queries": {name: vars(q) for name, q in join.queries.items()}}
-                | {"partitions": [asdict(p) for p in join.partitions]}
+                | {"partitions": [asdict(p) | {"seconds": p.seconds} for p in join.partitions]}
                 for join in self.joins
             },
         }

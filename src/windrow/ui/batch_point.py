@@ -15,7 +15,6 @@ from windrow.model.units import json_value
 
 DIGITS = 5
 """Enough for a chart."""
-PER_PARTITION = ("read_input", "load_state", "process", "commit_state")
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class BatchPoint(BatchCounts):
         `known` are the last reports of all partitions of the join.
         """
         parts = join["partitions"]
-        slowest = max(parts, key=partition_seconds)
+        slowest = max(parts, key=lambda part: part["seconds"])
         aliases = dict.fromkeys(alias for part in known for alias in part["streams"])
         limits = [part["memory_limit_size"] for part in known]
         counts = _counts(BatchCounts, [join], known)
@@ -89,7 +88,7 @@ class BatchPoint(BatchCounts):
             at=at,
             span=span,
             seconds=report["seconds"],
-            slowest_partition_seconds=partition_seconds(slowest),
+            slowest_partition_seconds=slowest["seconds"],
             deadline_seconds=slowest["deadline_seconds"],
             results_late=report["results_late"],
             behind=report["behind"],
@@ -161,11 +160,6 @@ class BatchPoint(BatchCounts):
 
 def limit_in_rows(parts: Iterable[Mapping[str, Any]]) -> bool:
     return any((part["memory_limit"] or "").endswith("rows") for part in parts)
-
-
-def partition_seconds(part: Mapping[str, Any]) -> float:
-    """Duration of a partition's last call."""
-    return float(sum(part[f"seconds_{name}"] for name in PER_PARTITION))
 
 
 def _counts(

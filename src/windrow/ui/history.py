@@ -21,7 +21,7 @@ from windrow.model.metric_fields import lost_rows, metrics_of
 from windrow.model.metrics import BatchCounts, StreamCounts
 from windrow.model.units import json_value
 from windrow.redaction import redacted
-from windrow.ui.batch_point import DIGITS, BatchPoint, partition_seconds
+from windrow.ui.batch_point import DIGITS, BatchPoint
 
 MOST_POINTS = 300
 """Points per join; neighbours are merged at twice as many."""
@@ -211,12 +211,11 @@ def _partition(part: Mapping[str, Any]) -> dict[str, Any]:
     """A partition on the page."""
     names = (
         "partition", "batch", "memory_limit", "memory_limit_size", "deadline_seconds", "hot_key",
-        "hot_key_share",
+        "hot_key_share", "seconds",
         *(m.name for m in metrics_of(BatchCounts)),
     )  # fmt: skip
-    shown: dict[str, Any] = {name: part[name] for name in names} | {"seconds": partition_seconds(part)}
-    rounded: dict[str, Any] = json_value(shown, DIGITS)
-    return rounded
+    shown: dict[str, Any] = json_value({name: part[name] for name in names}, DIGITS)
+    return shown
 
 
 def _moment(text: str) -> float:
