@@ -105,7 +105,7 @@ class IndexSearch:
         values = self._bound(partials, windows)
         kernels = self._kernels([bounds], window, first, values)
         if self.step.access.path == "hash":
-            index = window.indexes[tuple(w.name for w in self.step.indexed)]
+            index = window.indexes[self._index]
             table = (index.head, index.back, index.keys)
             sides = (mix_columns(values), *bounds, *table, window.ts, first, end, window.ordered)
             kernels = iter([_bind(probe_slice.probe_hash_slice, *sides)])

@@ -110,9 +110,6 @@ def of_pipeline(pipeline: Pipeline, session: Any) -> list[ExplainTarget]:
             batch = read_source(session, source, streaming=False)
         time = pipeline.query.streams[source.name].time
         readers[source.name] = partial(_read, pipeline, batch, source, time)
-    rates = {
-        source.name: _stated_rate(source.options) for source in pipeline.sources if source.format == "rate"
-    }
     trigger = pipeline.run.trigger
     return [
         ExplainTarget(
@@ -121,7 +118,7 @@ def of_pipeline(pipeline: Pipeline, session: Any) -> list[ExplainTarget]:
             built.prepared,
             {source.name: source.name for source in pipeline.sources},
             readers if len(readers) == len(pipeline.sources) else {},
-            rates,
+            _stated_rates({source.name: source for source in pipeline.sources}),
             timedelta(microseconds=trigger.every) if trigger.kind == "every" else None,
             columnar=tuple(s.name for s in pipeline.sources if pipeline.streaming and stays_in_columns(s)),
         )
@@ -154,11 +151,6 @@ def of_statements(
                 )
                 for alias, name in names.items()
             }
-            rates = {
-                alias: _stated_rate(source.options)
-                for alias, source in sources.items()
-                if source.format == "rate"
-            }
             others = tuple(other.name for other in members if other is not statement)
             prepared = runner.prepare(statement)
             found.append(
@@ -168,7 +160,7 @@ def of_statements(
                     prepared,
                     names,
                     {} if endless else readers,  # if one source is endless, all are read as streams
-                    rates,
+                    _stated_rates(sources),
                     shares_with=others,
                     columnar=tuple(alias for alias, source in sources.items() if stays_in_columns(source)),
                 )
@@ -181,10 +173,14 @@ def _read(pipeline: Pipeline, batch: Any, source: Source, time: str, most: int) 
         return first_rows(batch, source.place, time, most, lambda frame: shape(frame, source))
 
 
-def _stated_rate(options: Mapping[str, str]) -> float:
-    """The rate of a `rate` source, from its options."""
-    lowered = {name.lower(): value for name, value in options.items()}
-    return float(lowered.get("rowspersecond", 1))
+def _stated_rates(sources: Mapping[str, Source]) -> dict[str, float]:
+    """Rows per second of `rate` sources, from their options, whose names ignore case."""
+    rates = {}
+    for alias, source in sources.items():
+        if source.format == "rate":
+            options = {name.lower(): value for name, value in source.options.items()}
+            rates[alias] = float(options.get("rowspersecond", 1))
+    return rates
 
 
 def check_names(targets: Sequence[ExplainTarget], rates: Mapping[str, float]) -> None:

@@ -43,7 +43,8 @@ def quality(join: Join, results: int, admitted: float) -> Quality:
             # Rows with probability 0 are missing from the windows, and the sums do not cover their results.
             known = replace(known, results_max_weight=UNKNOWN)
     elif isinstance(join.load_shedder, Dropper):
-        known = _dropped(known, join.load_shedder, any(join.dropped))
+        dropper = join.load_shedder
+        known = _thinned(known, dropper.found, dropper.estimated, dropper.variance, 0.0, any(join.dropped))
     return known if admitted == 1.0 else _overflowed(known, admitted)
 
 
@@ -110,17 +111,13 @@ def _admitted(known: Quality, admitter: Admitter, lost: bool) -> Quality:
     return known
 
 
-def _dropped(known: Quality, dropper: Dropper, lost: bool) -> Quality:
-    return _thinned(known, dropper.found, dropper.estimated, dropper.variance, 0.0, lost)
-
-
 def _thinned(
-    known: Quality, found: float, stood_for: float, variance: float, unit: float, lost: bool
+    known: Quality, found: float, weight: float, variance: float, unit: float, lost: bool
 ) -> Quality:
-    """Scale by the weight of results among admitted rows; unknown before the first result."""
+    """Scale by the mean weight of results among admitted rows; unknown before the first result."""
     if found == 0:
         return _unknown(known) if lost else known
-    factor = stood_for / found
+    factor = weight / found
     true = known.results_estimated * factor
     spread = known.results_variance * factor**2 + variance * (known.results_estimated / found) ** 2
     unit = max(known.results_max_weight * factor, unit)
