@@ -35,20 +35,26 @@ def test_whatever_is_set_is_taken_or_refused_by_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: wr.policies.Age(buckets="many"), "shed age: buckets must be a whole number, got 'many'"),
-        (lambda: wr.policies.Age(buckets=10**9), "buckets must be at most 10,000, got 1,000,000,000"),
-        (lambda: wr.policies.Age(curves={"a": ()}), "curves of 'a': expected numbers from 0"),
-        (lambda: wr.policies.Age(curves={"a": "12"}), "curves of 'a': expected numbers from 0"),
+        (
+            lambda: wr.policies.Age(buckets="many"),
+            "shed age: buckets: must be a whole number from 1, got 'many'",
+        ),
+        (lambda: wr.policies.Age(buckets=10**9), "buckets: must be at most 10,000, got 1,000,000,000"),
+        (lambda: wr.policies.Age(curves={"a": ()}), "curves: expected numbers from 0"),
+        (lambda: wr.policies.Age(curves={"a": "12"}), "curves: expected numbers from 0"),
         (lambda: wr.policies.Age(curves={"z": (1,)}), "curves: unknown stream 'z'. Available: a, b"),
         (lambda: wr.policies.Uniform(curves=[1, 2]), "curves: expected results by alias"),
-        (lambda: wr.policies.Frequency(width=1 << 40), "width must be at most 16,777,216"),
-        (lambda: wr.policies.Fifo(monitor="5 %"), "monitor must be a number, got '5 %'"),
-        (lambda: wr.policies.Fifo(split=["a"]), "split must be one of together, equal, or shares"),
-        (lambda: wr.policies.Fifo(split={"a": "1", "b": 2}), "split must give each stream a share above 0"),
-        (lambda: wr.policies.Uniform(expected=5), "expected maps aliases to results, got 5"),
-        (lambda: wr.policies.Harvesting(conserve="no"), "conserve must be true or false, got 'no'"),
+        (lambda: wr.policies.Frequency(width=1 << 40), "width: must be at most 16,777,216"),
+        (
+            lambda: wr.policies.Fifo(monitor="5 %"),
+            "monitor: must be a fraction of the memory from 0 to 0.5, got '5 %'",
+        ),
+        (lambda: wr.policies.Fifo(split=["a"]), "split: must be one of together, equal, or shares"),
+        (lambda: wr.policies.Fifo(split={"a": "1", "b": 2}), "split: must give each stream a share above 0"),
+        (lambda: wr.policies.Uniform(expected=5), "expected: must map aliases to results, got 5"),
+        (lambda: wr.policies.Harvesting(conserve="no"), "conserve: expected true or false, got 'no'"),
         (lambda: wr.policies.Harvesting(interval=True), "interval: expected a duration"),
-        (lambda: wr.policies.Harvesting(buffer=True), "buffer is a number of rows, got True"),
+        (lambda: wr.policies.Harvesting(buffer=True), "buffer: must be a number of rows, got True"),
     ],
 )
 def test_what_is_wrong_is_told(make: Any, message: str) -> None:

@@ -138,7 +138,7 @@ def test_the_page_about_the_command_line_knows_every_command_and_the_codes():
         assert f"windrow {' '.join(path)}" in page, path
     assert "--install-completion" in page
     assert all(f"| {code} |" in page for code in (0, 1, 2))
-    assert "0 fine" in CODES
+    assert "0 success" in CODES
 
 
 def test_the_typed_program_uses_every_public_name():

@@ -161,7 +161,7 @@ def test_a_value_that_is_not_finite_spoils_its_own_window_only() -> None:
         ({"value": 3}, QueryError, "value: expected an expression such as 'b.price', got 3"),
         ({"value": None}, QueryError, "sum needs a value, such as value='b.price'"),
         ({"aggregate": "summ"}, QueryError, "unknown aggregate 'summ'. Did you mean 'sum'"),
-        ({"confidence": 95}, QueryError, "confidence lies between 0 and 1, got 95"),
+        ({"confidence": 95}, QueryError, "confidence must be between 0 and 1, got 95"),
         ({"time": "b.price"}, QueryError, "time: expected a timestamp, got b.price of type float"),
         ({"time": "b.bid_ot"}, QueryError, "time: .*Did you mean 'bid_at'"),
         ({"time": "case when b.price > 5 then b.bid_at end"}, DataError, "is null in 3 results"),

@@ -158,7 +158,7 @@ def test_a_sample_is_cut_where_the_first_stream_ends_and_time_runs_out():
     assert "later rows were left out, since one of the samples ends there" in str(found)
     assert found.learned_from.short == ()
     told: list[tuple[int, int]] = []
-    hurried = explain_sample(query(), sample(), tell=lambda *at: told.append(at), patience=0.0)
+    hurried = explain_sample(query(), sample(), progress=lambda *at: told.append(at), max_seconds=0.0)
     assert not hurried.learned_from.complete and "no more than" in str(hurried)
     assert told[-1][0] == sum(hurried.learned_from.rows.values()) < told[-1][1]
     short = wr.explain(query(), data={a: rows(k, 300, 3.0) for k, a in enumerate("abc")})
@@ -188,11 +188,14 @@ def test_windows_in_rows_similarity_and_naive_orders_are_explained_too():
         ({"data": {"a": rows(1, 9, 3.0)}}, "rows of stream 'b' are missing"),
         ({"data": sample(10) | {"x": rows(1, 9, 3.0)}}, "unknown stream 'x'"),
         ({"data": sample(10) | {"b": rows(1, 9, 3.0).slice(0, 0)}}, "no rows of stream 'b'"),
-        ({"data": sample(10) | {"b": rows(1, 9, 3.0, 500.0), "c": rows(1, 9, 3.0)}}, "do not meet in time"),
+        (
+            {"data": sample(10) | {"b": rows(1, 9, 3.0, 500.0), "c": rows(1, 9, 3.0)}},
+            "do not overlap in time",
+        ),
         ({"data": sample(10), "distinct": {"a.k": 3}}, "learned from the data"),
         ({"data": sample(10), "rates": {"b": 0}}, "rows per second above 0"),
         ({"data": sample(10), "every": "0 s"}, "every: must be positive"),
-        ({"data": sample(10), "partitions": 0}, "partitions: expected"),
+        ({"data": sample(10), "partitions": 0}, "partitions: must be at least 1"),
         (
             {"schemas": dict.fromkeys("abc", SCHEMA), "distinct": {"a.x": 3}},
             "unknown column of an equality 'a.x'",

@@ -71,7 +71,7 @@ def place(tmp_path_factory) -> Path:
 def test_a_pipeline_is_learned_from_its_files_and_drawn(place, tmp_path):
     ran = run(place / "pairs.toml", "--html", tmp_path / "plan.html")
     assert ran.exit_code == 0, ran.output
-    assert f"from {FILES} of {FILES} files" in ran.stderr and "drawn in" in ran.stderr and not ran.stdout
+    assert f"from {FILES} of {FILES} files" in ran.stderr and "written to" in ran.stderr and not ran.stdout
     page = Page((tmp_path / "plan.html").read_text())
     assert "pairs <b>" in page.text and "2 partitions" in page.text and "Learned from" in page.text
     told = run(place / "pairs.toml").stdout

@@ -206,7 +206,7 @@ def test_atoms_agree_with_evaluation(text: str) -> None:
         wanted = [held and not nan for held, nan in zip(wanted, nans, strict=True)]
     found = [True] * rows
     for atom in predicate.atoms:
-        (x, x_valid), (y, y_valid) = (encoded_column(w, safe, rows, {}) for w in atom.words)
+        (x, x_valid), (y, y_valid) = (encoded_column(w, safe, rows, {}) for w in atom.columns)
         for i in range(rows):
             valid = (x_valid is None or x_valid[i]) and (y_valid is None or y_valid[i])
             found[i] = found[i] and bool(valid) and holds(atom, x[i].item(), y[i].item())

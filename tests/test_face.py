@@ -70,8 +70,8 @@ def test_a_place_is_data_and_whoever_shows_it_decides_how():
     assert str(caught.value) == "stream 'b': within: window must be positive, got 0 seconds"
     with pytest.raises(wr.QueryError) as policy:
         wr.Query(STREAMS, "a.k = b.k", memory="9 rows", shed={"policy": "age", "buckets": 0})
-    assert policy.value.place == Option("shed", policy="age")
-    assert str(policy.value).startswith("shed age: buckets must be")
+    assert policy.value.place == Option("buckets", policy="age")
+    assert str(policy.value).startswith("shed age: buckets: must be")
 
 
 def test_a_place_is_filled_in_from_outside_and_located_once():

@@ -265,7 +265,7 @@ def test_a_shared_join_goes_on_from_its_snapshot_with_the_other_rule() -> None:
     operator = wr.SharedOperator(queries("raise"))
     operator.process({"a": A})
     snapshot = operator.snapshot()
-    with pytest.raises(wr.DataError, match="a checkpoint goes on with either"):
+    with pytest.raises(wr.DataError, match="a checkpoint works with either"):
         operator.process({"b": B})
     restored = wr.SharedOperator.restore(queries("null"), snapshot)
     restored.process({"b": B})

@@ -157,7 +157,7 @@ def test_a_batch_read_in_part_still_enters_the_windows(driver: Driver, at: Place
 
 
 def test_a_plain_thread_in_foreach_batch_is_told(driver: Driver, at: Place) -> None:
-    with pytest.raises(RuntimeError, match=r"plain thread: use pyspark\.InheritableThread"):
+    with pytest.raises(RuntimeError, match=r"plain thread, use pyspark\.InheritableThread"):
         driver.run("threaded", at.arrive())
 
 

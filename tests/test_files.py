@@ -203,14 +203,14 @@ def test_bad_arguments_are_refused_at_once(tmp_path):
     for arguments, message in [
         ({"path": "/no/such/place"}, "Path does not exist: file:/no/such/place"),
         ({"format": "parkett"}, "format: unknown format 'parkett'. Did you mean 'parquet'"),
-        ({"format": "json"}, "schema: is missing: 'json' files do not tell their types"),
+        ({"format": "json"}, "schema: is missing: 'json' files have no types"),
         ({"schema": "id bigit"}, 'Unsupported data type "BIGIT"'),
         ({"schema": 7}, "schema: expected DDL such as .*, got 7"),
-        ({"files_per_batch": 0}, "files_per_batch: expected 1 or more, got 0"),
+        ({"files_per_batch": 0}, "files_per_batch: must be at least 1, got 0"),
         ({"split": "many"}, "split: expected '256 MiB'"),
         ({"options": {"headr": 1}}, "options: unknown option 'headr'"),
         ({"path": str(tmp_path / "empty")}, "Unable to infer schema"),
-        ({"path": str(tmp_path / "empty"), "format": "arrow"}, "no file yet to take the schema from"),
+        ({"path": str(tmp_path / "empty"), "format": "arrow"}, "no file yet to read the schema from"),
     ]:
         given = {"path": path, **arguments}
         with pytest.raises(wr.QueryError, match=message):

@@ -54,7 +54,7 @@ def test_memory_goes_where_it_is_needed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (({}, "9 rows"), "expected joins"),
+        (({}, "9 rows"), "expected one or more joins"),
         (({"x": wr.RecallCurve(np.array([1.0]), np.array([1.0]), "rows")}, "9 MiB"), "counts rows"),
         (({"x": wr.Operator(two("400 rows", "random"))}, "9 rows"), "'x' has no forecast"),
         (({"x": wr.RecallCurve(np.array([1.0]), np.array([1.0]), "rows")}, "9 rows", {"y": 1.0}), "weight"),

@@ -209,13 +209,13 @@ def test_limits_that_make_no_sense(options: dict[str, Any], message: str) -> Non
 def test_bytes_too_few_for_any_row_are_refused(policy: str) -> None:
     rows = pa.table({"ts": pa.array(range(9), pa.timestamp("us")), "k": [1] * 9})
     operator = wr.Operator(two(300, policy))
-    with pytest.raises(QueryError, match=r"300 bytes is too little for this join: .* give at least \d+ B"):
+    with pytest.raises(QueryError, match=r"300 bytes is too little for this join: .* pass at least \d+ B"):
         operator.process({"a": rows, "b": rows})
 
 
 @pytest.mark.parametrize("name", [name for name, policy in POLICIES.items() if policy.samples])
 def test_a_sample_needs_a_limit(name: str) -> None:
-    with pytest.raises(QueryError, match="samples to stay inside a limit; give memory="):
+    with pytest.raises(QueryError, match="samples to stay inside a limit; pass memory="):
         two(None, name)
 
 

@@ -114,7 +114,7 @@ def test_rows_that_wait_for_a_stream_never_seen_are_not_lost() -> None:
         wr.Query({"a": wr.Stream("ts", "1 s"), "b": wr.Stream("ts", "1 s")}, "a.k = b.k", how="left")
     )
     op.process({"a": tiny([0.0], k=[1])})
-    with pytest.raises(wr.DataError, match=r"'b'.*never came.*schemas"):
+    with pytest.raises(wr.DataError, match=r"'b'.*never arrived.*schemas"):
         op.finish()
 
 
@@ -256,13 +256,13 @@ STREAMS = {x: wr.Stream("ts", "5 s") for x in "abc"}
 PAIR = {x: STREAMS[x] for x in "ab"}
 REFUSED = [
     (PAIR, {"how": "outer"}, r"how: unknown kind of join 'outer'.*Available: anti, full"),
-    (PAIR, {"how": {"b": "maybe"}}, r"how: stream 'b': unknown role 'maybe'.*absent"),
+    (PAIR, {"how": {"b": "maybe"}}, r"stream 'b': how: unknown role 'maybe'.*absent"),
     (PAIR, {"how": {"z": "optional"}}, r"how: unknown stream 'z'"),
     (PAIR, {"how": 3}, r"how: expected one of inner, left.*got 3"),
     (PAIR, {"how": {"a": "optional", "b": "optional"}}, r"how: no stream is required.*how='full'"),
     (STREAMS, {"how": "left"}, r"how: 'left' is for two streams, got 3.*'optional'"),
     (PAIR, {"match": {"z": "last"}}, r"match: unknown stream 'z'"),
-    (PAIR, {"match": {"b": "latest"}}, r"match: stream 'b': unknown match 'latest'.*Did you mean 'last'"),
+    (PAIR, {"match": {"b": "latest"}}, r"stream 'b': match: unknown match 'latest'.*Did you mean 'last'"),
     (PAIR, {"match": "last"}, r"match: expected last, first, nearest by stream"),
     (PAIR, {"match": {"a": "last", "b": "last"}}, r"match: every required stream has a match"),
     (PAIR, {"how": "left", "match": {"a": "last"}}, r"match: a 'left' join keeps every row of 'a'"),

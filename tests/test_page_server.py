@@ -98,7 +98,7 @@ def test_a_port_in_use_is_told_with_what_to_do(server):
         (70_000, "127.0.0.1", "from 0 .* to 65535, got 70000"),
         (-1, "127.0.0.1", "got -1"),
         (0, "no.such.host.invalid", "unknown host 'no.such.host.invalid'"),
-        (0, "192.0.2.1", "192.0.2.1 is no address of this machine"),
+        (0, "192.0.2.1", "192.0.2.1 is not an address of this machine"),
     ],
 )
 def test_addresses_that_cannot_be(port, host, why):

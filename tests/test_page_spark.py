@@ -113,7 +113,7 @@ def test_a_pipeline_serves_its_page_and_leaves_what_a_report_needs(tmp_path):
 def test_a_page_is_for_streams(tmp_path):
     file, _ = set_up(tmp_path, "auctions", seconds=20, rate=5, files=1)
     ran = run(file, "--ui", "0", "--set", "run.trigger=batch")
-    assert ran.exit_code == 2 and "--ui: a page is for streams" in ran.output
+    assert ran.exit_code == 2 and "--ui: needs a stream" in ran.output
     ran = run(file, "--ui", "70000")
     assert ran.exit_code == 2 and "to 65535, got 70000" in ran.output
     (tmp_path / "one.sql").write_text("select 1")

@@ -105,11 +105,11 @@ def test_settings_can_be_replaced(file, tmp_path, monkeypatch):
         (
             'schema = "id bigint, at timestamp"',
             "",
-            "streams.a: 'schema' is missing: 'json' files do not tell",
+            "streams.a: 'schema' is missing: 'json' files have no types",
         ),
         ('path = "a"', "", "streams.a: 'json' files need a path"),
         ('checkpoint = "checkpoint"', "", "run: 'checkpoint' is missing"),
-        ('trigger = "5 seconds"', 'trigger = "continuous"', "run: trigger: 'continuous' is not possible"),
+        ('trigger = "5 seconds"', 'trigger = "continuous"', "run: trigger: 'continuous' is not supported"),
         ('trigger = "5 seconds"', 'trigger = "availble now"', "Did you mean 'available now'"),
         ('watermark = "5 seconds"', "", "aggregate: 'watermark' is missing"),
         ('window = "1 minute"', 'window = "0 s"', "aggregate: window: must be positive, got 0 s"),
@@ -133,13 +133,13 @@ def test_settings_can_be_replaced(file, tmp_path, monkeypatch):
         (
             "[join]",
             "[join]\nmemory = '1 MiB'\nshed = {policy = 'age', buckets = 0}",
-            "toml: join: shed age: buckets must be a number",
+            "toml: join: shed age: buckets: must be a whole number",
         ),
         ("[join]", "[join", "is not valid TOML: "),
         (
             'path = "a"',
             'path = "a"\nvalue_format = "json"',
-            "streams.a: value_format: goes with format 'kafka', not with 'json'",
+            "streams.a: value_format: needs format 'kafka', got 'json'",
         ),
         (
             'format = "json"\npath = "a"',
@@ -164,7 +164,7 @@ def test_settings_can_be_replaced(file, tmp_path, monkeypatch):
         (
             'path = "s3://bucket/out"',
             'path = "s3://bucket/out"\nvalue_format = "json"',
-            "sink: value_format: goes with format 'kafka', not with 'parquet'",
+            "sink: value_format: needs format 'kafka', got 'parquet'",
         ),
     ],
 )

@@ -278,21 +278,21 @@ def test_weights_and_clusters_are_what_an_estimate_needs() -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        (lambda: Cluster(p=0), "p is a part above 0 and up to 1, got 0"),
-        (lambda: Uniform(p=1.5), "p is a part above 0"),
-        (lambda: PpsCluster(margin=-1), "margin must be a number of standard deviations, got -1"),
-        (lambda: Cluster(half_life=0), "half_life must be above 0"),
+        (lambda: Cluster(p=0), "p: must be a fraction above 0 and up to 1, got 0"),
+        (lambda: Uniform(p=1.5), "p: must be a fraction above 0"),
+        (lambda: PpsCluster(margin=-1), "margin: must be a number of standard deviations, got -1"),
+        (lambda: Cluster(half_life=0), "half_life: must be above 0"),
         (lambda: Uniform(model="agee"), "Did you mean 'age'"),
-        (lambda: Uniform(reach=-1), "reach must be"),
-        (lambda: Uniform(buckets=0), "buckets must be"),
-        (lambda: Uniform(width=3), "width must be"),
-        (lambda: Uniform(model="age", monitor=0), "give curves, or monitor"),
+        (lambda: Uniform(reach=-1), "reach: must be"),
+        (lambda: Uniform(buckets=0), "buckets: must be"),
+        (lambda: Uniform(width=3), "width: must be"),
+        (lambda: Uniform(model="age", monitor=0), "pass curves, or monitor"),
         (lambda: PpsCluster(expected={"a": {1: -2.0}}), "results by value, from 0 up"),
         (
             lambda: query("abc", memory="100 rows", shed="uniform"),
             "two streams, got 3: a, b, c; use 'cluster'",
         ),
-        (lambda: query("ab", shed="cluster"), "give memory="),
+        (lambda: query("ab", shed="cluster"), "pass memory="),
     ],
 )
 def test_wrong_settings_are_refused(wrong: Callable[[], object], told: str) -> None:

@@ -288,7 +288,7 @@ def test_a_group_by_over_a_frame_with_a_watermark_is_refused(tmp_path):
     streams = {x: Stream(tmp_path / x).read().withWatermark("ts", "2 seconds") for x in "ab"}
     sql = """SELECT window_start, count(*) AS n FROM a, b WHERE a.k = b.k
         GROUP BY TUMBLE(b.ts, INTERVAL 5 SECONDS) WINDOW 4 SECONDS"""
-    with pytest.raises(wr.QueryError, match="Spark allows no other in the query; give the frame without"):
+    with pytest.raises(wr.QueryError, match="Spark allows no other in the query; pass the frame without"):
         wr.sql(sql, spark(), streams, time="ts", state=str(tmp_path / "state"))
 
 

@@ -49,7 +49,7 @@ def test_it_checks_prints_and_writes(file, tmp_path):
     assert len(pairs) == len(lines) > 5
 
     shown = run(file, "--limit", "2", "-p", "least_x=2").output.splitlines()
-    assert len(shown) == 4 and "the first 2 rows" in shown[-1]
+    assert len(shown) == 4 and "first 2 rows" in shown[-1]
 
     wrote = run(file, "--out", tmp_path / "found", "-p", "least_x=2")
     assert f"{len(pairs)} rows written" in wrote.output.replace("\n", " "), wrote.output
@@ -81,13 +81,13 @@ def test_what_is_refused(file, tmp_path):
         return ran.output
 
     assert "cannot be read" in told(tmp_path / "none.sql")
-    assert "--stream: give --out" in told(file, "--stream")
+    assert "--stream: needs --out" in told(file, "--stream")
     assert "add --stream" in told(file, "--checkpoint", "c")
     assert "expected NAME=VALUE" in told(file, "-p", "least_x")
     assert "--limit" in told(file, "--limit", "0")
     assert "unknown column 'least_x'" in told(file)
     (tmp_path / "binary.sql").write_bytes(b"\xff\xfe\x00")
-    assert "no text in UTF-8" in told(tmp_path / "binary.sql")
+    assert "is not UTF-8 text" in told(tmp_path / "binary.sql")
     broken = tmp_path / "broken.sql"
     broken.write_text("SELECT a.x\nFROM a [RANGE], b")
     message = told(broken)

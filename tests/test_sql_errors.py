@@ -39,7 +39,7 @@ WRONG = [
     ("SELECT a.x FROM a, b WHERE a.k = 'b WINDOW 1 s", "'b", "' is opened here and never closed"),
     ("SELECT a.x FROM a, b WHERE a.k = c.k WINDOW 1 s", "c", "unknown stream 'c'"),
     ("SELECT a.x FROM a, b WHERE k = 3 WINDOW 1 s", "k", "names no stream"),
-    ("SELECT a.x FROM a, b WHERE a.k = ? WINDOW 1 s", "a.k", "parameters are names here"),
+    ("SELECT a.x FROM a, b WHERE a.k = ? WINDOW 1 s", "a.k", "write a parameter as a plain name"),
     ("SELECT a.x FROM a, b WHERE sum(a.k) = 3 WINDOW 1 s", "sum", "needs GROUP BY"),
     ("SELECT a.x FROM a, b WHERE a.k IN (SELECT 1) WINDOW 1 s", "1", "a subquery is not supported"),
     ("SELECT a.x AS y, b.x AS Y FROM a, b WINDOW 1 s", "b.x AS Y", "two columns are called"),
@@ -51,7 +51,9 @@ WRONG = [
     ("SELECT count(DISTINCT a.x) FROM a, b GROUP BY tumble(a.t, '1 s') WINDOW 1 s", "count", "DISTINCT"),
     ("SELECT tumble(a.t, '1 s') FROM a, b GROUP BY tumble(a.t, '1 s') WINDOW 1 s", "tumble", "window_start"),
     ("SELECT count(*) FROM a, b GROUP BY tumble(a.t, 3) WINDOW 1 s", "3", "expected a length"),
-    ("SELECT count(*) FROM a, b GROUP BY hop(a.t, '2 s', '1 s') WINDOW 1 s", "hop", "must not exceed"),
+    ("SELECT count(*) FROM a, b GROUP BY hop(a.t, '2 s', '1 s') WINDOW 1 s", "hop", "slide: must not exceed"),
+    ("SELECT count(*) FROM a, b GROUP BY tumble(a.t, '0 s') WINDOW 1 s", "'0 s'", "window: must be positive"),
+    ("SELECT a.x FROM a, b WINDOW 1 s WITH (watermark = '-1 s')", "'-1 s'", "watermark: must not be neg"),
     ("SELECT * FROM a, b GROUP BY tumble(a.t, '1 s') WINDOW 1 s", "*", "cannot be selected from groups"),
     ("SELECT a.x FROM a, b HAVING a.x > 1 WINDOW 1 s", "a.x > 1", "HAVING needs GROUP BY"),
     ("SELECT a.x FROM a, b WINDOW 1 s WITH (memry = '1')", "memry", "Did you mean 'memory'?"),
@@ -59,12 +61,12 @@ WRONG = [
     ("SELECT a.x FROM a, b WINDOW 1 s WITH (memory = 1, memory = 2)", "memory", "is given twice"),
     ("SELECT a.x FROM a, b WINDOW 1 s WITH (shed = 'aeg')", "'aeg'", "Did you mean 'age'?"),
     ("SELECT a.x FROM a, b WINDOW 1 s WITH (shed = importnce(by = 1))", "importnce", "'importance'?"),
-    ("SELECT a.x FROM a, b WINDOW 1 s WITH (shed = age(buckets = 0))", "age", "6: shed age: buckets must be"),
+    ("SELECT a.x FROM a, b WINDOW 1 s WITH (shed = age(buckets = 0))", "age", "shed age: buckets: must be"),
     ("SELECT a.x FROM a, b WINDOW 1 s WITH (shed = age(3))", "age", ": shed age: a policy takes settings by"),
     ("SELECT a.x FROM a, b WINDOW 1 s WITH (shed = importance(bye = 'b.x'))", "importance", "'by'?"),
     ("SELECT a.x FROM a, b WINDOW 1 s WITH (late = 7)", "7", "expected a duration"),
     ("SELECT a.x FROM a, b WINDOW 1 s WITH (cross = 'yes')", "'yes'", "expected true or false"),
-    ("SELECT a.x FROM a, b WINDOW 1 s WITH (watermark = '1 s')", "watermark", "a setting of GROUP BY"),
+    ("SELECT a.x FROM a, b WINDOW 1 s WITH (watermark = '1 s')", "watermark", "watermark: needs GROUP BY"),
     ("SELECT a.x FROM a, b WINDOW 1 s WITH memory = 3", "memory", "expected ( and settings"),
     ("SELECT a.x FROM a [PARTITION BY z ROWS 3], b [ROWS 3] WHERE a.k = b.k", "z", "which is k"),
     ("CREATE STREAM x (a", "a", "expected , or ) after a column"),
@@ -75,7 +77,7 @@ WRONG = [
     ("SELECT count(*) FROM a, b GROUP BY tumble(a.t, '1 s') HAVING count(*) > 1 WINDOW 1 s "
      "WITH (memory = '9 rows', shed = cluster)", "count", "HAVING is not supported on a sample"),
     ("SELECT count(*) * 2 FROM a, b GROUP BY tumble(a.t, '1 s') WINDOW 1 s "
-     "WITH (memory = '9 rows', shed = cluster)", "count(*) * 2", "of a sample stands alone"),
+     "WITH (memory = '9 rows', shed = cluster)", "count(*) * 2", "an aggregate of a sample on its own"),
 ]  # fmt: skip
 
 

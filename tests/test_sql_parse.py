@@ -6,6 +6,7 @@ import pytest
 import sqlglot
 
 import windrow as wr
+from windrow.model.result_groups import ResultGroups
 from windrow.model.units import SECOND
 from windrow.sql_frontend.grammar import WindrowDialect
 from windrow.sql_frontend.parser import parse_script, read_script
@@ -142,9 +143,9 @@ def test_the_query_is_the_one_written_by_hand():
 def test_groups_are_columns_and_what_is_selected_is_made_of_them():
     statement = one(GOLDEN["groups"][0])
     assert statement.grouping == Grouping(
-        "b.at", 300 * SECOND, 60 * SECOND, ("a.k",), (Aggregate("count", None), Aggregate("sum", "b.v")),
-        watermark=3 * SECOND,
-    )  # fmt: skip
+        ResultGroups("b.at", 300 * SECOND, 60 * SECOND, ("a.k",), watermark=3 * SECOND),
+        (Aggregate("count", None), Aggregate("sum", "b.v")),
+    )
     assert [o.shaped for o in statement.outputs] == [
         "window_start", "_key0", "_aggregate0", "_aggregate1 / _aggregate0",
     ]  # fmt: skip

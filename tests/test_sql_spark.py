@@ -333,7 +333,7 @@ def test_what_is_wrong_around_the_text():
         message = failing(lambda on=on: ask(f"{SELECT};\n{other.format(on)}", data))
         assert "'a' is string, in statement 'query1' bigint" in message and "a.s AS a" in message
     named = SELECT.replace("AS sum", "AS query")
-    assert "says whose row it is" in failing(lambda: ask(f"{named}; {SELECT}", data))
+    assert "is the statement's name" in failing(lambda: ask(f"{named}; {SELECT}", data))
     missing = "CREATE STREAM left TIME ts FROM (format = 'parquet', path = '/no/such/place');" + SELECT
     message = failing(lambda: wr.sql(missing, spark(), {"right": frame(data["right"])}))
     assert message.startswith("sql, line 1, column 15: stream 'left': ") and "^^^^" in message

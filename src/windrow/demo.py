@@ -35,7 +35,7 @@ TIME = {"a": "opened_at", "b": "bid_at"}
 WITHIN = {"a": "2 minutes", "b": "30 seconds"}
 NAMES = {"a": "auctions", "b": "bids"}
 FILES = 15
-"""Each stream comes in so many files."""
+"""Number of files of each stream."""
 PAUSE = 0.3
 """Seconds between two files."""
 PATIENCE = 300
@@ -51,7 +51,7 @@ next:
 def run_demo(
     seconds: int, rate: float, seed: int, out: Path, cores: int, console: Console | None = None
 ) -> dict[str, Any]:
-    """Runs it, telling about it on the console; returns a summary, `exact` first among it."""
+    """Run the demo and report on the console. Returns a summary."""
     console = console or Console()
     console.print("[bold]Auctions joined with the bids on them, as a streaming query on local Spark[/bold]")
     console.print(f"  on      {ON}")
@@ -100,7 +100,7 @@ def run_demo(
 
 
 def _join_live(console: Console, spark: Any, streams: dict[str, pa.Table], out: Path, cores: int) -> None:
-    """Runs the query until every row has come in and been joined."""
+    """Run the query until every row has arrived and been joined."""
     import windrow as wr
 
     frames = {

@@ -1,7 +1,7 @@
 """The second half of the demo: the same join with less memory and with less time than it needs.
 
 Runs the operator in this process: first without limits, to learn the exact answer and what it takes, then
-with fractions of that memory and time. The recall that each run reports stands beside the true one.
+with fractions of that memory and time. The reported recall of each run is shown beside the true one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Calls = Sequence[Mapping[str, pa.Table]]
 
 @dataclass(frozen=True)
 class LimitedRun:
-    """What one run found, and what it said about it."""
+    """The results of one run, and the recall it reported."""
 
     budget: str
     results: int

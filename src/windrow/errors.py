@@ -1,9 +1,8 @@
-"""The errors a user can meet, and how they are worded.
+"""Errors, and their places as data.
 
-A message says what is wrong, what was received, and the remedy. Where it is wrong is data beside the message:
-`place` names the option it is about, `location` says where that option is written. Whoever shows the error
-decides how both look; `str` puts them in front. Everything Windrow raises on purpose is a `WindrowError`;
-anything else is a defect.
+A message states what is wrong, what was received, and the remedy. Its place is data beside it: `place` names
+the option, and `location` is where the option is written. Whoever shows the error formats both; `str` puts
+them in front. Everything that Windrow raises on purpose is a `WindrowError`; anything else is a defect.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from windrow.redaction import redacted
 
 @dataclass(frozen=True)
 class Option:
-    """What an error is about: an option of a query, of one of its streams, or of a policy.
+    """The option that an error is about: of a query, of one of its streams, or of a policy.
 
     >>> print(Option("within", stream="b"))
     stream 'b': within
@@ -31,7 +30,7 @@ class Option:
     stream: str | None = None
     query: str | None = None
     policy: str | None = None
-    """Of `shed`."""
+    """The policy of `shed` that the option belongs to."""
     section: str | None = None
     """A part of a pipeline beside its join, such as "sink"."""
 
@@ -70,7 +69,7 @@ class WindrowError(Exception):
 
     @property
     def message(self) -> str:
-        """What is wrong, without where."""
+        """The message without its place."""
         return str(self.args[0])
 
     def __str__(self) -> str:

@@ -1,8 +1,8 @@
-"""Credentials do not belong in what people read: errors, logs, pages, metrics and the output of commands.
+"""Removes credentials from errors, logs, pages, metrics and the output of commands.
 
-Texts are redacted, not only URLs: libraries quote in their errors the URL they were given, or a part of it.
-When in doubt it is hidden: a URL that is shown too short harms nobody. Each pattern takes a word as a whole
-or not at all, so that a long text is looked through once.
+All text is redacted, not only URLs, because errors of libraries quote the URL or a part of it. In doubt, text
+is hidden: a truncated URL does no harm. Each pattern matches a word as a whole or not at all, so that a long
+text is scanned once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def is_secret(name: str) -> bool:
 
 
 def cause(error: BaseException) -> BaseException | None:
-    """For `raise ... from cause(error)`: a traceback prints causes too, so none whose text tells a secret."""
+    """For `raise ... from cause(error)`: the error, or None if the traceback would show a secret."""
     chain: BaseException | None = error
     while chain is not None:
         if redacted(str(chain)) != str(chain):
@@ -57,15 +57,15 @@ def _without_secrets(url: re.Match[str]) -> str:
     found = _AUTHORITY.match(rest)
     authority = found[0] if found else ""
     if ":" in authority or not scheme.endswith("//"):
-        # There may be a password, which may hold anything, even slashes that nobody escaped.
+        # There may be a password, which may contain anything, even slashes that are not escaped.
         at = rest.rfind("@")
     else:
-        # What stands before the host may be a token.
+        # The part before the host may be a token.
         at = -1 if scheme.lower() in _CONTAINERS else authority.rfind("@")
     if at > 0:
         rest = HIDDEN + rest[at:]
     path, mark, query = rest.partition("?")
     if "=" in query:
-        # Signatures have many names, so none is shown; what ends the sentence is.
+        # Signatures have many names, so no value is shown. Punctuation after the URL is kept.
         rest = path + mark + HIDDEN + query[len(query.rstrip(".,;:)")) :]
     return scheme + rest

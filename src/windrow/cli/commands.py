@@ -1,4 +1,4 @@
-"""The command line. Heavy imports wait for their command."""
+"""The `windrow` command. Commands import heavy modules only when they run."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ app.add_typer(state, name="state")
 app.add_typer(queries, name="queries")
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(f"windrow {windrow.__version__}")
         raise typer.Exit
 
@@ -45,7 +45,7 @@ def options(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Windrow joins data streams over sliding windows, and says how good the answer is.
+    """Windrow joins data streams over sliding windows, and reports how complete the results are.
 
     [dim]Examples:[/dim]
 
@@ -64,15 +64,15 @@ def demo(
     seconds: Annotated[int, typer.Option(min=10, help="Event time to generate, in seconds.")] = 300,
     rate: Annotated[float, typer.Option(min=1, help="Bids per second of event time.")] = 5000,
     seed: Annotated[int, typer.Option(help="Seed of the generated streams.")] = 0,
-    out: Annotated[Path, typer.Option(help="Where files, state and results go; emptied first.")] = Path(
+    out: Annotated[Path, typer.Option(help="Directory for files, state and results; emptied first.")] = Path(
         "demo-results"
     ),
     cores: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 2,
     as_json: AsJson = False,
 ) -> None:
-    """Join generated auctions with the bids on them, on local Spark, live, and check the answer.
+    """Join generated auctions with their bids on local Spark, live, and check the results.
 
-    Exit code 1 if the answer differs from a recomputation from scratch.
+    Exit code 1 if the results differ from a recomputation from scratch.
 
     [dim]Examples:[/dim]
 
@@ -99,17 +99,17 @@ def _benchmarks(incomplete: str) -> list[str]:
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Benchmarks; all when none is named.", autocompletion=_benchmarks),
+        typer.Argument(help="Benchmarks; all by default.", autocompletion=_benchmarks),
     ] = None,
     rows: Annotated[int, typer.Option(min=10_000, help="Rows of the large benchmarks.")] = 7_200_000,
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the rows.")] = False,
     case: Annotated[
-        str | None, typer.Option(help="Of spark or peers: only cases with this in their name.")
+        str | None, typer.Option(help="Only cases whose name contains this; for spark and peers.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Where the figures go, as JSON.")] = Path("bench-results"),
+    out: Annotated[Path, typer.Option(help="Directory for the figures, as JSON.")] = Path("bench-results"),
     as_json: AsJson = False,
 ) -> None:
-    """Measure speed and memory as ratios to what they are compared with, in one run.
+    """Measure speed and memory as ratios to other implementations, in one run.
 
     [dim]Examples:[/dim]
 

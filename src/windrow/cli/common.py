@@ -1,8 +1,7 @@
 """Exit codes and output that all commands share.
 
-Exit code 0: fine. 1: an answer, a check or a run is not fine. 2: the command, a file or a name was wrong, and
-nothing was done. Errors go to standard error as a sentence; with `--json` standard output has JSON and
-nothing else.
+Exit code 0: success. 1: a result, a check or a run failed. 2: the command, a file or a name was wrong, and
+nothing was done. Errors go to standard error as one sentence. With `--json`, standard output is JSON only.
 """
 
 from __future__ import annotations
@@ -17,23 +16,23 @@ from typer.core import TyperGroup
 from windrow.errors import DataError, QueryError, WindrowError
 from windrow.redaction import redacted
 
-FINE, FAILED, USAGE_ERROR = 0, 1, 2
+FAILED, USAGE_ERROR = 1, 2
 CODES = (
-    "[dim]Exit codes:[/dim] 0 fine; 1 an answer, a check or a run is not fine; 2 wrong usage or input. "
-    "Errors go to standard error; with --json, standard output is JSON and nothing else."
+    "[dim]Exit codes:[/dim] 0 success; 1 a result, a check or a run failed; 2 wrong usage or input. "
+    "Errors go to standard error; with --json, standard output is JSON only."
 )
 PATH_ERRORS = (FileNotFoundError, NotADirectoryError, IsADirectoryError, FileExistsError, PermissionError)
-"""A path that was given is wrong, not the machine."""
+"""Errors of a wrong path, not of the machine."""
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to standard output.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON to standard output.")]
 
 MasterOption = Annotated[
-    str | None, typer.Option(help="Spark's master: spark://host:7077, local[4]. By default all cores here.")
+    str | None, typer.Option(help="Spark's master: spark://host:7077, local[4]. By default all local cores.")
 ]
 
 
 class CommandGroup(TyperGroup):
-    """A group whose commands end with a sentence and a code when a user's mistake is met."""
+    """Commands that report expected errors as one sentence and an exit code, without a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -49,12 +48,12 @@ class CommandGroup(TyperGroup):
 
 
 def exit_code(error: WindrowError) -> int:
-    """What was asked is wrong, or what came of it."""
+    """Wrong input, or a failure."""
     return USAGE_ERROR if isinstance(error, QueryError | DataError) else FAILED
 
 
 def print_error(error: WindrowError) -> None:
-    """As a sentence, on standard error, with the notes it was given below."""
+    """Print the error and its notes to standard error."""
     kind = "" if type(error).__name__ == "RunError" else f"{type(error).__name__}: "
     typer.echo(f"{kind}{error}", err=True)
     for note in getattr(error, "__notes__", ()):
@@ -62,7 +61,7 @@ def print_error(error: WindrowError) -> None:
 
 
 def output(as_json: bool) -> Console:
-    """Where a command talks: beside its JSON, if that is what it prints."""
+    """The console for messages: standard error if standard output is JSON."""
     return Console(stderr=as_json)
 
 

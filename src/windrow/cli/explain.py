@@ -1,4 +1,4 @@
-"""`windrow explain`: the plan of a pipeline or of SQL statements, as text, JSON or a page."""
+"""`windrow explain`: the plan of a pipeline or of SQL statements, as text, JSON or HTML."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rich.progress import Progress as Bars
 
 from windrow.cli.common import AsJson, MasterOption
 from windrow.cli.sql import SetOption
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 
 if TYPE_CHECKING:
     from windrow.explanation.explanation import Explanation
     from windrow.spark.source_sample import SourceSample
 
 SAMPLE = 100_000
-"""Rows of a stream that are learned from, at most."""
+"""Maximum of sampled rows per stream."""
 
 
 def explain_command(
@@ -33,7 +33,7 @@ def explain_command(
     ],
     html: Annotated[
         Path | None,
-        typer.Option("--html", "-o", help="Draw the plan as a page, one HTML file.", metavar="PAGE"),
+        typer.Option("--html", "-o", help="Write the plan as one HTML file.", metavar="PAGE"),
     ] = None,
     rates: Annotated[
         list[str] | None,
@@ -42,11 +42,11 @@ def explain_command(
     distinct: Annotated[
         list[str] | None,
         typer.Option(
-            help="Distinct values of a column; then no data is read.", metavar="ALIAS.COLUMN=NUMBER"
+            help="Number of distinct values of a column; no data is read.", metavar="ALIAS.COLUMN=NUMBER"
         ),
     ] = None,
     sample: Annotated[
-        int, typer.Option(min=0, help="Rows of each stream to learn from, at most; 0 reads no data.")
+        int, typer.Option(min=0, help="Maximum of rows to sample per stream; 0 reads no data.")
     ] = SAMPLE,
     changes: SetOption = None,
     parameters: Annotated[
@@ -58,8 +58,8 @@ def explain_command(
 ) -> None:
     """Show a query's plan before it runs, with its expected work and memory and the recall at lower limits.
 
-    With data it learns from a sample, joined once in this process; stated rates replace those of the sample.
-    Without data (rate, socket and kafka sources, or --sample 0) everything follows from the stated rates.
+    With data, it joins a sample in this process and learns from it; stated rates replace the sample's rates.
+    Without data (rate, socket and kafka sources, or --sample 0), it uses the stated rates only.
 
     [dim]Examples:[/dim]
 
@@ -71,19 +71,19 @@ def explain_command(
 
       windrow explain hot.sql -p threshold=30 --sample 0 --rate temperature=200
     """
-    wanted = dict(_pair("--rate", each) for each in rates or ())
+    stated = dict(_pair("--rate", each) for each in rates or ())
     values = dict(_pair("--distinct", each) for each in distinct or ())
     if html is not None and not html.parent.is_dir():
-        raise QueryError(f"--html: directory {html.parent} does not exist; create it first")
-    sample = 0 if values else sample
+        raise QueryError(f"directory {html.parent} does not exist; create it first", Option("--html"))
+    sample = 0 if values else sample  # stated distinct counts replace what a sample would show
     console = Console(stderr=True)
-    found = _explain(file, wanted, values, sample, changes or (), parameters or (), master, console)
+    found = _explain(file, stated, values, sample, changes or (), parameters or (), master, console)
     if html is not None:
         from windrow.explanation.html_page import page
 
         title = found[0].name if len(found) == 1 else Path(file).stem
         html.write_text(page(title, [each.to_dict() for each in found]), encoding="utf-8")
-        console.print(f"drawn in {html}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"written to {html}", highlight=False, markup=False, soft_wrap=True)
     if as_json:
         from windrow.explanation.explanation import to_json
 
@@ -108,7 +108,7 @@ def _explain(
     is_pipeline = Path(file).suffix == ".toml"
     pipeline = read_pipeline(Path(file), changes) if is_pipeline else None
     if pipeline is not None and parameters:
-        raise QueryError("--parameter is for SQL; a pipeline takes --set")
+        raise QueryError("is for SQL; use --set for a pipeline", Option("--parameter"))
     values, settings = parameter_values(parameters), {} if is_pipeline else replaced_settings(changes)
     parsed = None if is_pipeline else read_script(file)
     if parsed is not None:
@@ -126,16 +126,16 @@ def _explain(
         _progress(console) as progress,
     ):
         if pipeline is not None:
-            subjects = of_pipeline(pipeline, session)
+            targets = of_pipeline(pipeline, session)
         else:
             assert parsed is not None
-            subjects = of_statements(relative_to(parsed, folder_of(file)), session, values, settings)
-        check_names(subjects, rates)
-        return [each.explained(each.by_alias(rates), distinct, sample, progress) for each in subjects]
+            targets = of_statements(relative_to(parsed, folder_of(file)), session, values, settings)
+        check_names(targets, rates)
+        return [each.explained(each.by_alias(rates), distinct, sample, progress) for each in targets]
 
 
 class _ProgressDisplay:
-    """Progress on a terminal; elsewhere a line for each stream that was read."""
+    """A progress bar on a terminal; elsewhere a line per stream that was read."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
@@ -165,5 +165,5 @@ def _pair(option: str, given: str) -> tuple[str, float]:
     except ValueError:
         number = -1.0
     if not equals or not name.strip() or not 0 < number < float("inf"):
-        raise QueryError(f"{option}: expected NAME=NUMBER with a number above 0, got {given!r}")
+        raise QueryError(f"expected NAME=NUMBER with a number above 0, got {given!r}", Option(option))
     return name.strip(), number

@@ -1,4 +1,4 @@
-"""`windrow queries`: add, remove and list the queries of a shared join that runs."""
+"""`windrow queries`: add, remove and list the queries of a running shared join."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.table import Table
 
 from windrow.cli.common import CODES, USAGE_ERROR, AsJson, CommandGroup, print_json
 from windrow.engine.completeness import NEVER
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.redaction import redacted
 from windrow.state.queries import QueryListing, list_queries, send
 
@@ -36,7 +36,7 @@ Directory = Annotated[
 Name = Annotated[str, typer.Argument(help="The query's name.")]
 At = Annotated[
     str | None,
-    typer.Option(help="Event time from which it holds, such as 2026-01-31T12:00:00Z; now if left out."),
+    typer.Option(help="Event time of the change, such as 2026-01-31T12:00:00Z; now by default."),
 ]
 
 
@@ -54,13 +54,13 @@ def add(
         str | None, typer.Option(help="A query whose join it shares, if there are several.")
     ] = None,
 ) -> None:
-    """Add a query. It starts with what the windows hold; if it is refused, the metrics say why.
+    """Add a query. It starts with the rows in the windows. If it is refused, the metrics report why.
 
     [dim]Example:[/dim] windrow queries add /data/control hourly --within "1 hour" --where "b.price > 10"
     """
-    asked: dict[str, Any] = {"name": name, "within": _windows(within)}
-    asked |= {k: v for k, v in (("where", where), ("select", select), ("like", like)) if v}
-    _send(control, {"at": at, "add": asked} if at else {"add": asked})
+    query: dict[str, Any] = {"name": name, "within": _windows(within)}
+    query |= {k: v for k, v in (("where", where), ("select", select), ("like", like)) if v}
+    _send(control, at, {"add": query})
 
 
 @app.command()
@@ -69,7 +69,7 @@ def remove(control: Directory, name: Name, at: At = None) -> None:
 
     [dim]Example:[/dim] windrow queries remove /data/control hourly --at 2026-01-31T12:00:00Z
     """
-    _send(control, {"at": at, "remove": name} if at else {"remove": name})
+    _send(control, at, {"remove": name})
 
 
 @app.command("list")
@@ -77,9 +77,9 @@ def list_(
     path: Annotated[str, typer.Argument(help="The state path or URL of the query.", metavar="STATE")],
     as_json: AsJson = False,
 ) -> None:
-    """List the queries as the last batch left them.
+    """List the queries as of the last batch.
 
-    Exit code 1 if what is there cannot be read, 2 if there are none.
+    Exit code 1 if the state cannot be read, 2 if there are no queries.
 
     [dim]Examples:[/dim]
 
@@ -97,8 +97,8 @@ def list_(
         raise typer.Exit(USAGE_ERROR)
 
 
-def _send(control: Path, document: dict[str, Any]) -> None:
-    typer.echo(f"sent {send(control, document)}")
+def _send(control: Path, at: str | None, change: dict[str, Any]) -> None:
+    typer.echo(f"sent {send(control, {'at': at, **change} if at else change)}")
 
 
 def _windows(given: list[str]) -> str | dict[str, str]:
@@ -110,7 +110,7 @@ def _windows(given: list[str]) -> str | dict[str, str]:
         return given[0]
     wrong = next((text for text in given if "=" not in text), None)
     if wrong is not None:
-        raise QueryError(f"within: expected alias=window for each stream, got {wrong!r}")
+        raise QueryError(f"expected alias=window for each stream, got {wrong!r}", Option("within"))
     return {alias.strip(): window.strip() for alias, _, window in (text.partition("=") for text in given)}
 
 

@@ -1,4 +1,4 @@
-"""`windrow report`. Exit code 0 when written, 2 if there is nothing to read or no place to write."""
+"""`windrow report`: the dashboard of a recorded run as an HTML file."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import typer
 def report_command(
     run: Annotated[
         Path,
-        typer.Argument(help="What --metrics wrote: the file, or the directory it is in.", metavar="RUN"),
+        typer.Argument(help="The file that --metrics wrote, or its directory.", metavar="RUN"),
     ],
     out: Annotated[
         Path | None, typer.Option(help="The HTML file to write; by default beside the metrics.")
     ] = None,
 ) -> None:
-    """Write the page of a recorded run as one HTML file that needs nothing else.
+    """Write the dashboard of a recorded run as one self-contained HTML file.
 
-    A run is recorded by `windrow run pipeline.toml --metrics runs/today`.
+    Record a run with `windrow run pipeline.toml --metrics runs/today`.
 
     [dim]Examples:[/dim]
 

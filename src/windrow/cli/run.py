@@ -1,4 +1,4 @@
-"""`windrow run`: done or stopped is fine; a run that fails is not; a wrong description does not run."""
+"""`windrow run`: runs the pipeline that a TOML file describes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from windrow.cli.common import MasterOption, print_json
-from windrow.errors import QueryError, WindrowError
+from windrow.errors import Option, QueryError, WindrowError
 from windrow.redaction import redacted
 from windrow.ui.address import LOOPBACK, Address
 
@@ -21,7 +21,7 @@ UiOption = Annotated[
     int | None,
     typer.Option(
         "--ui",
-        help="Serve a live page on this port (0: any that is free), and figures for Prometheus at /metrics.",
+        help="Serve a dashboard on this port (0: any free port), and Prometheus metrics at /metrics.",
         metavar="PORT",
     ),
 ]
@@ -29,7 +29,7 @@ UiHostOption = Annotated[
     str,
     typer.Option(
         "--ui-host",
-        help="Where the page listens. 0.0.0.0: whoever reaches this machine sees it, without a password.",
+        help="Address of the dashboard. With 0.0.0.0 everyone who reaches this machine sees it: no password.",
     ),
 ]
 
@@ -43,8 +43,8 @@ def run_command(
     metrics: Annotated[
         Path | None,
         typer.Option(
-            help="Append each batch's metrics to this file, a JSON document a line; or to metrics.jsonl in "
-            "this directory. `windrow report` makes a page of it."
+            help="Append each batch's metrics to this file, one JSON document per line, or to metrics.jsonl "
+            "in this directory. `windrow report` turns it into a page."
         ),
     ] = None,
     ui: UiOption = None,
@@ -52,25 +52,25 @@ def run_command(
     per_partition: Annotated[
         bool, typer.Option("--partitions", help="Show every partition, not only totals.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing unless something is wrong.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only errors.")] = False,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", help="Replace a setting of the file.", metavar="SECTION.KEY=VALUE"),
     ] = None,
     max_batches: Annotated[
-        int | None, typer.Option(min=1, help="Stop after so many batches of a stream.")
+        int | None, typer.Option(min=1, help="Stop a stream after this number of batches.")
     ] = None,
     trace: Annotated[
-        bool, typer.Option("--trace", help="If the run fails, print all that Spark says about it.")
+        bool, typer.Option("--trace", help="If the run fails, print Spark's complete message.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="With --check: print JSON, and nothing else, to standard output.")
+        bool, typer.Option("--json", help="With --check: print only JSON to standard output.")
     ] = False,
 ) -> None:
     """Run the pipeline that a TOML file describes: streams, their join, an aggregation, a sink.
 
-    Stop it with Ctrl-C, SIGTERM or any other way, and start it again with the same checkpoint: every result
-    is written exactly once (by sinks that can, as files).
+    After Ctrl-C, SIGTERM or a crash, start it again with the same checkpoint. Sinks that support it, such as
+    files, receive every result exactly once.
 
     [dim]Examples:[/dim]
 
@@ -89,12 +89,14 @@ def run_command(
     from windrow.pipeline.toml_reader import read_pipeline
 
     if as_json and not check:
-        raise QueryError("--json: goes with --check; of a run, --metrics FILE writes each batch as JSON")
+        raise QueryError(
+            "needs --check; for a run, --metrics FILE writes each batch as JSON", Option("--json")
+        )
     pipeline = read_pipeline(file, changes or ())
     chosen = metrics_place(metrics or (Path(pipeline.run.metrics) if pipeline.run.metrics else None))
     page = None if ui is None else Address(ui, ui_host)
     if page is not None and not pipeline.streaming:
-        raise QueryError("--ui: a page is for streams; this pipeline's trigger is 'batch'")
+        raise QueryError("needs a stream; this pipeline's trigger is 'batch'", Option("--ui"))
     try:
         _run(pipeline, master, check, chosen, per_partition, quiet, max_batches, page, as_json)
     except WindrowError as error:
@@ -131,10 +133,11 @@ def _run(
             )
             built = build(pipeline, session)
         if check:
+            facts = check_facts(built)
             if as_json:
-                print_json(check_facts(built))
+                print_json(facts)
             elif not quiet:
-                print_check(console, built)
+                print_check(console, facts)
         elif pipeline.streaming:
             if not quiet:
                 Console(stderr=True).print(first_batch_notice(), style="dim", highlight=False)
@@ -146,7 +149,7 @@ def _run(
 
 
 def metrics_place(given: Path | None) -> Path | None:
-    """The file that metrics are appended to. Its directory is created when the run begins."""
+    """The file to append metrics to. The run creates its directory."""
     if given is None:
         return None
     from windrow.ui.report import metrics_file

@@ -1,4 +1,4 @@
-"""`windrow sql`: done or stopped is fine; a run that fails is not; a text that is wrong does not run."""
+"""`windrow sql`: runs the SQL statements of a file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        help="Replace a setting: of a pipeline SECTION.KEY, of SQL a name of WITH.",
+        help="Replace a setting: SECTION.KEY of a pipeline, or a name in WITH of SQL.",
         metavar="NAME=VALUE",
     ),
 ]
@@ -34,7 +34,7 @@ SetOption = Annotated[
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """What is done with the answer."""
+    """What to do with the results."""
 
     check: bool
     stream: bool
@@ -49,9 +49,11 @@ class OutputOptions:
 
     def __post_init__(self) -> None:
         if self.limit < 1:
-            raise QueryError(f"--limit: expected a number from 1, got {self.limit}")
+            raise QueryError(f"must be at least 1, got {self.limit}", Option("--limit"))
         if self.stream and not self.check and not (self.out and self.checkpoint):
-            raise QueryError("--stream: give --out for the results and --checkpoint for how far it has come")
+            raise QueryError(
+                "needs --out for the results and --checkpoint for its progress", Option("--stream")
+            )
         if not self.stream and (self.checkpoint or self.trigger):
             raise QueryError("--checkpoint and --trigger are for streams; add --stream")
         if not self.stream and (self.metrics or self.page):
@@ -67,17 +69,17 @@ def sql_command(
     ] = False,
     stream: Annotated[
         bool,
-        typer.Option("--stream", help="Read sources as streams, until stopped; else all there is, once."),
+        typer.Option("--stream", help="Read sources as streams until stopped; by default all input once."),
     ] = False,
     out: Annotated[
-        str | None, typer.Option(help="Write results to this directory; printed if left out.")
+        str | None, typer.Option(help="Write results to this directory; printed by default.")
     ] = None,
-    format: Annotated[str, typer.Option(help="Of the files in --out.")] = "parquet",
+    format: Annotated[str, typer.Option(help="Format of the files in --out.")] = "parquet",
     checkpoint: Annotated[
-        str | None, typer.Option(help="Of a stream: how far it has come, and its windows.")
+        str | None, typer.Option(help="For streams: directory of the progress and the windows.")
     ] = None,
     trigger: Annotated[
-        str | None, typer.Option(help="Of a stream: 'available now', or a time such as '5 seconds'.")
+        str | None, typer.Option(help="For streams: 'available now', or a time such as '5 seconds'.")
     ] = None,
     parameters: Annotated[
         list[str] | None,
@@ -85,21 +87,21 @@ def sql_command(
     ] = None,
     metrics: Annotated[
         Path | None,
-        typer.Option(help="Of a stream: append each batch's metrics here, as windrow run."),
+        typer.Option(help="For streams: append each batch's metrics here, as windrow run does."),
     ] = None,
     ui: UiOption = None,
     ui_host: UiHostOption = LOOPBACK,
     changes: SetOption = None,
-    limit: Annotated[int, typer.Option(help="Most rows that are printed.")] = 20,
+    limit: Annotated[int, typer.Option(help="Rows to print.")] = 20,
     json: Annotated[
         bool,
-        typer.Option("--json", help="Print rows as JSON, one a line; statements and plans as one document."),
+        typer.Option("--json", help="Print one row per line as JSON; statements and plans as one document."),
     ] = False,
     master: MasterOption = None,
 ) -> None:
-    """Answer the SQL statements of a file: CREATE STREAM, SELECT, EXPLAIN SELECT.
+    """Run the SQL statements of a file: CREATE STREAM, SELECT, EXPLAIN SELECT.
 
-    Relative paths of CREATE STREAM are relative to the file.
+    Paths in CREATE STREAM are relative to the file.
 
     [dim]Examples:[/dim]
 
@@ -115,12 +117,12 @@ def sql_command(
     """
     page = None if ui is None else Address(ui, ui_host)
     places = (_place(out), format, _place(checkpoint), trigger)
-    wanted = OutputOptions(check, stream, *places, limit, json, metrics_place(metrics), page)
+    options = OutputOptions(check, stream, *places, limit, json, metrics_place(metrics), page)
     values = parameter_values(parameters or ())
     parsed = read_script(file)
     if not check:
         parsed.check_selects()
-    _run(parsed, folder_of(file), wanted, values, replaced_settings(changes or ()), master)
+    _run(parsed, folder_of(file), options, values, replaced_settings(changes or ()), master)
 
 
 def read_script(file: str) -> ParsedScript:
@@ -131,7 +133,7 @@ def read_script(file: str) -> ParsedScript:
 
 
 def folder_of(file: str) -> Path:
-    """What relative paths in the statements are relative to."""
+    """The directory that paths in the statements are relative to."""
     return Path.cwd() if file == "-" else Path(file).resolve().parent
 
 
@@ -143,16 +145,16 @@ def _text(file: str) -> str:
     except OSError as error:
         raise QueryError(f"{file}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise QueryError(f"{file}: is no text in UTF-8") from None
+        raise QueryError(f"{file}: is not UTF-8 text") from None
 
 
 def _place(path: str | None) -> str | None:
-    """A local path from here, wherever Spark runs; URLs as they are."""
+    """A local path made absolute, because Spark may run elsewhere; a URL is kept."""
     return path if path is None or "://" in path else str(Path(path).resolve())
 
 
 def replaced_settings(given: Iterable[str]) -> dict[str, Any]:
-    """What `--set NAME=VALUE` says of statements."""
+    """Read `--set NAME=VALUE` for statements."""
     from windrow.model.execution import read_texts
     from windrow.pipeline.toml_reader import absolute, parse_value
     from windrow.sql_frontend.with_options import KNOWN
@@ -169,14 +171,14 @@ def replaced_settings(given: Iterable[str]) -> dict[str, Any]:
 
 
 def parameter_values(given: Iterable[str]) -> dict[str, str | int | float]:
-    """What `--parameter NAME=VALUE` says, with numbers as numbers."""
+    """Read `--parameter NAME=VALUE`, with numbers as numbers."""
     return dict(_parameter(each) for each in given)
 
 
 def _parameter(given: str) -> tuple[str, str | int | float]:
     name, equals, value = given.partition("=")
     if not equals or not name.strip():
-        raise QueryError(f"--parameter: expected NAME=VALUE, got {given!r}")
+        raise QueryError(f"expected NAME=VALUE, got {given!r}", Option("--parameter"))
     for kind in (int, float):
         try:
             return name.strip(), kind(value)
@@ -188,7 +190,7 @@ def _parameter(given: str) -> tuple[str, str | int | float]:
 def _run(
     parsed: ParsedScript,
     base: Path,
-    wanted: OutputOptions,
+    options: OutputOptions,
     values: dict[str, Any],
     settings: dict[str, Any],
     master: str | None,
@@ -200,39 +202,39 @@ def _run(
     from windrow.spark.statement_runner import StatementRunner
 
     console = Console()
-    state = f"{wanted.checkpoint.rstrip('/')}/windrow" if wanted.checkpoint else None
-    with as_run_error(), open_session(master, "windrow sql", {}, wanted.check) as session:
+    state = f"{options.checkpoint.rstrip('/')}/windrow" if options.checkpoint else None
+    with as_run_error(), open_session(master, "windrow sql", {}, options.check) as session:
         parsed = relative_to(parsed, base)
-        frames, script = bind(parsed, session, streaming=wanted.stream, parameters=values, settings=settings)
-        if wanted.check:
-            # Building the frames checks everything and starts nothing: any place for the state will do.
+        frames, script = bind(parsed, session, streaming=options.stream, parameters=values, settings=settings)
+        if options.check:
+            # Building the frames checks everything and starts nothing, so the state's path does not matter.
             if script.statements:
                 anywhere = Execution(state=state or "not written")
                 StatementRunner(frames, anywhere).of(script.statements, session)
-            if wanted.json:
+            if options.json:
                 print_json([statement_facts(s) for s in script.statements])
             else:
                 console.print(Text(str(script)), soft_wrap=True)
             return
-        answers = StatementRunner(frames, Execution(state=state))
-        if wanted.json and all(statement.explain for statement in script.statements):
-            plans = zip(script.statements, answers.plans(script.statements), strict=True)
+        runner = StatementRunner(frames, Execution(state=state))
+        if options.json and all(statement.explain for statement in script.statements):
+            plans = zip(script.statements, runner.plans(script.statements), strict=True)
             print_json([statement_facts(s) | {"plan": plan.to_dict()} for s, plan in plans])
             return
-        answer = answers.of(script.statements, session)
+        results = runner.of(script.statements, session)
         if any(statement.explain for statement in script.statements):
-            for row in answer.collect():
+            for row in results.collect():
                 console.print(Text(row.plan), soft_wrap=True)
-        elif wanted.stream:
-            _stream(answer, wanted, console)
-        elif wanted.out is not None:
-            _write(answer, wanted, console)
+        elif options.stream:
+            _stream(results, options, console)
+        elif options.out is not None:
+            _write(results, options, console)
         else:
-            _show(answer, wanted, console)
+            _show(results, options, console)
 
 
 def statement_facts(statement: Statement) -> dict[str, Any]:
-    """As values that JSON can hold."""
+    """A statement as values for JSON."""
     query = statement.query
     return {
         "name": statement.name,
@@ -243,13 +245,13 @@ def statement_facts(statement: Statement) -> dict[str, Any]:
         "select": [str(output) for output in statement.outputs],
         "join": list(statement.conditions),
         "filter": list(statement.filters),
-        "group": str(statement.grouping) if statement.grouping else None,
+        "group": str(statement.grouping.groups) if statement.grouping else None,
         "memory": str(query.memory_limit) if query.memory_limit else None,
         "deadline": str(query.deadline) if query.deadline else None,
     }
 
 
-def _stream(answer: Any, wanted: OutputOptions, console: Console) -> None:
+def _stream(results: Any, options: OutputOptions, console: Console) -> None:
     from windrow.pipeline.builder import spark_trigger
     from windrow.pipeline.runner import run_stream
     from windrow.pipeline.spec import Trigger
@@ -257,40 +259,40 @@ def _stream(answer: Any, wanted: OutputOptions, console: Console) -> None:
     from windrow.spark.sources_sinks import check_sink, start
 
     with placed(Option("--trigger")):
-        trigger = Trigger.parse(wanted.trigger) or Trigger("always")
+        trigger = Trigger.parse(options.trigger) or Trigger("always")
     if not trigger.streaming:
-        raise QueryError("--trigger: 'batch' is no stream; leave --stream out")
-    assert wanted.checkpoint is not None
-    check_sink(answer, Option("--out"), wanted.format)
-    place, at = wanted.checkpoint, spark_trigger(trigger)
+        raise QueryError("'batch' is not a stream; leave --stream out", Option("--trigger"))
+    assert options.checkpoint is not None
+    check_sink(results, Option("--out"), options.format)
+    place, at = options.checkpoint, spark_trigger(trigger)
 
     def begin() -> QueryWatcher:
         return QueryWatcher(
-            start(answer, Option("--out"), wanted.format, wanted.out, {}, "append", "sql", place, at)
+            start(results, Option("--out"), options.format, options.out, {}, "append", "sql", place, at)
         )
 
-    run_stream("sql", begin, console, metrics=wanted.metrics, page=wanted.page)
+    run_stream("sql", begin, console, metrics=options.metrics, page=options.page)
 
 
-def _write(answer: Any, wanted: OutputOptions, console: Console) -> None:
+def _write(results: Any, options: OutputOptions, console: Console) -> None:
     from windrow.spark.sources_sinks import check_sink, write
 
-    check_sink(answer, Option("--out"), wanted.format)
-    rows = write(answer, Option("--out"), wanted.format, wanted.out, {}, "error")
-    console.print(f"{rows:,} rows written to {wanted.out}", highlight=False, markup=False)
+    check_sink(results, Option("--out"), options.format)
+    rows = write(results, Option("--out"), options.format, options.out, {}, "error")
+    console.print(f"{rows:,} rows written to {options.out}", highlight=False, markup=False)
 
 
-def _show(answer: Any, wanted: OutputOptions, console: Console) -> None:
-    if wanted.json:
-        for row in answer.limit(wanted.limit).selectExpr("to_json(struct(*))").collect():
+def _show(results: Any, options: OutputOptions, console: Console) -> None:
+    if options.json:
+        for row in results.limit(options.limit).selectExpr("to_json(struct(*))").collect():
             typer.echo(row[0])
         return
-    rows = answer.limit(wanted.limit + 1).collect()
+    rows = results.limit(options.limit + 1).collect()
     table = Table(box=None, header_style="bold")
-    for name in answer.columns:
+    for name in results.columns:
         table.add_column(Text(name), overflow="fold")
-    for row in rows[: wanted.limit]:
+    for row in rows[: options.limit]:
         table.add_row(*(Text("" if value is None else str(value)) for value in row))
     console.print(table)
-    if len(rows) > wanted.limit:
-        console.print(f"the first {wanted.limit} rows; --limit shows more, --out writes all", style="dim")
+    if len(rows) > options.limit:
+        console.print(f"first {options.limit} rows; --limit shows more, --out writes all", style="dim")

@@ -20,8 +20,8 @@ class Axis:
     top: float
     unit: float = 1.0
 
-    def ticks(self, about: int = 5) -> list[float]:
-        """Round numbers from 0 to the top.
+    def ticks(self) -> list[float]:
+        """About five round numbers from 0 to the top.
 
         >>> Axis("MiB", 310.0).ticks()
         [0.0, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0]
@@ -29,7 +29,7 @@ class Axis:
         top = self.top / self.unit
         if not top > 0:
             return [0.0]
-        rough = top / about
+        rough = top / 5
         power = 10.0 ** floor(log10(rough))
         step = min((power * k for k in (1, 2, 5, 10)), key=lambda size: abs(size - rough))
         return [step * k * self.unit for k in range(floor(top / step + 1e-9) + 1)]
@@ -40,17 +40,15 @@ class Axis:
 
 @dataclass(frozen=True)
 class Annotation:
-    """A labelled point on the line; one beyond the axis is an arrow at its end."""
+    """A labelled point on the line. A point beyond the axis is drawn as an arrow at its end."""
 
     x: float
     y: float
-    said: str
+    text: str
     kind: str = "mark"
 
 
-def chart(
-    points: Sequence[tuple[float, float]], x: Axis, y: Axis, marks: Sequence[Annotation] = (), said: str = ""
-) -> str:
+def chart(points: Sequence[tuple[float, float]], x: Axis, y: Axis, marks: Sequence[Annotation] = ()) -> str:
     """A chart of the line through points of ascending x."""
     wide, high = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
 
@@ -89,8 +87,6 @@ def chart(
             shapes.append(f'<circle class="{mark.kind}" cx="{at_x:.1f}" cy="{at_y:.1f}" r="4"/>')
         # The line rises, so there is room above it at the left of a point and below it at the right.
         beside = at_y - 9 if left and at_y > TOP + 18 else at_y + 20
-        said_there = f"{mark.said}, beyond this axis" if mark.x > x.top else mark.said
-        shapes.append(
-            label(at_x + (-8 if left else 8), beside, said_there, "note", "end" if left else "start")
-        )
-    return picture(WIDTH, HEIGHT, shapes, said or f"{y.label} against {x.label}")
+        text = f"{mark.text}, beyond this axis" if mark.x > x.top else mark.text
+        shapes.append(label(at_x + (-8 if left else 8), beside, text, "note", "end" if left else "start"))
+    return picture(WIDTH, HEIGHT, shapes, f"{y.label} against {x.label}")

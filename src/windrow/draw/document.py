@@ -17,8 +17,8 @@ def style() -> str:
     return "\n".join(part.read_text(encoding="utf-8") for part in parts)
 
 
-def document(title: str, body: Iterable[str], said: str = "") -> str:
-    """A page around parts that are HTML; `said` is shown beside the title."""
+def document(title: str, body: Iterable[str], subtitle: str = "") -> str:
+    """A page of HTML parts."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -26,7 +26,7 @@ def document(title: str, body: Iterable[str], said: str = "") -> str:
         '<meta http-equiv="Content-Security-Policy" '
         "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n"
         f"<title>{escape(title)}</title>\n<style>\n{style()}</style>\n</head>\n<body>\n"
-        f'<header class="top"><h1>{escape(title)}</h1><span class="said">{escape(said)}</span></header>\n'
+        f'<header class="top"><h1>{escape(title)}</h1><span class="said">{escape(subtitle)}</span></header>\n'
         "<main>\n" + "\n".join(body) + "\n</main>\n</body>\n</html>\n"
     )
 

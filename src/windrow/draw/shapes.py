@@ -41,14 +41,14 @@ def arrow(x: float, y: float, to_x: float) -> str:
 
 
 def label(
-    x: float, y: float, said: object, kind: str = "", anchor: str = "start", room: float = math.inf
+    x: float, y: float, value: object, kind: str = "", anchor: str = "start", room: float = math.inf
 ) -> str:
     """A line of text, cut if it is wider than `room`. A tooltip shows text that was cut.
 
     >>> label(0, 0, "temperature", "name", room=60)
     '<text class="name" x="0.0" y="0.0"><title>temperature</title>temper…</text>'
     """
-    text = str(said)
+    text = str(value)
     most = room / LETTER_WIDTHS.get(kind, LETTER_WIDTHS[""])
     shown = text if len(text) <= most else text[: int(most) - 1] + "…"
     title = f"<title>{escape(text)}</title>" if shown != text else ""
@@ -62,10 +62,8 @@ def polyline(points: Sequence[tuple[float, float]], kind: str) -> str:
     return f'<polyline class="{kind}" points="{joined}"/>'
 
 
-def picture(width: float, height: float, shapes: Sequence[str], said: str) -> str:
-    """An SVG that follows the width of the page as long as it stays legible; `said` describes it to screen
-    readers."""
+def picture(width: float, height: float, shapes: Sequence[str], description: str) -> str:
+    """An SVG that scales with the page within legible limits. Screen readers read the description."""
     fits = f"min-width:{width * 0.72:.0f}px;max-width:{width * 1.3:.0f}px"
-    size = f'viewBox="0 0 {width:g} {height:g}" style="{fits}"'
-    inside = "".join(shapes)
-    return f'<div class="drawn"><svg {size} role="img" aria-label="{escape(said)}">{inside}</svg></div>'
+    attributes = f'viewBox="0 0 {width:g} {height:g}" style="{fits}" aria-label="{escape(description)}"'
+    return f'<div class="drawn"><svg {attributes} role="img">{"".join(shapes)}</svg></div>'

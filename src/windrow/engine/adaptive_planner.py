@@ -29,7 +29,7 @@ from windrow.planning.statistics import JoinStatistics
 if TYPE_CHECKING:
     from windrow.engine.counters import Counters
 
-ROWS_BETWEEN_LOOKS = 65_536
+ROWS_BETWEEN_CHECKS = 65_536
 PAIRS_TO_JUDGE = 10_000
 """Pairs of rows that must be tried before their selectivities may change an order."""
 REORDER_FACTOR = 2.0
@@ -57,7 +57,7 @@ class AdaptivePlanner(Stateful):
         self._query = query
 
     def prepare(
-        self, join: Join, arrivals: Sequence[ArrivingRows], tally: Counters, newest: int | None
+        self, join: Join, arrivals: Sequence[ArrivingRows], counters: Counters, newest: int | None
     ) -> None:
         """Make the first plan, from arriving rows and, after a restart, the rows already stored."""
         if join.plan is not None:
@@ -67,7 +67,7 @@ class AdaptivePlanner(Stateful):
             seconds = (max(int(t[-1]) for t in present) - min(int(t[0]) for t in present)) / 1e6
             # Rows of a single instant give relative rates only.
             self.rates = [len(a.rows) / (seconds or 1.0) for a in arrivals]
-            self._seen_until, self._seen_rows = newest, list(tally.counts["rows_in"])
+            self._seen_until, self._seen_rows = newest, list(counters.counts["rows_in"])
         samples = [
             {w: np.concatenate([v, a.rows.columns[w.name]])[-SAMPLE:] for w, v in held.items()}
             for held, a in zip(_recent(join), arrivals, strict=True)
@@ -86,13 +86,13 @@ class AdaptivePlanner(Stateful):
         self.rates = [0.0] * len(self.rates)
         self._statistics, self.learned, self._next_check, self._seen_until = None, {}, 0, None
 
-    def replan(self, join: Join, tally: Counters, newest: int | None) -> None:
+    def replan(self, join: Join, counters: Counters, newest: int | None) -> None:
         """Measure the streams again if it is time, and choose new orders if they have changed."""
-        rows = sum(tally.counts["rows_in"])
+        rows = sum(counters.counts["rows_in"])
         if rows < self._next_check:
             return
-        self._next_check = rows + min(rows, ROWS_BETWEEN_LOOKS)
-        self._measure_rates(tally.counts["rows_in"], newest)
+        self._next_check = rows + min(rows, ROWS_BETWEEN_CHECKS)
+        self._measure_rates(counters.counts["rows_in"], newest)
         now = self._statistics_now(join, _recent(join), self._try_residuals(join))
         if self._statistics is None or not changed(self._statistics, now, self._query.revise):
             return
@@ -179,7 +179,7 @@ class AdaptivePlanner(Stateful):
 def _recent(join: Join) -> list[Sample]:
     """Per stream, the join columns of its most recent rows."""
     samples: list[Sample] = []
-    for window, words in zip(join.windows, join.bound.join_columns, strict=True):
+    for window, columns in zip(join.windows, join.bound.join_columns, strict=True):
         recent = slice(max(window.first, window.end - SAMPLE), window.end)
-        samples.append({w: window.column(w.name)[recent] for w in words})
+        samples.append({w: window.column(w.name)[recent] for w in columns})
     return samples

@@ -1,4 +1,4 @@
-"""Notices of what takes time at the start: kernels are compiled on first use and cached on disk."""
+"""Notices about slow starts: kernels are compiled on first use and cached on disk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from windrow.kernels import probe_index
 
 _log = logging.getLogger("windrow")
-_told = False
+_announced = False
 
 
 def is_compiled() -> bool:
@@ -19,12 +19,12 @@ def is_compiled() -> bool:
 
 def announce_compilation() -> None:
     """Announce, once per process, that first use is about to compile."""
-    global _told
-    if not _told and not is_compiled():
+    global _announced
+    if not _announced and not is_compiled():
         _log.warning("compiling kernels for this machine: some seconds on first use, then kept on disk")
-    _told = True
+    _announced = True
 
 
 def first_batch_notice() -> str:
-    """What takes the time until the first batch of a streaming query."""
+    """Why the first micro-batch of a streaming query takes longest."""
     return f"the first batch takes longest: workers {'load' if is_compiled() else 'compile'} the join"

@@ -1,7 +1,7 @@
-"""From which event time on results are complete, where windows lack rows that a query now asks for.
+"""The event time from which results are complete, if windows lack rows that the query needs.
 
-A query lacks rows if it joins running windows that are smaller than its own, and after a restart with larger
-windows or with another limit: rows that have expired, or were shed, do not come back.
+A query lacks rows if it starts on running windows that are smaller than its own, and after a restart with
+larger windows or with another limit: rows that have expired or were shed are not recovered.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ class Completeness(Stateful):
     ----------
     since
         Event time from which time windows are complete; None for all times.
-    awaits
-        Per stream, how many rows it must have brought before its row window is complete; NEVER if that
-        cannot be known, as for windows counted per key.
     """
 
     saved = ("since", "awaits")
 
-    def __init__(self, since: int | None = None, awaits: Sequence[int] = ()) -> None:
+    def __init__(self, since: int | None = None) -> None:
         self.since = since
-        self.awaits = list(awaits)
+        self.awaits: list[int] = []
+        """Per stream, the rows that must have arrived before its row window is complete; NEVER if unknown, as
+        for windows counted per key."""
 
     @property
     def complete_from(self) -> int | None:
@@ -69,7 +68,7 @@ class Completeness(Stateful):
         if not any(self.awaits):
             return
         totals = [0 if counted is None else counted.total for counted in windows.row_windows]
-        if all(came >= due for came, due in zip(totals, self.awaits, strict=True)):
+        if all(rows >= due for rows, due in zip(totals, self.awaits, strict=True)):
             self.awaits = []
             # Rows of the last time may precede the row that completed the window.
             self._begin((newest or 0) + 1)

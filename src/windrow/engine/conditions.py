@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from windrow.model.plan import BoundEquality, Condition, own_word
+from windrow.model.plan import BoundEquality, Condition, own_column
 from windrow.model.predicate import Band, Equality, SetSimilarity
 
 Array = np.ndarray
@@ -36,7 +36,7 @@ def _range(condition: Condition, stream: int, bound: Array) -> tuple[Array, Arra
         return bound, bound
     if isinstance(condition, Band):
         return _band_range(condition, bound)
-    own_is_left = own_word(condition, stream) == condition.left
+    own_is_left = own_column(condition, stream) == condition.left
     op = condition.op if own_is_left else _MIRRORED[condition.op]
     if op in ("<", "<="):
         return np.full(len(bound), least, bound.dtype), bound
@@ -60,7 +60,7 @@ def _band_range(band: Band, bound: Array) -> tuple[Array, Array]:
 
 
 def holds(condition: Condition, left: Array, right: Array) -> Array:
-    """Mask of the pairs that fulfil a condition. For a Match, `left` is the stream's own join column."""
+    """Mask of the pairs that fulfil a condition. `left` of a BoundEquality is the stream's own column."""
     if isinstance(condition, BoundEquality | Equality):
         return left == right
     if isinstance(condition, Band):

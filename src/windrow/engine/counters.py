@@ -36,7 +36,7 @@ class Counters(Stateful):
 
     def count(self, name: str, rows: Sequence[int]) -> None:
         """Add rows of each stream to a counter."""
-        self.counts[name] = [a + b for a, b in zip(self.counts[name], rows, strict=True)]
+        self.counts[name] = _sums(self.counts[name], rows)
 
     def admit(self, stream: int, rows: int, left_out: LeftOut) -> None:
         self.counts["rows_in"][stream] += rows
@@ -62,34 +62,29 @@ class Counters(Stateful):
 
     def count_shed_before(self, name: str, rows: Sequence[int]) -> None:
         """Add rows of each stream that were shed under a limit that no longer applies."""
-        self.shed_before[name] = [a + b for a, b in zip(self.shed_before[name], rows, strict=True)]
+        self.shed_before[name] = _sums(self.shed_before[name], rows)
 
     def measurements(
         self,
         aliases: Sequence[str],
         join: Join | None,
-        waiting: Sequence[int],
+        buffered: Sequence[int],
         max_event_times: Sequence[int | None],
-        controller: AdaptivePlanner,
+        planner: AdaptivePlanner,
         passes: int,
-        keeper: DeadlineController | None,
+        deadline_controller: DeadlineController | None,
         complete_from: int | None,
     ) -> OperatorMetrics:
-        before = self.shed_before
-        counts = self.counts | {
-            name: [a + b for a, b in zip(self.counts[name], before[name], strict=True)] for name in SHED
-        }
+        counts = self.counts | {name: _sums(self.counts[name], self.shed_before[name]) for name in SHED}
         known = EXACT
         if join is not None:
             evicted = join.evictor.evicted if join.evictor else [0] * len(aliases)
-            blind = [a + b for a, b in zip(self.counts["rows_dropped"], join.unsampled, strict=True)]
-            let_in = math.prod(1 - d / max(n, 1) for d, n in zip(blind, counts["rows_in"], strict=True))
-            known = quality(join, self.results, let_in)
+            blind = _sums(self.counts["rows_dropped"], join.unsampled)
+            admitted = math.prod(1 - d / max(n, 1) for d, n in zip(blind, counts["rows_in"], strict=True))
+            known = quality(join, self.results, admitted)
             counts = counts | {
-                "rows_evicted": [
-                    a + b + c for a, b, c in zip(evicted, join.conserved, counts["rows_evicted"], strict=True)
-                ],
-                "rows_dropped": [a + b for a, b in zip(counts["rows_dropped"], join.dropped, strict=True)],
+                "rows_evicted": _sums(evicted, join.conserved, counts["rows_evicted"]),
+                "rows_dropped": _sums(counts["rows_dropped"], join.dropped),
                 "window_rows": [len(window) for window in join.windows],
                 "memory_bytes": [
                     window.nbytes + (join.outer.nbytes(s) if join.outer else 0)
@@ -99,23 +94,23 @@ class Counters(Stateful):
         streams = {
             alias: StreamMetrics(
                 **{name: each[s] for name, each in counts.items()},
-                rate=controller.rates[s],
+                rate=planner.rates[s],
                 max_event_time=max_event_times[s],
             )
             for s, alias in enumerate(aliases)
         }
         return OperatorMetrics(
             **merged(StreamCounts, [vars(stream) for stream in streams.values()]),
-            rows_buffered=sum(waiting),
+            rows_buffered=sum(buffered),
             results=self.results,
             **(join.outer.counts if join is not None and join.outer is not None else {}),
             combinations_failed=join.failed.count if join else 0,
             comparisons=self.compared_before + (join.comparisons if join else 0),
             sub_batches=self.sub_batches,
             expiry_passes=passes,
-            replans=controller.replans,
-            throttle_fraction=keeper.mean_throttle if keeper else 1.0,
-            missed_deadlines=keeper.missed_deadlines if keeper else 0,
+            replans=planner.replans,
+            throttle_fraction=deadline_controller.mean_throttle if deadline_controller else 1.0,
+            missed_deadlines=deadline_controller.missed_deadlines if deadline_controller else 0,
             quality=known,
             complete_from=complete_from,
             streams=streams,
@@ -123,3 +118,8 @@ class Counters(Stateful):
 
     def restore(self, values: dict[str, Any]) -> None:
         super().restore(values | {"counts": self.counts | values["counts"]})
+
+
+def _sums(*counts: Sequence[int]) -> list[int]:
+    """Sums per stream."""
+    return [sum(each) for each in zip(*counts, strict=True)]

@@ -16,7 +16,7 @@ from windrow.engine.age_intervals import AgeIntervals
 from windrow.engine.conditions import lookup_range
 from windrow.engine.partial_matches import PartialMatches
 from windrow.kernels import inverted_index, probe_index, probe_scan, probe_slice
-from windrow.model.plan import Step, bound_word
+from windrow.model.plan import Step, bound_column
 from windrow.model.predicate import SetSimilarity
 from windrow.window.hash_index import mix_columns
 from windrow.window.segment import Segment
@@ -52,7 +52,7 @@ class IndexSearch:
         self.step = step
         self._windows = windows
         self.comparisons = 0
-        self._looked_up = [bound_word(c, step.stream) for c in step.driver]
+        self._looked_up = [bound_column(c, step.stream) for c in step.driver]
         self._index = tuple(w.name for w in step.indexed)
         self._candidates = _Candidates()
         self._counting = threading.Lock()
@@ -105,7 +105,7 @@ class IndexSearch:
         values = self._bound(partials, windows)
         kernels = self._kernels([bounds], window, first, values)
         if self.step.access.path == "hash":
-            index = window.indexes[tuple(w.name for w in self.step.indexed)]
+            index = window.indexes[self._index]
             table = (index.head, index.back, index.keys)
             sides = (mix_columns(values), *bounds, *table, window.ts, first, end, window.ordered)
             kernels = iter([_bind(probe_slice.probe_hash_slice, *sides)])
@@ -118,10 +118,10 @@ class IndexSearch:
 
     def _bound(self, partials: PartialMatches, windows: Sequence[WindowStore]) -> list[Array]:
         """Values to look up: a column per driving condition, or the positions of rows with sets."""
-        words = self._looked_up
+        columns = self._looked_up
         if self.step.access.path == "inverted":
-            return [partials.rows[words[0].stream]]
-        return [partials.values(w.stream, windows[w.stream].column(w.name)) for w in words]
+            return [partials.rows[columns[0].stream]]
+        return [partials.values(w.stream, windows[w.stream].column(w.name)) for w in columns]
 
     def _kernels(
         self, parts: Iterable[tuple[Array, Array]], window: WindowStore, first: int, values: list[Array]
@@ -163,8 +163,8 @@ class IndexSearch:
         """Lookups in each segment's postings inside the time bounds, for the sets of the bound rows."""
         likeness = self.step.driver[0]
         assert isinstance(likeness, SetSimilarity)
-        word = bound_word(likeness, self.step.stream)
-        sets = self._windows[word.stream].sets(word.name, bound)
+        column = bound_column(likeness, self.step.stream)
+        sets = self._windows[column.stream].sets(column.name, bound)
         share = float(likeness.threshold) if likeness.measure == "jaccard" else -1.0
         wanted = (likeness.at_least, share, likeness.strict)
         name = self.step.indexed[0].name

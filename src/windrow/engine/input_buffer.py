@@ -64,40 +64,40 @@ def numbered_rows(times: Sequence[Array], calls: Sequence[Array], first: int) ->
 
 
 def expire_buffered(
-    waiting: Sequence[InputBuffer], query: Query, frontier: Watermarks, schemas: Sequence[pa.Schema | None]
+    buffers: Sequence[InputBuffer], query: Query, watermarks: Watermarks, schemas: Sequence[pa.Schema | None]
 ) -> list[int]:
     """Expire rows that wait for a stream's first rows as if they were in a window: once `idle` rules out a
     match. Return how many expired, per stream."""
-    gone = [0 for _ in waiting]
+    expired = [0 for _ in buffers]
     if query.idle_timeout_us is None or query.counts_rows or query.kind.shapes:
-        return gone
+        return expired
     spans = [s.window.size if s.window.is_time else None for s in query.streams.values()]
-    for s, horizon in enumerate(horizons([frontier.watermark(s) for s in range(len(waiting))], spans)):
-        if horizon is not None and len(waiting[s]):
-            gone[s] = len(waiting[s].release(horizon, schemas[s])[0])
-    return gone
+    for s, horizon in enumerate(horizons([watermarks.watermark(s) for s in range(len(buffers))], spans)):
+        if horizon is not None and len(buffers[s]):
+            expired[s] = len(buffers[s].release(horizon, schemas[s])[0])
+    return expired
 
 
-def check_nothing_waits(
-    waiting: Sequence[InputBuffer], query: Query, schemas: Sequence[pa.Schema | None]
+def check_nothing_buffered(
+    buffers: Sequence[InputBuffer], query: Query, schemas: Sequence[pa.Schema | None]
 ) -> None:
     """Raise if rows of an outer join wait for a stream that was never seen: they must not be lost."""
     unseen = [alias for alias, schema in zip(query.aliases, schemas, strict=True) if schema is None]
-    if unseen and any(map(len, waiting)):
+    if unseen and any(map(len, buffers)):
         raise DataError(
-            f"streams {unseen} never came, so their columns are not known and rows of the others cannot be "
+            f"streams {unseen} never arrived, so their columns are unknown and rows of the others cannot be "
             "returned without them; give Operator(query, schemas={...})"
         )
 
 
-def warn_if_large(waiting: Sequence[InputBuffer], query: Query, schemas: Sequence[pa.Schema | None]) -> None:
+def warn_if_large(buffers: Sequence[InputBuffer], query: Query, schemas: Sequence[pa.Schema | None]) -> None:
     """Warn if rows that wait for other streams' schemas exceed the memory limit. The limit covers only
     windows: a policy needs the columns."""
     limit = query.memory_limit
     if limit is None:
         return
     unseen = [alias for alias, schema in zip(query.aliases, schemas, strict=True) if schema is None]
-    held = sum(w.nbytes if limit.kind == "bytes" else len(w) for w in waiting)
+    held = sum(w.nbytes if limit.kind == "bytes" else len(w) for w in buffers)
     if held > limit.size:
         warnings.warn(
             f"memory: {MemoryLimit(limit.kind, held)} wait outside the windows until streams {unseen} "

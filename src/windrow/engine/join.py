@@ -286,8 +286,8 @@ class Join(Stateful):
     def _results(
         self, arriving: int, start: int, threads: Threads, controller: DeadlineController | None
     ) -> Iterator[Build]:
-        """What builds the results of the rows from position `start` on. Policies and outer joins see the
-        results in order, before they are built."""
+        """Functions that build the results of the rows from position `start` on. Policies and outer joins see
+        the results in order, before they are built."""
         add = partial(self.sink.add, self.windows)
         for partials in self._probe(arriving, start, threads):
             sample = self.evictor.on_results(self.windows, partials) if self.evictor else None

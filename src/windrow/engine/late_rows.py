@@ -65,7 +65,7 @@ def late_rows_table(
 
 
 def check_late_rows_names(query: Query) -> None:
-    """Refuse aliases that are names of columns; Spark does not tell apart upper and lower case."""
+    """Refuse aliases that are names of columns. Spark ignores case."""
     for alias in query.aliases:
         if alias.lower() in COLUMNS.names:
             raise QueryError(

@@ -136,7 +136,7 @@ class Operator:
         return self.runner.forecast()
 
     def learned_models(self) -> LearnedModels:
-        """What is known about the streams, and the plan: age curves, lags, the harvest."""
+        """The learned models (age curves, lags, the harvest), and the plan."""
         return self.runner.learned_models()
 
     def control(self, document: str | Mapping[str, Any]) -> None:
@@ -147,8 +147,8 @@ class Operator:
         document
             A mapping, or JSON: {"at": "2026-01-31T12:00:00Z", "importance": {"b": "b.price * 2"}}. `at` is an
             event time, as text or in microseconds since 1970; `importance` is as in `Importance(by=...)`.
-            Or {"event_time": {"b": "2026-01-31T12:00:00Z"}}: the stream goes on from this event time, where a
-            wrong row has pushed it further. Rows that were dropped as late stay dropped.
+            Or {"event_time": {"b": "2026-01-31T12:00:00Z"}}: sets the stream back to this event time, after a
+            wrong row has advanced it too far. Rows that were dropped as late stay dropped.
         """
         self.runner.check_usable()
         change = read_control(document)

@@ -168,7 +168,7 @@ class Probe:
         return self._judged(residuals, windows, partials) if run.suspects else partials
 
     def _check(self, condition: Condition, windows: Sequence[WindowStore], partials: PartialMatches) -> Array:
-        pair = (condition.own, condition.bound) if isinstance(condition, BoundEquality) else condition.words
+        pair = (condition.own, condition.bound) if isinstance(condition, BoundEquality) else condition.columns
         left, right = (partials.values(w.stream, windows[w.stream].column(w.name)) for w in pair)
         return holds(condition, left, right)
 
@@ -176,7 +176,7 @@ class Probe:
         self, likeness: SetSimilarity, partials: PartialMatches, windows: Sequence[WindowStore]
     ) -> Array:
         """Check the sets in the windows; a list is encoded when its row is stored."""
-        x, y = (windows[w.stream].sets(w.name, partials.rows[w.stream]) for w in likeness.words)
+        x, y = (windows[w.stream].sets(w.name, partials.rows[w.stream]) for w in likeness.columns)
         return alike(likeness, common(*x, *y), x[1], y[1])
 
     def _possible(self, residual: Residual, run: ProbeRun, partials: PartialMatches) -> Array:

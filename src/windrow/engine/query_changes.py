@@ -1,4 +1,4 @@
-"""What of a query may change between a state and its restart, and what becomes of the rows held.
+"""Changes of a query at a restart: which are allowed, and their effect on the rows held.
 
 A state carries the query that wrote it, as plain values. Settings that are declared as fixed must be equal
 (`model/settings.py`); so must the kinds of windows and, unless the join is inner, their sizes. Everything
@@ -117,7 +117,7 @@ def fitted(alias: str, batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBat
 def changes(
     before: Described, now: Described, held: Sequence[pa.Schema | None], columns: Sequence[pa.Schema | None]
 ) -> list[str]:
-    """What has changed, and what becomes of the rows held, in one line each."""
+    """The changes and their effect on the rows held, one line each."""
     return [*_settings(before, now), *_columns(list(now["streams"]), held, columns)]
 
 

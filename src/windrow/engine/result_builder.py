@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +11,14 @@ import pyarrow.compute as pc
 from windrow.engine.outer.missing_rows import structs
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.rows import ArrivingRows
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.eviction.ranking import Selection
 from windrow.expr.join_columns import column_values
 from windrow.expr.parse import references
 from windrow.expr.values import as_mask
 from windrow.model.join_kind import CERTAIN
 from windrow.model.predicate import JoinColumn
+from windrow.model.query import Query
 from windrow.planning.bound_query import BoundQuery
 from windrow.planning.equivalence import Class
 from windrow.window.window_store import WindowStore
@@ -25,6 +26,16 @@ from windrow.window.window_store import WindowStore
 Array = np.ndarray
 WEIGHT, CLUSTER = "weight", "cluster"
 """Extra result columns of a sample."""
+
+
+def result_schema(query: Query, schemas: Mapping[str, pa.Schema]) -> pa.Schema:
+    """Columns of the results, from the streams' schemas by alias."""
+    fields = [pa.field(alias, pa.struct(list(schemas[alias]))) for alias in query.kind.result_aliases]
+    if query.kind.tells_certainty:
+        fields.append(pa.field(CERTAIN, pa.bool_()))
+    if query.memory_limit is not None and query.memory_policy.samples:
+        fields += [pa.field(WEIGHT, pa.float64()), pa.field(CLUSTER, pa.int64())]
+    return pa.schema(fields)
 
 
 class ResultBuilder:
@@ -35,19 +46,14 @@ class ResultBuilder:
     def __init__(self, bound: BoundQuery) -> None:
         self._functions, self._hashed = bound.functions, bound.hashed
         aliases = bound.query.aliases
-        self._types = {aliases.index(a): pa.struct(list(s)) for a, s in bound.result_schemas.items()}
-        fields = [pa.field(aliases[stream], kind) for stream, kind in self._types.items()]
+        self.schema = result_schema(bound.query, bound.named_schemas)
+        for name in {WEIGHT, CLUSTER} & {*aliases}:
+            if self.schema.names.count(name) > 1:
+                raise QueryError(
+                    f"results of a sample have a column '{name}'; rename the stream", Option("streams")
+                )
+        self._types = {aliases.index(a): self.schema.field(a).type for a in bound.query.kind.result_aliases}
         self._tells_certainty = bound.query.kind.tells_certainty
-        if self._tells_certainty:
-            fields.append(pa.field(CERTAIN, pa.bool_()))
-        if bound.query.memory_limit is not None and bound.query.memory_policy.samples:
-            for name, kind in ((WEIGHT, pa.float64()), (CLUSTER, pa.int64())):
-                if name in aliases:
-                    raise QueryError(
-                        f"streams: results of a sample have a column '{name}'; rename the stream"
-                    )
-                fields.append(pa.field(name, kind))
-        self.schema = pa.schema(fields)
 
     def add(
         self,
@@ -73,13 +79,13 @@ class ResultBuilder:
 
     def _verified(self, batch: pa.RecordBatch, members: Class) -> pa.RecordBatch:
         """Rows whose values are equal, not only their hashes."""
-        values = [self._value(batch, word) for word in members]
+        values = [self._value(batch, column) for column in members]
         same = np.ones(batch.num_rows, bool)
         for other in values[1:]:
             same &= as_mask(pc.equal(values[0], other))
         return batch if same.all() else batch.filter(pa.array(same))
 
-    def _value(self, batch: pa.RecordBatch, word: JoinColumn) -> pa.Array:
-        struct = batch.column(word.stream)
-        columns = {key: struct.field(key[1]) for key in references(word.node)}
-        return column_values(word, columns, batch.num_rows, self._functions)
+    def _value(self, batch: pa.RecordBatch, column: JoinColumn) -> pa.Array:
+        struct = batch.column(column.stream)
+        columns = {key: struct.field(key[1]) for key in references(column.node)}
+        return column_values(column, columns, batch.num_rows, self._functions)

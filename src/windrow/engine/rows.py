@@ -207,8 +207,8 @@ class RowReader:
         self._functions = bound.functions
         filters = (f.node for f in bound.predicate.filters if f.stream == stream)
         self._filters = [(node, references(node)) for node in filters]
-        self._words = [(word, references(word.node)) for word in bound.join_columns[stream]]
-        sets = (word.node for word in bound.sets[stream] if can_fail(word.node))
+        self._join_columns = [(column, references(column.node)) for column in bound.join_columns[stream]]
+        sets = (column.node for column in bound.sets[stream] if can_fail(column.node))
         self._sets = [(node, references(node)) for node in sets]
         """Lists that are compared as sets are computed when they are stored; here only to see whether they
         fail."""
@@ -242,7 +242,7 @@ class RowReader:
     @property
     def may_fail(self) -> bool:
         """Whether an expression over a row alone can fail."""
-        expressions = [node for node, _ in self._filters] + [word.node for word, _ in self._words]
+        expressions = [node for node, _ in self._filters] + [column.node for column, _ in self._join_columns]
         return bool(self._sets) or any(can_fail(node) for node in expressions)
 
     def failed(self, batch: pa.RecordBatch) -> int:
@@ -263,9 +263,9 @@ class RowReader:
         values: dict[str, Array] = {}
         valid: dict[str, Array | None] = {}
         found: list[Failure] = []
-        for word, needed in self._words:
-            encoded = encoded_column(word, _columns(needed, batch), len(ts), self._functions, found)
-            values[word.name], valid[word.name] = encoded
+        for column, needed in self._join_columns:
+            encoded = encoded_column(column, _columns(needed, batch), len(ts), self._functions, found)
+            values[column.name], valid[column.name] = encoded
         if failures is not None:
             failures += self._failures(of_filters, found, batch)
         rows = Rows(ts, values, batch)
@@ -296,13 +296,15 @@ class RowReader:
             keys[who] = known.number_values([self._values(w, batch) for w in self._key_columns])
         return keys
 
-    def _values(self, word: JoinColumn, batch: pa.RecordBatch) -> pa.Array:
+    def _values(self, column: JoinColumn, batch: pa.RecordBatch) -> pa.Array:
         """The values that a join column encodes."""
-        return column_values(word, _columns(references(word.node), batch), batch.num_rows, self._functions)
+        return column_values(
+            column, _columns(references(column.node), batch), batch.num_rows, self._functions
+        )
 
-    def sets(self, word: JoinColumn, batch: pa.RecordBatch) -> tuple[Array, Array]:
+    def sets(self, column: JoinColumn, batch: pa.RecordBatch) -> tuple[Array, Array]:
         """Sizes and elements of the rows' sets."""
-        return column_sets(word, _columns(references(word.node), batch), batch.num_rows, self._functions)
+        return column_sets(column, _columns(references(column.node), batch), batch.num_rows, self._functions)
 
 
 def all_of(*masks: Array | None) -> Array | None:
@@ -329,9 +331,9 @@ def same_schema(alias: str, expected: pa.Schema, got: pa.Schema) -> None:
         for n in expected.names
         if n in got.names and expected.field(n).type != got.field(n).type
     ]
-    told = [f"missing {missing}"] * bool(missing) + [f"new {extra}"] * bool(extra) + changed
+    differences = [f"missing {missing}"] * bool(missing) + [f"new {extra}"] * bool(extra) + changed
     raise DataError(
-        f"columns differ from the first batch ({'; '.join(told) or 'another order'}); "
+        f"columns differ from the first batch ({'; '.join(differences) or 'another order'}); "
         "bring every batch of a stream to one schema",
         Option(stream=alias),
     )

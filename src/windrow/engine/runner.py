@@ -22,7 +22,7 @@ from windrow.engine.completeness import Completeness
 from windrow.engine.counters import Counters
 from windrow.engine.input_buffer import (
     InputBuffer,
-    check_nothing_waits,
+    check_nothing_buffered,
     expire_buffered,
     numbered_rows,
     warn_if_large,
@@ -93,7 +93,7 @@ class JoinRunner:
         self.expiry = Expiry(query.expire_interval)
         self.completeness = Completeness()
         self.changes: tuple[str, ...] = ()
-        """What the query has changed in the state it was restored from, and what becomes of the rows held."""
+        """Changes of the query since the state it was restored from, and their effect on the rows held."""
         self.planner = AdaptivePlanner(query)
         self.deadline_controller: DeadlineController | None = None
         if query.time_limit is not None:
@@ -182,13 +182,13 @@ class JoinRunner:
             yield from self.counters.counted(self.join.evaluate(sub_batch, controller))
             self.seq += sum(len(a.rows) for a in sub_batch) if self.query.counts_rows else 0
             at[:] = stop
-        waiting = 0
+        buffered = 0
         if controller is not None:
             # Nothing is taken after the end of an outer join, so what is not processed by then is dropped.
             ended = final and self.join.outer is not None
             room = 0 if ended else self.query.time_policy.buffer or 0
             rest = self.counters, room, arrivals, at, self.calls
-            waiting = buffer_unprocessed(self.buffer, self.join, *rest)
+            buffered = buffer_unprocessed(self.buffer, self.join, *rest)
         yield from self._decide(self.join, arrivals, at, final)
         self._expire(arrivals, at)
         if self.join.evictor is not None:
@@ -197,7 +197,7 @@ class JoinRunner:
         self.planner.replan(self.join, self.counters, self.watermarks.max_event_time)
         if call is not None:
             self.planner.reorder(self.join)
-            call.end(waiting, self.watermarks.max_event_time)
+            call.end(buffered, self.watermarks.max_event_time)
             call.close()
 
     @contextmanager
@@ -213,7 +213,7 @@ class JoinRunner:
         if self.query.counts_rows:
             self.watermarks.close()
         if self.query.kind.shapes:
-            check_nothing_waits(self.buffer, self.query, self.schemas)
+            check_nothing_buffered(self.buffer, self.query, self.schemas)
             self.watermarks.close(END)
 
     @property
@@ -258,8 +258,8 @@ class JoinRunner:
         self.check_usable()
         if self.join is None or self.join.evictor is None or self.counters.sub_batches == 0:
             return None
-        outlook = self.join.evictor.forecast(self.join.windows)
-        return None if outlook is None else outlook.curve(self.join.evictor.limit.kind)
+        forecast = self.join.evictor.forecast(self.join.windows)
+        return None if forecast is None else forecast.curve(self.join.evictor.limit.kind)
 
     def learned_models(self) -> LearnedModels:
         throttle = self.deadline_controller.mean_throttle if self.deadline_controller else 1.0
@@ -348,7 +348,7 @@ class JoinRunner:
         if self._broken:
             raise StateError(
                 "an earlier call of this operator failed halfway, so some of its rows are missing; "
-                "go on from the last snapshot with Operator.restore"
+                "resume from the last snapshot with Operator.restore"
             )
 
     def _learn_schema(self, stream: int, schema: pa.Schema) -> None:

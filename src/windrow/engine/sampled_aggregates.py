@@ -27,11 +27,12 @@ from windrow.expr.parse import Reference, parse, references
 from windrow.expr.resolve import resolve
 from windrow.expr.types import is_number
 from windrow.expr.values import from_numpy, plain, to_numpy, valid_mask
-from windrow.model.units import parse_duration
+from windrow.model.units import positive_duration
 
 Array = np.ndarray
 Aggregate = Literal["sum", "count", "avg"]
 AGGREGATES = ("sum", "count", "avg")
+ESTIMATE = Option(section="estimate")
 CERTAIN = -1
 """Cluster of results that were certain to be sampled."""
 
@@ -60,14 +61,14 @@ def estimate(
     by
         Expressions that divide a window into groups.
     confidence
-        How often the interval shall hold the truth.
+        How often the interval contains the true value.
 
     Returns
     -------
-    A row for each window and group of which a result was sampled: `window` (its start), the columns of `by`
-    as written, `estimate`, `low`, `high`, `rows` (sampled results with a value), and `exact` (no result of
-    the window was left to chance). A sum or average without values is null, and so is the interval of an
-    average that rests on one sampled cluster.
+    One row per window and group with a sampled result: `window` (its start), the columns of `by` as written,
+    `estimate`, `low`, `high`, `rows` (sampled results with a value), and `exact` (all results of the window
+    were certain to be sampled). A sum or average without values is null, and so is the interval of an average
+    of one sampled cluster.
 
     Notes
     -----
@@ -103,11 +104,11 @@ class _Wanted:
 
     def __post_init__(self) -> None:
         if self.aggregate not in AGGREGATES:
-            raise QueryError(f"estimate: {unknown('aggregate', str(self.aggregate), AGGREGATES)}")
+            raise QueryError(unknown("aggregate", str(self.aggregate), AGGREGATES), ESTIMATE)
         if self.value is None and self.aggregate != "count":
-            raise QueryError(f"estimate: {self.aggregate} needs a value, such as value='b.price'")
+            raise QueryError(f"{self.aggregate} needs a value, such as value='b.price'", ESTIMATE)
         if not 0 < self.confidence < 1:
-            raise QueryError(f"estimate: confidence lies between 0 and 1, got {self.confidence}")
+            raise QueryError(f"confidence must be between 0 and 1, got {self.confidence}", ESTIMATE)
 
 
 @dataclass(frozen=True)
@@ -145,9 +146,9 @@ class _Sample:
 
     def evaluated(self, what: str, text: str) -> pa.Array:
         """Value of an expression over the streams' columns, per result."""
-        if not isinstance(text, str):
-            raise QueryError(f"{what}: expected an expression such as 'b.price', got {text!r}")
         with placed(Option(what)):
+            if not isinstance(text, str):
+                raise QueryError(f"expected an expression such as 'b.price', got {text!r}")
             node = parse(text, list(self.streams))
             node = resolve(node, {alias: pa.schema(list(rows.type)) for alias, rows in self.streams.items()})
             columns: dict[Reference, pa.Array] = {
@@ -158,9 +159,7 @@ class _Sample:
 
 def _window_starts(sample: _Sample, time: str, every: str | timedelta) -> pa.Array:
     with placed(Option("every")):
-        length = parse_duration(every)
-        if length <= 0:
-            raise QueryError(f"must be positive, got {every}")
+        length = positive_duration(every)
     moments = sample.evaluated("time", time)
     if not pt.is_timestamp(moments.type):
         raise QueryError(f"expected a timestamp, got {time} of type {moments.type}", Option("time"))
@@ -175,7 +174,7 @@ def _window_starts(sample: _Sample, time: str, every: str | timedelta) -> pa.Arr
 def _key(sample: _Sample, text: str) -> pa.Array:
     key = sample.evaluated("by", text)
     if pt.is_nested(key.type):
-        raise QueryError(f"by: cannot group by {text} of type {key.type}; name one of its fields")
+        raise QueryError(f"cannot group by {text} of type {key.type}; name one of its fields", Option("by"))
     return key
 
 
@@ -208,15 +207,16 @@ def _figures(sample: _Sample, group: Array, groups: int, wanted: _Wanted) -> lis
         values = sample.evaluated("value", wanted.value)
         if wanted.aggregate != "count":
             if not is_number(values.type):
-                raise QueryError(f"value: expected a number, got {wanted.value} of type {values.type}")
+                raise QueryError(
+                    f"expected a number, got {wanted.value} of type {values.type}", Option("value")
+                )
             value = to_numpy(values, pa.float64())
         valid = valid_mask(values)
     group, value, weight, cluster = (a[valid] for a in (group, value, sample.weight, sample.cluster))
     rows = np.bincount(group, minlength=groups)
     average = wanted.aggregate == "avg"
-    estimates: Array = np.bincount(group, weight * value, groups).astype(
-        np.float64
-    )  # bincount returns integers if there is no row
+    # Without rows, bincount returns integers.
+    estimates: Array = np.bincount(group, weight * value, groups).astype(np.float64)
     with np.errstate(invalid="ignore", divide="ignore"):  # groups without values, and infinite values
         if average:
             counts = np.bincount(group, weight, groups)

@@ -43,7 +43,7 @@ def distinct_values(sample: Array) -> float:
 
 def selectivity(atom: Atom, samples: Sequence[Sample]) -> float:
     """Selectivity of a comparison or band, measured on all pairs of a few rows of both streams."""
-    left, right = (samples[w.stream].get(w, np.empty(0))[-PAIRS:] for w in atom.words)
+    left, right = (samples[w.stream].get(w, np.empty(0))[-PAIRS:] for w in atom.columns)
     if len(left) == 0 or len(right) == 0:
         return 1 / 3
     hits = int(holds(atom, np.repeat(left, len(right)), np.tile(right, len(left))).sum())
@@ -70,7 +70,7 @@ def statistics(
         span = window.size / 1e6 if window.is_time else rows / max(rate, 1e-9)
         streams.append(StreamStatistics(rate, span, access.path, access.buckets))
     others = [
-        (frozenset(w.stream for w in atom.words), selectivity(atom, samples))
+        (frozenset(w.stream for w in atom.columns), selectivity(atom, samples))
         for atom in predicate.atoms
         if not isinstance(atom, Equality)
     ]
@@ -79,7 +79,7 @@ def statistics(
 
 
 def _usual_access(stream: int, predicate: Predicate) -> Access:
-    mine = [a for a in predicate.atoms if any(w.stream == stream for w in a.words)]
+    mine = [a for a in predicate.atoms if any(w.stream == stream for w in a.columns)]
     if any(isinstance(a, Equality) for a in mine):
         return Access("hash")
     if predicate.sets_of(stream) and not any(isinstance(a, Band) for a in mine):

@@ -20,8 +20,8 @@ from windrow.window.window_store import WindowStore
 
 Array = np.ndarray
 DEFAULT_SUB_BATCH_ROWS = 8192
-QUANTA_PER_WINDOW = 8
-QUANTA_PER_LIMIT = 3
+SUB_BATCHES_PER_WINDOW = 8
+SUB_BATCHES_PER_LIMIT = 3
 
 
 class SubBatchCutter:
@@ -70,7 +70,7 @@ def cut(times: Sequence[Array], interval: Interval | None, shortest: int | None)
     elif interval is not None and interval.time:
         yield from _by_time(times, interval.time, 1)
     elif shortest is not None:
-        yield from _by_time(times, max(1, shortest // QUANTA_PER_WINDOW), DEFAULT_SUB_BATCH_ROWS)
+        yield from _by_time(times, max(1, shortest // SUB_BATCHES_PER_WINDOW), DEFAULT_SUB_BATCH_ROWS)
     else:
         yield [len(t) for t in times]
 
@@ -87,7 +87,7 @@ def interval_under_limit(
     else:
         size = sum(each.payload.nbytes for each in arrived)
         fit = limit.size * rows // max(1, size + 64 * rows)
-    most = max(1, fit // QUANTA_PER_LIMIT)
+    most = max(1, fit // SUB_BATCHES_PER_LIMIT)
     # Equal sizes: a small remainder would cost as much as a whole sub-batch.
     return Interval(rows=max(1, -(-rows // max(1, -(-rows // most)))))
 

@@ -38,8 +38,8 @@ class Threads:
     def map(self, work: Callable[[Item], Iterable[Result]], items: Iterable[Item]) -> Iterator[Result]:
         """All results of the first item, then all of the second, and so on.
 
-        One thread computes each result only when it is asked for. Several compute all results of an item, a
-        few items ahead; `items` itself is read by the caller's thread.
+        One thread computes each result only on demand. Several compute all results of an item, a few items
+        ahead; the caller's thread iterates over `items`.
         """
         if self._pool is None:
             for item in items:

@@ -51,7 +51,7 @@ class Watermarks(Stateful):
         self.partition_times: list[PartitionTimes] = [{} for _ in self.late]
         """Max event time by source partition, for streams that are tracked."""
         self.slowest: list[int | None] = [None] * len(self.late)
-        """What tracked streams have reached: see `settle`."""
+        """The event times that tracked streams have reached: see `settle`."""
         self.closed_at: list[int | None] = [None] * len(self.late)
         """Per stream: results up to here are final, and no earlier row is admitted."""
 
@@ -134,11 +134,12 @@ def earliest_to_come(
     """Per stream, the oldest time that can still arrive, if rows from position `at` on of a call that is
     processed are yet to come; None for any."""
     earliest: list[int | None] = []
-    waiting = watermarks.ordered_before if watermarks.shared else None
+    ordered_before = watermarks.ordered_before if watermarks.shared else None
     for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
         bound = watermarks.watermark(stream)
-        if bound is not None and waiting is not None:
-            bound = min(bound, waiting)  # Rows of all streams wait until the latest of them is certain.
+        if bound is not None and ordered_before is not None:
+            # Rows of all streams are buffered until the latest of them is certain.
+            bound = min(bound, ordered_before)
         if start < len(arrived.rows):
             coming = int(arrived.rows.ts[start])
             bound = coming if bound is None else min(bound, coming)

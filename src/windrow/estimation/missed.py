@@ -46,7 +46,7 @@ class MissedResults(Stateful):
         self.variance = 0.0
         self.weight_sum = 0.0
         self.squares = 0.0
-        """What a result of each drawn row would have represented, and its square; summed."""
+        """Sums, over drawn rows, of the weight that a result would have had, and of its square."""
         self.rows_with_results = 0
         self.results_found = 0.0
         """Drawn rows that found anything, and the results they found."""
@@ -102,7 +102,7 @@ def missed_interval(missed: float, variance: float, unit: float, level: float = 
     Results come in clumps, many of one row, so one more is one more row with what it finds. Where the
     estimate is too low, such rows were not drawn, and then its variance is too low as well.
     """
-    from scipy.special import gammaincinv  # only who asks for the quality needs it
+    from scipy.special import gammaincinv  # imported here because only the quality needs it
 
     if variance + unit == 0:
         return missed, missed

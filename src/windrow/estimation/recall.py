@@ -63,7 +63,7 @@ class ShadowMatches:
     """The shadow rows among results."""
 
     weights: Array
-    """What each result counts for."""
+    """Weight of each result."""
     depth: Array
     """How many shadow rows each has."""
     where: Sequence[tuple[Array, Array]]

@@ -67,7 +67,7 @@ class LossMonitor(Stateful):
         self._depths = streams - 1
         """Maximum number of shadow rows of a result: its newest row is none."""
         self.probability = 1.0
-        """That a new row is monitored."""
+        """Probability that a new row is monitored."""
         self.active = False
         """False until the limit is first reached: nothing is lost before, so nothing is monitored."""
         self.results = ResultEstimate(depths=self._depths)
@@ -88,7 +88,7 @@ class LossMonitor(Stateful):
     # -- estimates ----------------------------------------------------------------------------------
 
     def quality(self) -> Quality:
-        """What is known of the answer."""
+        """The estimated quality of the results."""
         recall, low, high = self.recall()
         known = Quality(
             recall=recall,
@@ -269,7 +269,7 @@ class LossMonitor(Stateful):
 
 
 def _taken(monitored: Sequence[MonitoredRows]) -> float:
-    """How much of the allowance is used, in shadow rows."""
+    """Used part of the allowance, in shadow rows."""
     rows, shadows = sum(len(w.rows) for w in monitored), sum(np.count_nonzero(w.shadow) for w in monitored)
     return max(float(shadows), rows / MONITORED_PER_SHADOW)
 

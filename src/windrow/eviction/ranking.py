@@ -34,9 +34,9 @@ class Selection:
     chosen: Array
     """Mask over the results."""
     weight: Array
-    """Of each chosen result: the inverse of its probability."""
+    """Inverse of the probability of each chosen result."""
     cluster: Array
-    """Of each chosen result: a number shared by results that were sampled together; -1 for none."""
+    """Cluster of each chosen result: results that were sampled together share a number; -1 for none."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from windrow.errors import Option, placed
 from windrow.eviction.policies.age import AgeRanking
 from windrow.eviction.policies.auto import AutoRanking
 from windrow.eviction.policies.baselines import FifoRanking, RandomRanking, UntilExpiryRanking
@@ -38,4 +39,5 @@ RANKINGS: dict[str, Callable[[Any, BoundQuery], Ranking]] = {
 
 def make_ranking(policy: MemoryPolicy, bound: BoundQuery) -> Ranking:
     """The ranking a policy describes, for one join."""
-    return RANKINGS[policy.name](policy, bound)
+    with placed(Option(policy=policy.name)):
+        return RANKINGS[policy.name](policy, bound)

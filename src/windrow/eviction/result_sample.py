@@ -45,10 +45,10 @@ class ResultSample(Stateful):
             own = rows[which]
             ages.append(np.where(stored[which], (found.newest[which] - view.ts[own]) / 1e6, np.nan))
             scores.append(score(view, own))
-        self.ages = _lately(self.ages, np.stack(ages, axis=1))
-        self.scores = _lately(self.scores, np.stack(scores, axis=1))
-        self.weights = _lately(self.weights, np.full(len(which), len(found) / len(which)))
+        self.ages = _most_recent(self.ages, np.stack(ages, axis=1))
+        self.scores = _most_recent(self.scores, np.stack(scores, axis=1))
+        self.weights = _most_recent(self.weights, np.full(len(which), len(found) / len(which)))
 
 
-def _lately(before: Array, new: Array) -> Array:
+def _most_recent(before: Array, new: Array) -> Array:
     return np.concatenate([before, new])[-ROOM:]

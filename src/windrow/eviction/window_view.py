@@ -1,4 +1,4 @@
-"""What a policy sees: the live rows of each window and the results of a probe, never the operator."""
+"""A policy's view of the windows: their live rows and the results of a probe, but never the operator."""
 
 from __future__ import annotations
 

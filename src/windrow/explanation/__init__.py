@@ -1,1 +1,1 @@
-"""`wr.explain` and `wr.allocate`: what a query will do, before it runs."""
+"""`wr.explain` and `wr.allocate`: plan, work, memory and recall of a query before it runs."""

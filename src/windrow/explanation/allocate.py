@@ -17,7 +17,7 @@ Join = Operator | RecallCurve
 
 @dataclass(frozen=True)
 class Allocation:
-    """What each join gets, and the recall to expect of it; prints itself."""
+    """Memory share and expected recall of each join; prints itself."""
 
     memory: Mapping[str, MemoryLimit]
     recall: Mapping[str, float]
@@ -39,17 +39,17 @@ def allocate(
     memory: str | int | MemoryLimit,
     weights: Mapping[str, float] | Sequence[float] | None = None,
 ) -> Allocation:
-    """Divides memory between joins so that the lowest recall, each over its weight, is as high as it can be.
+    """Divide memory between joins so that the lowest recall, divided by its weight, is as high as possible.
 
     Parameters
     ----------
     joins
-        By name (or in a list, and then named "0", "1", ...): operators that have run under a policy with a
-        model ("auto", "age" or "frequency"), or what their `forecast` said.
+        Operators that have run under a policy with a model ("auto", "age" or "frequency"), or their
+        forecasts. By name, or in a list, which names them "0", "1", ...
     memory
-        For all together, such as "512 MiB".
+        Memory limit of all joins together, such as "512 MiB".
     weights
-        Twice the weight is worth twice the recall; all alike by default.
+        A join with twice the weight gets twice the recall. Equal by default.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def allocate(
     with placed(Option("memory")):
         limit = MemoryLimit.parse(memory)
     if limit is None or not named:
-        raise QueryError("expected joins and the memory for all of them", Option("allocate"))
+        raise QueryError("expected one or more joins and a memory limit", Option("allocate"))
     if isinstance(weights, Mapping) and set(weights) != set(named):
         raise QueryError(
             f"expected a weight for each of {list(named)}, got {dict(weights)}", Option("allocate")

@@ -1,19 +1,18 @@
-"""An explanation as a document: what JSON holds, and what the page is drawn from."""
+"""An explanation as a document: its JSON, which the page is drawn from."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from windrow.model.query import Window
-from windrow.model.units import SECOND
+from windrow.model.units import SECOND, json_value
 
 if TYPE_CHECKING:
     from windrow.explanation.explanation import Explanation
 
 
 def plain(e: Explanation) -> dict[str, Any]:
-    """An explanation as values that JSON can hold."""
+    """An explanation as values for JSON."""
     plan, query = e.plan, e.query
     per_stream = zip(plan.aliases, plan.rates, plan.rows, e.row_bytes, e.window_bytes, strict=True)
     found: dict[str, Any] = {
@@ -99,18 +98,10 @@ def plain(e: Explanation) -> dict[str, Any]:
             "whole": s.complete,
             "windows_longer_than_sample": list(s.short),
         }
-    return _finite(found)
+    shown: dict[str, Any] = json_value(found)
+    return shown
 
 
 def _seconds(window: Window, rows: float, rate: float) -> float:
-    """How long a window is; of one counted in rows, as long as they take to arrive."""
+    """Length of a window; of a row window, the time in which its rows arrive."""
     return max(window.size / SECOND if window.is_time else rows / max(rate, 1e-9), 1e-6)
-
-
-def _finite(value: Any) -> Any:
-    """JSON has no infinities."""
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

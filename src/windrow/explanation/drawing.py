@@ -1,7 +1,7 @@
-"""The pictures of a plan: streams with windows as bars, and for each direction the windows it looks into.
+"""Pictures of a plan: the streams with their windows as bars, and the windows that each direction probes.
 
-Windows are cut into basic windows by age, the youngest at the left; what is looked at is filled, as GrubJoin
-draws a harvest (Figure 4).
+Windows are divided into basic windows by age, youngest at the left. The probed parts are filled, as in
+GrubJoin's drawing of a harvest (Figure 4).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from windrow.model.limits import MemoryLimit
 from windrow.model.units import short_number
 
 Document = Mapping[str, Any]
-"""What `Explanation.to_dict` gives."""
+"""The return value of `Explanation.to_dict`."""
 WIDE = 980.0
 BOX = 200.0
 """Width of a stream's box."""
@@ -22,11 +22,11 @@ ROW = 62.0
 STEP, GAP, HIGH = 262.0, 38.0, 124.0
 ARRIVING = 170.0
 MOST_CELLS = 60
-"""Basic windows whose borders are drawn; with more they would be all that is seen."""
+"""Maximum number of basic windows with borders; more borders would hide the filling."""
 
 
 def streams(e: Document) -> str:
-    """A row for each stream: its box, and its window as a bar on one scale of time."""
+    """One row per stream: its box, and its window as a bar. All bars have the same time scale."""
     longest = max(stream["window_seconds"] for stream in e["streams"].values())
     left, wide = BOX + 34, WIDE - BOX - 34 - 8
     shapes = []
@@ -49,13 +49,13 @@ def streams(e: Document) -> str:
 
 
 def directions(e: Document) -> str:
-    """A row for each arriving stream: its windows in the order they are probed, with what is looked at."""
+    """One row per arriving stream: the windows in the order they are probed, with the probed parts."""
     harvest = e["harvest"]
     wide = max(WIDE, ARRIVING + (len(e["streams"]) - 1) * (STEP + GAP) + GAP + 110)
     shapes = []
     for k, direction in enumerate(e["directions"]):
         y, arriving, start = k * HIGH, direction["arriving"], direction["order"][0]
-        looked_at = None if harvest is None else harvest["directions"][list(e["streams"]).index(arriving)]
+        probed = None if harvest is None else harvest["directions"][list(e["streams"]).index(arriving)]
         if k:
             shapes.append(rule(0, y - 4, wide, y - 4, "grid"))
         shapes.append(rect(1, y + 30, ARRIVING, 50, "box", round=7))
@@ -68,32 +68,32 @@ def directions(e: Document) -> str:
         for number, step in enumerate(direction["steps"]):
             shapes.append(arrow(x + 4, y + 55, x + GAP - 4))
             x += GAP
-            hop = None if looked_at is None else looked_at["hops"][number]
+            hop = None if probed is None else probed["hops"][number]
             count = 0 if hop is None else harvest["counts"][hop["stream"]]
             shapes += _step(step, number, step["stream"] == arriving, hop, count, x, y)
             x += STEP
-        results = direction["results_per_second"] if looked_at is None else looked_at["output"]
+        results = direction["results_per_second"] if probed is None else probed["output"]
         shapes.append(arrow(x + 4, y + 55, x + GAP - 4))
         shapes.append(label(x + GAP, y + 52, f"{short_number(results)}/s", "name"))
         shapes.append(label(x + GAP, y + 68, "results"))
-    return picture(wide, len(e["directions"]) * HIGH, shapes, "join orders and what is looked at")
+    return picture(wide, len(e["directions"]) * HIGH, shapes, "join orders and probed windows")
 
 
 def _step(
     step: Document, number: int, new: bool, hop: Document | None, count: int, x: float, y: float
 ) -> list[str]:
-    """One window: whose it is, how it is searched, which of its `count` basic windows are probed, and what
-    that costs."""
-    whose = f"{number + 1}. {'new rows of ' if new else ''}{step['stream']}"
+    """One window: its stream, how it is searched, which of its `count` basic windows are probed, and the
+    cost."""
+    name = f"{number + 1}. {'new rows of ' if new else ''}{step['stream']}"
     shapes = [
         rect(x, y + 4, STEP, HIGH - 18, "box", round=7),
-        label(x + 12, y + 23, whose, "name", room=STEP - 96),
+        label(x + 12, y + 23, name, "name", room=STEP - 96),
         label(x + STEP - 12, y + 23, f"by {step['access']}", anchor="end"),
     ]
     bar, wide = x + 12, STEP - 24
     shapes.append(rect(bar, y + 32, wide, 20, "cell"))
     if hop is None:
-        shapes.append(rect(bar, y + 32, wide, 20, "whole", "all of it is looked at"))
+        shapes.append(rect(bar, y + 32, wide, 20, "whole", "all of it is probed"))
         shown = "all of it"
     else:
         for low, high in hop["pieces"]:
@@ -117,7 +117,7 @@ def _step(
 
 
 def _kept(e: Document, alias: str) -> float:
-    """The part of a window that there is memory for."""
+    """The fraction of a window that fits into its memory share."""
     memory, stream = e["memory"], e["streams"][alias]
     if memory["split"] is None or memory["curve"] is None:
         return 1.0

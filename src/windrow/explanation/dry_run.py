@@ -1,10 +1,11 @@
-"""A dry run: the join runs over a sample in this process without limits, and learns.
+"""A dry run: the join runs over a sample in this process, and learns.
 
-To learn models of memory and time it runs under limits that it cannot reach. Rows are read in order of event
-time, up to where the first stream's sample ends; a run that takes too long is stopped, and what it has
-learned counts.
+To learn models of memory and time it runs under limits that it cannot reach. Rows are processed in order of
+event time, up to the end of the sample that ends first. A run that takes too long is stopped; its models are
+used.
 
-Then a few memory limits are tried: the same rows again, under the query's own policy."""
+After that, the query's own policy processes the same rows under a few memory limits.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +19,25 @@ import pyarrow as pa
 
 from windrow.engine.operator import Operator
 from windrow.engine.rows import check_time_column, event_times
-from windrow.errors import QueryError, unknown
+from windrow.errors import Option, QueryError, unknown
 from windrow.harvest.time_curve import format_seconds
 from windrow.model.limits import Deadline, MemoryLimit
 from windrow.model.policies.learned import Age, Auto, Frequency
 from windrow.model.query import Query
+from windrow.model.units import SECOND
 
 Array = np.ndarray
-SECOND = 1_000_000
+Progress = Callable[[int, int], None]
 PARTS = 192
 """Calls in which the sample is processed."""
-WARM = 16
+WARM_UP = 16
 """The first calls, in which windows fill and kernels load."""
-PATIENCE = 20.0
-"""Seconds a dry run takes at most, about; trying limits may take as long again."""
+MAX_SECONDS = 20.0
+"""Approximate maximum of a dry run. Trying limits may take as long again."""
 TRIED = (0.25, 0.5, 0.1)
-"""Limits that are tried besides the query's own, as fractions of the most that complete windows held."""
-LONG = 2.0
-"""Windows a sample must cover for limits to be tried on it: one to fill them, and one to lose rows in."""
+"""Limits to try besides the query's own, as fractions of the maximum that complete windows held."""
+MIN_WINDOWS = 2.0
+"""Windows that a sample must cover for limits to be tried on it: one to fill, and one to lose rows in."""
 _NEVER = Deadline(micros=10**15)
 _MODELLED = (Age, Auto, Frequency)
 """Policies that forecast recall by memory."""
@@ -43,48 +45,50 @@ _MODELLED = (Age, Auto, Frequency)
 
 @dataclass(frozen=True)
 class DryRun:
-    """What an explanation was learned from."""
+    """The sample and the run that an explanation was learned from."""
 
     rows: Mapping[str, int]
-    """Processed, by alias."""
+    """Rows processed, by alias."""
     read: Mapping[str, int]
-    """In the sample, by alias."""
+    """Rows in the sample, by alias."""
     span: float
-    """Seconds of event time they cover."""
+    """Seconds of event time that the processed rows cover."""
     seconds: float
-    """How long it took."""
+    """Duration of the run."""
     results: int
     complete: bool = True
-    """Whether there was time for all rows."""
+    """Whether all rows were processed in time."""
     short: tuple[str, ...] = ()
     """Streams whose windows are longer than the sample."""
     sample: Sample | None = field(default=None, repr=False, compare=False)
     found: tuple[int, ...] = ()
     """Results after each call."""
     windows: float = 0.0
-    """How many of the longest window the sample covers."""
+    """Event time of the sample, as a multiple of the longest window."""
 
     def __str__(self) -> str:
         rows = ", ".join(f"{rows:,} rows of {alias}" for alias, rows in self.rows.items())
         left = sum(self.read.values()) - sum(self.rows.values())
-        spent = format_seconds(self.seconds)
-        text = f"Learned from {rows}: {format_seconds(self.span)} of event time, in {spent}"
+        took = format_seconds(self.seconds)
+        text = f"Learned from {rows}: {format_seconds(self.span)} of event time, in {took}"
         if left:
             why = (
-                "one of the samples ends there" if self.complete else f"no more than {PATIENCE:g} s are spent"
+                "one of the samples ends there"
+                if self.complete
+                else f"a run takes no more than {MAX_SECONDS:g} s"
             )
             text += f"; {left:,} later rows were left out, since {why}"
         if self.short:
             text += (
-                f";\n  the windows of {', '.join(self.short)} are longer than the sample: what older rows "
-                "find is not known"
+                f";\n  the windows of {', '.join(self.short)} are longer than the sample: results of older "
+                "rows are unknown"
             )
         return text
 
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Rows by alias in order of event time, up to where the first stream ends, and how calls cut them."""
+    """Rows by alias in order of event time, and the event times at which calls end."""
 
     tables: Mapping[str, pa.Table]
     times: Mapping[str, Array]
@@ -92,21 +96,25 @@ class Sample:
 
     @classmethod
     def of(cls, query: Query, data: Mapping[str, pa.Table | pa.RecordBatch]) -> Sample:
-        """From rows by alias, in any order."""
+        """The sample of rows by alias, in any order."""
         tables, times = _sorted(query, data)
         end = min(int(t[-1]) for t in times.values())
         used = {alias: int(np.searchsorted(t, end, side="right")) for alias, t in times.items()}
         if not all(used.values()):
             shown = ", ".join(f"{a} {_clock(int(t[0]))} to {_clock(int(t[-1]))}" for a, t in times.items())
-            raise QueryError(f"sample: the streams do not meet in time: {shown}; state rates instead")
+            raise QueryError(
+                f"the streams do not overlap in time: {shown}; state rates instead", Option("data")
+            )
         total = sum(used.values())
+        # Calls end at quantiles of the event times, so that each has about the same number of rows.
         everything = np.sort(np.concatenate([t[: used[a]] for a, t in times.items()]))
         return cls(tables, times, np.unique(everything[np.linspace(0, total - 1, PARTS + 1).astype(int)[1:]]))
 
     def run(
-        self, query: Query, patience: float, tell: Callable[[int, int], None] = lambda done, of: None
+        self, query: Query, max_seconds: float, progress: Progress = lambda done, of: None
     ) -> tuple[Operator, list[int]]:
-        """Runs the query over these rows for about so many seconds; returns its results after each call."""
+        """Run the query over these rows for about `max_seconds`. Returns the number of results after each
+        call."""
         operator = Operator(query, {alias: table.schema for alias, table in self.tables.items()})
         began, at, found = perf_counter(), dict.fromkeys(self.tables, 0), [0]
         total = sum(self.upto(self.edges[-1]).values())
@@ -115,33 +123,33 @@ class Sample:
             parts = {a: table.slice(at[a], upto[a] - at[a]) for a, table in self.tables.items()}
             found.append(found[-1] + operator.process(parts).num_rows)
             at = upto
-            tell(sum(upto.values()), total)
-            if number >= WARM and perf_counter() - began > patience:
+            progress(sum(upto.values()), total)
+            if number >= WARM_UP and perf_counter() - began > max_seconds:
                 break
         return operator, found[1:]
 
     def upto(self, edge: int) -> dict[str, int]:
-        """Rows by alias up to this time."""
+        """Number of rows up to this time, by alias."""
         return {a: int(np.searchsorted(t, edge, side="right")) for a, t in self.times.items()}
 
 
 def dry_run(
     query: Query,
     data: Mapping[str, pa.Table | pa.RecordBatch],
-    tell: Callable[[int, int], None] = lambda done, of: None,
-    patience: float = PATIENCE,
+    progress: Progress = lambda done, of: None,
+    max_seconds: float = MAX_SECONDS,
 ) -> tuple[Operator, DryRun]:
-    """Runs an operator over the sample; returns it and what it saw.
+    """Run an operator over the sample.
 
     Parameters
     ----------
     data
         Alias to rows, in any order.
-    tell
-        Called with the rows processed so far, and how many there are.
+    progress
+        Called with the number of rows processed so far, and their total.
     """
     sample, began = Sample.of(query, data), perf_counter()
-    operator, found = sample.run(under_limits(query), patience, tell)
+    operator, found = sample.run(under_limits(query), max_seconds, progress)
     assert operator.runner.join is not None
     edge = sample.edges[len(found) - 1]
     span = max(int(edge) - min(int(t[0]) for t in sample.times.values()), 1) / SECOND
@@ -160,30 +168,33 @@ def dry_run(
     )
 
 
-def tried(query: Query, rehearsed: DryRun, most: float, patience: float = PATIENCE) -> dict[float, float]:
-    """Recall by memory: runs the query over the sample under its own limit, and under fractions of the `most`
-    that complete windows held, as far as there is time. A limit too small to run under is left out."""
-    sample, began = rehearsed.sample, perf_counter()
+def tried(
+    query: Query, learned_from: DryRun, complete: float, max_seconds: float = MAX_SECONDS
+) -> dict[float, float]:
+    """Recall by memory: runs the query over the sample under its own limit, and under fractions of the memory
+    of `complete` windows, as far as there is time. A limit that is too small to run is left out."""
+    sample, began = learned_from.sample, perf_counter()
     assert sample is not None
     kind = query.memory_limit.kind if query.memory_limit is not None else "bytes"
-    amounts = [part * most for part in TRIED]
-    if query.memory_limit is not None and query.memory_limit.size < most:
+    amounts = [fraction * complete for fraction in TRIED]
+    if query.memory_limit is not None and query.memory_limit.size < complete:
         amounts.insert(0, float(query.memory_limit.size))
     recall = {}
     for number, amount in enumerate(amounts):
-        left = (patience - perf_counter() + began) / (len(amounts) - number)
+        left = (max_seconds - perf_counter() + began) / (len(amounts) - number)
         limit = MemoryLimit(kind, max(round(amount), len(query.streams)))
         try:
-            found = sample.run(replace(query, memory=limit, deadline=None), left)[1][: len(rehearsed.found)]
+            found = sample.run(replace(query, memory=limit, deadline=None), left)[1]
         except QueryError:
             continue
-        if exact := rehearsed.found[len(found) - 1]:
-            recall[amount] = min(1.0, found[-1] / exact)
+        calls = min(len(found), len(learned_from.found))  # either run may have been stopped
+        if exact := learned_from.found[calls - 1]:
+            recall[amount] = min(1.0, found[calls - 1] / exact)
     return recall
 
 
 def under_limits(query: Query) -> Query:
-    """The same join under limits it cannot reach, so that it learns what they would cost."""
+    """The same join under limits that it cannot reach, so that it learns the models that limits need."""
     kind = query.memory_limit.kind if query.memory_limit is not None else "bytes"
     policy = query.memory_policy if isinstance(query.memory_policy, _MODELLED) else Auto()
     eager = query.algorithm == "eager"
@@ -198,21 +209,21 @@ def under_limits(query: Query) -> Query:
 def _sorted(
     query: Query, data: Mapping[str, pa.Table | pa.RecordBatch]
 ) -> tuple[dict[str, pa.Table], dict[str, Array]]:
-    """Tables and times by alias, in order of time, without rows that have none."""
+    """Tables and event times by alias, sorted by time, without rows that have a null time."""
     for alias in data:
         if alias not in query.streams:
-            raise QueryError(f"data: {unknown('stream', alias, query.streams)}")
+            raise QueryError(unknown("stream", alias, query.streams), Option("data"))
     tables, times = {}, {}
     for alias, stream in query.streams.items():
         if alias not in data:
-            raise QueryError(f"data: rows of stream '{alias}' are missing")
+            raise QueryError(f"rows of stream '{alias}' are missing", Option("data"))
         given = data[alias]
         table = given if isinstance(given, pa.Table) else pa.Table.from_batches([given])
         check_time_column(alias, table.schema, stream.time)
         table = table.filter(table[stream.time].is_valid())
         if not table.num_rows:
             raise QueryError(
-                f"data: there are no rows of stream '{alias}' to learn from; state rates instead"
+                f"there are no rows of stream '{alias}' to learn from; state rates instead", Option("data")
             )
         moments = event_times(table[stream.time].combine_chunks())
         order = np.argsort(moments, kind="stable")

@@ -1,13 +1,13 @@
 """The plan before the query runs: its work, its memory and time, and the recall with less of them.
 
-It follows from stated rates, or from a sample of the data, over which the join runs once in this process. For
-an operator that has run, `explain` reports what it has learned about its streams.
+It uses stated rates, or a sample of the data over which the join runs once in this process. For an operator
+that has run, it uses the models that the operator has learned.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import overload
@@ -21,8 +21,8 @@ from windrow.engine.operator import Operator
 from windrow.engine.shared.grouping import base_query, group_queries
 from windrow.engine.shared.tiers import WindowTiers
 from windrow.errors import Option, QueryError, placed
-from windrow.eviction.recall_forecast import make_forecast as outlook_of
-from windrow.explanation.dry_run import LONG, PATIENCE, DryRun, dry_run, tried
+from windrow.eviction.recall_forecast import make_forecast
+from windrow.explanation.dry_run import MAX_SECONDS, MIN_WINDOWS, DryRun, Progress, dry_run, tried
 from windrow.explanation.explanation import Explanation, SharedExplanation
 from windrow.explanation.held_memory import Partitions, held_memory
 from windrow.explanation.stated_join import StatedJoin, check_rates
@@ -35,7 +35,7 @@ from windrow.model.plan import Plan
 from windrow.model.policies.time_policies import Dropping, Harvesting
 from windrow.model.query import Query
 from windrow.model.sharing import Subscription
-from windrow.model.units import SECOND, parse_duration
+from windrow.model.units import SECOND, positive_duration
 
 
 @overload
@@ -81,8 +81,8 @@ def explain(
     Parameters
     ----------
     query
-        The query; or an operator that has run, which needs nothing else; or several queries by name, as
-        `SharedOperator` takes them; which of them share a join is known without schemas.
+        The query; or an operator that has run, which needs no other argument; or several queries by name, as
+        for `SharedOperator`. Which of them share a join is known without schemas.
     schemas
         Alias to schema; not needed with data.
     rates
@@ -134,31 +134,31 @@ def explain_sample(
     rates: Mapping[str, float] | None = None,
     every: str | timedelta | None = None,
     partitions: int = 1,
-    tell: Callable[[int, int], None] = lambda done, of: None,
-    patience: float = PATIENCE,
+    progress: Progress = lambda done, of: None,
+    max_seconds: float = MAX_SECONDS,
     divided: Partitions | None = None,
 ) -> Explanation:
-    """`explain` from data; calls `tell` with the rows processed and their total. Memory is that of all
-    partitions where `divided` says how rows reach them."""
+    """`explain` from data. Calls `progress` with the number of rows processed and their total. Memory is that
+    of all partitions if `divided` says how rows reach them."""
     check_rates(query, rates or {})
-    operator, rehearsed = dry_run(query, data, tell, patience)
-    assert rehearsed.sample is not None
+    operator, learned_from = dry_run(query, data, progress, max_seconds)
+    assert learned_from.sample is not None
     calls = _Calls(every, partitions)
-    found = _of_operator(operator, rehearsed, rates or {}, calls, query)
+    found = _of_operator(operator, learned_from, rates or {}, calls, query)
     # At other rates the same fraction of the memory is assumed to give the same recall.
-    faster = sum(found.plan.rates) * rehearsed.span / sum(rehearsed.rows.values())
-    if found.recall is not None and query.algorithm == "eager" and rehearsed.windows >= LONG:
+    faster = sum(found.plan.rates) * learned_from.span / sum(learned_from.rows.values())
+    if found.recall is not None and query.algorithm == "eager" and learned_from.windows >= MIN_WINDOWS:
         sampled = (
             query
             if query.memory_limit is None
             else replace(query, memory=_scaled(query.memory_limit, 1 / faster))
         )
-        recall = tried(sampled, rehearsed, float(found.recall.memory[-1]) / faster, patience)
+        recall = tried(sampled, learned_from, float(found.recall.memory[-1]) / faster, max_seconds)
         found = replace(found, recall=found.recall.through({m * faster: r for m, r in recall.items()}))
     whole = divided or Partitions(lambda alias, rows: [rows])
     if whole.calls is None and calls.every is not None:
-        whole = replace(whole, calls=max(1, math.ceil(rehearsed.span / calls.every)))
-    held = held_memory(query, rehearsed.sample, patience, whole)
+        whole = replace(whole, calls=max(1, math.ceil(learned_from.span / calls.every)))
+    held = held_memory(query, learned_from.sample, max_seconds, whole)
     if divided is not None and found.recall is not None and found.recall.unit == "bytes":
         # Partitions and copies of rows take part of every limit.
         more = max(1.0, held.shrunk * faster / float(found.recall.memory[-1]))
@@ -181,11 +181,9 @@ class _Calls:
 
     def __init__(self, every: str | timedelta | None, partitions: int) -> None:
         with placed(Option("every")):
-            self.every = None if every is None else parse_duration(every) / SECOND
-            if self.every is not None and self.every <= 0:
-                raise QueryError(f"must be positive, got {every}")
+            self.every = None if every is None else positive_duration(every) / SECOND
         if partitions < 1:
-            raise QueryError(f"expected a number from 1, got {partitions}", Option("partitions"))
+            raise QueryError(f"must be at least 1, got {partitions}", Option("partitions"))
         self.partitions = partitions
 
     def throttle(self, query: Query, seconds: float, rates: Sequence[float]) -> float | None:
@@ -206,37 +204,37 @@ def _from_stated(stated: StatedJoin, calls: _Calls) -> Explanation:
     query = stated.query
     plan, stats, costs = stated.plan()
     in_rows = query.memory_limit is not None and query.memory_limit.kind == "rows"
-    known = outlook_of(stated.stream_models(plan, [1.0] * len(costs) if in_rows else costs))
+    forecast = make_forecast(stated.stream_models(plan, [1.0] * len(costs) if in_rows else costs))
     exact = max(1, round(sum(rows * cost for rows, cost in zip(plan.rows, costs, strict=True))))
     model = stated.model(plan, stats)
     return Explanation(
         plan=plan,
         exact=MemoryLimit("bytes", exact),
-        recall=known.curve("rows" if in_rows else "bytes"),
+        recall=forecast.curve("rows" if in_rows else "bytes"),
         limit=query.memory_limit,
         query=query,
         row_bytes=tuple(costs),
-        split=None if query.memory_limit is None else known.shares(float(query.memory_limit.size)),
+        split=None if query.memory_limit is None else forecast.shares(float(query.memory_limit.size)),
         time=None if model is None else _time_curve(query, model, None),
     )
 
 
 def _of_operator(
     operator: Operator,
-    rehearsed: DryRun | None,
+    learned_from: DryRun | None,
     rates: Mapping[str, float] | None,
     calls: _Calls,
     query: Query | None = None,
 ) -> Explanation:
-    """What an operator has learned, for the rates it has seen or for those given."""
+    """Explain from an operator's models, at its measured rates or at given ones."""
     if operator.plan is None or operator.runner.join is None:
         raise QueryError(
             "this operator has not seen all its streams yet; process some rows first", Option("explain")
         )
     join, query = operator.runner.join, query or operator.query
     plan = operator.plan
-    if rehearsed is not None:
-        measured = [rows / rehearsed.span for rows in rehearsed.rows.values()]
+    if learned_from is not None:
+        measured = [rows / learned_from.span for rows in learned_from.rows.values()]
         wanted = [(rates or {}).get(a, each) for a, each in zip(query.aliases, measured, strict=True)]
         plan = operator.runner.planner.plan_for(join, wanted)
         join.install(plan)
@@ -245,20 +243,18 @@ def _of_operator(
     recall, split, binds = None, None, None
     evictor = join.evictor if operator.runner.counters.sub_batches else None
     faster = 1.0
-    if rehearsed is not None:
+    if learned_from is not None:
         faster = sum(plan.rates) / max(sum(measured), 1e-300)
-    outlook = None
+    forecast = None
     if evictor is not None:
-        outlook = evictor.forecast(join.windows, None if rehearsed is None else plan.rates, faster)
-    if evictor is not None and outlook is not None:
-        recall = outlook.curve(evictor.limit.kind)
+        forecast = evictor.forecast(join.windows, None if learned_from is None else plan.rates, faster)
+    if evictor is not None and forecast is not None:
+        recall = forecast.curve(evictor.limit.kind)
         if recall.unit == "bytes":
             exact = max(1.0, float(recall.memory[-1]))
         if query.memory_limit is not None:
-            split, binds = (
-                outlook.shares(float(query.memory_limit.size)),
-                outlook.binding_fraction(float(query.memory_limit.size)),
-            )
+            size = float(query.memory_limit.size)
+            split, binds = forecast.shares(size), forecast.binding_fraction(size)
     time, throttle = None, None
     model = _model(join)
     if model is not None:
@@ -267,9 +263,14 @@ def _of_operator(
         time = _time_curve(query, as_planned, seconds)
         throttle = None if seconds is None else calls.throttle(query, seconds, plan.rates)
         policy = query.time_policy
-        if rehearsed is not None:
+        if learned_from is not None:
             plan = _with_learned_costs(plan, as_planned)
-        if rehearsed is not None and throttle is not None and throttle < 1 and isinstance(policy, Harvesting):
+        if (
+            learned_from is not None
+            and throttle is not None
+            and throttle < 1
+            and isinstance(policy, Harvesting)
+        ):
             plan = replace(plan, harvest=solve(as_planned, throttle, policy.method, parts=True))
     return Explanation(
         plan=plan,
@@ -282,7 +283,7 @@ def _of_operator(
         binds=binds,
         time=time,
         throttle=throttle,
-        learned_from=rehearsed,
+        learned_from=learned_from,
     )
 
 

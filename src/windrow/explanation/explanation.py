@@ -1,4 +1,4 @@
-"""What a query will do, as values that print themselves, as JSON, and as a page to look at."""
+"""Explanations: values that print themselves, and render as JSON and as an HTML page."""
 
 from __future__ import annotations
 
@@ -21,32 +21,30 @@ from windrow.model.query import Query
 
 @dataclass(frozen=True)
 class Explanation:
-    """A plan, what memory and time it takes to be exact, and the recall to expect of less; prints itself."""
+    """A plan, the memory and time of exact results, and the expected recall with less; prints itself."""
 
     plan: Plan
     exact: MemoryLimit
     """The most memory that complete windows take."""
     recall: RecallCurve | None
-    """Against memory."""
+    """Expected recall by memory."""
     limit: MemoryLimit | None
-    """The query's own."""
+    """The query's memory limit."""
     query: Query
     row_bytes: tuple[float, ...]
-    """What a row of each stream takes in its window."""
+    """Bytes of a row of each stream in its window."""
     held: tuple[float, ...] | None = None
-    """Bytes that each stream's windows take of `exact`, measured; None if only modelled."""
+    """Bytes of each stream's windows, measured; they add up to `exact`. None if only modelled."""
     split: tuple[float, ...] | None = None
-    """What each stream gets of the memory, in the unit of `recall`."""
+    """Memory share of each stream, in the unit of `recall`."""
     binds: float | None = None
-    """The share of time in which complete windows would take more than the limit; None where that is not
-    known."""
+    """Fraction of the time in which complete windows would exceed the limit; None if unknown."""
     time: TimeCurve | None = None
-    """Recall against work, and against time where rows were timed."""
+    """Expected recall by work, and by time if rows were timed."""
     throttle: float | None = None
-    """The part of the work there is time for under the query's deadline; None without, and where no row was
-    timed."""
+    """Throttle fraction under the query's deadline; None without a deadline, or if no row was timed."""
     learned_from: DryRun | None = None
-    """What it was learned from; None if it was stated."""
+    """The sample it was learned from; None if rates were stated."""
     partitioning: str | None = None
     name: str = ""
 
@@ -58,24 +56,24 @@ class Explanation:
 
     @property
     def bytes_per_second(self) -> float:
-        """What new rows take."""
+        """Memory of new rows per second."""
         return sum(rate * each for rate, each in zip(self.plan.rates, self.row_bytes, strict=True))
 
     @property
     def expected_recall(self) -> float | None:
-        """Under the query's limit on memory; None if there is none, or no model of it."""
+        """Recall under the query's memory limit; None without a limit or a model."""
         if self.recall is None or self.limit is None or self.limit.kind != self.recall.unit:
             return None
         return self.recall.at(self.limit.size)
 
     @property
     def expected_in_time(self) -> float | None:
-        """The recall under the query's deadline."""
+        """Recall under the query's deadline."""
         return None if self.time is None or self.throttle is None else self.time.at(self.throttle)
 
     @property
     def source(self) -> str:
-        """Where the figures come from."""
+        """The source of the figures."""
         return str(self.learned_from) if self.learned_from is not None else "From stated rates, not from data"
 
     def __str__(self) -> str:
@@ -100,8 +98,7 @@ class Explanation:
                 )
             elif self.query.deadline is not None:
                 lines.append(
-                    f"  what the deadline of {self.query.deadline} leaves time for is known once rows "
-                    "were timed"
+                    f"  the work within the deadline of {self.query.deadline} is known once rows are timed"
                 )
         if self.partitioning is not None:
             lines += ["Partitioning:", *_indented(self.partitioning)]
@@ -118,14 +115,14 @@ class Explanation:
         return ", ".join(shown)
 
     def to_dict(self) -> dict[str, Any]:
-        """As values that JSON can hold."""
+        """The explanation as values for JSON."""
         return plain(self)
 
     def to_json(self, indent: int | None = 1) -> str:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def page(self) -> str:
-        """One HTML page that needs nothing else: the plan drawn, and the curves."""
+        """One self-contained HTML page with the plan and the curves."""
         from windrow.explanation.html_page import page
 
         return page(self.name or self.query.on, [self.to_dict()])
@@ -138,11 +135,11 @@ class Explanation:
 
 @dataclass(frozen=True)
 class SharedExplanation:
-    """Which queries share which join, and what each join will do; prints itself."""
+    """The joins of several queries, and an explanation of each; prints itself."""
 
     groups: tuple[QueryGroup, ...]
     joins: tuple[Explanation, ...]
-    """One per group; none where the schemas were not given."""
+    """One per group; none without schemas."""
 
     def __str__(self) -> str:
         shown = [str(group) for group in self.groups]
@@ -155,7 +152,7 @@ class SharedExplanation:
         return "\n".join(shown)
 
     def to_dict(self) -> dict[str, Any]:
-        """As values that JSON can hold."""
+        """The explanation as values for JSON."""
         return {
             "groups": [
                 {"queries": list(group.subscriptions), "text": str(group).splitlines()}
@@ -168,7 +165,7 @@ class SharedExplanation:
         return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False, allow_nan=False)
 
     def page(self) -> str:
-        """One HTML page that needs nothing else."""
+        """One self-contained HTML page."""
         from windrow.explanation.html_page import page
 
         shown = self.to_dict()
@@ -181,7 +178,7 @@ class SharedExplanation:
 
 
 def _framed(page: str) -> str:
-    """A whole page inside a notebook's, each with its own style."""
+    """A page as a frame in a notebook, so that their styles do not mix."""
     style = "width: 100%; height: 40em; border: 0"
     return f'<iframe srcdoc="{escape(page)}" style="{style}"></iframe>'
 
@@ -195,5 +192,5 @@ def _size(amount: float) -> str:
 
 
 def to_json(explanations: Sequence[Explanation | SharedExplanation]) -> str:
-    """Several as one document."""
+    """Several explanations as one document."""
     return json.dumps([e.to_dict() for e in explanations], indent=1, ensure_ascii=False, allow_nan=False)

@@ -46,9 +46,9 @@ class HeldMemory:
     """The most bytes held at once, without spare capacity, which a memory limit does without."""
 
 
-def held_memory(query: Query, sample: Sample, patience: float, partitions: Partitions) -> HeldMemory:
+def held_memory(query: Query, sample: Sample, max_seconds: float, partitions: Partitions) -> HeldMemory:
     """The most that the partitions hold together at the end of a call; only of the calls that fit into about
-    `patience` seconds."""
+    `max_seconds` seconds."""
     began = perf_counter()
     # Under a limit rows also carry what its policy knows of them.
     limit = None if query.memory_limit is None else MemoryLimit(query.memory_limit.kind, 2**50)
@@ -74,6 +74,6 @@ def held_memory(query: Query, sample: Sample, patience: float, partitions: Parti
         held = max(held, now, key=np.sum)
         joins = [operator.runner.join for operator in operators]
         shrunk = max(shrunk, sum(float(w.nbytes_shrunk) for join in joins if join for w in join.windows))
-        if perf_counter() - began > patience:
+        if perf_counter() - began > max_seconds:
             break
     return HeldMemory(tuple(held.tolist()), shrunk)

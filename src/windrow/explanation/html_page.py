@@ -20,7 +20,7 @@ COUNTS = ((1e9, "billion"), (1e6, "million"), (1e3, "thousand"), (1.0, ""))
 
 
 def page(title: str, explanations: Sequence[Document], groups: Sequence[str] = ()) -> str:
-    """One HTML document about one join or several; `groups` tell which queries share each."""
+    """One HTML document about one or several joins. `groups` lists the queries that share each."""
     parts = []
     for number, e in enumerate(explanations):
         shared = f"<pre>{escape(groups[number])}</pre>" if groups else ""
@@ -37,13 +37,13 @@ def _block(e: Document, shared: str) -> str:
         panel(
             "Streams and their windows",
             streams(e),
-            "Bars are as long as windows last; what is filled of them is kept in the memory there is.",
+            "The length of a bar is the length of the window; the filled part fits into the memory limit.",
         ),
         panel(
             "What happens when a row arrives",
             directions(e),
-            "A row for each direction, with the windows in the order they are probed; the youngest rows are "
-            "at the left, and what is looked at is filled.",
+            "One row per direction, with the windows in the order they are probed. The youngest rows are at "
+            "the left, and the probed parts are filled.",
         ),
     ]
     if e["memory"]["curve"] is not None:
@@ -98,7 +98,7 @@ def _memory(e: Document) -> str:
         mark = Annotation(need, 0.9, f"90 %: {MemoryLimit(curve.unit, round(need))}")
     points = list(zip(given["memory"], given["recall"], strict=True))
     drawn = chart(points, Axis(f"memory ({name})", top, unit), PERCENT, [mark])
-    return panel("Recall against memory", drawn, "Predicted, by how much windows may hold", "half")
+    return panel("Recall against memory", drawn, "Predicted, by memory limit", "half")
 
 
 def _time(e: Document) -> str:
@@ -109,14 +109,14 @@ def _time(e: Document) -> str:
     if seconds is None:
         unit, name = _unit(whole, COUNTS)
         axis = Axis(f"work ({f'{name} ' if name else ''}comparisons per second)", whole, unit)
-        why = "Predicted, by how much work may be done; how long that takes is known once rows were timed"
+        why = "Predicted, by work; its duration is known once rows are timed"
     else:
         unit, name = _unit(whole, TIMES)
         axis = Axis(f"time of one core for a second of the streams ({name})", whole, unit)
-        why = "Predicted, by how much time there is"
+        why = "Predicted, by time"
     if throttle is not None and expected is not None:
-        said = f"deadline {e['time']['deadline']}: {100 * expected:.3g} %"
-        mark = Annotation(throttle * whole, expected, said)
+        text = f"deadline {e['time']['deadline']}: {100 * expected:.3g} %"
+        mark = Annotation(throttle * whole, expected, text)
     else:
         need = curve.work_for(0.9)
         mark = Annotation(need * whole, 0.9, f"90 %: {curve.amount(need)}")

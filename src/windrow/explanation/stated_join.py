@@ -21,32 +21,32 @@ from windrow.model.harvest import BasicWindows
 from windrow.model.plan import Plan
 from windrow.model.policies.time_policies import Harvesting
 from windrow.model.query import Query
+from windrow.model.units import SECOND
 from windrow.planning.bound_query import BoundQuery
 from windrow.planning.plan_builder import make_plan
 from windrow.planning.statistics import JoinStatistics
 
 Array = np.ndarray
-SECOND = 1_000_000
 TEXT_BYTES = 24
-"""Taken for a value whose length the schema does not tell."""
+"""Assumed size of a value of variable length."""
 INDEX_BYTES = 12
-"""Of a row in a hash index, with room for growing."""
+"""Size of a row in a hash index, with spare capacity."""
 SET_BYTES = 100
-"""Of a row's set of some eight elements, by row and by element."""
+"""Size of a row's set of about eight elements, in both directions of the index."""
 
 
 @dataclass(frozen=True)
 class StatedJoin:
-    """What was said of a join.
+    """A join with stated rates and distinct counts.
 
     Parameters
     ----------
     schemas
         Alias to schema.
     rates
-        Rows per second by alias; one each where not given.
+        Rows per second by alias; 1 by default.
     distinct
-        Number of distinct values by column; otherwise taken to be the rows in the window.
+        Number of distinct values by column; by default the number of rows in the window.
     curves
         Alias to the results of a row in each of equally long parts of its window, youngest first.
     """
@@ -68,11 +68,11 @@ class StatedJoin:
                 raise QueryError(unknown("stream", alias, self.query.streams), Option("curves"))
 
     def plan(self) -> tuple[Plan, JoinStatistics, list[float]]:
-        """The plan, what it was made from, and what a row of each stream takes in bytes."""
+        """The plan, its statistics, and the bytes of a row of each stream."""
         query = self.query
         bound = BoundQuery.of(query, [plain_schema(self.schemas[alias]) for alias in query.aliases])
         rates = [float(self.rates.get(alias, 1.0)) for alias in query.aliases]
-        samples = [{w: np.empty(0) for w in words} for words in bound.join_columns]
+        samples = [{column: np.empty(0) for column in columns} for columns in bound.join_columns]
         stats = statistics(query, bound.predicate, bound.classes, rates, samples, {})
         known = {w.sql for members in bound.classes for w in members}
         for column in self.distinct:
@@ -84,11 +84,11 @@ class StatedJoin:
         )
         stats = replace(stats, classes=classes)
         plan = make_plan(query, bound.predicate, bound.classes, stats)
-        notes = sum(np.dtype(kind).itemsize for _, kind in Join(bound, ResultBuilder).row_state)
-        return plan, stats, [_row_bytes(bound, s) + notes for s in range(len(rates))]
+        row_state = sum(np.dtype(kind).itemsize for _, kind in Join(bound, ResultBuilder).row_state)
+        return plan, stats, [_row_bytes(bound, s) + row_state for s in range(len(rates))]
 
     def stream_models(self, plan: Plan, costs: Sequence[float]) -> list[StreamModel]:
-        """Of each stream, for forecasts. Where some curves are given, streams without one find nothing."""
+        """A model per stream, for forecasts. If curves are given, streams without one have no results."""
         found, one = [], np.ones(1)
         for alias, rate, span, cost in zip(
             self.query.aliases, plan.rates, self.spans(plan), costs, strict=True
@@ -99,14 +99,14 @@ class StatedJoin:
         return found
 
     def spans(self, plan: Plan) -> list[float]:
-        """How long each window is, in seconds; of those counted in rows, as long as these take to come."""
+        """Length of each window in seconds; of a row window, the time in which its rows arrive."""
         return [
             s.window.size / SECOND if s.window.is_time else max(rows / max(rate, 1e-9), 1e-6)
             for s, rows, rate in zip(self.query.streams.values(), plan.rows, plan.rates, strict=True)
         ]
 
     def model(self, plan: Plan, stats: JoinStatistics) -> HarvestModel | None:
-        """Of work and results; None where probing does not start from the row that arrives."""
+        """Model of work and results; None if probing does not start at the arriving row."""
         if any(d.order[0] != d.arriving for d in plan.directions):
             return None
         spans, policy = self.spans(plan), self.query.time_policy
@@ -132,7 +132,7 @@ class StatedJoin:
         )
 
     def _scores(self, stream: int, count: int) -> Array:
-        """How likely a match lies in each basic window: as the curve says, which may be cut differently."""
+        """Scores of the basic windows, interpolated from the curve, whose parts may have another length."""
         curve = (self.curves or {}).get(self.query.aliases[stream])
         if curve is None:
             return np.ones(count)
@@ -150,7 +150,7 @@ def check_rates(query: Query, rates: Mapping[str, float]) -> None:
 
 
 def _row_bytes(bound: BoundQuery, stream: int) -> float:
-    """A row in its window: payload, time, join columns and index."""
+    """Bytes of a row in its window: payload, time, join columns and index."""
     payload = sum(_width(field.type) for field in bound.schemas[stream])
     sets = SET_BYTES * len(bound.sets[stream])
     return payload + 8 * (1 + len(bound.join_columns[stream])) + INDEX_BYTES + sets

@@ -25,7 +25,7 @@ from windrow.expr.function_calls import own_function
 from windrow.expr.parse import Reference, detached, references
 from windrow.expr.types import common_type
 from windrow.model.evaluation_rules import NanRule
-from windrow.model.predicate import Atom, Band, Comparison, Equality, JoinColumn, WordKind
+from windrow.model.predicate import Atom, Band, ColumnKind, Comparison, Equality, JoinColumn
 from windrow.model.query import Function
 
 Order = Literal["<", "<=", ">", ">=", "<>"]
@@ -138,7 +138,7 @@ class Classifier:
         return Band(*columns, limit, strict, form) if abs(limit) < 2**63 else None
 
     def _join_columns(
-        self, left: exp.Expr, right: exp.Expr, floats: WordKind
+        self, left: exp.Expr, right: exp.Expr, floats: ColumnKind
     ) -> tuple[JoinColumn, JoinColumn] | None:
         """Both sides as join columns of one type, floats of kind `floats`; None if they are not two-sided or
         cannot be encoded."""

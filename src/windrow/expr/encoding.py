@@ -14,13 +14,13 @@ from pyarrow import types as pt
 
 from windrow.expr.types import is_bytes, is_text
 from windrow.kernels.hashing import hash_bytes, hash_fixed
-from windrow.model.predicate import WordKind
+from windrow.model.predicate import ColumnKind
 
 _INT64, _FLOAT64 = pa.int64(), pa.float64()
 _INT64_MAX = np.iinfo(np.int64).max
 
 
-def encoding_of(kind: pa.DataType) -> WordKind | None:
+def encoding_of(kind: pa.DataType) -> ColumnKind | None:
     """How values of a type become numbers; None if they cannot (lists, structs)."""
     if pt.is_floating(kind):
         return "float"

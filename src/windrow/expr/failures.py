@@ -85,7 +85,7 @@ def error(failures: Sequence[Failure], columns: Mapping[Reference, pa.Array], ro
     place = Option(stream=streams[0]) if len(streams) == 1 else Option("on")
     return DataError(
         f"{render(node)} fails{f' for {values}' if values else ''}; guard it (TRY_CAST, TRY_DIVIDE, NULLIF), "
-        "or set on_error='null', which takes it as null and counts it; a checkpoint goes on with either",
+        "or set on_error='null', which takes it as null and counts it; a checkpoint works with either",
         place,
     )
 

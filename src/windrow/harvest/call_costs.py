@@ -1,13 +1,13 @@
-"""What a call costs on this machine, learned from the last calls.
+"""Cost of a call on this machine, learned from the last calls.
 
     seconds  =  pace * (base + work)
 
-Work is rows admitted, rows compared and results built, each at its usual cost. These rise and fall together,
-so calls do not show what each of them costs. They do show how much time a call takes whatever is in it: the
-base, as an amount of work. It is the intercept of a resistant line (Tukey): through the medians of the third
-of the calls with least work and of the third with most. While work does not vary it stays as it was. The pace
-is the median of the last few calls, so it follows the machine within three of them. Medians ignore calls that
-waited for a compilation or for another process.
+Work is rows admitted, rows compared and results built, each at its usual cost. The three are correlated, so
+calls do not show the cost of each. They do show the fixed cost of a call: the base, as an amount of work. It
+is the intercept of a resistant line (Tukey), through the medians of the third of the calls with least work
+and of the third with most. It keeps its value while work does not vary. The pace is the median of the last
+few calls, so it follows the machine within three of them. Medians ignore calls that waited for a compilation
+or for another process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from windrow.kernels.harvest.call_load import cost_line
 from windrow.model.stateful import Stateful
 
 REMEMBERED, RECENT = 32, 5
-"""Calls that the base is learned from, and the pace."""
+"""Number of calls that the base and the pace are learned from."""
 Amount = TypeVar("Amount", float, np.ndarray)
 ROW, COMPARE, RESULT = 1e-7, 5e-9, 3e-8
 """Usual costs in seconds; within a factor of ten on any recent machine."""
@@ -69,7 +69,7 @@ class CallCosts(Stateful):
 
     @property
     def fitted(self) -> Costs:
-        """Costs as they are known now; the usual ones while nothing is."""
+        """The current estimate of the costs; the usual ones before any call."""
         if self._fitted is None:
             base, pace = 0.0, 1.0
             if len(self._seen):

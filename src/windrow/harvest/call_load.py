@@ -1,10 +1,10 @@
-"""What to give up in a call that has not time for everything: units of rows, parts of windows, or probes.
+"""Chooses what to shed in a call that lacks time: units of rows, parts of windows, or probes.
 
-Units are sets of rows that are admitted or dropped together, such as all rows of a key on every stream; some
-may be certain to be admitted, the others are in a fixed order. For every number of units admitted the time
-that is left after storing their rows is spent either on parts of windows, or on probing whole windows for a
-part of the rows, with all that they find; and what promises most is chosen. So it is never worse than the
-best of the three alone, as far as the costs and shares are right.
+Units are sets of rows that are admitted or dropped together, such as all rows of a key on every stream. Some
+are always admitted; the others have a fixed order. For every number of admitted units, the time left after
+storing their rows is spent either on probing parts of windows, or on probing whole windows with some of the
+rows. The choice with the highest expected recall wins, so it is never worse than the best of the three alone,
+if the costs and fractions are right.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from windrow.kernels.harvest.call_load import affordable, promise
 
 Array = np.ndarray
 AS_GOOD = 0.99
-"""Fraction of the best recall at which all units are admitted: a row that does not probe today can be found
-tomorrow, but a dropped row is missing for as long as its window lasts. Failing that, whole probes."""
+"""All units are admitted if that gives this fraction of the best recall, because a row that does not probe
+can still be found later, while a dropped row is missing for a whole window. Otherwise whole probes are
+preferred."""
 STAY = 0.92
 """Fraction of the best recall at which the number of units stays as it is, for the same reason."""
 _EVEN = np.array([0.0, 1.0])
@@ -27,16 +28,16 @@ _EVEN = np.array([0.0, 1.0])
 
 @dataclass(frozen=True)
 class Work:
-    """What a call would be, by the number of units admitted, from 0 on: arrays of one length.
+    """Work of a call by the number of units admitted, from 0 on: arrays of one length.
 
     Parameters
     ----------
     rows
-        Admitted.
+        Rows admitted.
     compared, results
-        If whole windows are probed and every result is built.
+        Comparisons and results if whole windows are probed and every result is built.
     share
-        The part that `results` are of those of the exact call.
+        `results` as a fraction of those of the exact call.
     """
 
     rows: Array
@@ -47,8 +48,8 @@ class Work:
 
 @dataclass(frozen=True)
 class Choice:
-    """How many units are admitted, what part of the windows is probed (z) and by what part of the rows; the
-    recall that this promises, and the part of the exact call's time it takes."""
+    """Units to admit, fraction of the windows to probe (z), fraction of the rows that probe, expected recall,
+    and expected time as a fraction of the exact call's."""
 
     units: int
     z: float = 1.0
@@ -59,7 +60,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The part of the matches found by probing a part of the windows; straight between the points."""
+    """Fraction of the matches found by the fraction of the windows probed; linear between the points."""
 
     work: Array
     found: Array
@@ -77,18 +78,18 @@ def choose(
     costs_of_parts: Costs | None = None,
     all_probe: bool = False,
 ) -> Choice:
-    """The choice that promises most results in so many seconds.
+    """The choice with the highest expected recall in this time.
 
     Parameters
     ----------
     current
-        How many units were admitted so far.
+        Number of units admitted so far.
     curve
-        What probing parts of windows gives; None where it saves nothing, as through a hash table.
+        Matches found by probing parts of windows; None if that saves nothing, as with a hash table.
     costs_of_parts
-        Of a call that probes parts of windows, if it costs otherwise.
+        Costs of a call that probes parts of windows, if they differ.
     all_probe
-        Whether every admitted row probes whole windows, so that only units can be given up.
+        Whether every admitted row probes whole windows, so that only units can be shed.
     """
     taking, finding = _seconds(work, costs)
     if all_probe:
@@ -124,6 +125,6 @@ def choose(
 
 
 def _seconds(work: Work, costs: Costs) -> tuple[Array, Array]:
-    """Of storing rows, with what is fixed, and of finding and building results."""
+    """Seconds of storing rows, with the fixed cost, and of finding and building results."""
     finding = costs.compare * work.compared + costs.result * work.results
     return costs.fixed + costs.row * work.rows, finding

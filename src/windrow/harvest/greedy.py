@@ -63,6 +63,6 @@ def switch(streams: int) -> float:
     return 0.5 ** ((streams - 1) / 2)
 
 
-def double_sided(model: HarvestModel, z: float, metric: str = BEST) -> Array:
+def double_sided(model: HarvestModel, z: float) -> Array:
     """Basic windows to probe, by direction and hop: searched from the nearer side."""
-    return (greedy if z <= switch(len(model)) else reverse)(model, z, metric)
+    return (greedy if z <= switch(len(model)) else reverse)(model, z)

@@ -24,10 +24,10 @@ STEPS = 2000
 """Most choices evaluated in the search of the gap."""
 
 
-def knapsack(model: HarvestModel, z: float, steps: int = STEPS) -> Array:
+def knapsack(model: HarvestModel, z: float) -> Array:
     """Basic windows to probe, by direction and hop."""
     _, work, fan = model.tables
     chosen = np.zeros(model.counts.shape, dtype=np.int64)
     near = z <= switch(len(model))
-    solve_knapsack(model.budget(z), near, steps, model.rates, model.counts, work, fan, chosen)
+    solve_knapsack(model.budget(z), near, STEPS, model.rates, model.counts, work, fan, chosen)
     return chosen

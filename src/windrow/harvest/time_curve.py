@@ -15,12 +15,11 @@ from windrow.errors import QueryError
 from windrow.harvest.model import HarvestModel
 from windrow.harvest.random_drop import drop_rates
 from windrow.harvest.solve import DEFAULT, solve
+from windrow.memory_models.allocation import LEVELS, amount_for, checked_curve
 from windrow.model.notebook import html_text, short_repr
 
 Array = np.ndarray
 POINTS = 41
-LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
-"""Recalls in the text of a curve."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,15 +44,9 @@ class TimeCurve:
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        work, recall = np.asarray(self.work, dtype=float), np.asarray(self.recall, dtype=float)
-        if work.shape != recall.shape or work.ndim != 1 or len(work) < 2:
-            raise QueryError(
-                f"time curve: one recall for each part of the work, got {work.shape}, {recall.shape}"
-            )
-        if work[0] < 0 or work[-1] > 1 or (np.diff(work) <= 0).any():
-            raise QueryError("time curve: the parts of the work must rise and lie in 0..1")
-        if not ((recall >= 0) & (recall <= 1)).all() or (np.diff(recall) < 0).any():
-            raise QueryError("time curve: recall must lie in 0..1 and must not fall with work")
+        work, recall = checked_curve("time curve", self.work, self.recall)
+        if work[-1] > 1:
+            raise QueryError(f"time curve: fractions of the work must lie in 0..1, got {work[-1]}")
         object.__setattr__(self, "work", work)
         object.__setattr__(self, "recall", recall)
 
@@ -86,14 +79,7 @@ class TimeCurve:
 
     def work_for(self, recall: float) -> float:
         """The smallest fraction of the work that reaches a recall; infinite if none does."""
-        after = int(np.searchsorted(self.recall, recall - 1e-12, side="left"))
-        if after == len(self.recall):
-            return float("inf")
-        if after == 0:
-            return float(self.work[0])
-        low, high = self.recall[after - 1], self.recall[after]
-        part = min((recall - low) / (high - low), 1.0)
-        return float(self.work[after - 1] + part * (self.work[after] - self.work[after - 1]))
+        return amount_for(recall, self.work, self.recall)
 
     def amount(self, work: float) -> str:
         """A fraction of the work as text: in time if that is known, else in percent."""

@@ -28,6 +28,31 @@ LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99, 1.0)
 _HALVINGS = 60
 
 
+def checked_curve(what: str, amounts: Array, recall: Array) -> tuple[Array, Array]:
+    """The points of a non-decreasing curve of recall by an amount, as floats. `what` names both in errors."""
+    amounts, recall = np.asarray(amounts, dtype=float), np.asarray(recall, dtype=float)
+    if amounts.shape != recall.shape or amounts.ndim != 1 or not len(amounts):
+        raise QueryError(f"{what}: one recall for each amount, got {amounts.shape}, {recall.shape}")
+    if not (amounts >= 0).all() or (np.diff(amounts) <= 0).any():
+        raise QueryError(f"{what}: the amounts must rise and not be negative")
+    if not ((recall >= 0) & (recall <= 1)).all() or (np.diff(recall) < 0).any():
+        raise QueryError(f"{what}: recall must lie in 0..1 and must not fall")
+    return amounts, recall
+
+
+def amount_for(recall: float, amounts: Array, recalls: Array) -> float:
+    """The least amount at which a curve, linear between its points, reaches a recall; infinite if it never
+    does."""
+    after = int(np.searchsorted(recalls, recall - 1e-12, side="left"))
+    if after == len(recalls):
+        return float("inf")
+    if after == 0:
+        return 0.0
+    low, high = recalls[after - 1], recalls[after]
+    part = min((recall - low) / (high - low), 1.0)
+    return float(amounts[after - 1] + part * (amounts[after] - amounts[after - 1]))
+
+
 @dataclass(frozen=True, eq=False)
 class RecallCurve:
     """The expected recall by memory; linear between the points given.
@@ -48,15 +73,7 @@ class RecallCurve:
     _repr_html_ = html_text
 
     def __post_init__(self) -> None:
-        memory, recall = np.asarray(self.memory, dtype=float), np.asarray(self.recall, dtype=float)
-        if memory.shape != recall.shape or memory.ndim != 1 or not len(memory):
-            raise QueryError(
-                f"recall curve: one recall for each amount of memory, got {memory.shape}, {recall.shape}"
-            )
-        if not (memory >= 0).all() or (np.diff(memory) <= 0).any():
-            raise QueryError("recall curve: the amounts of memory must rise and not be negative")
-        if not ((recall >= 0) & (recall <= 1)).all() or (np.diff(recall) < 0).any():
-            raise QueryError("recall curve: recall must lie in 0..1 and must not fall with memory")
+        memory, recall = checked_curve("recall curve", self.memory, self.recall)
         object.__setattr__(self, "memory", memory)
         object.__setattr__(self, "recall", recall)
 
@@ -66,14 +83,7 @@ class RecallCurve:
 
     def memory_for(self, recall: float) -> float:
         """The least memory that reaches a recall; infinite if none does."""
-        after = int(np.searchsorted(self.recall, recall - 1e-12, side="left"))
-        if after == len(self.recall):
-            return float("inf")
-        if after == 0:
-            return 0.0
-        low, high = self.recall[after - 1], self.recall[after]
-        part = min((recall - low) / (high - low), 1.0)
-        return float(self.memory[after - 1] + part * (self.memory[after] - self.memory[after - 1]))
+        return amount_for(recall, self.memory, self.recall)
 
     def through(self, measured: Mapping[float, float]) -> RecallCurve:
         """Shift the curve through recalls measured at some amounts of memory, and interpolate the shift

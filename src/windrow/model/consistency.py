@@ -25,7 +25,9 @@ def check_limits(query: Query) -> None:
                 f"split must give a share to each of {list(query.streams)}, got {dict(policy.split)}"
             )
         if limit is None and policy.samples:
-            raise QueryError(f"'{policy.name}' samples to stay inside a limit; give memory='64 MiB' or so")
+            raise QueryError(
+                f"'{policy.name}' samples to stay inside a limit; pass memory='64 MiB' or similar"
+            )
     with placed(Option(policy=policy.name)):
         policy.check(query.aliases)
     if limit is not None and limit.kind == "rows" and limit.size < count:

@@ -6,7 +6,6 @@ from typing import Literal
 
 from windrow.model.settings import choice, optional, setting
 
-ErrorRule = Literal["raise", "null"]
 NanRule = Literal["spark", "never"]
 
 ON_ERROR = setting(
@@ -14,7 +13,7 @@ ON_ERROR = setting(
     'What happens when a cast, a division or another operation of an expression fails for a row: "raise" '
     'ends the query with an error that names it; "null" takes it as null and counts it (`rows_failed`, '
     "`combinations_failed`). None follows `spark.sql.ansi.enabled` on Spark, which is on by default, and "
-    "raises elsewhere. A checkpoint may go on with the other.",
+    "raises elsewhere. It may change at a restart.",
 )
 NAN = setting(
     choice("rule", "spark", "never"),

@@ -18,8 +18,8 @@ from windrow.model.settings import (
     SettingField,
     check_known,
     documented,
+    keep_read_values,
     optional,
-    read_values,
     setting,
     settings_of,
     text,
@@ -106,8 +106,7 @@ class Execution:
     )
 
     def __post_init__(self) -> None:
-        for name, value in read_values(self).items():
-            object.__setattr__(self, name, value)
+        keep_read_values(self)
 
     skewed_keys = Parsed[SkewedKeys | None]("spread")
 

@@ -62,7 +62,7 @@ class BasicWindows(Stateful):
     def equal(cls, sizes: Sequence[float], count: int) -> BasicWindows:
         """The same number of basic windows for each stream."""
         if count < 1:
-            raise QueryError(f"basic windows: a number from 1, got {count}")
+            raise QueryError(f"basic windows: must be at least 1, got {count}")
         return cls(tuple(sizes), tuple(size / count for size in sizes))
 
 
@@ -249,7 +249,7 @@ class Harvest:
         ]
         wide = max(len(alias) for alias in aliases)
         for direction in self.directions:
-            shown = "nothing is looked at" if direction.idle else f"{direction.output:.3g} results/s"
+            shown = "nothing is probed" if direction.idle else f"{direction.output:.3g} results/s"
             lines.append(f"  when {aliases[direction.arriving]} arrives: {shown}")
             lines.extend(
                 f"    {aliases[hop.stream]:<{wide}} {hop.picture()}  z = {hop.fraction:.2f}, "
@@ -259,8 +259,8 @@ class Harvest:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values: what is probed per direction and window, as the papers draw it, in basic windows
-        from the youngest."""
+        """Values for JSON: the probed basic windows per direction and window, youngest first, as the papers
+        draw them."""
         return {
             "throttle": self.throttle,
             "recall": self.recall,

@@ -112,7 +112,7 @@ class JoinShapes:
 def read_how(value: Any) -> str | Mapping[str, str]:
     """Read a kind of join, or roles by alias."""
     if isinstance(value, Mapping):
-        return _words(value, "role", ROLES)
+        return _known_values(value, "role", ROLES)
     if not isinstance(value, str):
         raise QueryError(f"expected one of {', '.join(KINDS)}, or a role per stream, got {value!r}")
     if value not in KINDS:
@@ -124,13 +124,13 @@ def read_match(value: Any) -> Mapping[str, str] | None:
     """Read which row is taken, by alias."""
     if value is not None and not isinstance(value, Mapping):
         raise QueryError(f"expected {', '.join(MATCHES)} by stream, such as {{'b': 'last'}}, got {value!r}")
-    return _words(value, "match", MATCHES) if value else None
+    return _known_values(value, "match", MATCHES) if value else None
 
 
-def _words(given: Mapping[str, str], kind: str, known: Sequence[str]) -> Mapping[str, str]:
-    for alias, word in given.items():
-        if word not in known:
-            raise QueryError(f"stream '{alias}': {unknown(kind, word, known)}")
+def _known_values(given: Mapping[str, str], kind: str, known: Sequence[str]) -> Mapping[str, str]:
+    for alias, value in given.items():
+        if value not in known:
+            raise QueryError(unknown(kind, value, known), Option(stream=alias))
     return dict(given)
 
 
@@ -181,7 +181,7 @@ def _named(how: str, match: Mapping[str, Any], aliases: Sequence[str]) -> tuple[
 
 
 def _with_roles(
-    roles: Mapping[str, str], match: Mapping[str, Any], aliases: Sequence[str]
+    roles: Mapping[str, Any], match: Mapping[str, Any], aliases: Sequence[str]
 ) -> tuple[JoinShape, ...]:
     for alias in match:
         if roles[alias] in ("exists", "absent"):
@@ -191,7 +191,7 @@ def _with_roles(
             )
     if "required" not in roles.values():
         raise QueryError(
-            f"no stream is required, so nothing says which combinations there are; got {dict(roles)}; "
+            f"no stream is required, so the combinations are undefined; got {dict(roles)}; "
             "leave one stream out of how, or use how='full' for two streams"
         )
     core = tuple(k for k, alias in enumerate(aliases) if roles[alias] == "required" and alias not in match)
@@ -205,9 +205,5 @@ def _with_roles(
         return ()
     filtering = [k for k, alias in enumerate(aliases) if roles[alias] in ("exists", "absent")]
     rest = [k for k in range(len(aliases)) if k not in core and k not in filtering]
-    levels = [_level(k, roles[aliases[k]], match.get(aliases[k])) for k in (*filtering, *rest)]
+    levels = [Level(k, roles[aliases[k]], match.get(aliases[k])) for k in (*filtering, *rest)]
     return (JoinShape(core, tuple(levels)),)
-
-
-def _level(stream: int, role: Any, match: Any) -> Level:
-    return Level(stream, role, match)

@@ -1,13 +1,13 @@
-"""What an operator has learned about its streams, small enough to report with every micro-batch."""
+"""Models that an operator has learned, small enough to report with every micro-batch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any
 
 from windrow.model.harvest import Harvest
+from windrow.model.units import json_value
 
 MOST_SPANS = 64
 """Maximum spans of a reported curve or histogram."""
@@ -73,8 +73,8 @@ class LearnedModels:
     harvest: Harvest | None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values with few digits."""
-        found = {
+        """Values for JSON, with few digits."""
+        found: dict[str, Any] = {
             "on": self.on,
             "windows": dict(self.windows),
             "memory": self.memory,
@@ -85,19 +85,9 @@ class LearnedModels:
             "lags": [{"of": g.of, "behind": g.behind, **vars(g.counts)} for g in self.lags],
             "harvest": None if self.harvest is None else self.harvest.to_dict(),
         }
-        return {name: _short(value) for name, value in found.items()}
+        shown: dict[str, Any] = json_value(found, DIGITS)
+        return shown
 
 
 def _groups(values: Sequence[float], size: int) -> list[Sequence[float]]:
     return [values[k : k + size] for k in range(0, len(values), max(size, 1))]
-
-
-def _short(value: Any) -> Any:
-    """Rounds every number in a JSON value; JSON has no infinity."""
-    if isinstance(value, dict):
-        return {key: _short(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_short(each) for each in value]
-    if not isinstance(value, float):
-        return value
-    return float(f"{value:.{DIGITS}g}") if isfinite(value) else None

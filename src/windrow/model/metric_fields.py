@@ -54,9 +54,9 @@ class Metric:
     name: str = ""
 
 
-def counter(help: str, unit: str = "rows", lost: str = "", merge: Merge = total, copies: bool = False) -> Any:
+def counter(help: str, unit: str = "rows", lost: str = "", copies: bool = False) -> Any:
     """Declare a field that counts from the operator's start."""
-    return field(default=0, metadata={"metric": Metric(help, unit, merge, True, lost, copies)})
+    return field(default=0, metadata={"metric": Metric(help, unit, total, True, lost, copies)})
 
 
 def gauge(help: str, unit: str = "rows", held: bool = False, merge: Merge = total, default: Any = 0) -> Any:
@@ -125,7 +125,7 @@ def lost_rows(record: type, values: Any) -> dict[str, int]:
 
 
 def losses(record: type, values: Any) -> str:
-    """What was lost, by cause, as text; empty if nothing was.
+    """Losses by cause, as text; empty without losses.
 
     >>> from windrow.model.metrics import StreamCounts
     >>> losses(StreamCounts, StreamCounts(rows_late=1200, rows_evicted=3, files_skipped=1))

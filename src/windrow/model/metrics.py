@@ -1,4 +1,4 @@
-"""What an operator has seen and done so far."""
+"""Metrics of an operator: declared counters and gauges, and the quality of its results."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class StreamMetrics(StreamCounts):
 
 @dataclass(frozen=True, kw_only=True)
 class Quality(ResultCounts):
-    """How good the answer is, since the operator's start. Fields that do not apply are None."""
+    """Quality of the results since the operator's start. Fields that do not apply are None."""
 
     recall: float = 1.0
     """Estimated fraction of the true results that was found, with its 95 % interval. NaN if unknown. Results

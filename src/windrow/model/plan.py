@@ -49,18 +49,18 @@ class Step:
         """The window's own join columns that the driver looks up."""
         found: dict[JoinColumn, None] = {}
         for condition in self.driver:
-            found[own_word(condition, self.stream)] = None
+            found[own_column(condition, self.stream)] = None
         return tuple(found)
 
 
-def own_word(condition: Driver, stream: int) -> JoinColumn:
+def own_column(condition: Driver, stream: int) -> JoinColumn:
     """The side of a condition that belongs to `stream`."""
     if isinstance(condition, BoundEquality):
         return condition.own
     return condition.left if condition.left.stream == stream else condition.right
 
 
-def bound_word(condition: Driver, stream: int) -> JoinColumn:
+def bound_column(condition: Driver, stream: int) -> JoinColumn:
     """The side of a condition that belongs to another stream."""
     if isinstance(condition, BoundEquality):
         return condition.bound

@@ -1,4 +1,4 @@
-"""A predicate in parts: what is checked on one stream, what an index can find, and the rest.
+"""A predicate in parts: conditions on one stream, conditions that an index supports, and the rest.
 
 A predicate is a conjunction. Each conjunct becomes one of these:
 
@@ -23,7 +23,7 @@ from typing import Literal
 import pyarrow as pa
 from sqlglot import exp
 
-WordKind = Literal["int", "float", "ordered", "hash", "set"]
+ColumnKind = Literal["int", "float", "ordered", "hash", "set"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class JoinColumn:
     """Canonical text, such as `a.id` or `LOWER(b.name)`."""
     type: pa.DataType
     """The type the expression is cast to before it is encoded: the common type of both sides."""
-    kind: WordKind
+    kind: ColumnKind
     node: exp.Expression
     """The expression itself; not part of the column's identity, which is stream, text and type."""
 
@@ -65,49 +65,42 @@ class JoinColumn:
 
 
 @dataclass(frozen=True)
-class Equality:
+class Pair:
+    """A condition on two join columns of different streams."""
+
     left: JoinColumn
     right: JoinColumn
 
     @property
-    def words(self) -> tuple[JoinColumn, JoinColumn]:
+    def columns(self) -> tuple[JoinColumn, JoinColumn]:
         return (self.left, self.right)
 
+
+@dataclass(frozen=True)
+class Equality(Pair):
     def __str__(self) -> str:
         return f"{self.left} = {self.right}"
 
 
 @dataclass(frozen=True)
-class Comparison:
-    left: JoinColumn
-    right: JoinColumn
+class Comparison(Pair):
     op: Literal["<", "<=", ">", ">=", "<>"]
-
-    @property
-    def words(self) -> tuple[JoinColumn, JoinColumn]:
-        return (self.left, self.right)
 
     def __str__(self) -> str:
         return f"{self.left} {self.op} {self.right}"
 
 
 @dataclass(frozen=True)
-class Band:
+class Band(Pair):
     """|left - right| <= epsilon, or < epsilon if strict. Join columns of one kind, int or float.
 
     Rounded as written: form "abs" computes left - right; form "between" computes right - epsilon and right +
     epsilon and compares left with both.
     """
 
-    left: JoinColumn
-    right: JoinColumn
     epsilon: float | int
     strict: bool = False
     form: Literal["abs", "between"] = "abs"
-
-    @property
-    def words(self) -> tuple[JoinColumn, JoinColumn]:
-        return (self.left, self.right)
 
     def __str__(self) -> str:
         if self.form == "between":
@@ -119,22 +112,16 @@ Atom = Equality | Comparison | Band
 
 
 @dataclass(frozen=True)
-class SetSimilarity:
+class SetSimilarity(Pair):
     """How similar two sets must be: by shared elements, or by their fraction of all elements of both.
 
     At least `threshold`, or more if strict; always at least one shared element, so that an index can skip
     pairs without any. Join columns of kind "set".
     """
 
-    left: JoinColumn
-    right: JoinColumn
     measure: Literal["jaccard", "overlap"]
     threshold: float | int
     strict: bool = False
-
-    @property
-    def words(self) -> tuple[JoinColumn, JoinColumn]:
-        return (self.left, self.right)
 
     @property
     def at_least(self) -> int:
@@ -178,22 +165,24 @@ class Predicate:
     atoms: tuple[Atom, ...]
     residuals: tuple[Residual, ...]
     conjuncts: Mapping[Atom, exp.Expression] = field(default_factory=dict, compare=False, repr=False)
-    """What each atom was read from."""
+    """The expression of each atom."""
 
     def with_residuals(self, atoms: Collection[Atom]) -> Predicate:
         """The same predicate with these atoms as residuals."""
         if not atoms:
             return self
-        evaluated = [Residual(frozenset(w.stream for w in a.words), self.conjuncts[a], str(a)) for a in atoms]
+        evaluated = [
+            Residual(frozenset(c.stream for c in a.columns), self.conjuncts[a], str(a)) for a in atoms
+        ]
         kept = tuple(a for a in self.atoms if a not in atoms)
         return replace(self, atoms=kept, residuals=(*self.residuals, *evaluated))
 
     def columns_of(self, stream: int) -> tuple[JoinColumn, ...]:
         """The join columns of `stream`, each once, in the order of the atoms."""
-        seen = {w: None for atom in self.atoms for w in atom.words if w.stream == stream}
+        seen = {c: None for atom in self.atoms for c in atom.columns if c.stream == stream}
         return tuple(seen)
 
     def sets_of(self, stream: int) -> tuple[JoinColumn, ...]:
         """The sets of `stream`, each once."""
         alike = [r.likeness for r in self.residuals if r.likeness is not None]
-        return tuple({w: None for each in alike for w in each.words if w.stream == stream})
+        return tuple({c: None for each in alike for c in each.columns if c.stream == stream})

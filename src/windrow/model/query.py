@@ -33,6 +33,8 @@ from windrow.model.settings import (
     by_alias,
     choice,
     documented,
+    duration,
+    keep_read_values,
     optional,
     read_values,
     setting,
@@ -95,13 +97,6 @@ class Function:
     call: Callable[..., Any]
     returns: pa.DataType = field(default_factory=pa.bool_)
     vectorized: bool = False
-
-
-def _duration(value: Any) -> int:
-    micros = value if isinstance(value, int) and not isinstance(value, bool) else parse_duration(value)
-    if micros < 0:
-        raise QueryError(f"must not be negative, got {value}")
-    return int(micros)
 
 
 def _factor(value: Any) -> float:
@@ -190,7 +185,7 @@ class Query:
     late: str | timedelta | int | Mapping[str, str | timedelta | int] = field(
         default="0 seconds",
         metadata=setting(
-            by_alias(_duration),
+            by_alias(duration()),
             "How far a row may lag behind the newest of its stream in earlier batches; one for all streams, "
             "or a mapping by alias, zero for those it leaves out. A DataFrame with a watermark brings its "
             "own.",
@@ -200,7 +195,7 @@ class Query:
     idle: str | timedelta | int | None = field(
         default=None,
         metadata=setting(
-            optional(_duration),
+            optional(duration()),
             "After this much event time a silent stream no longer holds the others' windows open.",
             example=DURATION,
         ),
@@ -208,7 +203,7 @@ class Query:
     ahead: str | timedelta | int | None = field(
         default="1 day",  # more than any time zone mistake, and soon over
         metadata=setting(
-            lambda value: None if value in (None, UNLIMITED) else _duration(value),
+            lambda value: None if value in (None, UNLIMITED) else duration()(value),
             "How far a row's time may be ahead of the clock; rows beyond are set aside and counted, since "
             "one alone would make all others of its stream late. Only where there is a clock: on Spark's "
             "streams that of the micro-batch, in one process the one given to `process`. None or "
@@ -299,6 +294,7 @@ class Query:
     evaluate_interval = Parsed[Interval | None]("evaluate")
     expire_interval = Parsed[Interval | None]("expire")
     nan_rule = Parsed[NanRule]("nan")
+    calls = Parsed[Mapping[str, Function]]("functions")
     memory_limit = Parsed[MemoryLimit | None]("memory")
     time_limit = Parsed[Deadline | None]("deadline")
 
@@ -306,8 +302,7 @@ class Query:
         put = object.__setattr__
         self._check_streams()
         put(self, "streams", MappingProxyType({a: s.checked(a) for a, s in self.streams.items()}))
-        for name, value in read_values(self).items():
-            put(self, name, value)
+        keep_read_values(self)
         with placed(Option("shed")):
             put(self, "shed", parse_shed(self.shed, self.memory_limit, self.time_limit))
         check_limits(self)

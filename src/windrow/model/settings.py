@@ -1,7 +1,7 @@
 """Settings declared once: a field of a dataclass with its reader and its help text.
 
-`Query`, `Stream` and `Execution` consist of such fields. Keywords, SQL's WITH, TOML and the command line all
-read values through them, so all of them know the same settings.
+`Query`, `Stream`, `Execution` and the policies consist of such fields. Keywords, SQL's WITH, TOML and the
+command line all read values through them, so all of them know the same settings.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from windrow.errors import Option, QueryError, placed, unknown
+from windrow.model.units import parse_duration
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Callable[..., Any])
@@ -25,7 +26,8 @@ class SettingField:
 
     read: Callable[[Any], Any]
     """Converts the user's value to the one that is kept. Reading a converted value again changes nothing."""
-    help: str
+    help: str = ""
+    """Empty for policies, which document their settings themselves."""
     texts: bool = True
     """Whether SQL, TOML and the command line may set it; functions have no text form."""
     example: str | None = None
@@ -44,7 +46,7 @@ class SettingField:
 
 def setting(
     read: Callable[[Any], Any],
-    help: str,
+    help: str = "",
     *,
     texts: bool = True,
     example: str | None = None,
@@ -77,6 +79,12 @@ def read_values(instance: Any) -> dict[str, Any]:
         with placed(Option(name)):
             found[name] = each.read(getattr(instance, name))
     return found
+
+
+def keep_read_values(instance: Any) -> None:
+    """Read every setting of a frozen instance, and keep the values read."""
+    for name, value in read_values(instance).items():
+        object.__setattr__(instance, name, value)
 
 
 def documented(kind: type[T]) -> type[T]:
@@ -155,6 +163,18 @@ def truth(value: Any) -> bool:
     if not isinstance(value, bool):
         raise QueryError(f"expected true or false, got {value!r}")
     return value
+
+
+def duration(least: int = 0) -> Callable[[Any], int]:
+    """Reader of a duration of at least 0 or 1 microseconds."""
+
+    def read(value: Any) -> int:
+        micros = value if type(value) is int else parse_duration(value)  # True is an int as well
+        if micros < least:
+            raise QueryError(f"must {'be positive' if least else 'not be negative'}, got {value}")
+        return micros
+
+    return read
 
 
 def by_alias(read: Callable[[Any], Any]) -> Callable[[Any], Any]:

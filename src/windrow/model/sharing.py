@@ -1,4 +1,4 @@
-"""Queries that share a join: what each asks for beyond its windows, and its metrics."""
+"""Queries that share a join: subscriptions, and their metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLUMN = re.compile(r"^(?P<expression>\w+\.(?:\w+\.)*(?P<name>\w+))$")
 @checks_keywords("wr.Subscription")
 @dataclass(frozen=True)
 class Subscription:
-    """A query among others: its join, and what it keeps of the results.
+    """One query of a shared join, with its own condition and select list.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Where the rows of a stream come from, as in TOML's [streams.x] and SQL's CREATE STREAM."""
+"""The source of a stream, as in TOML's [streams.x] and SQL's CREATE STREAM."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AVRO_SCHEMA = '{"type": "record", "name": "bid", "fields": [{"name": "id", "type
 
 @dataclass(frozen=True)
 class Source:
-    """The source of one stream, and what is taken from it before the join."""
+    """The source of one stream, with its filter and select list."""
 
     name: str
     format: str
@@ -30,7 +30,7 @@ class Source:
     schema: str | None = None
     """The columns as DDL: "id bigint, at timestamp". Of Avro values, their Avro schema, which is JSON."""
     value_format: str | None = None
-    """Of Kafka's records. Without it their columns are Kafka's, and values are bytes."""
+    """Encoding of Kafka's values. Without it the columns are Kafka's, and values are bytes."""
     filter: str | None = None
     select: tuple[str, ...] = ()
 
@@ -55,7 +55,7 @@ class Source:
         elif self.schema is None:
             example = AVRO_SCHEMA if self.value_format == "avro" else "id bigint, at timestamp"
             raise QueryError(
-                f"'schema' is missing: {self.value_format} values do not tell their types; add for example "
+                f"'schema' is missing: {self.value_format} values have no types; add for example "
                 f"schema = '{example}'"
             )
         elif self.value_format == "avro" and not self.schema.lstrip().startswith("{"):
@@ -84,7 +84,7 @@ def check_value_format(format: str, value_format: str | None) -> None:
         return
     with placed(Option("value_format")):
         if format != "kafka":
-            raise QueryError(f"goes with format 'kafka', not with '{format}'; remove it")
+            raise QueryError(f"needs format 'kafka', got '{format}'; remove it")
         if value_format not in VALUE_FORMATS:
             raise QueryError(unknown("format of values", value_format, VALUE_FORMATS))
 

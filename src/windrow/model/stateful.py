@@ -1,6 +1,6 @@
 """State that outlives a process: a class lists its fields once, and one encoder writes and reads them.
 
-    class Turnover(Stateful):
+    class ArrivalRate(Stateful):
         saved = ("_rows", "_seconds", "_until")
         clocks = ("_until",)
 

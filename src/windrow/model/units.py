@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from math import isfinite
+from typing import Any
 
 from windrow.errors import QueryError
 
@@ -73,6 +75,14 @@ def parse_duration(value: str | timedelta) -> int:
     return round(sign * total)
 
 
+def positive_duration(value: str | timedelta) -> int:
+    """Microseconds of a duration that must not be zero."""
+    micros = parse_duration(value)
+    if micros <= 0:
+        raise QueryError(f"must be positive, got {value}")
+    return micros
+
+
 def parse_rows(value: str) -> tuple[int, bool] | None:
     """(rows, per key) of text like "100 rows per key"; None if it is not a row count."""
     match = _ROWS.fullmatch(value)
@@ -106,6 +116,23 @@ def format_bytes(size: float) -> str:
         if size >= scale:
             return f"{size / scale:,.1f} {unit}"
     return f"{size:.0f} bytes"
+
+
+def json_value(value: Any, digits: int | None = None) -> Any:
+    """A value for JSON: numbers rounded to `digits`, and None for NaN and infinities, which JSON lacks.
+
+    >>> json_value({"a": [1.23456, float("inf")]}, 3)
+    {'a': [1.23, None]}
+    """
+    if isinstance(value, dict):
+        return {key: json_value(each, digits) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_value(each, digits) for each in value]
+    if not isinstance(value, float):
+        return value
+    if not isfinite(value):
+        return None
+    return value if digits is None else float(f"{value:.{digits}g}")
 
 
 def short_number(value: float) -> str:

@@ -1,1 +1,1 @@
-"""`windrow run`: a pipeline described in a TOML file: streams, their join, an aggregation, a sink."""
+"""Pipelines of `windrow run`. A TOML file describes the streams, their join, an aggregation and a sink."""

@@ -1,4 +1,4 @@
-"""A pipeline on a session: frames from its description, checked column by column, not yet started."""
+"""Builds the frames of a pipeline on a session, and checks every column. Nothing is started."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from windrow.pipeline.spec import SINK, Pipeline, Trigger
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.kafka_values import encode
 from windrow.spark.query_progress import QueryWatcher
-from windrow.spark.sources_sinks import aggregate, check_sink, read_source, select, shape, start, write
+from windrow.spark.result_groups import aggregate
+from windrow.spark.sources_sinks import check_sink, read_source, select, shape, start, write
 from windrow.spark.spark_errors import as_query_error
 
 
 @dataclass(frozen=True)
 class BuiltPipeline:
-    """Ready to run."""
+    """A pipeline that is ready to run."""
 
     pipeline: Pipeline
     prepared: PreparedJoin
     output: Any
-    """The DataFrame that goes to the sink."""
+    """The DataFrame that the sink writes."""
 
     @property
     def plan(self) -> Explanation:
-        """At one row a second of each stream; a running join measures the rates itself."""
+        """The plan at one row per second of each stream. A running join measures the rates itself."""
         return explain(self.pipeline.query, {f.alias: f.arrow for f in self.prepared.frames})
 
     def start(self) -> QueryWatcher:
-        """Starts the stream."""
+        """Start the stream."""
         p = self.pipeline
         assert p.run.checkpoint is not None
         sink = (p.sink.format, p.sink.path, p.sink.options, p.mode)
@@ -43,14 +44,14 @@ class BuiltPipeline:
         return QueryWatcher(started)
 
     def write(self) -> int:
-        """Runs the batch job: how many rows it wrote."""
+        """Run the batch job. Returns the number of rows written."""
         p = self.pipeline
         with located(p.locate):
             return write(self.output, SINK, p.sink.format, p.sink.path, p.sink.options, p.mode)
 
 
 def build(pipeline: Pipeline, session: Any) -> BuiltPipeline:
-    """Everything that is wrong with columns, types and expressions is found here."""
+    """Build the frames. Raises `QueryError` for any mistake in columns, types and expressions."""
     p = pipeline
     with located(p.locate):
         frames = {s.name: shape(read_source(session, s, p.streaming), s) for s in p.sources}
@@ -58,8 +59,8 @@ def build(pipeline: Pipeline, session: Any) -> BuiltPipeline:
         with as_query_error(Option(section="join")):
             output = prepared.frame()
         if p.aggregate is not None:
-            a = p.aggregate
-            output = aggregate(output, a.time, a.window, a.slide, a.watermark, a.group_by, a.aggregates)
+            place = Option(section="aggregate")
+            output = aggregate(output, p.aggregate.groups, p.aggregate.aggregates, place)
         output = select(output, p.sink.select, SINK)
         check_sink(output, SINK, p.sink.format)
         if p.sink.value_format is not None:
@@ -68,7 +69,7 @@ def build(pipeline: Pipeline, session: Any) -> BuiltPipeline:
 
 
 def spark_trigger(trigger: Trigger) -> Mapping[str, str | bool]:
-    """As Spark's `trigger` takes it."""
+    """The arguments of Spark's `trigger`."""
     if trigger.kind == "every":
         return {"processingTime": f"{trigger.every // 1000} milliseconds"}
     return {"available now": {"availableNow": True}, "once": {"once": True}}.get(trigger.kind, {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -22,38 +22,8 @@ from windrow.spark.metrics import PartitionMetrics
 from windrow.spark.query_progress import BatchProgress
 
 
-def print_check(console: Console, built: BuiltPipeline) -> None:
-    """Streams, windows, partitioning, plan and sink of a pipeline that has not been started."""
-    p = built.pipeline
-    console.print(f"{p.run.name}  {p.query.on}", highlight=False, style="bold")
-    table = Table(box=None, pad_edge=True)
-    for name in ("stream", "from", "time", "window", "columns"):
-        table.add_column(name, overflow="fold")
-    for source, frame in zip(p.sources, built.prepared.frames, strict=True):
-        stream = p.query.streams[source.name]
-        columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in frame.fields)
-        taken = source.origin + (f" where {source.filter}" if source.filter else "")
-        table.add_row(*map(Text, (source.name, taken, stream.time, str(stream.window), columns)))
-    console.print(table)
-    shown = {"partitions": built.prepared.partitioning, "trigger": str(p.run.trigger)}
-    if p.aggregate is not None:
-        a = p.aggregate
-        slide = f" every {a.slide}" if a.slide else ""
-        shown["aggregate"] = f"{', '.join(a.aggregates)} over {a.window} of {a.time}{slide}"
-    shown["sink"] = f"{p.sink.format} {redacted(p.sink.path or '')} ({p.mode})"
-    shown["columns"] = ", ".join(built.output.columns)
-    if p.streaming:
-        shown["checkpoint"], shown["state"] = (
-            redacted(p.run.checkpoint or ""),
-            redacted(p.execution.state or ""),
-        )
-    console.print(_pairs(shown))
-    console.print("plan, at one row a second of each stream; a running join measures the rates:")
-    console.print(Text(str(built.plan)), soft_wrap=True)
-
-
 def check_facts(built: BuiltPipeline) -> dict[str, Any]:
-    """The same as values that JSON can hold."""
+    """Streams, windows, partitioning, plan and sink of a pipeline that has not been started, for JSON."""
     p = built.pipeline
     return {
         "name": p.run.name,
@@ -70,12 +40,39 @@ def check_facts(built: BuiltPipeline) -> dict[str, Any]:
         },
         "partitions": built.prepared.partitioning.splitlines(),
         "trigger": str(p.run.trigger),
+        "aggregate": p.aggregate and f"{', '.join(p.aggregate.aggregates)} over {p.aggregate.groups}",
         "sink": {"format": p.sink.format, "path": _shown(p.sink.path), "mode": p.mode},
         "columns": list(built.output.columns),
         "checkpoint": _shown(p.run.checkpoint),
         "state": _shown(p.execution.state),
         "plan": built.plan.to_dict(),
     }
+
+
+def print_check(console: Console, facts: Mapping[str, Any]) -> None:
+    """Print the result of `check_facts`."""
+    console.print(f"{facts['name']}  {facts['on']}", highlight=False, style="bold")
+    table = Table(box=None, pad_edge=True)
+    for name in ("stream", "from", "time", "window", "columns"):
+        table.add_column(name, overflow="fold")
+    for name, stream in facts["streams"].items():
+        source = stream["from"] + (f" where {stream['filter']}" if stream["filter"] else "")
+        columns = ", ".join(f"{column} {kind}" for column, kind in stream["columns"].items())
+        table.add_row(*map(Text, (name, source, stream["time"], stream["window"], columns)))
+    console.print(table)
+    sink = facts["sink"]
+    shown = {
+        "partitions": "\n".join(facts["partitions"]),
+        "trigger": facts["trigger"],
+        "aggregate": facts["aggregate"],
+        "sink": f"{sink['format']} {sink['path'] or ''} ({sink['mode']})",
+        "columns": ", ".join(facts["columns"]),
+        "checkpoint": facts["checkpoint"],
+        "state": facts["state"],
+    }
+    console.print(_pairs({name: value for name, value in shown.items() if value}))
+    console.print("plan, at one row per second of each stream; a running join measures the rates:")
+    console.print(Text(facts["plan"]["text"]), soft_wrap=True)
 
 
 def _shown(path: str | None) -> str | None:
@@ -93,9 +90,9 @@ def _pairs(shown: dict[str, str]) -> Table:
 
 @dataclass
 class Totals:
-    """What has happened since this process began, and what the windows hold now.
+    """Counts since this process started, and the current contents of the windows.
 
-    Partitions without rows do not report; what they hold is what they held when last heard of.
+    Partitions without rows do not report. Their last report counts.
     """
 
     batches: int = 0
@@ -145,8 +142,8 @@ class ConsoleView:
         self._quiet = quiet
         self._per_partition = per_partition
         self._began = time.monotonic()
-        wanted = console.is_terminal and not quiet
-        self._live = Live(self._render(), console=console, auto_refresh=False) if wanted else None
+        live = console.is_terminal and not quiet
+        self._live = Live(self._render(), console=console, auto_refresh=False) if live else None
 
     def __enter__(self) -> ConsoleView:
         if self._live is not None:
@@ -182,14 +179,14 @@ class ConsoleView:
 
     def _render(self) -> RenderableType:
         t, last = self.totals, self.totals.last
-        spent = int(time.monotonic() - self._began)
-        head = Text(f"{self._name}  {spent // 60}:{spent % 60:02}  Ctrl-C stops it", style="bold")
+        elapsed = int(time.monotonic() - self._began)
+        head = Text(f"{self._name}  {elapsed // 60}:{elapsed % 60:02}  Ctrl-C stops it", style="bold")
         if last is None:
             return Group(head, Text("  waiting for the first batch", style="dim"))
-        now = sum(join.rows_in for join in last.joins) / max(last.seconds, 1e-9)
+        rate = sum(join.rows_in for join in last.joins) / max(last.seconds, 1e-9)
         shown = {
             "batch": f"{last.batch:,} in {last.seconds:.2f} s (mean {t.seconds / t.batches:.2f} s)",
-            "rows in": f"{t.counts.rows_in:,}, {now:,.0f}/s in the last batch, "
+            "rows in": f"{t.counts.rows_in:,}, {rate:,.0f}/s in the last batch, "
             f"{t.counts.rows_in / max(t.seconds, 1e-9):,.0f}/s in all",
             "results": f"{t.counts.results:,}",
             "lost": t.lost(),
@@ -208,16 +205,16 @@ class ConsoleView:
         return Group(*parts, self._partitions()) if self._per_partition else Group(*parts)
 
     def _streams(self) -> Table:
-        """Per stream: what the windows hold, and how far its time has come."""
+        """Window contents and max event time per stream."""
         table = Table(box=None, header_style="dim")
         for name in ("stream", "window rows", "memory", "max event time"):
             table.add_column(name, justify="left" if name in ("stream", "max event time") else "right")
         held = list(self.totals.partitions.values())
         for alias in held[0].streams if held else ():
-            those = [p.streams[alias] for p in held]
-            newest = max((s.max_event_time for s in those if s.max_event_time is not None), default=None)
+            parts = [p.streams[alias] for p in held]
+            newest = max((s.max_event_time for s in parts if s.max_event_time is not None), default=None)
             shown = "" if newest is None else f"{datetime.fromtimestamp(newest / 1e6, UTC):%Y-%m-%d %H:%M:%S}"
-            rows, size = sum(s.window_rows for s in those), sum(s.memory_bytes for s in those)
+            rows, size = sum(s.window_rows for s in parts), sum(s.memory_bytes for s in parts)
             table.add_row(alias, f"{rows:,}", format_bytes(size), shown)
         return table
 

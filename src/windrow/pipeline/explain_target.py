@@ -1,4 +1,4 @@
-"""Joins to explain, from a pipeline or from statements: what is known of them, and how to read rows."""
+"""The joins that `windrow explain` explains, and how to sample their rows."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ from windrow.spark.statement_runner import StatementRunner, sharing
 from windrow.sql_frontend.parser import ParsedScript
 
 UNREADABLE = (*ENDLESS, "kafka", "arrow")
-"""Formats that are no data at hand: without an end, without an order that tells rates, or that Spark does not
-read."""
+"""Formats that cannot be sampled: they have no end, no order that shows rates, or no reader in Spark."""
 
 
 class ExplainProgress(Protocol):
@@ -52,22 +51,22 @@ class ExplainTarget:
     ----------
     names
         Alias to the name of the stream.
-    takes
-        Alias to what reads so many rows of it; empty where no data is at hand.
+    readers
+        Alias to a function that reads at most the given number of rows; empty if a stream cannot be sampled.
     rates
-        Rows per second that the description itself tells, by alias.
+        Rows per second by alias, for sources that state their rate.
     """
 
     name: str
     query: Query
     prepared: PreparedJoin
     names: Mapping[str, str]
-    takes: Mapping[str, Callable[[int], SourceSample]]
+    readers: Mapping[str, Callable[[int], SourceSample]]
     rates: Mapping[str, float]
     every: timedelta | None = None
     shares_with: tuple[str, ...] = ()
     columnar: tuple[str, ...] = ()
-    """Streams whose files Windrow reads itself, when they are streamed."""
+    """Streams from files that Windrow reads itself."""
     files_per_batch: Mapping[str, int] = field(default_factory=dict)
     """Most files of a micro-batch, by alias, where the source has such a limit."""
 
@@ -78,8 +77,8 @@ class ExplainTarget:
         sample: int,
         progress: ExplainProgress,
     ) -> Explanation:
-        """From a sample of at most so many rows a stream; from stated rates if there is no data or `sample`
-        is 0."""
+        """Explain from at most `sample` rows per stream; from stated rates if `sample` is 0 or there is no
+        data."""
         workers = min(tasks_at_once(self.prepared), self.prepared.layout.partitions)
         layout = self.prepared.described
         described = {f.alias for f in self.prepared.frames if isinstance(f.data, FileStream)}
@@ -87,9 +86,9 @@ class ExplainTarget:
             layout += f"\n{in_columns(others)}"
         if self.shares_with:
             layout += f"\nmay share its join with {', '.join(self.shares_with)}"
-        if sample and self.takes and not distinct:
+        if sample and self.readers and not distinct:
             data, calls = {}, 0
-            for alias, read in self.takes.items():
+            for alias, read in self.readers.items():
                 progress.reading(self.names[alias], None)
                 taken = read(sample)
                 progress.reading(self.names[alias], taken)
@@ -122,7 +121,7 @@ class ExplainTarget:
         return [rows.take(which[partitions == number]) for number in range(prepared.layout.partitions)]
 
     def by_alias(self, rates: Mapping[str, float]) -> dict[str, float]:
-        """Rates given by alias or by the stream's name, by alias; those of other joins left out."""
+        """The rates of this join's streams by alias, from rates by alias or stream name."""
         known = {**{name: alias for alias, name in self.names.items()}, **{a: a for a in self.names}}
         return {known[name]: rate for name, rate in rates.items() if name in known}
 
@@ -130,17 +129,14 @@ class ExplainTarget:
 def of_pipeline(pipeline: Pipeline, session: Any) -> list[ExplainTarget]:
     """The join of a pipeline."""
     built = build(pipeline, session)
-    takes = {}
+    readers = {}
     for source in pipeline.sources:
         if source.format in UNREADABLE:
             continue
         with located(pipeline.locate):
             batch = read_source(session, source, streaming=False)
         time = pipeline.query.streams[source.name].time
-        takes[source.name] = partial(_read, pipeline, batch, source, time)
-    rates = {
-        source.name: _stated_rate(source.options) for source in pipeline.sources if source.format == "rate"
-    }
+        readers[source.name] = partial(_read, pipeline, batch, source, time)
     trigger = pipeline.run.trigger
     return [
         ExplainTarget(
@@ -148,8 +144,8 @@ def of_pipeline(pipeline: Pipeline, session: Any) -> list[ExplainTarget]:
             pipeline.query,
             built.prepared,
             {source.name: source.name for source in pipeline.sources},
-            takes if len(takes) == len(pipeline.sources) else {},
-            rates,
+            readers if len(readers) == len(pipeline.sources) else {},
+            _stated_rates({source.name: source for source in pipeline.sources}),
             timedelta(microseconds=trigger.every) if trigger.kind == "every" else None,
             columnar=tuple(s.name for s in pipeline.sources if pipeline.streaming and stays_in_columns(s)),
             files_per_batch=_files_per_batch({source.name: source for source in pipeline.sources}),
@@ -166,16 +162,15 @@ def of_statements(
     """A join for each statement."""
     endless = {name for name, source in parsed.created.items() if source.source.format in UNREADABLE}
     frames, script = bind(parsed, session, streaming=bool(endless), parameters=parameters, settings=settings)
-    # Nothing runs, so any place for the state will do.
-    answers = StatementRunner(frames, Execution(state="not written"))
+    # Nothing runs, so the path of the state does not matter.
+    runner = StatementRunner(frames, Execution(state="not written"))
     found = []
     for members in sharing(script.statements):
         for statement in members:
             query, names = statement.query, statement.sources
-            at_hand = not endless  # If any source is endless, all are streams.
             created = {name: stream.source for name, stream in parsed.created.items()}
-            made = {alias: created[name] for alias, name in names.items() if name in created}
-            takes = {
+            sources = {alias: created[name] for alias, name in names.items() if name in created}
+            readers = {
                 alias: partial(
                     first_rows,
                     frames[name],
@@ -184,24 +179,19 @@ def of_statements(
                 )
                 for alias, name in names.items()
             }
-            rates = {
-                alias: _stated_rate(source.options)
-                for alias, source in made.items()
-                if source.format == "rate"
-            }
             others = tuple(other.name for other in members if other is not statement)
-            prepared = answers.prepare(statement)
+            prepared = runner.prepare(statement)
             found.append(
                 ExplainTarget(
                     statement.name,
                     query,
                     prepared,
                     names,
-                    takes if at_hand else {},
-                    rates,
+                    {} if endless else readers,  # if one source is endless, all are read as streams
+                    _stated_rates(sources),
                     shares_with=others,
-                    columnar=tuple(alias for alias, source in made.items() if stays_in_columns(source)),
-                    files_per_batch=_files_per_batch(made),
+                    columnar=tuple(alias for alias, source in sources.items() if stays_in_columns(source)),
+                    files_per_batch=_files_per_batch(sources),
                 )
             )
     return found
@@ -212,10 +202,14 @@ def _read(pipeline: Pipeline, batch: Any, source: Source, time: str, most: int) 
         return first_rows(batch, source.place, time, most, lambda frame: shape(frame, source))
 
 
-def _stated_rate(options: Mapping[str, str]) -> float:
-    """What a `rate` source says of itself."""
-    lowered = {name.lower(): value for name, value in options.items()}
-    return float(lowered.get("rowspersecond", 1))
+def _stated_rates(sources: Mapping[str, Source]) -> dict[str, float]:
+    """Rows per second of `rate` sources, from their options, whose names ignore case."""
+    rates = {}
+    for alias, source in sources.items():
+        if source.format == "rate":
+            options = {name.lower(): value for name, value in source.options.items()}
+            rates[alias] = float(options.get("rowspersecond", 1))
+    return rates
 
 
 def _files_per_batch(sources: Mapping[str, Source]) -> dict[str, int]:
@@ -227,9 +221,9 @@ def _files_per_batch(sources: Mapping[str, Source]) -> dict[str, int]:
     return found
 
 
-def check_names(subjects: Sequence[ExplainTarget], rates: Mapping[str, float]) -> None:
-    """Refuses a rate of a stream that no join has."""
-    known = {name for s in subjects for pair in s.names.items() for name in pair}
+def check_names(targets: Sequence[ExplainTarget], rates: Mapping[str, float]) -> None:
+    """Refuse a rate of an unknown stream."""
+    known = {name for target in targets for pair in target.names.items() for name in pair}
     for name in rates:
         if name not in known:
             raise QueryError(unknown("stream", name, known), Option("--rate"))

@@ -22,12 +22,11 @@ from windrow.ui.address import Address
 from windrow.ui.history import History
 from windrow.ui.server import Server
 
-LOOK = 0.2
-"""Seconds between two looks at the query."""
+POLL_SECONDS = 0.2
 
 
 def run_batch(built: BuiltPipeline, console: Console, quiet: bool) -> None:
-    """Everything there is, once."""
+    """Read all input once, and write the results."""
     began = time.monotonic()
     rows = built.write()
     if not quiet:
@@ -44,9 +43,9 @@ def run_stream(
     max_batches: int | None = None,
     page: Address | None = None,
 ) -> None:
-    """Runs until the trigger is done, `max_batches` have ended, or Ctrl-C or SIGTERM is received.
+    """Run until the trigger is done, `max_batches` have ended, or Ctrl-C or SIGTERM is received.
 
-    Stopping in mid-batch loses nothing: the next run repeats the batch from its offsets and the windows
+    Stopping during a micro-batch loses nothing. The next run repeats it from its offsets and the windows
     before it, and the sink writes it once.
     """
     history = History(name)
@@ -55,11 +54,11 @@ def run_stream(
     with _stop_signals() as stop_requested, _served(history, page, console, quiet):
         with ConsoleView(console, name, quiet, per_partition) as view:
             running = start()
-            while running.active and not stop_requested.wait(LOOK):
+            while running.active and not stop_requested.wait(POLL_SECONDS):
                 _report(running.progress(), view, history, metrics)
                 if max_batches is not None and view.totals.batches >= max_batches:
                     break
-            # Errors of a query that was stopped in mid-batch are not failures.
+            # A query that is stopped during a micro-batch reports an error, which is not a failure.
             failure = None if running.active else running.failure()
             running.stop()
             _report(running.progress(), view, history, metrics)
@@ -92,7 +91,7 @@ def _report(news: Sequence[BatchProgress], view: ConsoleView, history: History, 
 
 @contextmanager
 def _served(history: History, page: Address | None, console: Console, quiet: bool) -> Iterator[None]:
-    """The page, while the block runs."""
+    """Serve the dashboard while the block runs."""
     if page is None:
         yield
         return
@@ -110,7 +109,7 @@ def _served(history: History, page: Address | None, console: Console, quiet: boo
 
 @contextmanager
 def _stop_signals() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set. Spark's own handler would cancel jobs and raise in the middle."""
+    """An event that Ctrl-C and SIGTERM set, in place of Spark's handler, which cancels jobs and raises."""
     requested = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield requested

@@ -1,6 +1,6 @@
 """A pipeline as frozen values, each of which validates itself.
 
-What can be known without the data is checked here; columns and SQL expressions are checked by `build`.
+These checks need no data. `build` checks columns and SQL expressions.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from typing import Literal
 from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.execution import Execution
 from windrow.model.query import Query
+from windrow.model.result_groups import ResultGroups
 from windrow.model.source import ENDLESS, FILES, STATIC, TYPED, Source, check_value_format
 from windrow.model.units import MILLISECOND, format_duration, parse_duration
 
+TriggerKind = Literal["always", "every", "available now", "once", "batch"]
+NAMED_TRIGGERS: tuple[TriggerKind, ...] = ("available now", "once", "batch")
 STREAM_MODES = ("append", "update", "complete")
 BATCH_MODES = ("error", "append", "overwrite", "ignore")
-
-
 SINK = Option(section="sink")
 
 
 @dataclass(frozen=True)
 class FileLocation:
-    """A pipeline's file: errors open with it, and then with the section as the file has it."""
+    """A pipeline's file. Errors start with the file and the section."""
 
     file: str
 
@@ -38,9 +39,9 @@ class FileLocation:
 
 @dataclass(frozen=True)
 class Trigger:
-    """When a batch begins. "batch" is no stream at all: everything there is, once."""
+    """When a micro-batch starts. "batch" is not a stream: all input is read once."""
 
-    kind: Literal["always", "every", "available now", "once", "batch"]
+    kind: TriggerKind
     every: int = 0
     """Microseconds."""
 
@@ -49,20 +50,17 @@ class Trigger:
         words = " ".join((text or "").lower().replace("-", " ").split())
         if not words:
             return None
-        if words == "available now":
-            return cls("available now")
-        if words == "once":
-            return cls("once")
-        if words == "batch":
-            return cls("batch")
+        for kind in NAMED_TRIGGERS:
+            if words == kind:
+                return cls(kind)
         if words.startswith("continuous"):
             raise QueryError(
-                "'continuous' is not possible: the join works in batches. Use a time such as '1 second', or "
-                "leave the trigger out to start a batch as soon as the last has ended"
+                "'continuous' is not supported: the join runs in micro-batches. Use a time such as '1 s' "
+                "or leave the trigger out to start a batch as soon as the last has ended"
             )
         time = re.fullmatch(r"(?:every )?([-+.\d].*)", words)
         if time is None:
-            raise QueryError(unknown("trigger", words, ("available now", "once", "batch", "5 seconds")))
+            raise QueryError(unknown("trigger", words, (*NAMED_TRIGGERS, "5 seconds")))
         every = parse_duration(time[1])
         if every < MILLISECOND:
             raise QueryError(f"must be at least a millisecond, got {text!r}")
@@ -77,54 +75,35 @@ class Trigger:
             return f"every {format_duration(self.every)}"
         return {
             "always": "a batch as soon as the last has ended",
-            "available now": "what is there now, then stop",
-            "once": "what is there now, in one batch, then stop",
-            "batch": "no stream: everything at once",
+            "available now": "all input available now, then stop",
+            "once": "all input available now in one batch, then stop",
+            "batch": "not a stream: all input at once",
         }[self.kind]
 
 
 @dataclass(frozen=True)
 class Aggregation:
-    """Aggregates of the results over windows of their time."""
+    """Groups of the results, and their aggregates."""
 
-    time: str
-    """SQL over the result: "b.bid_at"."""
-    window: str
-    slide: str | None = None
-    watermark: str | None = None
-    group_by: tuple[str, ...] = ()
-    aggregates: tuple[str, ...] = ()
+    groups: ResultGroups
+    aggregates: tuple[str, ...]
+    """Spark's SQL, each with a name if wanted: "count(*) as n"."""
 
     def __post_init__(self) -> None:
-        with placed(Option("window")):
-            length = _positive(self.window)
-        with placed(Option("slide")):
-            if self.slide is not None and _positive(self.slide) > length:
-                raise QueryError(f"must not exceed the window of {self.window}, got {self.slide}")
-        with placed(Option("watermark")):
-            if self.watermark is not None and parse_duration(self.watermark) < 0:
-                raise QueryError(f"must not be negative, got {self.watermark}")
         if not self.aggregates:
             raise QueryError("'aggregates' is missing; add for example aggregates = ['count(*) as results']")
 
 
-def _positive(value: str) -> int:
-    duration = parse_duration(value)
-    if duration <= 0:
-        raise QueryError(f"must be positive, got {value}")
-    return duration
-
-
 @dataclass(frozen=True)
 class Sink:
-    """Where the results go."""
+    """Where the results are written."""
 
     format: str
     path: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
     mode: str | None = None
     value_format: str | None = None
-    """For Kafka: what the results' columns are encoded as."""
+    """For Kafka: the encoding of the results' columns."""
     select: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -146,12 +125,12 @@ class RunSettings:
     metrics: str | None = None
     master: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Of the Spark session, where one is started."""
+    """Configuration of the Spark session, if one is started."""
 
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The whole: streams in, their join, an aggregation if wanted, a sink."""
+    """Sources, their join, an optional aggregation, and a sink."""
 
     file: str
     sources: tuple[Source, ...]
@@ -176,7 +155,7 @@ class Pipeline:
         return self.sink.mode or ("append" if self.streaming else "error")
 
     def locate(self, place: Option | None) -> FileLocation:
-        """Errors open with the file."""
+        """The location of all errors is the file."""
         return FileLocation(self.file)
 
     def _check_streams(self) -> None:
@@ -189,13 +168,13 @@ class Pipeline:
                 )
             if source.schema is None and source.format in FILES and source.format not in TYPED:
                 raise QueryError(
-                    f"'schema' is missing: '{source.format}' files do not tell their types; add for example "
+                    f"'schema' is missing: '{source.format}' files have no types; add for example "
                     "schema = 'id bigint, at timestamp'",
                     source.place,
                 )
         if self.run.checkpoint is None:
             raise QueryError(
-                "'checkpoint' is missing; it is where a stopped pipeline goes on from: add for example "
+                "'checkpoint' is missing; a stopped pipeline resumes from it. Add for example "
                 "checkpoint = 'checkpoint'",
                 Option(section="run"),
             )
@@ -206,10 +185,10 @@ class Pipeline:
                 raise QueryError(f"'{self.sink.format}' files only take mode 'append', got '{self.mode}'")
             if self.mode == "complete" and self.aggregate is None:
                 raise QueryError("mode 'complete' is for aggregates; use 'append', or add [aggregate]")
-        if self.mode == "append" and self.aggregate is not None and self.aggregate.watermark is None:
+        if self.mode == "append" and self.aggregate is not None and self.aggregate.groups.watermark is None:
             raise QueryError(
-                "'watermark' is missing: in mode 'append' a window is written once, when nothing can arrive "
-                "for it any more; add for example watermark = '10 seconds'",
+                "'watermark' is missing: mode 'append' writes a window once, after the watermark has passed "
+                "it; add for example watermark = '10 seconds'",
                 Option(section="aggregate"),
             )
 
@@ -217,7 +196,7 @@ class Pipeline:
         for source in self.sources:
             if source.format in ENDLESS:
                 raise QueryError(
-                    f"format '{source.format}' has no end and cannot be read at once; set another trigger "
+                    f"format '{source.format}' has no end and cannot be read as a batch; set another trigger "
                     "in [run]",
                     source.place,
                 )

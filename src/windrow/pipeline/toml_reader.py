@@ -1,4 +1,4 @@
-"""From a TOML file to a `Pipeline`. Relative paths in the file are relative to the file."""
+"""Reads a `Pipeline` from a TOML file. Paths in the file are relative to the file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import Any
 
 from windrow.errors import Option, QueryError, located, placed
 from windrow.model.execution import OPTIONAL_OF_STREAM, SETTINGS, STREAM_SETTINGS, describe, read_texts
+from windrow.model.result_groups import ResultGroups
+from windrow.model.settings import settings_of
 from windrow.model.source import STATIC, Source, ddl
+from windrow.model.units import positive_duration
 from windrow.pipeline.spec import SINK, Aggregation, FileLocation, Pipeline, RunSettings, Sink, Trigger
 from windrow.pipeline.toml_section import Section
 
@@ -25,13 +28,13 @@ JOIN_KEYS = tuple(name for name, each in SETTINGS.items() if each.texts and name
 
 
 def read_pipeline(file: Path, changes: Sequence[str] = ()) -> Pipeline:
-    """The pipeline a file describes.
+    """Read the pipeline that a file describes.
 
     Parameters
     ----------
     changes
-        "section.key=value": settings that replace those of the file. A value is TOML, or else a text; a
-        path among them is relative to the working directory.
+        "section.key=value": settings that replace those of the file. A value is TOML, or else text. A path
+        is relative to the working directory.
     """
     try:
         document = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -47,7 +50,7 @@ def read_pipeline(file: Path, changes: Sequence[str] = ()) -> Pipeline:
 
 
 def parse_value(text: str) -> Any:
-    """A value of the command line: TOML, or else a text."""
+    """A value of the command line: TOML, or else text."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
@@ -73,7 +76,7 @@ def _change(document: dict[str, Any], change: str) -> None:
 
 
 def absolute(path: str, base: Path) -> str:
-    """A path as Spark and the state store take it: URLs as they are, others made absolute."""
+    """The path made absolute; a URL is kept."""
     return path if re.match(r"[A-Za-z][\w+.-]+:", path) else str((base / Path(path).expanduser()).resolve())
 
 
@@ -102,18 +105,18 @@ class _Reader:
         )
 
     def _settings(self, tables: Mapping[str, Section], run: Section) -> dict[str, Any]:
-        """The settings of the join, wherever in the file they are."""
+        """The settings of the join, from all sections."""
         join = self._section("join", JOIN_KEYS, "on = 'a.id = b.id'")
         join.required("on", "a.id = b.id")
         given = read_texts(join.values)
         for name in STREAM_SETTINGS:
+            # A stream's own setting takes precedence over the one for all streams in [join].
             by_alias = {alias: table.any(name, join.any(name)) for alias, table in tables.items()}
             for alias, table in tables.items():
                 if by_alias[alias] is None and name not in OPTIONAL_OF_STREAM:
                     table.required(name, {"time": "at", "within": "5 minutes"}[name])
             given[name] = by_alias
-        # The state is beside the checkpoint unless the file says otherwise: one is worth nothing without the
-        # other.
+        # By default the state is beside the checkpoint, because neither can be used without the other.
         checkpoint = self._path(run, "checkpoint")
         beside = checkpoint and f"{checkpoint.rstrip('/')}/windrow"
         given |= {"name": run.text("name") or self._file.stem, "state": self._path(run, "state") or beside}
@@ -147,15 +150,14 @@ class _Reader:
 
     def _aggregate(self) -> Aggregation:
         table = Section(Option(section="aggregate"), self._document.any("aggregate"), AGGREGATE_KEYS)
+        time, window = table.required("time", "b.at"), table.required("window", "1 minute")
+        groups: dict[str, Any] = {"keys": table.texts("group_by")}
         with placed(table.place):
-            return Aggregation(
-                time=table.required("time", "b.at"),
-                window=table.required("window", "1 minute"),
-                slide=table.text("slide"),
-                watermark=table.text("watermark"),
-                group_by=table.texts("group_by"),
-                aggregates=table.texts("aggregates"),
-            )
+            for name, text in {"window": window, "slide": table.any("slide")}.items():
+                with placed(Option(name)):
+                    groups[name] = None if text is None else positive_duration(text)
+            groups |= read_texts({"watermark": table.any("watermark")}, settings_of(ResultGroups))
+            return Aggregation(ResultGroups(time, **groups), table.texts("aggregates"))
 
     def _sink(self) -> Sink:
         table = self._section("sink", SINK_KEYS, "format = 'parquet'\n  path = 'results'")
@@ -187,7 +189,7 @@ class _Reader:
 
 
 def _schema(table: Section) -> str | None:
-    """DDL, or a table of columns made into DDL."""
+    """The schema as DDL, from DDL or from a table of columns."""
     given = table.any("schema")
     if not isinstance(given, Mapping):
         return table.text("schema")

@@ -14,7 +14,7 @@ from windrow.redaction import HIDDEN, is_secret
 
 @dataclass(frozen=True)
 class Section:
-    """A table and its place: a stream's, or another section."""
+    """A table, and its place for errors."""
 
     place: Option
     values: Mapping[str, Any]
@@ -31,7 +31,7 @@ class Section:
         return key in self.values
 
     def any(self, key: str, otherwise: Any = None) -> Any:
-        """A value that is checked elsewhere."""
+        """A value that is not checked here."""
         return self.values.get(key, otherwise)
 
     def required(self, key: str, example: str) -> str:
@@ -46,7 +46,7 @@ class Section:
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of texts; one text stands for a list of one."""
+        """A list of texts. A single text is a list of one."""
         value = self.values.get(key, [])
         value = [value] if isinstance(value, str) else value
         if not isinstance(value, list) or not all(isinstance(v, str) and v.strip() for v in value):
@@ -54,7 +54,7 @@ class Section:
         return tuple(value)
 
     def options(self, key: str) -> Mapping[str, str]:
-        """A table of settings for Spark, which takes texts."""
+        """A table of options for Spark, as texts."""
         value = self.values.get(key, {})
         if not isinstance(value, Mapping):
             raise self._wrong(key, "a table such as { header = true }", value)

@@ -32,7 +32,7 @@ class BoundQuery:
     @classmethod
     def of(cls, query: Query, schemas: Sequence[pa.Schema]) -> BoundQuery:
         """Refuses a query that does not fit the columns, or that joins no more than some of the streams."""
-        functions = {name: f for name, f in query.functions.items() if isinstance(f, Function)}
+        functions = query.calls
         named = dict(zip(query.aliases, schemas, strict=True))
         predicate = split_predicate(query.on, named, functions, query.nan_rule)
         predicate = predicate.with_residuals(valued_when_missing(query, predicate, schemas, functions))
@@ -56,7 +56,7 @@ class BoundQuery:
     @property
     def may_fail(self) -> bool:
         """Whether an operation of the predicate can fail for some rows."""
-        parts = [word.node for own in (*self.join_columns, *self.sets) for word in own]
+        parts = [column.node for own in (*self.join_columns, *self.sets) for column in own]
         parts += [f.node for f in self.predicate.filters] + [r.node for r in self.predicate.residuals]
         return any(can_fail(node) for node in parts)
 

@@ -21,6 +21,6 @@ def equality_classes(atoms: Iterable[Atom]) -> tuple[Class, ...]:
         if isinstance(atom, Equality):
             # An equality merges up to two classes: that of its left side and that of its right side.
             linked = [members for members in classes if atom.left in members or atom.right in members]
-            merged = dict.fromkeys([*chain.from_iterable(linked), *atom.words])
+            merged = dict.fromkeys([*chain.from_iterable(linked), *atom.columns])
             classes = [*(members for members in classes if members not in linked), tuple(merged)]
     return tuple(classes)

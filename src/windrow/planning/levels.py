@@ -16,7 +16,7 @@ from windrow.expr.join_columns import column_values
 from windrow.expr.parse import references
 from windrow.model.access import Access
 from windrow.model.join_kind import JoinShape, Level
-from windrow.model.plan import BoundEquality, Condition, Direction, Step, bound_word, own_word
+from windrow.model.plan import BoundEquality, Condition, Direction, Step, bound_column, own_column
 from windrow.model.predicate import Atom, Equality, JoinColumn, Predicate, Residual
 from windrow.model.query import Function, Query
 from windrow.planning.equivalence import Class, equality_classes
@@ -88,17 +88,17 @@ def valued_when_missing(
         for shape in query.kind.shapes:
             own = shape.level_of(_streams(atom))
             before = {x.stream for x in shape.levels[: max(own, 0)] if x.role == "optional"}
-            if any(_has_value(w, schemas[w.stream], functions) for w in atom.words if w.stream in before):
+            if any(_has_value(c, schemas[c.stream], functions) for c in atom.columns if c.stream in before):
                 found.append(atom)
                 break
     return found
 
 
-def _has_value(word: JoinColumn, schema: pa.Schema, functions: Mapping[str, Function]) -> bool:
+def _has_value(column: JoinColumn, schema: pa.Schema, functions: Mapping[str, Function]) -> bool:
     """Whether a join column has a value where its stream has no row."""
-    nulls = {key: pa.nulls(1, schema.field(key[1]).type) for key in references(word.node)}
+    nulls = {key: pa.nulls(1, schema.field(key[1]).type) for key in references(column.node)}
     try:
-        return bool(column_values(word, nulls, 1, functions)[0].is_valid)
+        return bool(column_values(column, nulls, 1, functions)[0].is_valid)
     except DataError:
         return False  # a function of the user that takes no nulls is not called for missing rows
 
@@ -114,14 +114,14 @@ def _conditions_of(predicate: Predicate, shape: JoinShape, level: int) -> Predic
 
 
 def _streams(atom: Atom) -> set[int]:
-    return {word.stream for word in atom.words}
+    return {column.stream for column in atom.columns}
 
 
 def _level_step(level: Level, own: Predicate, path: Access | None) -> LevelStep:
     stream = level.stream
     equalities = [a for a in own.atoms if isinstance(a, Equality)]
-    matches = [BoundEquality(own_word(a, stream), bound_word(a, stream)) for a in equalities]
-    # An index looks up each word once; further equalities of a word are checked.
+    matches = [BoundEquality(own_column(a, stream), bound_column(a, stream)) for a in equalities]
+    # An index looks up each column once; further equalities of a column are checked.
     first = {match.own: match for match in reversed(matches)}
     leading = [m for m in matches if first[m.own] is m]
     ranges = [a for a in own.atoms if not isinstance(a, Equality)]
@@ -130,13 +130,13 @@ def _level_step(level: Level, own: Predicate, path: Access | None) -> LevelStep:
     conditions: list[Condition] = [*matches, *ranges]
     checks = tuple(c for c in conditions if not guaranteed(c, driver, access))
     residuals = tuple(r for r in own.residuals if r.likeness is None or r.likeness not in driver)
-    words = [w for atom in own.atoms for w in atom.words] + [w for each in alike for w in each.words]
+    columns = [c for atom in own.atoms for c in atom.columns] + [c for each in alike for c in each.columns]
     return LevelStep(
         level,
         Step(stream, access, driver, checks),
         residuals,
-        tuple(dict.fromkeys(w for w in words if w.stream == stream)),
-        tuple(dict.fromkeys(w for w in words if w.stream != stream)),
+        tuple(dict.fromkeys(c for c in columns if c.stream == stream)),
+        tuple(dict.fromkeys(c for c in columns if c.stream != stream)),
         tuple(matches),
         tuple(e for e in equalities if e.left.kind == "hash"),
     )

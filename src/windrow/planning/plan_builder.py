@@ -40,7 +40,7 @@ def make_plan(
 
 def check_connected(query: Query, predicate: Predicate) -> None:
     """Refuses a predicate that does not connect all streams, unless the query allows a cross product."""
-    links = [{w.stream for w in atom.words} for atom in predicate.atoms] + [
+    links = [{w.stream for w in atom.columns} for atom in predicate.atoms] + [
         set(r.streams) for r in predicate.residuals
     ]
     connected, grown = set[int](), {0}

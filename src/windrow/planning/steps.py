@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from windrow.model.access import Access
-from windrow.model.plan import BoundEquality, Condition, Driver, Step, own_word
+from windrow.model.plan import BoundEquality, Condition, Driver, Step, own_column
 from windrow.model.predicate import Band, Comparison, Equality, Predicate, SetSimilarity
 from windrow.planning.equivalence import Class
 
@@ -33,8 +33,8 @@ def _step(
         atom
         for atom in predicate.atoms
         if not isinstance(atom, Equality)
-        and stream in {w.stream for w in atom.words}
-        and {w.stream for w in atom.words} <= bound | {stream}
+        and stream in {w.stream for w in atom.columns}
+        and {w.stream for w in atom.columns} <= bound | {stream}
     ]
     due = [r for r in predicate.residuals if stream in r.streams and r.streams <= bound | {stream}]
     alike = [r.likeness for r in due if r.likeness is not None]
@@ -71,16 +71,16 @@ def access_of(
     Takes the user's path if a condition can drive it. Otherwise a hash index for equalities, a sorted index
     for bands, an inverted index for sets, and a scan for the rest.
     """
-    asked = None if path is None else path.path
-    if asked == "inverted":
+    given = None if path is None else path.path
+    if given == "inverted":
         if alike:
             return Access("inverted"), (_strictest(alike),)
-        asked = path = None
-    if matches and asked in (None, "hash"):
+        given = path = None
+    if matches and given in (None, "hash"):
         return path or Access("hash"), tuple(matches)
     driver = _range_driver(stream, matches, ranges)
-    if path is not None and asked in ("sorted", "scan"):
-        return (path if driver or asked == "scan" else Access("scan")), driver
+    if path is not None and given in ("sorted", "scan"):
+        return (path if driver or given == "scan" else Access("scan")), driver
     if any(isinstance(c, Band) for c in driver):
         return Access("sorted"), driver
     return (Access("inverted"), (_strictest(alike),)) if alike else (Access("scan"), driver)
@@ -103,8 +103,8 @@ def _range_driver(
     ]
     if not usable:
         return ()
-    word = own_word(usable[0], stream)
-    return tuple(c for c in usable if own_word(c, stream) == word)
+    column = own_column(usable[0], stream)
+    return tuple(c for c in usable if own_column(c, stream) == column)
 
 
 def guaranteed(condition: Condition, driver: tuple[Driver, ...], access: Access) -> bool:

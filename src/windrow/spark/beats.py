@@ -17,8 +17,8 @@ _empty: WeakKeyDictionary[SparkSession, DataFrame] = WeakKeyDictionary()
 
 
 def beats(name: str, partitions: int, like: DataFrame, clock: str | None) -> DataFrame:
-    """Beats in the columns of `like`, without reading any new data. `name` is that of their observation,
-    `clock` the column in which they carry the micro-batch's clock.
+    """Beats in the columns of `like`, without reading any new data. `name` is the name of their observation,
+    `clock` the column that carries the micro-batch's clock.
 
     Only a stream can be united with streams, so the rows derive from a stream without any. `coalesce` makes
     one partition even of an empty frame, and `mapInArrow` runs on it. Without `observe`, Spark would optimise

@@ -49,7 +49,7 @@ def _wrap_foreach_batch() -> None:
     def foreach_batch(self: DataStreamWriter, func: BatchFunction) -> DataStreamWriter:
         joins = _joins_in(self._df)
         for join in joins:
-            # The driver will look there. If it cannot, it says so now and not after the first micro-batch.
+            # The driver reads the commit log there. Fail now, not after the first micro-batch, if it cannot.
             open_storage(str(join.state)).names("")
         return original(self, _completing(func, joins) if joins else func)
 
@@ -62,7 +62,7 @@ def _joins_in(frame: DataFrame) -> list[JoinTask]:
 
 
 def _observations(plan: Any) -> Iterator[str]:
-    """The names of all observations in a plan of Spark's."""
+    """The names of all observations in a Spark plan."""
     if plan.nodeName() == "CollectMetrics":
         yield plan.name()
     children = plan.children()
@@ -76,7 +76,7 @@ def _completing(function: BatchFunction, joins: Sequence[JoinTask]) -> BatchFunc
         now = micro_batch(frame.sparkSession.sparkContext)
         function(frame, batch)
         if not all(_is_complete(join, now) for join in joins):
-            # Runs every task of the frame. What ran before is reused up to the last shuffle, and a task that
+            # Runs every task of the frame. Spark reuses earlier work up to the last shuffle, and a task that
             # has committed does the same work again.
             frame.count()
 

@@ -1,6 +1,6 @@
-"""Watermarks that the input frames already have: their delay becomes the stream's `late`.
+"""Watermarks of the input frames. Their delay becomes the stream's `late`.
 
-`withWatermark` leaves its delay in the metadata of the column, which the frame's schema shows.
+`withWatermark` stores its delay in the metadata of the column, which is part of the frame's schema.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ def frame_watermarks(frame: DataFrame) -> dict[str, int]:
 
 
 def with_frame_watermarks(query: Query, frames: Mapping[str, DataFrame]) -> Query:
-    """The query with the frames' delays as `late`. Refuses a watermark that contradicts the query."""
+    """The query with the frames' delays as `late`. Raises if a watermark contradicts the query."""
     found: dict[str, int] = {}
     for alias, stream in query.streams.items():
         for column, delay in frame_watermarks(frames[alias]).items() if alias in frames else ():
             if column != stream.time:
                 raise QueryError(
                     f"the frame has a watermark on '{column}', and the stream's time is '{stream.time}'; set "
-                    f"it on '{stream.time}', or leave it out and give late=",
+                    f"it on '{stream.time}', or leave it out and pass late=",
                     Option(stream=alias),
                 )
             stated = stated_delay(query, alias)
@@ -49,31 +49,31 @@ def with_frame_watermarks(query: Query, frames: Mapping[str, DataFrame]) -> Quer
 
 
 def check_one_watermark(frames: Mapping[str, DataFrame]) -> None:
-    """Refuse frames with a watermark where the result gets one: Spark allows no second in a query."""
+    """Refuse frames with a watermark if the result gets one, because Spark allows one per query."""
     for alias, frame in frames.items():
         if frame_watermarks(frame):
             raise QueryError(
-                "GROUP BY sets a watermark on the result, and Spark allows no other in the query; give the "
+                "GROUP BY sets a watermark on the result, and Spark allows no other in the query; pass the "
                 "frame without its watermark, and late=",
                 Option(stream=alias),
             )
 
 
 def stated_delay(query: Query, alias: str) -> int | None:
-    """What the query itself says; None if it says nothing. Zero for all streams is the default."""
+    """The query's own `late` of a stream; None if not given. Zero for all streams is the default."""
     if isinstance(query.late, Mapping):
         return query.watermark_delays[query.aliases.index(alias)] if alias in query.late else None
     return query.watermark_delays[0] or None
 
 
 def delays_text(query: Query, frames: Mapping[str, DataFrame]) -> str:
-    """How late rows of each stream may be, and what says so; empty if none may be."""
-    told = []
+    """The watermark delay of each stream, with its origin; empty if all are zero."""
+    delays = []
     for alias, delay in zip(query.aliases, query.watermark_delays, strict=True):
         marked = alias in frames and frame_watermarks(frames[alias])
         origin = " (watermark of the frame)" if marked else ""
         source = query.streams[alias].source_partition
         per = "" if source is None else f" behind the slowest '{source}'"
-        told.append(f"{alias} {format_duration(delay)}{origin}{per}")
+        delays.append(f"{alias} {format_duration(delay)}{origin}{per}")
     tracked = any(stream.source_partition for stream in query.streams.values())
-    return f"late: {', '.join(told)}" if any(query.watermark_delays) or tracked else ""
+    return f"late: {', '.join(delays)}" if any(query.watermark_delays) or tracked else ""

@@ -57,7 +57,7 @@ class Frame:
 
     @property
     def union_fields(self) -> tuple[st.StructField, ...]:
-        """What a row of the union carries: a row of a DataFrame, or a blob of many rows of files."""
+        """The fields in a row of the union: a row of a DataFrame, or a blob of rows of files."""
         return (BLOB,) if isinstance(self.data, FileStream) else self.fields
 
     def type_of(self, column: str) -> st.DataType:
@@ -65,7 +65,7 @@ class Frame:
 
 
 def read_frames(frames: Mapping[str, DataFrame | FileStream]) -> tuple[tuple[Frame, ...], bool]:
-    """(the frames, whether they are streaming)."""
+    """Check the frames. Returns them, and whether they are streaming."""
     for alias, data in frames.items():
         if not isinstance(data, FileStream) and not hasattr(data, "mapInArrow"):
             kind = f"{type(data).__module__.partition('.')[0]}.{type(data).__name__}"
@@ -75,10 +75,10 @@ def read_frames(frames: Mapping[str, DataFrame | FileStream]) -> tuple[tuple[Fra
                 Option(stream=alias),
             )
     streaming = [alias for alias, data in frames.items() if is_streaming(data)]
-    still = [alias for alias in frames if alias not in streaming]
-    if streaming and still:
+    batch = [alias for alias in frames if alias not in streaming]
+    if streaming and batch:
         raise QueryError(
-            f"{streaming} are streams and {still} are not; read all with readStream, or all with read",
+            f"{streaming} are streams and {batch} are not; read all with readStream, or all with read",
             Option("frames"),
         )
     zones = {alias: session_of(data).conf.get("spark.sql.session.timeZone") for alias, data in frames.items()}
@@ -108,7 +108,7 @@ def control_documents(control: DataFrame, streaming: bool) -> DataFrame:
 
 
 def check(query: Query, frames: Sequence[Frame]) -> BoundQuery:
-    """The query bound to these frames. Raises an error for anything that is wrong with it."""
+    """The query bound to these frames. Raises `QueryError` for any mistake."""
     for frame in frames:
         try:
             check_time_column(frame.alias, frame.arrow, query.streams[frame.alias].time)
@@ -116,13 +116,13 @@ def check(query: Query, frames: Sequence[Frame]) -> BoundQuery:
         except DataError as error:
             raise QueryError(error.message, error.place) from None
     bound = BoundQuery.of(query, [frame.arrow for frame in frames])
-    Join(bound, ResultBuilder)  # Policies refuse what does not fit them.
+    Join(bound, ResultBuilder)  # raises if a policy does not fit the query
     return bound
 
 
 @dataclass(frozen=True)
 class UnionColumns:
-    """Which columns of the union hold which columns of each stream."""
+    """Maps the columns of each stream to columns of the union."""
 
     types: tuple[st.DataType, ...]
     taken: tuple[tuple[int, ...], ...]
@@ -163,7 +163,7 @@ class UnionColumns:
 
 
 def result_type(query: Query, frames: Sequence[Frame], extra: str) -> st.StructType:
-    """A struct per stream of the result, `certain` where a result may be false, then weight and cluster for
+    """A struct per stream of the result, then `certain` if a result may be false, then weight and cluster for
     samples. All are null in rows that carry `extra`."""
     shown = [f for f in frames if f.alias in query.kind.result_aliases]
     fields = [st.StructField(f.alias, st.StructType(list(f.fields)), True) for f in shown]
@@ -181,7 +181,7 @@ def quoted(name: str) -> str:
 
 
 def _without_watermark(field: st.StructField) -> st.StructField:
-    """The field without Spark's watermark: it belongs to the input, and the user sets another on the
+    """The field without Spark's watermark, which belongs to the input. The user may set one on the
     result."""
     if METADATA not in (field.metadata or {}):
         return field

@@ -1,4 +1,4 @@
-"""A dimension of the grid of partitions, and where each stream's rows stand on it."""
+"""A dimension of the grid of partitions, and the places of each stream's rows on it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from windrow.model.query import Query
 
 @dataclass(frozen=True)
 class GridPlacement:
-    """Where a stream's rows stand on a dimension."""
+    """How a stream's rows are placed on a dimension."""
 
     how: Literal["value", "cell", "near", "content", "everywhere"]
     column: JoinColumn | None = None
     reach: float = 0.0
-    """Of "near": how far from the anchor's word this one can be in a result."""
+    """For "near": maximum distance from the anchor's join column in a result."""
 
     def __str__(self) -> str:
         if self.column is None:
@@ -40,10 +40,10 @@ class GridDimension:
     placements: tuple[GridPlacement, ...]
     """Per stream."""
     width: float = 0.0
-    """Of a cell, where cut by range."""
+    """Width of a cell, for ranges."""
     skewed: SkewedKeys | None = None
     split: tuple[int, ...] = ()
-    """Streams whose rows of a spread value are divided; the others' are copied."""
+    """Streams that divide the rows of a spread value; the other streams copy them."""
 
     def copies(self, stream: int) -> float:
         place = self.placements[stream]
@@ -53,7 +53,8 @@ class GridDimension:
 
 
 def by_key(query: Query, columns: Iterable[JoinColumn]) -> GridDimension:
-    """Rows by the first of these columns of their stream; streams without one are copied everywhere."""
+    """Place rows by the first of these columns of their stream. Streams without one are copied to all
+    places."""
     first: dict[int, JoinColumn] = {}
     for column in columns:
         first.setdefault(column.stream, column)
@@ -64,6 +65,6 @@ def by_key(query: Query, columns: Iterable[JoinColumn]) -> GridDimension:
 
 
 def by_content(query: Query, stream: int) -> GridDimension:
-    """Rows of one stream by all their values; the others are copied everywhere."""
+    """Place rows of one stream by all their values. The other streams are copied to all places."""
     places = tuple(GridPlacement("content") if s == stream else EVERYWHERE for s in range(len(query.streams)))
     return GridDimension(1, "grid", f"rows of {query.aliases[stream]}", places)

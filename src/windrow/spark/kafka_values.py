@@ -1,4 +1,4 @@
-"""Values of Kafka records: from bytes into columns, and from columns into bytes."""
+"""Decodes the values of Kafka records into columns, and encodes columns as values."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from windrow.spark.frames import quoted
 from windrow.spark.spark_errors import as_query_error
 
 RECORD = ("key", "topic", "partition", "headers")
-"""Columns that Kafka's sink takes beside the value."""
+"""Columns of Kafka's sink besides the value."""
 LENIENT = {"mode": "PERMISSIVE"}
-"""A value that cannot be read has no fields, hence no time, and is counted as such; it fails no query."""
+"""A value that cannot be decoded has null fields, including the time, and is counted. It stops no query."""
 MICROSECONDS = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX"}
-"""Spark would write only milliseconds."""
+"""Spark's default writes only milliseconds."""
 UNLISTED = ("maxnestingdepth", "maxnumlen", "maxstringlen")
 """Options of JSON that Spark reads but does not list."""
 
 
 def decode(records: DataFrame, source: Source) -> DataFrame:
-    """The fields of the values, and those of Kafka's columns whose names are not among them: without a select
-    list only `partition`, since every column of a stream is kept in its window."""
+    """The fields of the values, and Kafka's own columns with other names. Without a select list only
+    `partition` is kept of these, since windows store every column of a stream."""
     format, schema = str(source.value_format), str(source.schema)
     options = {**LENIENT, **value_options(records, format, source.options)}
     if format == "avro":
@@ -41,7 +41,7 @@ def decode(records: DataFrame, source: Source) -> DataFrame:
 
 
 def encode(results: DataFrame, value_format: str, options: Mapping[str, str], place: Option) -> DataFrame:
-    """A record for each result: its columns, but for those of `RECORD`, become the value."""
+    """One record per result. Its columns, except those in `RECORD`, become the value."""
     fields = [quoted(name) for name in results.columns if name not in RECORD]
     if not fields:
         raise QueryError("no column is left for the value; add one to select, such as 'a.id as id'", place)
@@ -60,8 +60,8 @@ def encode(results: DataFrame, value_format: str, options: Mapping[str, str], pl
 
 
 def value_options(frame: DataFrame, format: str, options: Mapping[str, str]) -> dict[str, str]:
-    """The options that belong to the value format. Those of Kafka may be credentials, and Spark's plans show
-    every option of an expression."""
+    """The options of the value format. Kafka's options may be credentials and must not be passed on, because
+    Spark's plans show every option of an expression."""
     spark = frame.sparkSession._jvm.org.apache.spark.sql
     of_format = spark.avro.AvroOptions if format == "avro" else spark.catalyst.json.JSONOptions
     known = {*of_format.getAllOptions().mkString(",").lower().split(","), *UNLISTED}

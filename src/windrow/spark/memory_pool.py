@@ -24,7 +24,7 @@ import numpy as np
 from windrow.errors import Option, QueryError, placed
 from windrow.memory_models.allocation import RecallCurve, allocate_max_min
 from windrow.model.limits import MemoryLimit
-from windrow.model.units import SECOND, parse_duration
+from windrow.model.units import SECOND, positive_duration
 from windrow.state.paths import JoinId
 from windrow.state.storage import open_storage
 
@@ -51,7 +51,7 @@ class MemoryPool:
     path
         A directory or URL that every executor can reach, where the joins exchange forecasts.
     weight
-        The weight of the join that receives this pool: twice the weight is worth twice the recall.
+        The weight of the join that receives this pool. A join with twice the weight gets twice the recall.
     stale_after
         A join that has not written a forecast for this long no longer counts.
     """
@@ -69,8 +69,7 @@ class MemoryPool:
             if not self.weight > 0:
                 raise QueryError(f"must be above 0, got {self.weight}", Option("weight"))
             with placed(Option("stale_after")):
-                if parse_duration(self.stale_after) <= 0:
-                    raise QueryError(f"must be positive, got {self.stale_after}")
+                positive_duration(self.stale_after)
 
     @property
     def limit(self) -> MemoryLimit:
@@ -83,7 +82,7 @@ class MemoryPool:
         if own not in joins or (
             joins[own].curve is None and self.clock() - joins[own].at > self._stale_seconds / 2
         ):
-            # Without a forecast yet, the join registers, so that the others leave it a share.
+            # The join has no forecast yet. It registers, so that the others leave it a share.
             self._write(scope, {})
             joins = self._read()
         even = self.limit.size / len(joins)
@@ -99,15 +98,15 @@ class MemoryPool:
         return MemoryLimit(self.limit.kind, max(1, int(share + spare)))
 
     def share_forecast(self, scope: JoinId, forecast: RecallCurve, scale: float) -> None:
-        """Publishes a join's forecast. `scale` is the memory of the whole join over that of the forecast,
-        which is of one partition."""
+        """Publish a join's forecast. `scale` is the memory of the whole join over that of the forecast's
+        partition."""
         memory = np.linspace(0.0, forecast.memory[-1], POINTS)
         recall = [forecast.at(float(m)) for m in memory]
         self._write(scope, {"memory": (memory * scale).tolist(), "recall": recall})
 
     @property
     def _stale_seconds(self) -> float:
-        return parse_duration(self.stale_after) / SECOND
+        return positive_duration(self.stale_after) / SECOND
 
     def _write(self, scope: JoinId, forecast: dict[str, Any]) -> None:
         document = forecast | {"weight": self.weight, "at": self.clock()}

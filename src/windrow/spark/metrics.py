@@ -35,8 +35,8 @@ def observation_name(join: str) -> str:
 
 
 def beats_name(join: str, token: str) -> str:
-    """The name of an observation that is never read: see `beats.py`. With the token of the join's task it is
-    unique, and shows which joins a plan contains."""
+    """The name of an observation that is never read, see `beats.py`. The token of the join's task makes it
+    unique, so that it identifies the joins in a plan."""
     return f"beats of {PREFIX}{join}, {token}"
 
 
@@ -61,12 +61,12 @@ class PartitionQueryMetrics:
     results: int
     response_mean: float | None
     response_p99: float | None
-    """To within a fifth. Over several partitions, that of the slowest."""
+    """Accurate to within a fifth. Over several partitions, that of the slowest."""
     response_max: float | None
     backlog_rows: int
     """Rows whose results are deferred."""
     complete_from: int | None
-    """Event time from which answers are complete, in microseconds; None for the query's start."""
+    """Event time from which results are complete, in microseconds; None for the query's start."""
 
     @classmethod
     def together(cls, parts: Sequence[PartitionQueryMetrics]) -> PartitionQueryMetrics:
@@ -111,7 +111,7 @@ class PartitionMetrics(BatchCounts):
     state_cache_hit: bool
     """Whether the worker had the windows in memory."""
     changes: tuple[str, ...] = ()
-    """What a changed query did to the windows it was restarted with, in its first micro-batch."""
+    """How a changed query altered the restored windows, in its first micro-batch."""
     complete_from: int | None = None
     """As in `OperatorMetrics`."""
     hot_key: str | None
@@ -196,7 +196,7 @@ class BatchMetrics(BatchCounts):
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """What a changed query did to the windows, each once; in its first micro-batch."""
+        """How a changed query altered the restored windows, each change once; in its first micro-batch."""
         return tuple(dict.fromkeys(change for p in self.partitions for change in p.changes))
 
     @property
@@ -258,7 +258,7 @@ def metrics(query: StreamingQuery, join: str | None = None) -> MetricsList:
     Parameters
     ----------
     query
-        What `writeStream.start()` returned.
+        As `writeStream.start()` returned it.
     join
         The `name` of one join; None for all joins.
     """

@@ -25,16 +25,15 @@ class MicroBatch:
 
 
 def micro_batch(context: TaskContext | SparkContext | None) -> MicroBatch:
-    """That of a task; on the driver, in `foreachBatch`, the one whose frame the function gets."""
+    """The micro-batch of a task; on the driver, in `foreachBatch`, that of the function's frame."""
     query = context.getLocalProperty("sql.streaming.queryId") if context else None
     batch = context.getLocalProperty("streaming.sql.batchId") if context else None
     if context is None or query is None or batch is None:
         raise StateError(
-            "Spark does not tell this task its streaming query and batch (local properties "
-            f"sql.streaming.queryId = {query!r}, streaming.sql.batchId = {batch!r}), and without them "
-            "results would not be exactly once. Either foreachBatch runs its frame in a plain thread: use "
-            "pyspark.InheritableThread, which hands them on. Or this version of Spark has none: use PySpark "
-            "4.3"
+            "this task does not know its streaming query and batch (Spark's local properties "
+            f"sql.streaming.queryId = {query!r}, streaming.sql.batchId = {batch!r}), so results would not be "
+            "exactly once. If foreachBatch runs its frame in a plain thread, use pyspark.InheritableThread, "
+            "which passes the properties on. If this version of Spark does not set them, use PySpark 4.3"
         )
     return MicroBatch(query, _run(context.getLocalProperty("spark.jobGroup.id")), int(batch))
 
@@ -45,7 +44,7 @@ def _run(group: str | None) -> str:
         return UUID(group or "").hex
     except ValueError:
         raise StateError(
-            f"Spark does not tell this task the run of its streaming query (local property spark.jobGroup.id "
-            f"= {group!r}), and without it a query that was set back would not be noticed. If foreachBatch "
-            "calls setJobGroup, have it call addTag instead"
+            f"this task does not know the run of its streaming query (Spark's local property "
+            f"spark.jobGroup.id = {group!r}), so a query that was set back would go unnoticed. If "
+            "foreachBatch calls setJobGroup, use addTag instead"
         ) from None

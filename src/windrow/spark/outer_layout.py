@@ -1,9 +1,9 @@
 """Partitions of outer, semi, anti and as-of joins.
 
-A partition decides that nothing matches a combination, so it must meet every row that could. On each
-dimension a stream of the core takes exactly one place. A level's stream takes the same place if an equality
-of that level ties it to a join column placed there; otherwise it is copied to all places. Rows near a cell
-border have several places, so ranges are not used.
+A partition decides that nothing matches a combination, so it must have every row that could match. On each
+dimension a row of a core stream has exactly one place. A row of a level's stream has the same place if an
+equality of that level ties it to a join column placed there; otherwise it is copied to all places. Ranges are
+not used, because rows near a cell border have several places.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def outer_cuts(query: Query, predicate: Predicate) -> list[GridDimension]:
 
 def _core_groups(shape: JoinShape, equalities: list[Equality]) -> list[tuple[JoinColumn, ...]]:
     """Join columns of the core that are equal in each of its combinations."""
-    inside = [e for e in equalities if shape.level_of(w.stream for w in e.words) < 0]
+    inside = [e for e in equalities if shape.level_of(w.stream for w in e.columns) < 0]
     groups = list(equality_classes(inside))
-    known = {word for group in groups for word in group}
-    words = dict.fromkeys(w for e in equalities for w in e.words if w.stream in shape.core)
-    return groups + [(word,) for word in words if word not in known]
+    known = {column for group in groups for column in group}
+    columns = dict.fromkeys(w for e in equalities for w in e.columns if w.stream in shape.core)
+    return groups + [(column,) for column in columns if column not in known]
 
 
 def _by_key(
@@ -40,8 +40,8 @@ def _by_key(
 ) -> GridDimension:
     tied = list(group)
     for k, level in enumerate(shape.levels):
-        for e in (e for e in equalities if shape.level_of(w.stream for w in e.words) == k):
-            own, other = e.words if e.left.stream == level.stream else (e.right, e.left)
+        for e in (e for e in equalities if shape.level_of(w.stream for w in e.columns) == k):
+            own, other = e.columns if e.left.stream == level.stream else (e.right, e.left)
             if other in tied:
                 tied.append(own)
     return by_key(query, tied)

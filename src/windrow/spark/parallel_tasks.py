@@ -1,6 +1,6 @@
 """Runs independent Python tasks in parallel as Spark tasks.
 
-Tasks are dealt to a few dozen Spark jobs of one Spark task each, which as many threads as cores submit.
+The tasks are divided among a few dozen Spark jobs of one Spark task each, submitted by one thread per core.
 Unlike the tasks of one large job, each of these jobs returns its results as soon as it ends.
 """
 
@@ -38,10 +38,10 @@ def run_tasks(
     """
     session = local_session(cores, "windrow lab")
     jobs = min(len(tasks), JOBS_PER_CORE * cores)
-    dealt = [range(job, len(tasks), jobs) for job in range(jobs)]
+    shares = [range(job, len(tasks), jobs) for job in range(jobs)]
     results: dict[int, Result] = {}
     with ThreadPoolExecutor(cores) as pool:
-        running = {pool.submit(_run_job, session, function, [tasks[n] for n in hand]): hand for hand in dealt}
+        running = {pool.submit(_run_job, session, function, [tasks[n] for n in own]): own for own in shares}
         try:
             for ended in as_completed(running):
                 for n, result in zip(running[ended], ended.result(), strict=True):

@@ -1,7 +1,6 @@
-"""What a Spark task runs in one partition: the join of one query, or a join that queries share.
+"""The join that a Spark task runs in one partition: of one query, or shared by several.
 
-`JoinKind` is the frozen description that Spark sends to the workers; `PartitionJoin` is the join it starts
-there.
+`JoinKind` is the frozen description that Spark sends to workers. `PartitionJoin` is the running join.
 """
 
 from __future__ import annotations
@@ -14,17 +13,16 @@ import pyarrow as pa
 
 from windrow.engine.operator import Operator
 from windrow.engine.query_changes import fingerprint
-from windrow.engine.result_builder import CLUSTER, WEIGHT
+from windrow.engine.result_builder import result_schema
 from windrow.engine.runner import JoinRunner
 from windrow.engine.state import State, capture, restore
-from windrow.model.join_kind import CERTAIN
 from windrow.model.query import Query
 from windrow.spark.metrics import COLUMN, PartitionQueryMetrics
 
 ROWS_PER_BATCH = 32_768
 BYTES_PER_BATCH = 16 << 20
 Batches = Iterator[pa.RecordBatch]
-"""Results for Spark: the kind's columns, and an empty one for metrics."""
+"""Results for Spark: the kind's columns, and an empty column for metrics."""
 
 
 class PartitionJoin(Protocol):
@@ -85,13 +83,7 @@ class SingleQuery:
         return fingerprint(query)
 
     def columns(self, query: Query, schemas: tuple[pa.Schema, ...]) -> pa.Schema:
-        known = dict(zip(query.aliases, schemas, strict=True))
-        fields = [(alias, pa.struct(list(known[alias]))) for alias in query.kind.result_aliases]
-        if query.kind.tells_certainty:
-            fields.append((CERTAIN, pa.bool_()))
-        if query.memory_policy.samples:
-            fields += [(WEIGHT, pa.float64()), (CLUSTER, pa.int64())]
-        return pa.schema(fields)
+        return result_schema(query, dict(zip(query.aliases, schemas, strict=True)))
 
 
 class _SingleQueryJoin:

@@ -191,15 +191,15 @@ def _by_range(query: Query, predicate: Predicate, width: float | None) -> list[G
     """Cells of an anchor column. Another column's reach is the sum of the band widths between the two."""
     links: dict[JoinColumn, list[tuple[JoinColumn, float]]] = {}
     for atom in predicate.atoms:
-        if atom.words[0].kind == "hash" or not isinstance(atom, Band | Equality):
+        if atom.columns[0].kind == "hash" or not isinstance(atom, Band | Equality):
             continue
         epsilon = max(float(atom.epsilon), 0.0) if isinstance(atom, Band) else 0.0
         if math.isfinite(epsilon):
             # An equality beside a band places rows by the same numbers as the band does.
-            left, right = (replace(w, kind="float") if w.kind == "ordered" else w for w in atom.words)
+            left, right = (replace(w, kind="float") if w.kind == "ordered" else w for w in atom.columns)
             links.setdefault(left, []).append((right, epsilon))
             links.setdefault(right, []).append((left, epsilon))
-    banded = {w for atom in predicate.atoms if isinstance(atom, Band) for w in atom.words if w in links}
+    banded = {w for atom in predicate.atoms if isinstance(atom, Band) for w in atom.columns if w in links}
     shortest: dict[frozenset[int], tuple[float, GridDimension]] = {}
     for anchor in (word for word in links if word in banded):
         nearest: dict[int, GridPlacement] = {}

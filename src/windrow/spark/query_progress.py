@@ -35,7 +35,7 @@ class BatchProgress:
     joins: tuple[BatchMetrics, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: the totals of each join, and all metrics of each partition."""
+        """Values for JSON: the totals of each join and of its queries, and all metrics of each partition."""
         return {
             "batch": self.batch,
             "began": self.began,
@@ -46,7 +46,8 @@ class BatchProgress:
             "joins": {
                 join.join: {m.name: getattr(join, m.name) for m in metrics_of(BatchCounts)}
                 | {"recall": [None if math.isnan(r) else r for r in join.recall]}
-                | {"skew": join.skew, "partitions": [asdict(p) for p in join.partitions]}
+                | {"skew": join.skew, "queries": {name: vars(q) for name, q in join.queries.items()}}
+                | {"partitions": [asdict(p) | {"seconds": p.seconds} for p in join.partitions]}
                 for join in self.joins
             },
         }

@@ -45,14 +45,14 @@ def native(cut: GridDimension, frames: Sequence[Frame]) -> bool:
     if cut.skewed and any(not _is_literal(p.column.type) for p in cut.placements if p.column is not None):
         return False
     plain = _plain_number if cut.kind == "range" else _plain_value
-    words = [
+    keys = [
         (frame, p.column) for frame, p in zip(frames, cut.placements, strict=True) if p.column is not None
     ]
-    return all(plain(frame, word) is not None for frame, word in words)
+    return all(plain(frame, key) is not None for frame, key in keys)
 
 
 def described(layout: PartitionLayout, frames: Sequence[Frame]) -> dict[str, str]:
-    """Everything that decides where a row goes; state can be restored only if it is equal."""
+    """Everything that determines a row's partition. State can be restored only if it is equal."""
     ways = ", ".join("by Spark" if native(cut, frames) else "by Windrow" for cut in layout.dimensions)
     return layout.described() | {"hashing": f"version {HASHING}{': ' if ways else ''}{ways}"}
 
@@ -75,15 +75,15 @@ class Router:
         self._stream = stream
         self._functions = functions
         self._native = {cut: native(cut, frames) for cut in layout.dimensions}
-        words = {cut.placements[stream].column: None for cut, plain in self._native.items() if not plain}
-        self._names = {word: f"windrow key {n}" for n, word in enumerate(words) if word is not None}
+        keys = {cut.placements[stream].column: None for cut, plain in self._native.items() if not plain}
+        self._names = {key: f"windrow key {n}" for n, key in enumerate(keys) if key is not None}
         """Columns that hold computed join columns."""
 
     def rows(self) -> DataFrame:
         """The stream's rows with the join columns that routes need, each computed once."""
         if not self._names:
             return self._data
-        computed = [self._computed(word).alias(name) for word, name in self._names.items()]
+        computed = [self._computed(key).alias(name) for key, name in self._names.items()]
         return self._data.select("*", *computed)
 
     @property
@@ -107,7 +107,7 @@ class Router:
         return at.cast("int")
 
     def content(self) -> Column:
-        """A hash of the whole row, the same wherever and however often it is read."""
+        """A hash of the whole row, the same in every reading of it."""
         return sf.xxhash64(*(sf.col(quoted(f.name)) for f in self._frame.fields if is_hashed(f.dataType)))
 
     def _places(self, cut: GridDimension) -> tuple[Column, bool]:
@@ -122,24 +122,24 @@ class Router:
             return self._by_value(cut, place.column)
         return self._by_cell(cut, place)
 
-    def _by_value(self, cut: GridDimension, word: JoinColumn) -> tuple[Column, bool]:
+    def _by_value(self, cut: GridDimension, key: JoinColumn) -> tuple[Column, bool]:
         stream = self._stream
-        value = _plain_value(self._frame, word) if self._native[cut] else self._key(word)
+        value = _plain_value(self._frame, key) if self._native[cut] else self._key(key)
         assert value is not None
-        # A row without a value is in no result: it may go anywhere, but not all of them to one place.
+        # A row without a value is in no result. It may have any place, but one place for all would be skewed.
         home = _modulo(sf.when(value.isNull(), self.content()).otherwise(sf.xxhash64(value)), cut.parts)
         if cut.skewed is None:
             return home, False
         rows, columns = spread_shape(cut)
-        mine = _modulo(self.content(), rows if stream == cut.split[0] else columns)
+        own = _modulo(self.content(), rows if stream == cut.split[0] else columns)
         if stream == cut.split[0]:
-            inside = [mine * columns + k for k in range(columns)]
+            inside = [own * columns + k for k in range(columns)]
         elif stream in cut.split:
-            inside = [mine + k * columns for k in range(rows)]
+            inside = [own + k * columns for k in range(rows)]
         else:
             inside = [sf.lit(k) for k in range(rows * columns)]
         spread = sf.array(*((home + k) % cut.parts for k in inside))
-        return sf.when(self._is_any(value, cut, word), spread).otherwise(sf.array(home)), True
+        return sf.when(self._is_any(value, cut, key), spread).otherwise(sf.array(home)), True
 
     def _by_cell(self, cut: GridDimension, place: GridPlacement) -> tuple[Column, bool]:
         assert place.column is not None
@@ -164,12 +164,12 @@ class Router:
 
     # -- join columns -----------------------------------------------------------------------------------
 
-    def _key(self, word: JoinColumn) -> Column:
+    def _key(self, key: JoinColumn) -> Column:
         """The computed join column: equal where Windrow finds values equal; null for null."""
-        return sf.col(quoted(self._names[word]))
+        return sf.col(quoted(self._names[key]))
 
-    def _computed(self, word: JoinColumn) -> Column:
-        columns = sorted(references(word.node))
+    def _computed(self, key: JoinColumn) -> Column:
+        columns = sorted(references(key.node))
         types = [self._frame.arrow.field(name).type for _, name in columns]
         functions = dict(self._functions)
 
@@ -177,41 +177,41 @@ class Router:
             # Only time zone names and offset widths can differ from the planned types.
             cast = [a if a.type == kind else a.cast(kind) for a, kind in zip(arrays, types, strict=True)]
             given = dict(zip(columns, cast, strict=True))
-            values, valid = encoded_column(word, given, len(arrays[0]), functions)
+            values, valid = encoded_column(key, given, len(arrays[0]), functions)
             return pa.array(values, mask=None if valid is None else ~valid)
 
-        kind = "double" if word.kind == "float" else "bigint"
+        kind = "double" if key.kind == "float" else "bigint"
         return sf.arrow_udf(numbers, kind)(*(sf.col(quoted(name)) for _, name in columns))
 
-    def _is_any(self, value: Column, cut: GridDimension, word: JoinColumn) -> Column:
-        """Whether the row's value is one of those the user named."""
+    def _is_any(self, value: Column, cut: GridDimension, key: JoinColumn) -> Column:
+        """Whether the row's value is one of the skewed keys."""
         assert cut.skewed is not None
         if self._native[cut]:
             return value.isin(list(cut.skewed.values))
-        numbers, _ = encode(pa.array(cut.skewed.values, word.type), word.kind == "ordered")
+        numbers, _ = encode(pa.array(cut.skewed.values, key.type), key.kind == "ordered")
         return value.isin(numbers.tolist())
 
 
-def _plain_value(frame: Frame, word: JoinColumn) -> Column | None:
+def _plain_value(frame: Frame, key: JoinColumn) -> Column | None:
     """A column cast to the join column's type, if Spark's hash separates values as Windrow does."""
-    if not isinstance(word.node, exp.Column):
+    if not isinstance(key.node, exp.Column):
         return None
-    column, kind, wanted = sf.col(quoted(word.node.name)), frame.type_of(word.node.name), word.type
+    column, kind, wanted = sf.col(quoted(key.node.name)), frame.type_of(key.node.name), key.type
     if pt.is_float64(wanted) and _is_binary_number(kind):
         return column.cast("double") + sf.lit(0.0)  # -0.0 + 0.0 is 0.0
     if pt.is_int64(wanted) and isinstance(kind, st.IntegralType):
         return column.cast("bigint")
     if pt.is_decimal128(wanted) and isinstance(kind, st.IntegralType | st.DecimalType):
         return column.cast(st.DecimalType(wanted.precision, wanted.scale))
-    same = frame.arrow.field(word.node.name).type.equals(wanted)
+    same = frame.arrow.field(key.node.name).type.equals(wanted)
     return column if same and (isinstance(kind, _HASHED) or _is_binary_text(kind)) else None
 
 
-def _plain_number(frame: Frame, word: JoinColumn) -> Column | None:
+def _plain_number(frame: Frame, key: JoinColumn) -> Column | None:
     """A column as the join column's number, in double precision."""
-    if not isinstance(word.node, exp.Column):
+    if not isinstance(key.node, exp.Column):
         return None
-    column, kind, wanted = sf.col(quoted(word.node.name)), frame.type_of(word.node.name), word.type
+    column, kind, wanted = sf.col(quoted(key.node.name)), frame.type_of(key.node.name), key.type
     if pt.is_decimal(wanted) and isinstance(kind, st.IntegralType | st.DecimalType):
         return column.cast("double") * float(10**wanted.scale)
     if _is_binary_number(kind) and (pt.is_floating(wanted) or pt.is_integer(wanted)):

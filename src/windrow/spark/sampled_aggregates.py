@@ -23,7 +23,7 @@ from windrow.sql_frontend.statement import Aggregate, aggregate_column
 
 SAMPLE = "_sample"
 ESTIMATED = ("count", "sum", "avg")
-EDGES = ("_low", "_high")
+BOUNDS = ("_low", "_high")
 
 
 def gathered(aggregates: Sequence[Aggregate]) -> list[Column]:
@@ -64,7 +64,7 @@ class EstimateColumns:
         for n, a in enumerate(self.aggregates):
             name = aggregate_column(n)
             kind = st.DoubleType() if a.function in ESTIMATED else groups[name].dataType
-            figures += [st.StructField(name + edge, kind, True) for edge in ("", *EDGES)]
+            figures += [st.StructField(name + bound, kind, True) for bound in ("", *BOUNDS)]
         return st.StructType([*kept, *figures])
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -75,7 +75,7 @@ class EstimateColumns:
             names = list(kept)
             for n, a in enumerate(self.aggregates):
                 columns += self._figures(n, a, batch)
-                names += [aggregate_column(n) + edge for edge in ("", *EDGES)]
+                names += [aggregate_column(n) + bound for bound in ("", *BOUNDS)]
             yield pa.RecordBatch.from_arrays(columns, names)
 
     def _is_figure(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the session decides of a query that leaves it open."""
+"""Settings that a query takes from the Spark session."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANSI = "spark.sql.ansi.enabled"
 
 
 def with_session_rules(query: Query, spark: SparkSession) -> Query:
-    """The query with `on_error` as Spark treats operations that fail, unless it says so itself."""
+    """The query with `on_error` as in the session's ANSI mode, unless the query sets it."""
     if query.on_error is not None:
         return query
     ansi = str(spark.conf.get(ANSI, "true")).lower() == "true"
@@ -21,7 +21,7 @@ def with_session_rules(query: Query, spark: SparkSession) -> Query:
 
 
 def errors_text(join: BoundQuery) -> str:
-    """What an explanation says of operations that fail; empty if none can."""
+    """The line of an explanation about operations that fail; empty if none can."""
     if not join.may_fail:
         return ""
     return "errors: " + ("raised" if join.query.raises else "null, and counted as rows_failed")

@@ -27,16 +27,16 @@ from windrow.model.sharing import Subscription
 from windrow.model.units import SECOND, parse_duration
 from windrow.spark.metrics import COLUMN, PartitionQueryMetrics
 from windrow.spark.partition_join import Batches, PartitionJoin, rows_at_once
-from windrow.spark.task_control import REASONS_TOLD
+from windrow.spark.task_control import MAX_REASONS
 
 QUERY = "query"
-"""The column that names the query of a result. A worker returns each result once, with all queries that get
-it: transferring a row costs more than copying it on Spark's side."""
+"""The column of the result's query. A worker returns each result once, with all its queries, because
+transferring a row costs more than copying it in Spark."""
 
 
 @dataclass(frozen=True)
 class JoinOnSpark(Sibling):
-    """A sibling join on Spark, where result columns are fixed: a new query can select no others."""
+    """A sibling join on Spark. Its result columns are fixed, so a new query can select no others."""
 
     columns: pa.Schema = field(default_factory=lambda: pa.schema([]))
     names: tuple[str, ...] = ()
@@ -140,20 +140,20 @@ class _SharedQueriesJoin:
         return {name: PartitionQueryMetrics.together(each) for name, each in found.items()}
 
     def control_errors(self) -> tuple[str, ...]:
-        reasons, self._join.control_errors = dict.fromkeys(self._join.control_errors[:REASONS_TOLD]), []
+        reasons, self._join.control_errors = dict.fromkeys(self._join.control_errors[:MAX_REASONS]), []
         return tuple(reasons)
 
     def _in_batches(self, results: ResultsByQuery) -> Batches:
-        for dealt in fan_out(results.query_results):
-            whole = self._row_batch(dealt)
+        for fanned_out in fan_out(results.query_results):
+            whole = self._row_batch(fanned_out)
             rows = rows_at_once(whole)
             for start in range(0, whole.num_rows, rows):
                 yield whole.slice(start, rows)
 
-    def _row_batch(self, dealt: FanOut) -> pa.RecordBatch:
-        """Results with all columns of the stream; those not selected are null."""
-        batch, count = dealt.table, dealt.table.num_rows
-        arrays = [dealt.queries]
+    def _row_batch(self, results: FanOut) -> pa.RecordBatch:
+        """Results with all columns of the stream; columns that are not selected are null."""
+        batch, count = results.table, results.table.num_rows
+        arrays = [results.queries]
         for column in list(self._columns)[1:]:
             if column.name in batch.schema.names:
                 found = batch.column(column.name)

@@ -58,6 +58,7 @@ def first_rows(
         names = [unquote(path.rsplit("/", 1)[-1]) for path in paths]
         files = min(FIRST_FILES, len(names))
         while files < len(names):
+            # A filter may reject most rows, so the number of files needed is unknown.
             some = frame.where(sf.col("_metadata.file_name").isin(names[:files]))
             rows = _earliest(shape(some), time, most)
             if rows.num_rows >= most:

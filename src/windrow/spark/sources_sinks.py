@@ -1,6 +1,6 @@
 """The Spark side of a pipeline: reading sources, shaping results, writing to sinks.
 
-Plain values in, DataFrames out. What Spark refuses is a `QueryError` at a place.
+Errors of Spark become a `QueryError` with a place.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from windrow.spark.spark_errors import as_query_error
 
 FLAT = ("csv", "text")
 """Formats without nested values."""
-TIME = "_windrow_time"
 
 
 def read_source(session: SparkSession, source: Source, streaming: bool) -> DataFrame | FileStream:
-    """A source as a stream or as a batch. Without a schema, streamed files take that of the files there."""
+    """Read a source as a stream or as a batch. Streamed files without a schema have that of the existing
+    files."""
     as_files = source.format == "arrow" or (streaming and stays_in_columns(source))
     with as_query_error(source.place), placed(source.place):
         schema: str | StructType | None = source.schema
@@ -46,8 +46,8 @@ def read_source(session: SparkSession, source: Source, streaming: bool) -> DataF
 
 def stays_in_columns(source: Source) -> bool:
     """Whether Windrow reads the source's files itself when they are streamed. Spark reads them if the source
-    has a filter, computed columns or options that only Spark knows; and text, whose every oddity must mean
-    what it means to Spark."""
+    has a filter, computed columns or options that only Spark knows. Spark also reads text formats, so that
+    unusual values mean the same."""
     if source.format not in FORMATS or source.format in UNTYPED or source.filter is not None:
         return False
     known = all(name.lower() in known_options(source.format) for name in source.options)
@@ -55,9 +55,9 @@ def stays_in_columns(source: Source) -> bool:
 
 
 def shape(frame: DataFrame | FileStream, source: Source) -> DataFrame | FileStream:
-    """The rows and columns wanted of a source."""
+    """Apply a source's filter and select list."""
     if isinstance(frame, FileStream):
-        # Spark finds columns regardless of case, and knows words that look like columns.
+        # Spark ignores the case of columns, and some select items that look like columns are keywords.
         if stays_in_columns(source) and (source.format == "arrow" or {*source.select} <= {*frame.columns}):
             with placed(source.place):
                 return frame.select(*source.select) if source.select else frame
@@ -69,42 +69,15 @@ def shape(frame: DataFrame | FileStream, source: Source) -> DataFrame | FileStre
 
 
 def select(frame: DataFrame, columns: Sequence[str], place: Option) -> DataFrame:
-    """The columns wanted of a frame; all if none is named."""
+    """Apply a select list; an empty one selects all columns."""
     if not columns:
         return frame
     with as_query_error(replace(place, name="select")):
         return frame.selectExpr(*columns)
 
 
-def aggregate(
-    results: DataFrame,
-    time: str,
-    window: str,
-    slide: str | None,
-    watermark: str | None,
-    group_by: Sequence[str],
-    aggregates: Sequence[str],
-) -> DataFrame:
-    """Columns window_start and window_end, those grouped by, and the aggregates."""
-    place = Option(section="aggregate")
-    with as_query_error(replace(place, name="time")):
-        timed = results.withColumn(TIME, sf.expr(time))
-    kind = timed.schema[TIME].dataType.typeName()
-    if not kind.startswith("timestamp"):
-        raise QueryError(
-            f"expected an expression that gives a timestamp, got a {kind}", replace(place, name="time")
-        )
-    with as_query_error(place):
-        if watermark is not None:
-            timed = timed.withWatermark(TIME, watermark)
-        windows = sf.window(TIME, window, slide).alias("window")
-        grouped = timed.groupBy(windows, *map(sf.expr, group_by)).agg(*map(sf.expr, aggregates))
-        edges = [sf.col("window.start").alias("window_start"), sf.col("window.end").alias("window_end")]
-        return grouped.select(*edges, *(grouped[f"`{name}`"] for name in grouped.columns[1:]))
-
-
 def check_sink(frame: DataFrame, place: Option, format: str) -> None:
-    """Refuses now what the format would refuse in the first batch."""
+    """Refuse columns that the format would refuse in the first micro-batch."""
     names = [name.lower() for name in frame.columns]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
@@ -132,7 +105,7 @@ def start(
     checkpoint: str,
     trigger: Mapping[str, str | bool],
 ) -> StreamingQuery:
-    """Starts the stream."""
+    """Start the stream."""
     writer = frame.writeStream.format(format).options(**options).outputMode(mode).queryName(name)
     if trigger:
         writer = writer.trigger(**trigger)
@@ -143,7 +116,7 @@ def start(
 def write(
     frame: DataFrame, place: Option, format: str, path: str | None, options: Mapping[str, str], mode: str
 ) -> int:
-    """Writes a batch to its end: how many rows."""
+    """Write a batch. Returns the number of rows."""
     counted = Observation("windrow rows written")
     observed = frame.observe(counted, sf.count(sf.lit(1)).alias("rows"))
     with as_query_error(place, (AnalysisException,)):

@@ -13,6 +13,7 @@ from pyspark.sql.streaming import StreamingQuery
 from windrow.errors import Option, QueryError, WindrowError
 from windrow.redaction import cause, redacted
 
+# Errors of a worker reach the driver only as text, in a Java exception.
 _OURS = re.compile(r"^\s*windrow\.errors\.(\w+): (.+)$", re.MULTILINE)
 _PYTHON = re.compile(r"^((?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt)): (.+)$", re.MULTILINE)
 _CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ")
@@ -49,7 +50,7 @@ class RunError(WindrowError):
 def as_query_error(
     place: Option | None, kinds: tuple[type[Exception], ...] = (PySparkException, Py4JError)
 ) -> Iterator[None]:
-    """Turns Spark's errors of these kinds into a QueryError at `place`, if that is known."""
+    """Turn Spark's errors of these kinds into a QueryError at `place`."""
     try:
         yield
     except kinds as error:
@@ -58,7 +59,7 @@ def as_query_error(
 
 @contextmanager
 def as_run_error() -> Iterator[None]:
-    """Turns Spark's errors into a RunError: a task, a machine or the connection to the cluster failed."""
+    """Turn Spark's errors into a RunError: a task, a machine or the connection to the cluster failed."""
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:

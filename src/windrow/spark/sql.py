@@ -36,11 +36,11 @@ def sql(
     state: str | None = None,
     name: str | None = None,
 ) -> DataFrame:
-    """Answers SQL over streams: a DataFrame of the columns selected.
+    """Run SQL over streams. Returns a DataFrame of the selected columns.
 
-    Several SELECTs, divided by semicolons, give one DataFrame with a column `query` that says whose row it
-    is, and share a join where they can. EXPLAIN gives a row for each plan. Whatever is wrong with the text is
-    refused here, with its line and a caret, before any data is read.
+    Several SELECTs, separated by semicolons, return one DataFrame with a column `query` for the statement's
+    name, and share a join if they can. EXPLAIN returns one row per plan. Raises `QueryError` for any mistake
+    in the text, with its line and a caret, before reading data.
 
     Parameters
     ----------
@@ -49,20 +49,20 @@ def sql(
     spark
         The session.
     streams
-        Name to DataFrame or files (`wr.files`), for names that the text does not create. Names found in
-        neither are tables or views of the session.
+        Name to DataFrame or files (`wr.files`), for streams that the text does not create. Other names are
+        tables or views of the session.
     time
-        The event time column of streams that name none: one for all, or by the stream's name.
+        The event time column of streams that name none: one for all, or by stream name.
     streaming
-        Whether sources of CREATE STREAM are read as streams, or as they stand.
+        Whether sources of CREATE STREAM are read as streams or as batches.
     functions
         Python functions that conditions may call.
     parameters
-        Values for names in the text that no stream has, such as a threshold.
+        Values of names in the text that are not columns, such as a threshold.
     partitions, state
         As in `join`, for statements that do not set them.
     name
-        Goes before the names of joins in state and metrics, which are those of the statements.
+        Prefix of the joins' names in state and metrics, which are the names of the statements.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def bind(
     parameters: Mapping[str, Parameter] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, DataFrame | FileStream], Script]:
-    """The frames by name, and the statements with all names found in them."""
+    """The frames by name, and the statements with all names resolved."""
     given = dict(streams or {})
     times = dict(time) if isinstance(time, Mapping) else {}
     for named in times:
@@ -113,7 +113,7 @@ def bind(
 
 
 def relative_to(parsed: ParsedScript, base: Path) -> ParsedScript:
-    """With paths of sources that are relative taken from a directory: that of the file they stand in."""
+    """Make relative paths of sources relative to a directory: that of the SQL file."""
 
     def moved(created: CreatedStream) -> CreatedStream:
         path = created.source.path
@@ -127,5 +127,5 @@ def relative_to(parsed: ParsedScript, base: Path) -> ParsedScript:
 def _is_table(spark: SparkSession, name: str) -> bool:
     try:
         return bool(spark.catalog.tableExists(name))
-    except PySparkException:  # no name of a table at all
+    except PySparkException:  # not a valid table name
         return False

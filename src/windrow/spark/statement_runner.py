@@ -1,7 +1,7 @@
-"""Runs statements on frames: the joins they need, and their results as one DataFrame.
+"""Runs statements on frames, and returns their results as one DataFrame.
 
-One statement gives its columns. Several give those of all, and `query`, which says whose row it is; those
-that can share a join do.
+The result of one statement has its columns. The result of several has the columns of all, and `query`, the
+name of the row's statement. Statements share a join if they can.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from windrow.explanation.explain import explain
 from windrow.explanation.explanation import Explanation
 from windrow.model.execution import Execution
 from windrow.model.join_kind import CERTAIN
+from windrow.model.result_groups import ResultGroups
 from windrow.model.units import format_duration
 from windrow.spark.files.file_stream import FileStream
 from windrow.spark.frame_watermarks import check_one_watermark
 from windrow.spark.frames import quoted
 from windrow.spark.join import PreparedJoin, prepare
-from windrow.spark.sampled_aggregates import EDGES, EstimateColumns, gathered
+from windrow.spark.result_groups import EDGES, group_results
+from windrow.spark.sampled_aggregates import BOUNDS, EstimateColumns, gathered
 from windrow.spark.shared_join import prepare_shared, union_of
 from windrow.spark.shared_partition import QUERY
-from windrow.spark.sources_sinks import TIME
 from windrow.spark.spark_errors import as_query_error
 from windrow.sql_frontend.statement import Grouping, SelectItem, Statement, aggregate_column, key_column
 
@@ -37,15 +38,15 @@ PLAN = "plan"
 
 @dataclass(frozen=True)
 class StatementRunner:
-    """How statements are run where they do not say it themselves."""
+    """Runs statements, with defaults for settings that they leave out."""
 
     frames: Mapping[str, DataFrame | FileStream]
     """By the stream's name."""
     execution: Execution = field(default_factory=Execution)
-    """What statements do not set themselves; its name goes before theirs."""
+    """Defaults of the statements. Its name is a prefix of theirs."""
 
     def of(self, statements: Sequence[Statement], session: SparkSession) -> DataFrame:
-        """All answers in one."""
+        """The results of all statements as one DataFrame."""
         if any(s.explain for s in statements):
             return self._plans(statements, session)
         if len(statements) == 1:
@@ -57,10 +58,10 @@ class StatementRunner:
                 parts.append(self._shared(members, len(parts), kinds))
                 continue
             (only,) = members
-            answer = self._alone(only)
+            results = self._alone(only)
             with pointing(only):
-                _check_kinds(only, answer, kinds)
-            parts.append(answer.withColumn(QUERY, sf.lit(only.name)))
+                _check_kinds(only, results, kinds)
+            parts.append(results.withColumn(QUERY, sf.lit(only.name)))
         whole = reduce(lambda x, y: x.unionByName(y, allowMissingColumns=True), parts)
         return whole.select(QUERY, *(quoted(c) for c in whole.columns if c != QUERY))
 
@@ -106,30 +107,31 @@ class StatementRunner:
     def _shared(
         self, members: Sequence[Statement], number: int, kinds: dict[str, tuple[str, str]]
     ) -> DataFrame:
-        """One join for all; every column is what the row's own statement says."""
+        """One join for all. Each row has the columns of its own statement."""
         first = members[0]
         for member in members:
-            self.prepare(member)  # what is wrong with one of them is told of that one
+            self.prepare(member)  # so that an error points at its own statement
         execution = self._execution(first, f"shared-{number}" if number else "shared")
         queries = {member.name: member.query for member in members}
         results = union_of(prepare_shared(queries, self._frames(first), execution))
         found: dict[str, sf.Column] = {}
         for member in members:
-            mine = sf.col(QUERY) == member.name
+            own = sf.col(QUERY) == member.name
             with pointing(member), as_query_error(Option("select")):
                 named = columns_of(member, self._frames(member))
                 values = {column: sf.expr(sql) for column, sql in named.items()}
                 _check_kinds(member, results.select(*(v.alias(c) for c, v in values.items())), kinds)
             for spelled, value in values.items():
+                # Spark ignores case, so `Id` of one statement and `id` of another are one column.
                 column = next((c for c in found if c.lower() == spelled.lower()), spelled)
-                found[column] = found[column].when(mine, value) if column in found else sf.when(mine, value)
+                found[column] = found[column].when(own, value) if column in found else sf.when(own, value)
         return results.select(QUERY, *(value.alias(column) for column, value in found.items()))
 
     def plans(self, statements: Sequence[Statement]) -> list[Explanation]:
-        """What each statement will do, at one row a second of each stream."""
+        """Explain each statement, at one row per second of each stream."""
         found = []
         for statement in statements:
-            # Nothing runs, so any place for the state will do.
+            # Nothing runs, so the path of the state does not matter.
             anywhere = replace(self.execution, state=self.execution.state or "not written")
             prepared = replace(self, execution=anywhere).prepare(statement)
             plan = explain(prepared.query, {f.alias: f.arrow for f in prepared.frames})
@@ -137,21 +139,23 @@ class StatementRunner:
         return found
 
     def _plans(self, statements: Sequence[Statement], session: SparkSession) -> DataFrame:
-        asked = next((s for s in statements if not s.explain), None)
-        if asked is not None:
-            with pointing(asked):
-                raise QueryError("EXPLAIN and SELECT in one text answer differently; run one of them")
+        select = next((s for s in statements if not s.explain), None)
+        if select is not None:
+            with pointing(select):
+                raise QueryError("EXPLAIN and SELECT in one text have different results; run one of them")
         plans = zip(statements, self.plans(statements), strict=True)
-        told = [(statement.name, f"{statement}\n{plan}") for statement, plan in plans]
-        return session.createDataFrame(told, f"{QUERY} string, {PLAN} string")
+        rows = [(statement.name, f"{statement}\n{plan}") for statement, plan in plans]
+        return session.createDataFrame(rows, f"{QUERY} string, {PLAN} string")
 
 
-def _check_kinds(statement: Statement, answer: DataFrame, kinds: dict[str, tuple[str, str]]) -> None:
-    """A column has one type in all statements: Spark would make one of two, and fail on values in between."""
-    for column in answer.schema.fields:
+def _check_kinds(statement: Statement, results: DataFrame, kinds: dict[str, tuple[str, str]]) -> None:
+    """Refuse a column with different types: Spark would cast to a common type, and fail on some values."""
+    for column in results.schema.fields:
         name, kind = column.name, column.dataType.simpleString()
         if name.lower() == QUERY:
-            raise QueryError(f"'{QUERY}' says whose row it is; rename the column with AS", Option("select"))
+            raise QueryError(
+                f"'{QUERY}' is the statement's name; rename the column with AS", Option("select")
+            )
         other, same = kinds.setdefault(name.lower(), (statement.name, kind))
         if same != kind:
             raise QueryError(
@@ -161,7 +165,7 @@ def _check_kinds(statement: Statement, answer: DataFrame, kinds: dict[str, tuple
 
 
 def sharing(statements: Sequence[Statement]) -> list[list[Statement]]:
-    """Statements that may share a join: the same streams under the same aliases, no limits, no groups."""
+    """Groups of statements that can share a join: same streams and aliases, no limits, no GROUP BY."""
     found: list[list[Statement]] = []
     for statement in statements:
         for members in found:
@@ -185,7 +189,7 @@ def _alike(one: Statement, other: Statement) -> bool:
 
 
 def columns_of(statement: Statement, frames: Mapping[str, DataFrame | FileStream]) -> dict[str, str]:
-    """Name to expression. A name that several have is told apart by its stream."""
+    """Name to expression. Equal names get their stream as a prefix."""
     outputs = [one for output in statement.outputs for one in _expanded(output, frames)]
     own = [(o.name or o.natural or f"column{n}") for n, o in enumerate(outputs, 1)]
     lowered = [name.lower() for name in own]
@@ -211,56 +215,48 @@ def _expanded(output: SelectItem, frames: Mapping[str, DataFrame | FileStream]) 
 
 
 def _grouped(results: DataFrame, statement: Statement, grouping: Grouping, streaming: bool) -> DataFrame:
-    timed = results.withColumn(TIME, sf.expr(grouping.time))
-    kind = timed.schema[TIME].dataType.typeName()
-    if not kind.startswith("timestamp"):
-        raise QueryError(f"the window needs a timestamp, got {grouping.time}, a {kind}", Option("group"))
-    if streaming:
-        timed = timed.withWatermark(TIME, f"{_watermark(statement, grouping)} microseconds")
-    slide = f"{grouping.slide} microseconds" if grouping.slide else None
-    window = sf.window(TIME, f"{grouping.window} microseconds", slide).alias("window")
-    keys = [sf.expr(key).alias(key_column(n)) for n, key in enumerate(grouping.keys)]
-    by = timed.groupBy(window, *keys)
+    keys = [sf.expr(key).alias(key_column(n)) for n, key in enumerate(grouping.groups.keys)]
+    watermark = _watermark(statement, grouping.groups) if streaming else None
+    by = group_results(results, grouping.groups, keys, watermark, Option("group"))
     if statement.sampled:
         groups = by.agg(*gathered(grouping.aggregates))
         figures = EstimateColumns(grouping.aggregates, grouping.confidence)
         groups = groups.mapInArrow(figures.run, figures.schema(groups.schema))
     else:
-        made = [sf.expr(a.sql).alias(aggregate_column(n)) for n, a in enumerate(grouping.aggregates)]
-        groups = by.agg(*made) if made else by.agg(sf.count("*").alias("_rows"))
-    edges = {"window_start": sf.col("window.start"), "window_end": sf.col("window.end")}
-    groups = groups.withColumns(edges)
+        values = [sf.expr(a.sql).alias(aggregate_column(n)) for n, a in enumerate(grouping.aggregates)]
+        groups = by.agg(*values) if values else by.agg(sf.count("*").alias("_rows"))
+    groups = groups.withColumns({name: sf.col(field) for name, field in EDGES.items()})
     if grouping.having is not None:
         groups = groups.where(grouping.having)
     return groups.select(*_figures(statement))
 
 
 def _figures(statement: Statement) -> Iterator[sf.Column]:
-    """The columns selected; of a sample each estimate is followed by its low and high."""
+    """The selected columns. In a sample, each estimate is followed by its low and high."""
     assert statement.grouping is not None
     estimates = {aggregate_column(n) for n in range(len(statement.grouping.aggregates))}
     for name, sql in columns_of(statement, {}).items():
         yield sf.expr(sql).alias(name)
         if statement.sampled and sql in estimates:
-            yield from (sf.col(sql + edge).alias(name + edge) for edge in EDGES)
+            yield from (sf.col(sql + bound).alias(name + bound) for bound in BOUNDS)
 
 
-def _watermark(statement: Statement, grouping: Grouping) -> int:
+def _watermark(statement: Statement, groups: ResultGroups) -> int:
     """How long a window waits for results, in microseconds."""
-    if grouping.watermark is not None:
-        return grouping.watermark
+    if groups.watermark is not None:
+        return groups.watermark
     query = statement.query
     tracked = any(stream.source_partition for stream in query.streams.values())
     if query.counts_rows or tracked:
-        unknown = "source partitions" if tracked else "windows counted in rows"
+        unknown = "source partitions" if tracked else "row windows"
         raise QueryError(
-            f"{unknown} do not tell how late results come; "
-            f"set WITH (watermark = '1 minute') or so (late is {format_duration(query.watermark_delay_us)})",
+            f"with {unknown} the delay of results is unknown; set WITH (watermark = '1 minute') or similar "
+            f"(late is {format_duration(query.watermark_delay_us)})",
             Option("watermark"),
         )
     return query.watermark_delay_us + max(stream.window.size for stream in query.streams.values())
 
 
 def pointing(statement: Statement) -> AbstractContextManager[None]:
-    """Errors about a statement show the place in its text."""
+    """Errors in the block point at the statement's text."""
     return nullcontext() if statement.places is None else located(statement.places.locate)

@@ -6,8 +6,8 @@ The windows are loaded as micro-batch b-1 left them, and committed as those of b
 returned. A reader that stops early therefore loses nothing of the windows. An attempt that fails after its
 commit does no harm: the next starts from b-1 again and does the same work.
 
-Every partition runs in every micro-batch, with rows or without: its event time advances, and it releases what
-it held back. Micro-batch b runs only if every partition has committed b-1.
+Every partition runs in every micro-batch, even without rows: its event time advances, which makes buffered
+rows processable. Micro-batch b runs only if every partition has committed b-1.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ class JoinTask:
     partitions: int
     name: str
     state: str | None
-    layout: dict[str, str] = field(default_factory=dict)  # what decides where rows go
+    layout: dict[str, str] = field(default_factory=dict)
+    """Everything that determines a row's partition."""
     pool: MemoryPool | None = None
     """Memory pool shared with other joins."""
     parallel_tasks: int = 1
@@ -95,11 +96,11 @@ class JoinTask:
     kind: JoinKind = field(default_factory=SingleQuery)
     """A single query, or several that share the join."""
     late_rows: str | Storage | None = None
-    """Where rows that came too late or too far ahead are kept; None: nowhere."""
+    """Where late rows and rows too far ahead are stored; None to discard them."""
     clock_column: str | None = None
     """The column in which beats carry the clock, if rows too far ahead are kept."""
     token: str = field(default_factory=lambda: uuid4().hex)
-    """Identifies this call of `join`: what a worker caches for another may belong to another query."""
+    """Identifies this call of `join`, because a worker may cache joins of several queries."""
 
     def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         freeze_loaded_objects()
@@ -116,7 +117,8 @@ class JoinTask:
             )
 
     def of(self, partition: int) -> Self:
-        """The task with the partition's own seed. With one seed for all, all estimates would err alike."""
+        """The task with the partition's own seed. With one seed, the errors of all estimates would
+        correlate."""
         return replace(self, query=replace(self.query, seed=self.query.seed * self.partitions + partition))
 
     def _run_static(self, arrived: TaskInput, reading: float) -> Iterator[pa.RecordBatch]:
@@ -160,7 +162,7 @@ class JoinTask:
         self._check_metadata(log, first=now.batch == 0)
         start = log.begin(now.run, now.batch)
         if arrived.partition is None:
-            raise StateError("Spark gave this task no row at all, not even the one that names its partition")
+            raise StateError("this task received no rows, not even the beat with its partition")
         kept = cache.checkout(self.token, log, arrived.partition)
         known = kept.content
         join = self._load(kept, start)
@@ -185,8 +187,8 @@ class JoinTask:
         after = runner.metrics()
         times = [after.streams[alias].max_event_time for alias in self.query.aliases]
         hit = kept.content is not None and kept.content == known
-        need = runner.memory_demand()
-        demand = None if need is None else math.ceil(need)
+        measured = runner.memory_demand()
+        demand = None if measured is None else math.ceil(measured)
         if late is not None and self.late_rows is not None:
             place = cache.late_rows(self.token, self.late_rows, scope)
             place.publish(log, start, arrived.partition, late)
@@ -241,29 +243,29 @@ class JoinTask:
         return self.query.memory_limit if self.pool is None else self.pool.share(scope)
 
     def _share_forecast(
-        self, scope: JoinId, runner: JoinRunner, needs: dict[int, int], partition: int, need: int
+        self, scope: JoinId, runner: JoinRunner, demands: dict[int, int], partition: int, demand: int
     ) -> None:
-        """Publish the forecast from one partition on behalf of all: they hold rows of the same streams."""
-        if self.pool is None or partition != min([*needs, partition]):
+        """Publish the forecast of one partition for all, since they hold rows of the same streams."""
+        if self.pool is None or partition != min([*demands, partition]):
             return
         forecast = runner.forecast()
         if forecast is not None and forecast.memory[-1] > 0:
-            whole = sum({**needs, partition: need}.values())
-            self.pool.share_forecast(scope, forecast, whole / max(need, 1))
+            whole = sum({**demands, partition: demand}.values())
+            self.pool.share_forecast(scope, forecast, whole / max(demand, 1))
 
     def _set_memory_share(
-        self, runner: JoinRunner, partition: int, needs: dict[int, int], limit: MemoryLimit | None
+        self, runner: JoinRunner, partition: int, demands: dict[int, int], limit: MemoryLimit | None
     ) -> MemoryLimit | None:
-        """Set the partition's share of the memory limit, by each one's demand at its last commit. Partitions
-        not known yet get even shares, so that the shares never add up to more than the limit.
+        """Set the partition's share of the memory limit, in proportion to its demand at its last commit. New
+        partitions get an even share, so that the sum never exceeds the limit.
 
-        Demands are read from commit markers of earlier micro-batches, so a replay finds the same.
+        Demands are read from commit markers of earlier micro-batches, so a replay gets the same shares.
         """
         if limit is None:
             return None
         even = limit.size / self.partitions
-        if partition in needs:
-            even *= len(needs) * needs[partition] / sum(needs.values())
+        if partition in demands:
+            even *= len(demands) * demands[partition] / sum(demands.values())
         share = MemoryLimit(limit.kind, max(len(self.query.aliases), int(even)))
         runner.set_memory_limit(share)
         return share
@@ -307,7 +309,7 @@ class JoinTask:
         return found
 
     def _failed(self, stream: int, rows: pa.RecordBatch, firsts: np.ndarray, earliest: int | None) -> int:
-        """How many first copies that are in time fail."""
+        """Number of first copies in time for which an expression fails."""
         reader = RowReader(BoundQuery.of(self.query, self.schemas), stream)
         if not reader.may_fail:
             return 0
@@ -317,7 +319,7 @@ class JoinTask:
         return reader.failed(rows.filter(pa.array(firsts)))
 
     def _late_rows_table(self, runner: JoinRunner, arrived: TaskInput) -> pa.Table:
-        """The rows that the micro-batch will drop because of their time; of copies only the first."""
+        """The rows that the micro-batch drops because of their time; first copies only."""
         dropped = []
         for stream, rows in arrived.rows.items():
             bound, origin = runner.watermarks.bound(stream)
@@ -335,16 +337,16 @@ class JoinTask:
                 dropped.append(DroppedRows(stream, AHEAD, rows, now + allowed, now))
         return late_rows_table(self.query, self.schemas, dropped)
 
-    def _report(self, account: PartitionReport) -> pa.RecordBatch:
+    def _report(self, report: PartitionReport) -> pa.RecordBatch:
         """The metrics row of the partition."""
-        told = account.metrics(self.query).to_json()
+        document = report.metrics(self.query).to_json()
         columns = self.kind.columns(self.query, self.schemas)
-        arrays = [*(pa.nulls(1, kind) for kind in columns.types), pa.array([told], pa.string())]
+        arrays = [*(pa.nulls(1, kind) for kind in columns.types), pa.array([document], pa.string())]
         return pa.RecordBatch.from_arrays(arrays, [*columns.names, COLUMN])
 
     def _learned(self, runner: JoinRunner, partition: int, batch: int) -> dict[str, Any] | None:
-        """What the operator has learned, if it is this partition's turn to report. Two or three do per
-        micro-batch, so that metrics stay small for any number of partitions."""
+        """The learned models, if it is this partition's turn to report them. Only two or three partitions
+        report per micro-batch, which keeps metrics small."""
         turns = max(1, self.partitions // REPORTING_PARTITIONS)
         return runner.learned_models().to_dict() if (partition - batch) % turns == 0 else None
 

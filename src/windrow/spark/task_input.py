@@ -61,7 +61,7 @@ def gather(
     times: Mapping[int, str] = MappingProxyType({}),
     clock: str | None = None,
 ) -> TaskInput:
-    """Reads all input.
+    """Read all input.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def gather(
 
 
 def _clock(column: pa.Array) -> int:
-    """Microseconds: a timestamp, or text where the union has only blobs."""
+    """Microseconds, from a timestamp, or from text if the union has only blobs."""
     blobs = pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type)
     return int(column[0].as_py()) if blobs else int(event_times(column)[0])
 

@@ -17,7 +17,7 @@ from windrow.spark.task import freeze_loaded_objects
 
 
 def warm() -> None:
-    """Joins a few rows, so that kernels are compiled before the first fork."""
+    """Join a few rows, so that kernels are compiled before the first fork."""
     times = pa.array([0, 1, 2], pa.timestamp("us", "UTC"))
     rows = pa.record_batch({"t": times, "k": pa.array([1, 2, 3]), "s": pa.array(["x", "y", "z"])})
     streams = {alias: Stream("t", "1 second") for alias in ("a", "b")}

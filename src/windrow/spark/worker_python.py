@@ -1,7 +1,7 @@
 """Checks that Spark's workers run a Python that can import Windrow, before a query starts.
 
-PySpark runs workers with `python3` of the PATH unless told otherwise. That is often another Python than the
-driver's, and without the check the first micro-batch fails with a Java stack trace.
+By default PySpark runs workers with `python3` from the PATH, often another Python than the driver's. Without
+the check, the first micro-batch fails with a Java stack trace.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ missing = [m for m in ("windrow", "pyspark") if u.find_spec(m) is None]
 print(*sys.version_info[:2], *missing)
 """
 SECONDS = 30
-"""How long a local Python may take to start."""
+"""Time limit for starting a local Python."""
 
 _checked: WeakSet[Any] = WeakSet()
 """Spark contexts whose workers can import Windrow."""
@@ -37,7 +37,7 @@ def check_worker_python(spark: SparkSession) -> None:
     try:
         context = spark.sparkContext
     except PySparkException:
-        return  # Spark Connect: the server's workers cannot be asked without running a job there.
+        return  # Spark Connect: checking the server's workers would run a job there
     if context in _checked:
         return
     if LOCAL.fullmatch(context.master or ""):

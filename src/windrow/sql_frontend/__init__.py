@@ -1,1 +1,1 @@
-"""SQL over streams: text in, frozen statements with a `Query` inside out. Knows nothing of Spark."""
+"""SQL over streams: parses text into frozen statements, each with its `Query`. Independent of Spark."""

@@ -1,4 +1,4 @@
-"""The streams of a statement: `FROM`, their windows and times; and `CREATE STREAM`."""
+"""The streams of a statement (`FROM`, with windows and times), and `CREATE STREAM`."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class FromItem:
     alias: str
     name: str
     window: Window | None
-    """None if it has to follow from conditions on the streams' times."""
+    """None if conditions on the streams' times must imply it."""
     keys: tuple[exp.Expr, ...]
-    """Of PARTITION BY."""
+    """The expressions of PARTITION BY."""
     known: StreamInfo
     span: Span | None
 
@@ -39,8 +39,7 @@ def read_from(
     known: Mapping[str, StreamInfo] | None,
     within: Any,
 ) -> list[FromItem]:
-    """The streams in the order written, the one of FROM first; `within` is the window of those that have none
-    of their own."""
+    """The streams in the order written. `within` is the window of streams without one of their own."""
     first = select.args.get("from_")
     if first is None:
         raise text.at("FROM is missing: a statement joins two streams or more", select)
@@ -87,7 +86,7 @@ def _size(within: Within) -> str:
 
 @dataclass(frozen=True)
 class CreatedStream:
-    """`CREATE STREAM`: where the rows of a name come from, and where that is written."""
+    """`CREATE STREAM`: the source of a stream, and the statement's span in the text."""
 
     source: Source
     known: StreamInfo
@@ -95,7 +94,7 @@ class CreatedStream:
 
 
 def read_create(text: SourceText, node: CreateStream) -> CreatedStream:
-    """`CREATE STREAM`."""
+    """Read and check `CREATE STREAM`."""
     name, span = node.this.name, span_of(node.this)
     with located(lambda place: TextLocation(text, span)), placed(Option(stream=name)):
         values = {key: as_option(value) for key, value in read_options(text, node.args["options"]).items()}

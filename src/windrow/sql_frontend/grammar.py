@@ -5,8 +5,8 @@
     CREATE STREAM name (column type, ...) TIME column FROM (format = 'parquet', path = '...')
     EXPLAIN SELECT ...
 
-Calls are parsed as plain calls by name, as predicates are, so that one table of functions decides what each
-means. What is printed parses to the same tree again.
+Calls are parsed as plain calls by name, as in predicates, so that one table defines all functions. The
+generator's text parses to the same tree again.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _LIMITS = {TokenType.WITH: lambda self: ("settings", self._parse_limits())}
 
 
 class WindrowDialect(Dialect):
-    """Registers itself with sqlglot under the name `windrow`."""
+    """sqlglot registers it under the name `windrow`."""
 
     NUMBERS_CAN_BE_UNDERSCORE_SEPARATED = True
 
     class Tokenizer(tokens.Tokenizer):
         IDENTIFIERS: ClassVar = ['"', "`"]
         COMMANDS: ClassVar = set()
-        # EXPLAIN and others would take the rest of the statement as one text.
+        # As a command, EXPLAIN would take the rest of the statement as one string.
         KEYWORDS: ClassVar = {
             word: kind for word, kind in tokens.Tokenizer.KEYWORDS.items() if kind != TokenType.COMMAND
         }
@@ -52,34 +52,34 @@ class WindrowDialect(Dialect):
             **_NAMED_WINDOWS,
             **_LIMITS,
         }
-        # `GROUP BY window(...)` begins with the word that ends it elsewhere.
+        # In `GROUP BY window(...)` the word WINDOW starts a call, not the next clause.
         QUERY_MODIFIER_TOKENS: ClassVar = parser.Parser.QUERY_MODIFIER_TOKENS - {TokenType.WINDOW}
         TABLE_ALIAS_TOKENS: ClassVar = parser.Parser.TABLE_ALIAS_TOKENS - {TokenType.WINDOW}
 
         def _parse_statement(self) -> exp.Expr | None:
             if not self._curr:
                 return None
-            if self._match(TokenType.SEMICOLON):  # with comments and nothing else
+            if self._match(TokenType.SEMICOLON):  # only comments before it
                 return exp.Semicolon()
             if self._match_text_seq("CREATE", "STREAM"):
                 return self._parse_stream_definition()
             explained = self._match_text_seq("EXPLAIN")
             if self._match(TokenType.WITH, advance=False):
-                self.raise_error("WITH ... AS is not supported; settings stand in WITH (...) at the end")
+                self.raise_error("WITH ... AS is not supported; write settings as WITH (...) at the end")
             if not self._match(TokenType.SELECT, advance=False):
                 self.raise_error(STATEMENTS)
             first = self._curr
-            asked = self._parse_select()
-            if asked is not None:
-                asked.meta.update(start=first.start, end=first.end)
-            return self.expression(Explain(this=asked)) if explained else asked
+            select = self._parse_select()
+            if select is not None:
+                select.meta.update(start=first.start, end=first.end)
+            return self.expression(Explain(this=select)) if explained else select
 
         def _parse_table(self, *_: Any, **__: Any) -> exp.Expr | None:
             """A stream in FROM: its name, its alias, its window."""
             if self._match(TokenType.L_PAREN, advance=False):
                 self.raise_error("a subquery is not supported in FROM; make it a stream of its own")
             table = self._parse_table_parts()
-            assert table is not None  # it raises where there is no name
+            assert table is not None  # _parse_table_parts raises if the name is missing
             alias = self._parse_table_alias(alias_tokens=self.TABLE_ALIAS_TOKENS)
             if alias:
                 table.set("alias", alias)
@@ -95,7 +95,7 @@ class WindrowDialect(Dialect):
             return super()._parse_join(*given, **named)
 
         def _placed(self, node: exp.Expr, first: Token) -> exp.Expr:
-            """With the place it stands at, for errors."""
+            """The node with its span in the text, which errors point at."""
             node.meta.update(start=first.start, end=self._prev.end)
             return self.expression(node)
 

@@ -2,9 +2,9 @@
 
     b.at BETWEEN a.at AND a.at + INTERVAL '10' MINUTE
 
-bounds `b.at - a.at` by 10 minutes and `a.at - b.at` by 0, so the window of `a` is 10 minutes and that of `b`
-as short as windows are. Bounds add up along a chain of streams. The conditions stay in the predicate: a
-window only has to be wide enough for them.
+bounds `b.at - a.at` by 10 minutes and `a.at - b.at` by 0, so the window of `a` is 10 minutes and the window
+of `b` has the minimum length. Bounds add up along a chain of streams. The conditions stay in the predicate,
+so a window only has to be wide enough for them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from sqlglot import exp
 from windrow.expr.intervals import interval_microseconds
 
 Bounds = dict[tuple[str, str], int]
-"""(later, earlier) to the most microseconds between them."""
+"""(later, earlier) to the maximum of later minus earlier, in microseconds."""
 
 
 def interval_windows(conditions: Sequence[exp.Expr], times: Mapping[str, str]) -> dict[str, int]:
-    """Windows in microseconds, by alias, of the streams whose time every other stream's is bounded by.
+    """Windows in microseconds by alias. A stream has one if the conditions bound how much later each other
+    stream's time can be.
 
     `times` holds the time column of each stream.
     """
@@ -29,6 +30,7 @@ def interval_windows(conditions: Sequence[exp.Expr], times: Mapping[str, str]) -
     for condition in conditions:
         for later, earlier, most in _bounds(condition, times):
             bounds[later, earlier] = min(most, bounds.get((later, earlier), most))
+    # Shortest paths (Floyd and Warshall): `via` is the outer loop.
     for via, later, earlier in product(times, repeat=3):
         if (later, via) in bounds and (via, earlier) in bounds and later != earlier:
             most = bounds[later, via] + bounds[via, earlier]

@@ -1,7 +1,7 @@
 """Kinds of join in SQL: LEFT, RIGHT, FULL, SEMI, ANTI and ASOF JOIN, and WHERE [NOT] EXISTS.
 
-The conditions of ON decide what matches. Those of WHERE hold for results: they filter the streams where that
-comes to the same, and the answer otherwise.
+The conditions in ON define a match. Those in WHERE filter results. They filter the streams instead where that
+gives the same results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ROLES = {
     "ANTI": "absent",
 }
 _BOTH = {"RIGHT": "right", "RIGHT OUTER": "right", "FULL": "full", "FULL OUTER": "full"}
-_TURNED: dict[type[exp.Expr], type[exp.Expr]] = {
+_FLIPPED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.LT: exp.GT,
     exp.LTE: exp.GTE,
     exp.GT: exp.LT,
@@ -50,18 +50,18 @@ class JoinedTable:
 
 @dataclass(frozen=True)
 class Kinds:
-    """What the clauses say, as a query takes it."""
+    """Predicate, `how` and `match` of the query, and conditions on its results."""
 
     on: tuple[exp.Expression, ...]
     """Conjuncts."""
     after: tuple[exp.Expression, ...] = ()
-    """Conjuncts that hold for results."""
+    """Conjuncts that filter results."""
     how: str | Mapping[str, str] = "inner"
     match: Mapping[str, str] | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the clauses set; nothing for inner joins, so that WITH may."""
+        """Settings of the query. Inner joins set nothing, so that WITH may."""
         given = {} if self.how == "inner" else {"how": self.how}
         return given | ({} if self.match is None else {"match": self.match})
 
@@ -88,19 +88,19 @@ def _existing(text: SourceText, select: exp.Select) -> Iterator[JoinedTable]:
         inner = part.this.unnest() if isinstance(part, exp.Not) else part
         if not isinstance(inner, exp.Exists):
             continue
-        asked = inner.this
-        given = {key for key, value in asked.args.items() if value}
-        if not isinstance(asked, exp.Select) or given - {"expressions", "from_", "where"}:
+        select = inner.this
+        clauses = {key for key, value in select.args.items() if value}
+        if not isinstance(select, exp.Select) or clauses - {"expressions", "from_", "where"}:
             raise text.at("EXISTS takes SELECT ... FROM one stream with its window WHERE ...", inner)
-        condition = asked.args.get("where")
+        condition = select.args.get("where")
         kind = "ANTI" if isinstance(part, exp.Not) else "SEMI"
         yield JoinedTable(
-            asked.args["from_"].this, kind, False, condition.this if condition is not None else None, inner
+            select.args["from_"].this, kind, False, condition.this if condition is not None else None, inner
         )
 
 
 def conditions_of_where(select: exp.Select) -> list[exp.Expr]:
-    """The parts of WHERE that ask for no other stream."""
+    """The conditions of WHERE except EXISTS."""
     return [part for part in _where(select) if not _is_existence(part)]
 
 
@@ -110,7 +110,7 @@ def _where(select: exp.Select) -> list[exp.Expr]:
 
 
 def _parts(node: exp.Expr) -> list[exp.Expr]:
-    """The parts of a conjunction, in place."""
+    """The parts of a conjunction, not copied, so that errors can point at them."""
     node = node.unnest()
     return [*_parts(node.left), *_parts(node.right)] if isinstance(node, exp.And) else [node]
 
@@ -123,7 +123,7 @@ def _is_existence(part: exp.Expr) -> bool:
 def read_kinds(
     scope: Scope, select: exp.Select, first: str, joined: Mapping[str, JoinedTable], times: Mapping[str, str]
 ) -> Kinds:
-    """`joined` by alias; `times` are the time columns."""
+    """Read the kinds of all joins. `joined` and `times`, the time columns, are by alias."""
     text = scope.text
     after = [piece for part in conditions_of_where(select) for piece in conjuncts(scope.resolved(part))]
     on = {
@@ -134,12 +134,15 @@ def read_kinds(
     match = {a: _match(scope, a, t, on[a], times) for a, t in joined.items() if t.as_of}
     outer = {a: t for a, t in joined.items() if t.kind in _BOTH}
     roles = {a: _ROLES.get(t.kind, "required") for a, t in joined.items()}
+    # Of two streams, `how` names the kind. With more, each stream has a role.
     if outer or (len(joined) == 1 and "optional" in roles.values()):
         if len(joined) > 1:
             table = next(iter(outer.values()))
             raise text.at(f"{table.kind} JOIN is for two streams; write LEFT JOINs", table.node)
         (only,) = joined.values()
         return Kinds(everything, tuple(after), _BOTH.get(only.kind, "left"), match or None)
+    # Streams that every result has a row of. Conditions of WHERE on them alone can filter before the join;
+    # others must see the result, in which rows may be missing.
     core = {first, *(a for a, role in roles.items() if role == "required" and a not in match)}
     for alias, table in joined.items():
         _check_level(scope, alias, table, on[alias], roles[alias], core)
@@ -156,7 +159,7 @@ def _aliases(node: exp.Expr) -> set[str]:
 def _check_level(
     scope: Scope, alias: str, table: JoinedTable, on: list[exp.Expression], role: str, core: set[str]
 ) -> None:
-    """A condition of ON must be about the stream that is joined, or it would belong elsewhere."""
+    """Refuse conditions in ON that refer to streams of another join."""
     for piece in on:
         if alias in core and not _aliases(piece) <= core:
             raise scope.text.at(
@@ -165,7 +168,7 @@ def _check_level(
             )
         if role in ("optional", "absent") and alias not in _aliases(piece):
             raise scope.text.at(
-                f"a condition of '{alias}' does not refer to it; what filters the others belongs in WHERE",
+                f"a condition of '{alias}' does not refer to it; a filter on other streams belongs in WHERE",
                 table.node,
             )
 
@@ -173,9 +176,9 @@ def _check_level(
 def _match(
     scope: Scope, alias: str, table: JoinedTable, on: list[exp.Expression], times: Mapping[str, str]
 ) -> str:
-    """By the one comparison of time columns: `a.at >= b.at` asks for the last of b, `a.at < b.at` for the
-    first after."""
-    found: list[type[exp.Expr]] = []
+    """Which row matches, from the one comparison of time columns: `a.at >= b.at` is the last row of b,
+    `a.at < b.at` the first row after."""
+    found: list[type[exp.Expr]] = []  # comparisons, written with `alias` on the right
     for piece in on:
         if not isinstance(piece, exp.LT | exp.LTE | exp.GT | exp.GTE):
             continue
@@ -184,7 +187,7 @@ def _match(
             continue
         timed = all(side.name == times.get(side.table) for side in (left, right))
         if timed and alias in (left.table, right.table) and left.table != right.table:
-            found.append(type(piece) if right.table == alias else _TURNED[type(piece)])
+            found.append(type(piece) if right.table == alias else _FLIPPED[type(piece)])
     if len(found) != 1:
         raise scope.text.at(
             f"ASOF JOIN takes one comparison of time columns, such as a.{times[alias]} >= {alias}."

@@ -1,4 +1,4 @@
-"""Parses text into statements; the entry to this layer."""
+"""Entry point of this layer: parses text into statements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from windrow.sql_frontend.syntax_nodes import CreateStream, Explain
 
 @dataclass(frozen=True)
 class ParsedScript:
-    """A text whose grammar is right; which names there are is not looked at yet."""
+    """A text that is grammatically correct. Names are checked by `bind`."""
 
     text: SourceText
     created: Mapping[str, CreatedStream]
@@ -36,9 +36,9 @@ class ParsedScript:
         return tuple(dict.fromkeys(".".join(part.name for part in table.parts) for table in tables))
 
     def check_selects(self) -> None:
-        """Refuses a text that asks for nothing."""
+        """Refuse a text without a SELECT."""
         if not self.selects:
-            raise self.text.error("there is no SELECT; a stream that is created waits to be read", None)
+            raise self.text.error("there is no SELECT; add one that reads the streams created", None)
 
     def bind(
         self,
@@ -48,7 +48,7 @@ class ParsedScript:
         parameters: Mapping[str, Parameter] | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> Script:
-        """Finds every name.
+        """Resolve every name.
 
         Parameters
         ----------
@@ -59,9 +59,9 @@ class ParsedScript:
         functions
             Python functions that conditions may call.
         parameters
-            Values for names that no stream has, such as a threshold.
+            Values of names that are not columns, such as a threshold.
         settings
-            Settings that replace those of WITH in every statement, as `read_texts` gives them.
+            Settings that replace those of WITH in every statement, as `read_texts` returns them.
         """
         for given, value in (parameters or {}).items():
             if not isinstance(value, str | int | float | bool | None):
@@ -69,20 +69,18 @@ class ParsedScript:
                     f"'{given}': expected a text, a number, a truth value or None, got {value!r}",
                     Option("parameters"),
                 )
-        called = {n: f if isinstance(f, Function) else Function(f) for n, f in (functions or {}).items()}
         if known is not None or self.created:
             known = {**(known or {}), **self._declared(known or {})}
         found: dict[str, Statement] = {}
         for number, select in enumerate(self.selects, 1):
             explain = isinstance(select, Explain)
-            asked = select.this if explain else select
+            tree = select.this if explain else select
             name = "query" if len(self.selects) == 1 else f"query{number}"
-            one = read_select(
-                self.text, asked, name, known, time, called, parameters or {}, settings or {}, explain
-            )
+            values = (functions or {}, parameters or {}, settings or {})
+            one = read_select(self.text, tree, name, known, time, *values, explain)
             if one.name in found:
                 raise self.text.at(
-                    f"two statements are called '{one.name}'; name one WITH (name = ...)", asked
+                    f"two statements are called '{one.name}'; name one WITH (name = ...)", tree
                 )
             found[one.name] = one
         return Script({n: c.source for n, c in self.created.items()}, tuple(found.values()))
@@ -93,7 +91,7 @@ class ParsedScript:
         return TextLocation(self.text, None if created is None else created.span)
 
     def _declared(self, known: Mapping[str, StreamInfo]) -> dict[str, StreamInfo]:
-        """What CREATE STREAM says, with columns that are known from elsewhere."""
+        """The streams created, with columns and time from `known` where CREATE STREAM has none."""
         return {
             name: StreamInfo(
                 created.known.columns or known.get(name, StreamInfo()).columns,
@@ -104,12 +102,12 @@ class ParsedScript:
 
 
 def parse_script(sql: str, name: str = "sql") -> ParsedScript:
-    """Parses statements divided by semicolons.
+    """Parse statements separated by semicolons.
 
     Raises
     ------
     QueryError
-        With line, column and a caret, if the text is not of the dialect.
+        With line, column and carets, if the text does not parse.
     """
     if not isinstance(sql, str):
         raise QueryError(f"{name}: expected a text, got {type(sql).__name__}")
@@ -132,7 +130,7 @@ def parse_script(sql: str, name: str = "sql") -> ParsedScript:
 
 
 def read_script(sql: str, **settings: Any) -> Script:
-    """Parses and binds in one step; `settings` are those of `ParsedScript.bind`.
+    """Parse and bind in one step. `settings` are the parameters of `ParsedScript.bind`.
 
     >>> script = read_script("SELECT a.x FROM s a, t b WHERE a.k = b.k WINDOW 1 MINUTE", time="at")
     >>> print(script)

@@ -1,7 +1,7 @@
-"""Names in a statement: which stream a column belongs to, spelled as it is there.
+"""Names in a statement: finds the stream of each column, and the column's own spelling.
 
-A name with an alias is that stream's. A name alone is, in this order: an alias (its whole row), a parameter,
-the column of the one stream that has it.
+A name with an alias is a column of that stream. A bare name is the first of these that exists: an alias (the
+whole row), a parameter, a column that only one stream has.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Parameter = str | int | float | bool | None
 
 @dataclass(frozen=True)
 class StreamInfo:
-    """What is known of a stream beforehand."""
+    """Columns and time column of a stream, as far as known."""
 
     columns: tuple[str, ...] | None = None
     time: str | None = None
@@ -41,7 +41,7 @@ class Scope:
         return list(self.columns)
 
     def resolved(self, node: exp.Expr, more: tuple[str, ...] = ()) -> exp.Expr:
-        """A copy with every name qualified and every parameter's value in its place."""
+        """A copy with every name qualified and every parameter replaced by its value."""
         root = exp.Paren(this=node.copy())
         for column in list(root.find_all(exp.Column)):
             if not isinstance(column.this, exp.Star):
@@ -58,7 +58,7 @@ class Scope:
         return found
 
     def column(self, alias: str, identifier: exp.Expr) -> str:
-        """As the stream spells it."""
+        """The column in the stream's own spelling."""
         columns = self.columns[alias]
         if columns is None or identifier.name in columns:
             return identifier.name
@@ -109,6 +109,6 @@ class Scope:
 def _column(alias: str, name: str, written: exp.Column) -> exp.Column:
     column = exp.column(exp.to_identifier(name, quoted=not name.isidentifier()), table=alias)
     span = span_of(written)
-    if span is not None:  # errors found later still point at the place
+    if span is not None:  # later errors point at the column as written
         column.this.meta.update(start=span[0], end=span[1])
     return column

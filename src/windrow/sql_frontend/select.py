@@ -1,8 +1,8 @@
-"""One SELECT taken apart: streams, predicate, settings, columns, groups."""
+"""Reads one SELECT: streams, predicate, settings, columns, groups."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,8 +33,8 @@ from windrow.sql_frontend.with_options import GROUP_SETTINGS, WithClause, read_w
 
 _TAKEN = ("expressions", "from_", "joins", "where", "group", "having", "within", "settings")
 _INSTEAD = {
-    "order": "ORDER BY is not supported: a stream has no end to sort at; sort the answer",
-    "limit": "LIMIT is not supported; take a part of the answer",
+    "order": "ORDER BY is not supported: a stream has no end to sort at; sort the results",
+    "limit": "LIMIT is not supported; take a part of the results",
     "distinct": "DISTINCT is not supported; GROUP BY a window of time",
     "qualify": "QUALIFY is not supported; GROUP BY a window of time",
 }
@@ -46,14 +46,14 @@ def read_select(
     name: str,
     known: Mapping[str, StreamInfo] | None,
     time: str | None,
-    functions: Mapping[str, Function],
+    functions: Mapping[str, Function | Callable[..., Any]],
     parameters: Mapping[str, Parameter],
     replaced: Mapping[str, Any],
     explain: bool = False,
 ) -> Statement:
-    """The statement, with all names found."""
+    """The statement, with all names resolved."""
     if not isinstance(select, exp.Select):
-        raise text.at("UNION, INTERSECT and EXCEPT are not supported; write statements of their own", select)
+        raise text.at("UNION, INTERSECT and EXCEPT are not supported; write separate statements", select)
     _refuse_clauses(text, select)
     settings = read_with(text, select.args.get("settings"))
     settings = WithClause({**settings.values, **replaced}, settings.spans)
@@ -83,6 +83,7 @@ def read_select(
     shown = {alias: scope.columns[alias] for alias in query.kind.result_aliases}
     shaped = Scope(text, shown, parameters, extra)
     outputs, grouping = _shape(shaped, select, settings, places, sampled)
+    # Only for display: the query has them all in `on`.
     several = [part for part in parts if len({alias for alias, _ in references(part)}) > 1]
     return Statement(
         name=execution.name or name,
@@ -102,7 +103,7 @@ def read_select(
 def _windows(
     text: SourceText, streams: Sequence[FromItem], parts: Sequence[exp.Expr], times: Mapping[str, str]
 ) -> dict[str, Window]:
-    """The streams' windows; of those without one, what the conditions on times imply."""
+    """The streams' windows. Conditions on times imply those that are not written."""
     found = {f.alias: f.window for f in streams if f.window is not None}
     if len(found) == len(streams):
         return found
@@ -131,7 +132,7 @@ def _refuse_clauses(text: SourceText, select: exp.Select) -> None:
 
 
 def _conditions(select: exp.Select, joined: Sequence[JoinedTable]) -> list[exp.Expr]:
-    """Of every ON, with those of EXISTS, and of WHERE."""
+    """The conditions in ON, EXISTS and WHERE."""
     return [*(each.on for each in joined if each.on is not None), *conditions_of_where(select)]
 
 
@@ -143,7 +144,7 @@ def _check_condition(scope: Scope, node: exp.Expr) -> None:
 
 
 def _written(part: exp.Expression) -> str:
-    """So that it can stand between ANDs."""
+    """Text that can be joined with AND."""
     return f"({render(part)})" if isinstance(part, exp.Or) else render(part)
 
 
@@ -176,7 +177,7 @@ def _time(stream: FromItem, settings: WithClause, default: str | None) -> str:
 
 
 def _check_keys(scope: Scope, streams: list[FromItem], parts: list[exp.Expression]) -> None:
-    """PARTITION BY must name the join key: that is what rows are counted by."""
+    """PARTITION BY must name the join key, because row windows per key count by it."""
     for stream in streams:
         if not stream.keys:
             continue
@@ -208,9 +209,9 @@ def _check_keys(scope: Scope, streams: list[FromItem], parts: list[exp.Expressio
 def _shape(
     scope: Scope, select: exp.Select, settings: WithClause, places: ClauseSpans, sampled: bool
 ) -> tuple[tuple[SelectItem, ...], Grouping | None]:
-    """What is selected, and the groups it is selected from."""
+    """The select list, and the groups it selects from."""
     grouping = _grouping(scope, select, settings, places)
-    groups = None if grouping is None else Groups(scope.text, grouping.keys)
+    groups = None if grouping is None else Groups(scope.text, grouping.groups.keys)
     outputs = tuple(_output(scope, node, groups) for node in select.expressions)
     stated = [o.name.lower() for o in outputs if o.name is not None]
     twice = next((o for o in outputs if o.name and stated.count(o.name.lower()) > 1), None)
@@ -235,7 +236,7 @@ def _refuse_of_sample(scope: Scope, select: exp.Select, having: exp.Expr | None)
         inner = node.unalias()
         if not is_aggregate(inner) and any(is_aggregate(part) for part in inner.walk()):
             raise scope.text.at(
-                "an aggregate of a sample stands alone: its interval does not follow through expressions",
+                "select an aggregate of a sample on its own: expressions over it have no interval",
                 node,
             )
 
@@ -247,10 +248,10 @@ def _grouping(scope: Scope, select: exp.Select, settings: WithClause, places: Cl
             raise scope.text.at("HAVING needs GROUP BY", having)
         with located(places.locate):
             for name in settings.of(GROUP_SETTINGS):
-                raise QueryError("is a setting of GROUP BY, and there is none", Option(name))
+                raise QueryError("needs GROUP BY", Option(name))
         return None
     with located(places.locate):
-        return read_grouping(scope, group, settings.of(GROUP_SETTINGS))
+        return read_grouping(scope, group, settings)
 
 
 def _output(scope: Scope, node: exp.Expr, groups: Groups | None) -> SelectItem:
@@ -261,7 +262,7 @@ def _output(scope: Scope, node: exp.Expr, groups: Groups | None) -> SelectItem:
     if isinstance(star, exp.Star):
         return _star(scope, node, star, name, groups)
     if is_window(node):
-        raise text.at(f"{node.name}(...) stands in GROUP BY; select window_start or window_end", node)
+        raise text.at(f"{node.name}(...) belongs in GROUP BY; select window_start or window_end", node)
     check_calls(text, node, grouped=groups is not None)
     found = scope.resolved(node, EDGES if groups is not None else ())
     sql = found.sql(dialect=SPARK)

@@ -1,4 +1,4 @@
-"""Places in the source text: an error shows the line and points at the place."""
+"""Spans of the source text. An error shows the line and points at the span."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text of statements; errors open with `name`: a file's name, or "sql"."""
+    """A text of statements. Errors start with `name`: a file's name, or "sql"."""
 
     sql: str
     name: str = "sql"
@@ -39,7 +39,7 @@ class SourceText:
         return self.error(message, span_of(node) if node is not None else None, place)
 
     def refused(self, error: ParseError | TokenError) -> QueryError:
-        """What the parser or the tokenizer says."""
+        """The error of sqlglot's parser or tokenizer as ours."""
         if isinstance(error, TokenError):
             unclosed = _UNCLOSED.search(str(error.__cause__ or error))
             if unclosed is None:
@@ -52,16 +52,16 @@ class SourceText:
         return self.error(_plain(str(first.get("description")), near), (start, start + max(len(near), 1) - 1))
 
     def _offset(self, line: int, column: int) -> int:
-        """Of the character after the token, whose end sqlglot tells."""
-        begins = 0
+        """Offset of a line and column. sqlglot reports the column after a token's last character."""
+        start = 0
         for _ in range(line - 1):
-            begins = self.sql.find("\n", begins) + 1
-        return begins + column
+            start = self.sql.find("\n", start) + 1
+        return start + column
 
 
 @dataclass(frozen=True)
 class TextLocation:
-    """A span of the text; None for all of it. Shows line and column, the line itself, and carets below."""
+    """A span of the text, or all of it. Shows line and column, the line itself, and carets below."""
 
     text: SourceText
     span: Span | None
@@ -77,15 +77,15 @@ class TextLocation:
         line = sql[begins : ends if ends >= 0 else len(sql)].rstrip()
         number, column = sql.count("\n", 0, first) + 1, first - begins + 1
         width = max(1, min(self.span[1] - first + 1, len(line) - column + 1))
-        # The carets stand under the line as it is shown, without credentials. Tabs stay tabs, whatever they
-        # are worth.
+        # The line is shown without credentials, so the carets are aligned with the redacted text. Tabs stay
+        # tabs, because their width is the terminal's.
         lead = "".join("\t" if c == "\t" else " " for c in redacted(line[: column - 1]))
         where = f"{self.text.name}, line {number}, column {column}"
         return f"{where}: {full}\n    {line}\n    {lead}{'^' * width}"
 
 
-# sqlglot's words, and ours.
-_WORDS = (
+# sqlglot's messages and ours. Its errors have no code, only text.
+_MESSAGES = (
     (re.compile(r"Invalid expression.*", re.DOTALL), "'{near}' is not expected here"),
     (re.compile(r"Required keyword.*", re.DOTALL), "something is missing here"),
     (re.compile(r"Expecting (.*)", re.DOTALL), "expected {0} after this"),
@@ -94,15 +94,15 @@ _WORDS = (
 )
 
 
-def _plain(said: str, near: str) -> str:
-    for pattern, words in _WORDS:
-        if match := pattern.fullmatch(said):
-            return words.format(*match.groups(), near=near)
-    return said
+def _plain(description: str, near: str) -> str:
+    for pattern, message in _MESSAGES:
+        if match := pattern.fullmatch(description):
+            return message.format(*match.groups(), near=near)
+    return description
 
 
 def span_of(node: exp.Expr) -> Span | None:
-    """From the first to the last name or value in a node, or in what holds it if it has none."""
+    """From the first to the last name or value in a node; its parent's span if it has none."""
     spans = [
         (part.meta["start"], part.meta["end"])
         for part in node.walk()
@@ -115,7 +115,7 @@ def span_of(node: exp.Expr) -> Span | None:
 
 @dataclass(frozen=True)
 class ClauseSpans:
-    """Where a statement speaks of what an error may be about."""
+    """The spans of a statement's options and streams."""
 
     text: SourceText
     whole: Span | None = None
@@ -125,7 +125,7 @@ class ClauseSpans:
     """By alias."""
 
     def locate(self, place: Option | None) -> TextLocation:
-        """Where a place is written."""
+        """The span of an option; that of its stream or of the whole statement if it has none."""
         if place is None:
             return TextLocation(self.text, self.whole)
         option = "shed" if place.policy else place.name

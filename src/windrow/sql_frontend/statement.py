@@ -1,4 +1,4 @@
-"""Statements as frozen values: what was asked, taken apart, each part checked as far as names go."""
+"""Statements as frozen values, with all names resolved."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from windrow.errors import QueryError
 from windrow.model.execution import Execution
 from windrow.model.query import Query
-from windrow.model.settings import optional, setting
+from windrow.model.result_groups import ResultGroups
+from windrow.model.settings import setting
 from windrow.model.source import Source
-from windrow.model.units import format_duration, parse_duration
 from windrow.sql_frontend.source_text import ClauseSpans
 
 AGGREGATES = ("count", "sum", "avg", "min", "max")
@@ -39,18 +39,18 @@ def aggregate_column(number: int) -> str:
 
 @dataclass(frozen=True)
 class SelectItem:
-    """A column of the answer."""
+    """An item of the select list."""
 
     sql: str
-    """Over the result: an expression; "*" or "a.*" for all columns, of all streams or of one."""
+    """An expression over the result; "*" or "a.*" for all columns of all streams or of one."""
     name: str | None = None
-    """Stated with AS; otherwise it follows from the expression."""
+    """The name given with AS."""
     shaped: str | None = None
-    """Of groups: the same over the group's columns, which `Grouping` names."""
+    """With GROUP BY: the expression over the group's columns, which `Grouping` names."""
     natural: str | None = None
-    """The name without AS: a column's own."""
+    """The name if there is no AS: that of the column."""
     alias: str | None = None
-    """The stream whose column it is."""
+    """The stream of the column."""
 
     def __str__(self) -> str:
         return f"{self.sql} AS {self.name}" if self.name else self.sql
@@ -64,41 +64,25 @@ def _confidence(value: object) -> float:
 
 @dataclass(frozen=True)
 class Grouping:
-    """`GROUP BY` a window of the result's time, and further keys.
+    """`GROUP BY`, and the aggregates of its groups.
 
-    A group is a row of window_start, window_end, a column for each key (`key_column`) and for each aggregate
-    (`aggregate_column`); what is selected is made of these.
+    A group is one row: window_start, window_end, a column per key (`key_column`) and a column per aggregate
+    (`aggregate_column`). SELECT and HAVING are expressions over these columns.
     """
 
-    time: str
-    window: int
-    """Microseconds."""
-    slide: int | None = None
-    keys: tuple[str, ...] = ()
+    groups: ResultGroups
     aggregates: tuple[Aggregate, ...] = ()
     having: str | None = None
     """Over the group's columns."""
-    watermark: int | None = field(
-        default=None,
-        metadata=setting(
-            optional(parse_duration),
-            "How long a window of GROUP BY waits for results on a stream; None for `late` plus the longest "
-            "window.",
-        ),
-    )
     confidence: float = field(
-        default=0.95, metadata=setting(_confidence, "Of the intervals around aggregates of a sample.")
+        default=0.95,
+        metadata=setting(_confidence, "Confidence level of the intervals of a sample's aggregates."),
     )
-
-    def __str__(self) -> str:
-        every = f" every {format_duration(self.slide)}" if self.slide else ""
-        shown = f"windows of {format_duration(self.window)}{every} of {self.time}"
-        return ", ".join((shown, *self.keys))
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One SELECT: the join, and what is made of its results."""
+    """One SELECT: the join, and the columns or groups of its results."""
 
     name: str
     query: Query
@@ -106,11 +90,11 @@ class Statement:
     """Alias to the name of the stream."""
     outputs: tuple[SelectItem, ...]
     conditions: tuple[str, ...] = ()
-    """Between streams."""
+    """Conditions between streams."""
     filters: tuple[str, ...] = ()
-    """On one stream each, or on none."""
+    """Conditions on one stream, or on none."""
     where: tuple[str, ...] = ()
-    """On results, where rows may be missing from them."""
+    """Conditions on the results of outer joins, in which rows may be missing."""
     grouping: Grouping | None = None
     explain: bool = False
     execution: Execution = field(default_factory=Execution)
@@ -122,17 +106,15 @@ class Statement:
         return self.query.memory_limit is not None and self.query.memory_policy.samples
 
     def __str__(self) -> str:
-        windows = ", ".join(
-            f"{self.sources[alias]} {alias} [{stream.window}]" for alias, stream in self.query.streams.items()
-        )
+        streams = self.query.streams.items()
         shown = {
             "select": ", ".join(map(str, self.outputs)),
-            "from": windows,
+            "from": ", ".join(f"{self.sources[alias]} {alias} [{s.window}]" for alias, s in streams),
             "join": " AND ".join(self.conditions),
             "filter": " AND ".join(self.filters),
-            "how": _told_kind(self.query),
+            "how": _kind(self.query),
             "where": " AND ".join(self.where),
-            "group": str(self.grouping or ""),
+            "group": str(self.grouping.groups) if self.grouping else "",
             "memory": f"{self.query.memory_limit} by {self.query.memory_policy}"
             if self.query.memory_limit
             else "",
@@ -142,7 +124,7 @@ class Statement:
         return "\n".join([f"{'explain ' if self.explain else ''}{self.name}", *lines])
 
 
-def _told_kind(query: Query) -> str:
+def _kind(query: Query) -> str:
     if not query.kind.shapes:
         return ""
     shown = query.how if isinstance(query.how, str) else ", ".join(f"{a} {r}" for a, r in query.how.items())

@@ -1,4 +1,4 @@
-"""What the dialect has beyond plain SQL, as nodes of the syntax tree."""
+"""Syntax nodes that the dialect adds to SQL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Assignment(exp.Expression):
 
 
 class Assignments(exp.Expression):
-    """`WITH (memory = '64 MiB', shed = 'age')`, or what stands in the brackets of CREATE STREAM."""
+    """`(memory = '64 MiB', shed = 'age')`, after WITH or in CREATE STREAM."""
 
     arg_types: ClassVar = {"expressions": True}
 

@@ -1,4 +1,4 @@
-"""`WITH (...)`: settings by name, as values of Python.
+"""`WITH (...)`: settings by name, as Python values.
 
 A value is a text, a number, TRUE, FALSE or NULL, a list in brackets, a mapping such as (a = 'x', b = 'y'), or
 a policy with its own settings: `shed = importance(by = 'b.price')`. A bare word is a text.
@@ -14,19 +14,20 @@ from sqlglot import exp
 
 from windrow.errors import Option, QueryError, located, placed
 from windrow.model.execution import SETTINGS, read_texts
+from windrow.model.result_groups import ResultGroups
 from windrow.model.settings import check_known, settings_of
 from windrow.sql_frontend.source_text import SourceText, Span, TextLocation, span_of
 from windrow.sql_frontend.statement import Grouping
 from windrow.sql_frontend.syntax_nodes import Assignment
 
-GROUP_SETTINGS = settings_of(Grouping)
+GROUP_SETTINGS = settings_of(Grouping) | settings_of(ResultGroups)
 KNOWN = {n: each for n, each in {**SETTINGS, **GROUP_SETTINGS}.items() if each.texts and n != "on"}
-"""The predicate is what WHERE and ON say."""
+"""Without the predicate, which WHERE and ON give."""
 
 
 @dataclass(frozen=True)
 class WithClause:
-    """What was set, and where."""
+    """Settings and their spans in the text."""
 
     values: Mapping[str, Any]
     spans: Mapping[str, Span | None]
@@ -36,7 +37,7 @@ class WithClause:
 
 
 def read_with(text: SourceText, node: exp.Expr | None) -> WithClause:
-    """The settings of a statement."""
+    """Read the settings of a statement."""
     values: dict[str, Any] = {}
     spans: dict[str, Span | None] = {}
     for option in node.expressions if node is not None else ():
@@ -53,7 +54,7 @@ def read_with(text: SourceText, node: exp.Expr | None) -> WithClause:
 
 
 def read_options(text: SourceText, node: exp.Expr) -> dict[str, Any]:
-    """Settings of any name, as sources have them; names keep their case."""
+    """The options of a source. Any name is allowed, and names keep their case."""
     found: dict[str, Any] = {}
     for option in node.expressions:
         if option.this.name in found:

@@ -1,4 +1,4 @@
-"""For tests of your own queries: tables from text, a player that feeds them in steps, the exact answer."""
+"""Tools for testing your own queries: tables from text, a player that feeds them in steps, exact results."""
 
 from windrow.testing.exact import exact_answer
 from windrow.testing.player import StreamPlayer, in_steps

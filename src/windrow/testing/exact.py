@@ -1,4 +1,4 @@
-"""The exact answer of a query over small tables: the oracle's definition, with the query's own predicate."""
+"""The exact results of a query over small tables, by the oracle's definition and the query's predicate."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ from windrow.model.query import Function, Query, Stream
 from windrow.testing.oracle import Row, Term, admit, expected, expected_counted
 
 _SOURCE = " source partition"
-"""A key of rows that no expression has."""
-MOST = 5_000_000
-"""Combinations of rows that a condition is evaluated on."""
+"""A key of a row that no expression can have, because of the leading space."""
+MAX_COMBINATIONS = 5_000_000
+"""Maximum of row combinations per condition."""
 
 
 def exact_answer(query: Query, *steps: Mapping[str, pa.Table]) -> pa.Table:
-    """What a query returns without limits when it is given these tables, in these steps.
+    """The results of a query without limits, for these tables in these steps.
 
-    Every combination of rows is looked at, so this is for tests: a few hundred rows a stream. It shares
-    nothing with the join but the evaluation of SQL expressions.
+    It checks every combination of rows, so it is for tests with a few hundred rows per stream. It shares only
+    the evaluation of SQL expressions with the join.
 
     Parameters
     ----------
     query
-        Its limits are left out of account, and so is `on_error`: an operation that fails is null.
+        Its limits and `on_error` are ignored: an operation that fails is null.
     steps
-        What each call of `process` gets, or each micro-batch: alias to table. How rows are divided into
-        steps only decides which of them are late.
+        The tables of each call of `process` or each micro-batch, by alias. The division into steps only
+        decides which rows are late.
 
     Returns
     -------
@@ -54,9 +54,9 @@ def exact_answer(query: Query, *steps: Mapping[str, pa.Table]) -> pa.Table:
     1
     """
     if query.kind.shapes:
-        raise QueryError("the exact answer is defined here for inner joins only", Option("how"))
+        raise QueryError("exact_answer supports inner joins only", Option("how"))
     tables = {alias: _whole(alias, query, steps) for alias in query.aliases}
-    functions = {name: f for name, f in query.functions.items() if isinstance(f, Function)}
+    functions = query.calls
     schemas = {alias: table.schema for alias, table in tables.items()}
     node = resolve(parse(query.on, list(tables), functions), schemas)
     rows = {alias: _rows(table, query.streams[alias]) for alias, table in tables.items()}
@@ -79,7 +79,7 @@ def _whole(alias: str, query: Query, steps: Sequence[Mapping[str, pa.Table]]) ->
     """All rows of a stream, in the order of the steps."""
     given = [step[alias] for step in steps if alias in step]
     if not given:
-        raise QueryError(f"there is no table of stream '{alias}'; give one, even if it has no rows")
+        raise QueryError(f"there is no table of stream '{alias}'; pass one, even without rows")
     whole = pa.concat_tables([t if isinstance(t, pa.Table) else pa.Table.from_batches([t]) for t in given])
     check_time_column(alias, whole.schema, query.streams[alias].time)
     return whole.combine_chunks()
@@ -101,15 +101,15 @@ def _term(
     rows: Mapping[str, list[Row]],
     functions: Mapping[str, Function],
 ) -> Term | None:
-    """A condition, evaluated on every combination beforehand; None if it is a constant that does not hold."""
+    """A condition, evaluated in advance on every combination; None if it is a constant that does not hold."""
     aliases = [alias for alias in tables if alias in {a for a, _ in references(part)}]
     sizes = [tables[alias].num_rows for alias in aliases]
-    if prod(sizes) > MOST:
+    if prod(sizes) > MAX_COMBINATIONS:
         raise QueryError(
-            f"the exact answer takes {prod(sizes):,} combinations of rows; give at most {MOST:,}"
+            f"the exact answer takes {prod(sizes):,} combinations of rows; use at most {MAX_COMBINATIONS:,}"
         )
-    places = np.indices(sizes).reshape(len(sizes), -1)
-    chosen = {alias: _taken(tables[alias], own) for alias, own in zip(aliases, places, strict=True)}
+    positions = np.indices(sizes).reshape(len(sizes), -1)
+    chosen = {alias: _taken(tables[alias], own) for alias, own in zip(aliases, positions, strict=True)}
     columns = {(alias, name): _plain(chosen[alias].column(name)) for alias, name in references(part)}
     truth = evaluate(part, columns, prod(sizes), functions).to_pylist()
     if not aliases:
@@ -129,7 +129,7 @@ def _key(
     rows: Mapping[str, list[Row]],
     functions: Mapping[str, Function],
 ) -> list[tuple[str, str]]:
-    """What an equality of two streams compares, stored with the rows: it is part of the join key."""
+    """The join columns of an equality of two streams, stored with the rows."""
     sides = [part.left, part.right] if isinstance(part, exp.EQ) else []
     owners = [{alias for alias, _ in references(side)} for side in sides]
     if len(sides) != 2 or any(len(own) != 1 for own in owners) or owners[0] == owners[1]:
@@ -173,8 +173,8 @@ def _combinations(
     return list(expected_counted(admitted.calls, sizes, known).elements())
 
 
-def _taken(table: pa.Table, places: Sequence[int] | np.ndarray) -> pa.Table:
-    return table.take(pa.array(places, pa.int64())).combine_chunks()
+def _taken(table: pa.Table, positions: Sequence[int] | np.ndarray) -> pa.Table:
+    return table.take(pa.array(positions, pa.int64())).combine_chunks()
 
 
 def _plain(column: pa.ChunkedArray) -> pa.Array:

@@ -1,17 +1,17 @@
-"""The right answer, by definition: plain loops over plain rows. Short and slow, and nothing else decides.
+"""The definition of the exact results: plain loops over plain rows, short and slow.
 
 A row is a dict with its own `id`, its event time `ts` in microseconds (None if null) and its values. A
-*call* is what one `process` was given: alias -> rows in table order. A predicate is a list of `Term`s, all
-of which must hold; a term that is null (None) does not hold.
+*call* is the input of one `process`: alias -> rows in table order. A predicate is a list of `Term`s, all of
+which must hold. A term that is null (None) does not hold.
 
 Time windows (`expected`): a combination is a result if every term holds and `ts_j - ts_i <= T_i` for all
-pairs. Nothing else matters, in particular not the order of arrival, except that late rows are left out.
+pairs. The order of arrival does not matter, except that late rows are left out.
 
-Where an operation fails for a row, such as a division by zero, a term over that row alone is null and has a
-say in `fails`; a term over rows of several streams is `FAILED`, and does not hold.
+If an operation fails for a row, such as a division by zero, a term over that row alone is null and listed in
+`fails`. A term over rows of several streams is `FAILED`, and does not hold.
 
-Count windows (`expected_counted`): all admitted rows in (ts, arrival) order, taken one at a time; the new
-row joins what stands in the other windows at that moment.
+Row windows (`expected_counted`): all admitted rows are processed one at a time in (ts, arrival) order. A new
+row joins the rows that are in the other windows at that moment.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SECOND = 1_000_000
 
 
 class Unknown(Enum):
-    """What a term over several streams is where one of its operations fails."""
+    """Value of a term over several streams if one of its operations fails."""
 
     FAILED = "failed"
 
@@ -58,7 +58,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Admitted:
-    """What is left of the calls once rows without time and late rows are counted and dropped."""
+    """The calls without late rows and rows with a null time, which are counted."""
 
     calls: list[dict[str, list[Row]]]
     null_time: Counter[str]
@@ -76,14 +76,13 @@ def admit(
     one_clock: bool = False,
     source_partition: Mapping[str, str] | None = None,
 ) -> Admitted:
-    """A row is late if it is older than its stream's frontier, as earlier calls left it, less the stream's
-    `late`.
+    """Drop late rows: those older than their stream's time, as of the previous call, minus `late`.
 
-    The frontier is the newest time of the stream; with `idle`, at least the newest of any stream less
-    `idle`; with `one_clock` (count windows), the furthest frontier of any stream.
+    A stream's time is its max event time; with `idle`, at least the max event time of all streams minus
+    `idle`; with `one_clock` (row windows), the latest time of any stream.
 
-    `source_partition` names a stream's column. The frontier is then the oldest of its partitions' newest
-    times, of partitions that are not `idle` longer; and it never goes back.
+    `source_partition` names a stream's column. The stream's time is then the lowest of its partitions' max
+    event times, ignoring partitions that are idle. It never goes back.
     """
     tracked = source_partition or {}
     newest: dict[str, int] = {}
@@ -98,21 +97,22 @@ def admit(
         known = {a: time for a, time in newest.items() if a not in tracked} | slowest
         if one_clock and known:
             known = dict.fromkeys(call, max(known.values()))
-        frontier = {alias: known.get(alias, -math.inf) for alias in call}
+        reached = {alias: known.get(alias, -math.inf) for alias in call}
         if newest and idle is not None:
-            frontier = {alias: max(time, max(newest.values()) - idle) for alias, time in frontier.items()}
+            reached = {alias: max(time, max(newest.values()) - idle) for alias, time in reached.items()}
         kept: dict[str, list[Row]] = {}
         for alias, rows in call.items():
             timed = [row for row in rows if row["ts"] is not None]
             delay = late if isinstance(late, int) else late.get(alias, 0)
-            kept[alias] = [row for row in timed if row["ts"] >= frontier[alias] - delay]
+            kept[alias] = [row for row in timed if row["ts"] >= reached[alias] - delay]
             null_time[alias] += len(rows) - len(timed)
             too_late[alias] += len(timed) - len(kept[alias])
             if timed:
                 newest[alias] = max(newest.get(alias, timed[0]["ts"]), max(row["ts"] for row in timed))
             for row in timed if alias in tracked else ():
-                of = row[tracked[alias]]
-                partitions[alias][of] = max(partitions[alias].get(of, row["ts"]), row["ts"])
+                partition = row[tracked[alias]]
+                times = partitions[alias]
+                times[partition] = max(times.get(partition, row["ts"]), row["ts"])
         admitted.append(kept)
     return Admitted(admitted, null_time, too_late)
 
@@ -120,7 +120,7 @@ def admit(
 def expected(
     streams: Mapping[str, Sequence[Row]], windows: Mapping[str, int], terms: Sequence[Term]
 ) -> Counter[tuple[Any, ...]]:
-    """The answer over time windows (microseconds): how often each tuple of row ids is a result."""
+    """Results over time windows (microseconds): how often each tuple of row ids occurs."""
 
     def in_time(bound: Mapping[str, Row], alias: str, row: Row) -> bool:
         return all(
@@ -134,7 +134,7 @@ def expected(
 def expected_counted(
     calls: Sequence[Call], windows: Mapping[str, int | tuple[int, bool]], terms: Sequence[Term]
 ) -> Counter[tuple[Any, ...]]:
-    """The answer with count windows, over admitted calls: a window is microseconds, or (rows, per key)."""
+    """Results with row windows, over admitted calls. A window is microseconds, or (rows, per key)."""
     arrived = [
         (row["ts"], number, position, alias, row)
         for number, call in enumerate(calls)
@@ -145,14 +145,14 @@ def expected_counted(
     past: dict[str, list[Row]] = {alias: [] for alias in windows}
     results: Counter[tuple[Any, ...]] = Counter()
     for now, _, _, alias, row in arrived:
-        there = {a: _standing(past[a], windows[a], now, _key_columns(a, terms)) for a in windows}
-        results.update(_combinations(there | {alias: [row]}, terms))
+        held = {a: _in_window(past[a], windows[a], now, _key_columns(a, terms)) for a in windows}
+        results.update(_combinations(held | {alias: [row]}, terms))
         past[alias].append(row)
     return results
 
 
 def failed_rows(alias: str, rows: Iterable[Row], terms: Sequence[Term]) -> int:
-    """Number of rows on which an operation over them alone fails, and that no other such term excludes."""
+    """Number of rows for which a term over them alone fails, and that no other such term excludes."""
     own = [term for term in terms if term.aliases == (alias,)]
     tests = [term.fails[alias] for term in terms if alias in term.fails]
     return sum(
@@ -163,11 +163,11 @@ def failed_rows(alias: str, rows: Iterable[Row], terms: Sequence[Term]) -> int:
 
 
 def lenient(terms: Sequence[Term]) -> list[Term]:
-    """Terms that also hold where they fail. What these find beyond the answer are the failed combinations."""
+    """Terms that also hold if they fail. Their additional results are the failed combinations."""
     return [replace(term, holds=term.holds_or_fails) for term in terms]
 
 
-def _standing(
+def _in_window(
     past: Sequence[Row], window: int | tuple[int, bool], now: int, key: Sequence[str]
 ) -> Sequence[Row]:
     """The rows of one stream, oldest first, that are in its window at time `now`."""

@@ -1,4 +1,4 @@
-"""Feeding tables to a join step by step."""
+"""Feeds tables to a join step by step."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from windrow.engine.operator import Operator
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.model.metrics import OperatorMetrics
 from windrow.model.query import Query
 
 
 class StreamPlayer:
-    """Feeds a query in steps, as micro-batches would, and keeps what it returned.
+    """Feeds a query in steps, like micro-batches, and keeps the results.
 
     Examples
     --------
@@ -32,24 +32,24 @@ class StreamPlayer:
     def __init__(self, query: Query) -> None:
         self.query = query
         self.steps: list[dict[str, pa.Table]] = []
-        """What was fed, step by step: `exact_answer` takes the same."""
+        """The input of each step, as `exact_answer` expects it."""
         self._operator = Operator(query)
         self._results: list[pa.Table] = []
 
     def feed(self, **tables: pa.Table) -> pa.Table:
-        """One step: tables by alias. Returns the results that it completes."""
+        """Process one step of tables by alias. Returns its results."""
         self.steps.append(tables)
         self._results.append(self._operator.process(tables))
         return self._results[-1]
 
     def restart(self) -> None:
-        """Stores the join and restores it, as after a crash."""
+        """Restore the join from a snapshot, as after a crash."""
         self._operator = Operator.restore(self.query, self._operator.snapshot())
 
     def finish(self) -> pa.Table:
-        """Ends the streams. Returns all results since the start."""
+        """End the streams. Returns all results since the start."""
         whole = [*self._results, self._operator.finish()]
-        # Until every schema is known, the columns of the others have no type.
+        # Results before all schemas are known have columns without a type.
         return pa.concat_tables([part for part in whole if part.num_rows] or whole[-1:])
 
     def metrics(self) -> OperatorMetrics:
@@ -57,7 +57,7 @@ class StreamPlayer:
 
 
 def in_steps(query: Query, tables: Mapping[str, pa.Table], rows: int) -> Iterator[dict[str, pa.Table]]:
-    """Cuts tables into steps of so many rows of all streams together, in the order of their times.
+    """Divide tables into steps of `rows` rows of all streams together, in order of event time.
 
     >>> import windrow as wr
     >>> query = wr.Query({"a": wr.Stream("at", "5 s"), "b": wr.Stream("at", "5 s")}, on="a.k = b.k")
@@ -66,7 +66,7 @@ def in_steps(query: Query, tables: Mapping[str, pa.Table], rows: int) -> Iterato
     [{'a': 1, 'b': 1}, {'a': 1}]
     """
     if rows < 1:
-        raise QueryError(f"rows: expected a number from 1, got {rows}")
+        raise QueryError(f"must be at least 1, got {rows}", Option("rows"))
     parts = [
         pa.table(
             {

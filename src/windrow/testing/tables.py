@@ -1,4 +1,4 @@
-"""Small tables from text, and comparing rows whatever their order."""
+"""Small tables from text, and comparison of rows regardless of their order."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from windrow.errors import DataError
 
 NULL = "-"
 DAY = "2024-01-01"
-"""The day of times that name none."""
+"""The day of times without a date."""
 Rows = pa.Table | Iterable[Mapping[str, Any]]
 
 
 def table(text: str, time: str = "at") -> pa.Table:
-    """A table from text: a line of names, then a line for each row, or both divided by semicolons.
+    """A table from text: a line of names, then a line per row. Semicolons may replace line breaks.
 
-    Values are divided by spaces; those with spaces stand in quotes, and `-` is null. A column is of whole
-    numbers, numbers, truth values or texts, whichever all its values are. The time column takes seconds
-    ("1.5"), a time of 2024-01-01 ("12:00:05"), or a whole timestamp ("2024-05-01T12:00:05").
+    Values are separated by spaces. Put a value with spaces in quotes; `-` is null. The type of a column is
+    the first that fits all its values: integer, float, boolean, string. The time column takes seconds
+    ("1.5"), a time of 2024-01-01 ("12:00:05"), or a timestamp ("2024-05-01T12:00:05").
 
     Examples
     --------
@@ -79,10 +79,9 @@ def _array(values: Iterable[str]) -> pa.Array:
 
 
 def assert_same_rows(found: Any, wanted: Any) -> None:
-    """Asserts that two answers have the same rows, each as often, in any order.
+    """Assert that two results have the same rows, equally often, in any order.
 
-    Tables, lists of dicts and collected Spark DataFrames will do. The error lists what is missing and what
-    is too many.
+    Accepts tables, lists of dicts and Spark DataFrames. The error lists missing and surplus rows.
 
     Examples
     --------
@@ -109,7 +108,7 @@ def _listed(rows: Any) -> list[Mapping[str, Any]]:
 
 
 def _frozen(value: Any) -> Any:
-    """As a value that can be counted; NaN equals NaN here."""
+    """A hashable copy, in which NaN equals NaN."""
     if isinstance(value, Mapping):
         return tuple((key, _frozen(each)) for key, each in value.items())
     if isinstance(value, list | tuple):

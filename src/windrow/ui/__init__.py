@@ -1,1 +1,1 @@
-"""The page: what a running query does, live in a browser, for Prometheus, or as a file."""
+"""The dashboard of a running query: live in a browser, as Prometheus metrics, or as an HTML file."""

@@ -1,12 +1,13 @@
-"""Where a page is served."""
+"""The address of a dashboard."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 
 LOOPBACK = "127.0.0.1"
+PAGE = Option(section="page")
 
 
 @dataclass(frozen=True)
@@ -15,9 +16,9 @@ class Address:
     Parameters
     ----------
     port
-        0 for any that is free.
+        0 for any free port.
     host
-        Where to listen; loopback, by default, so that only this machine sees it.
+        The interface to listen on. By default loopback, so that only this machine has access.
     """
 
     port: int
@@ -25,4 +26,4 @@ class Address:
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65_535:
-            raise QueryError(f"page: expected a port from 0 (any that is free) to 65535, got {self.port}")
+            raise QueryError(f"expected a port from 0 (any free port) to 65535, got {self.port}", PAGE)

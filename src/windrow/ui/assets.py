@@ -1,8 +1,7 @@
-"""Style, charts and scripts as the package ships them, and a page of them in one file.
+"""The style sheet and scripts of this package, and self-contained pages made of them.
 
-A page that stands alone holds its data as JSON in a script element that no browser runs, and a policy that
-lets only the scripts and the style run that it was written with: whatever a name or value in the data looks
-like, it stays text.
+A self-contained page holds its data as JSON in a script element that browsers do not run. Its content policy
+allows only its own scripts and style, so that names and values in the data stay text whatever they contain.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from importlib.resources import files
 from typing import Any
 
 SHARED = ("figures.js", "charts.js")
-"""Scripts every page begins with."""
+"""Scripts of every page, which run first."""
 
 
 @cache
@@ -27,7 +26,7 @@ def asset(name: str) -> str:
 
 
 def embed(data: Any) -> str:
-    """JSON that may stand inside a script element: nothing in it ends the element or opens a comment.
+    """JSON for a script element: nothing in it ends the element or starts a comment.
 
     >>> embed({"name": "</script>"})
     '{"name":"\\\\u003c/script>"}'
@@ -39,7 +38,7 @@ def embed(data: Any) -> str:
 
 
 def standalone(title: str, scripts: Sequence[str], data: Any) -> str:
-    """A page as one file that needs nothing else.
+    """A self-contained page.
 
     Parameters
     ----------
@@ -49,7 +48,7 @@ def standalone(title: str, scripts: Sequence[str], data: Any) -> str:
         Names of this package's files, run after `figures.js` and `charts.js`. They find the data by
         `JSON.parse(document.getElementById("data").textContent)` and fill the element `page`.
     data
-        Anything JSON can hold.
+        Values for JSON.
     """
     style = asset("style.css")
     code = [asset(name) for name in (*SHARED, *scripts)]
@@ -74,5 +73,5 @@ def standalone(title: str, scripts: Sequence[str], data: Any) -> str:
 
 
 def _fingerprint(text: str) -> str:
-    """By which a policy knows a script or style."""
+    """The hash by which a content policy allows a script or style."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,4 +1,4 @@
-"""What a join did in one batch, as the page draws it; several neighbouring batches can be taken as one."""
+"""A join's metrics of one micro-batch, or of several merged, as the dashboard draws them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from typing import Any
 from windrow.estimation.recall import batch_recall
 from windrow.model.metric_fields import in_turn, lost_rows, metrics_of
 from windrow.model.metrics import BatchCounts, ResultCounts, StreamCounts
+from windrow.model.units import json_value
 
-PER_PARTITION = ("read_input", "load_state", "process", "commit_state")
+DIGITS = 5
+"""Enough for a chart."""
 
 
 @dataclass(frozen=True)
 class QueryPoint:
-    """Of one of the queries that share the join. Response times in seconds; None without results."""
+    """Metrics of one query of a shared join. Response times are in seconds, None without results."""
 
     results: int
     mean: float | None
@@ -37,13 +39,13 @@ class BatchPoint(BatchCounts):
     Parameters
     ----------
     at
-        When it ended, in milliseconds since 1970.
+        End of the micro-batch, in milliseconds since 1970.
     span
-        Seconds since the batch before it began: what rates are counted over.
+        Seconds between the starts of the previous micro-batch and this one; rates are per `span`.
     seconds, slowest_partition_seconds, deadline_seconds
-        What Spark took, what the slowest partition took, and what that may take.
+        Duration of the micro-batch, of its slowest partition, and the deadline of that partition.
     memory_size, memory_limit_size
-        What windows hold of the limit and the limit itself, in bytes or rows.
+        Window contents and limit, both in the limit's unit: bytes or rows.
     """
 
     batch: int
@@ -65,29 +67,31 @@ class BatchPoint(BatchCounts):
     @classmethod
     def read(
         cls,
-        shown: Mapping[str, Any],
+        report: Mapping[str, Any],
         join: Mapping[str, Any],
         at: float,
         span: float,
         known: Sequence[Mapping[str, Any]],
     ) -> BatchPoint:
-        """From a batch's document (`BatchProgress.to_dict`), the part of one join in it, and all partitions
-        of the join as each was last heard of."""
+        """Read a point from the report of a micro-batch (`BatchProgress.to_dict`) and its part about a join.
+
+        `known` are the last reports of all partitions of the join.
+        """
         parts = join["partitions"]
-        slowest = max(parts, key=partition_seconds)
+        slowest = max(parts, key=lambda part: part["seconds"])
         aliases = dict.fromkeys(alias for part in known for alias in part["streams"])
         limits = [part["memory_limit_size"] for part in known]
         counts = _counts(BatchCounts, [join], known)
         return cls(
             **counts,
-            batch=shown["batch"],
+            batch=report["batch"],
             at=at,
             span=span,
-            seconds=shown["seconds"],
-            slowest_partition_seconds=partition_seconds(slowest),
+            seconds=report["seconds"],
+            slowest_partition_seconds=slowest["seconds"],
             deadline_seconds=slowest["deadline_seconds"],
-            results_late=shown["results_late"],
-            behind=shown["behind"],
+            results_late=report["results_late"],
+            behind=report["behind"],
             memory_size=counts["window_rows" if limit_in_rows(known) else "memory_bytes"],
             memory_limit_size=sum(limits) if limits and None not in limits else None,
             has_limits=any(part["memory_limit"] or part["deadline"] for part in parts),
@@ -102,7 +106,10 @@ class BatchPoint(BatchCounts):
                 )
                 for alias in aliases
             },
-            queries=_queries(parts),
+            queries={
+                name: QueryPoint(q["results"], q["response_mean"], q["response_p99"], q["backlog_rows"])
+                for name, q in join["queries"].items()
+            },
         )
 
     @property
@@ -112,12 +119,12 @@ class BatchPoint(BatchCounts):
 
     @property
     def recall(self) -> tuple[float, float, float] | None:
-        """Estimate and interval; None where nothing tells."""
-        shown = batch_recall(self, self.results, self.has_limits)
-        return None if math.isnan(shown[0]) else shown
+        """Estimate and interval; None if unknown."""
+        recall = batch_recall(self, self.results, self.has_limits)
+        return None if math.isnan(recall[0]) else recall
 
     def and_then(self, later: BatchPoint) -> BatchPoint:
-        """Both as one."""
+        """Merge with a later point."""
         rows = [self.rows_in, later.rows_in]
         summed = ("span", "results_late", "batches")
         largest = ("seconds", "slowest_partition_seconds", "memory_size", "skew", "has_limits")
@@ -136,63 +143,33 @@ class BatchPoint(BatchCounts):
 
     @cached_property
     def plain(self) -> dict[str, Any]:
-        """As the page takes it."""
+        """The values that the page's scripts read."""
         hidden = ("at", "streams", "queries", *(m.name for m in metrics_of(ResultCounts)))
-        shown = {f.name: short(getattr(self, f.name)) for f in fields(self) if f.name not in hidden}
-        recall = self.recall if self.has_limits else None
-        return shown | {
-            "at": round(self.at),
+        shown: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in hidden}
+        shown |= {
             "rows": {alias: stream.rows_in for alias, stream in self.streams.items()},
-            "in": {alias: short(s.rows_in / max(self.span, 1e-3)) for alias, s in self.streams.items()},
+            "in": {alias: s.rows_in / max(self.span, 1e-3) for alias, s in self.streams.items()},
             "lost": self.lost,
-            "out": short(self.results / max(self.span, 1e-3)),
-            "recall": None if recall is None else [short(r) for r in recall],
-            "queries": {
-                name: [q.results, short(q.mean), short(q.p99), q.backlog_rows]
-                for name, q in self.queries.items()
-            },
+            "out": self.results / max(self.span, 1e-3),
+            "recall": self.recall if self.has_limits else None,
+            "queries": {n: [q.results, q.mean, q.p99, q.backlog_rows] for n, q in self.queries.items()},
         }
+        rounded: dict[str, Any] = json_value(shown, DIGITS)
+        return rounded | {"at": round(self.at)}
 
 
 def limit_in_rows(parts: Iterable[Mapping[str, Any]]) -> bool:
     return any((part["memory_limit"] or "").endswith("rows") for part in parts)
 
 
-def partition_seconds(part: Mapping[str, Any]) -> float:
-    """What a partition took in its last batch."""
-    return float(sum(part[f"seconds_{name}"] for name in PER_PARTITION))
-
-
 def _counts(
     record: type, batch: Sequence[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """What happened in a batch, and what all partitions hold, as each was last heard of."""
+    """Counts of a micro-batch from its reports; gauges from the last reports of all partitions."""
     return {
         m.name: m.merge([part[m.name] for part in (known if m.held else batch)], [1.0] * len(batch))
         for m in metrics_of(record)
     }
-
-
-def _queries(parts: Sequence[Mapping[str, Any]]) -> dict[str, QueryPoint]:
-    """Over partitions: all results, the mean over them, the worst partition's tail."""
-    found: dict[str, QueryPoint] = {}
-    for part in parts:
-        for name, q in part["queries"].items():
-            one = QueryPoint(q["results"], q["response_mean"], q["response_p99"], q["backlog_rows"])
-            before = found.get(name)
-            found[name] = (
-                one
-                if before is None
-                else replace(before.and_then(one), backlog_rows=before.backlog_rows + one.backlog_rows)
-            )
-    return found
-
-
-def short(value: Any) -> Any:
-    """Few digits: it is for a picture. What is no number JSON does not know."""
-    if not isinstance(value, float):
-        return value
-    return float(f"{value:.5g}") if math.isfinite(value) else None
 
 
 def _most(one: float | None, other: float | None) -> float | None:

@@ -327,8 +327,8 @@ const Charts = (() => {
       const { count, size, ranks, unit, pieces } = this.spec;
       const seen = pieces.reduce((sum, [from, to]) => sum + Math.max(0, Math.min(to, at + 1) - Math.max(from, at)), 0);
       const age = `age ${format((at * size) / count, unit)} to ${format(((at + 1) * size) / count, unit)}`;
-      const told = seen > 0.999 ? "looked at" : seen > 0 ? `${format(seen, "%")} looked at` : "left out";
-      return [at + 0.5, age, [[seen > 0 ? "var(--straw)" : "var(--empty)", told, ranks[at] === null ? "" : `rank ${ranks[at]}`]]];
+      const probed = seen > 0.999 ? "probed" : seen > 0 ? `${format(seen, "%")} probed` : "not probed";
+      return [at + 0.5, age, [[seen > 0 ? "var(--straw)" : "var(--empty)", probed, ranks[at] === null ? "" : `rank ${ranks[at]}`]]];
     }
   }
 

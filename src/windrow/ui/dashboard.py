@@ -1,4 +1,4 @@
-"""`wr.dashboard`: the page of a query that runs in this process."""
+"""`wr.dashboard`: the dashboard of a query that runs in this process."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ from windrow.ui.server import Server
 if TYPE_CHECKING:
     from windrow.spark.query_progress import StreamingQuery
 
-LOOK = 0.5
-"""Seconds between two looks at the query."""
+POLL_SECONDS = 0.5
 
 
 class Dashboard:
-    """A page that is served until it is closed; `wr.dashboard` makes it.
+    """A dashboard that is served until it is closed. `wr.dashboard` creates it.
 
     Attributes
     ----------
     url
-        Where the page is. Prometheus finds its figures at `url` + "metrics".
+        Address of the page. Prometheus metrics are at `url` + "metrics".
     """
 
     def __init__(self, query: StreamingQuery, port: int = 0, host: str = LOOPBACK) -> None:
-        self.history: History = History(_name(query))
+        self.history: History = History(str(query.name or query.id))
         self._server = Server(self.history, Address(port, host))
         self.url: str = self._server.url
         self._closing = threading.Event()
@@ -36,17 +35,17 @@ class Dashboard:
         self._watch(query)
 
     def follow(self, query: StreamingQuery) -> None:
-        """Goes on with another query, such as the same one started again; pages that are open say so."""
+        """Continue with another query, such as a restart of the same. Open pages show the restart."""
         self._stop_watching()
         self.history.restart()
         self._watch(query)
 
     def save(self, path: str | Path) -> Path:
-        """Writes the page as it is now: one HTML file that needs nothing else."""
+        """Write the current page as one self-contained HTML file."""
         return write_page(self.history, Path(path))
 
     def close(self) -> None:
-        """Takes the page down. The query runs on."""
+        """Stop the server. The query keeps running."""
         self._stop_watching()
         self._server.close()
 
@@ -61,7 +60,7 @@ class Dashboard:
 
     def _watch(self, query: StreamingQuery) -> None:
         self._closing.clear()
-        self._watcher = threading.Thread(target=self._look, args=(query,), daemon=True)
+        self._watcher = threading.Thread(target=self._poll, args=(query,), daemon=True)
         self._watcher.start()
 
     def _stop_watching(self) -> None:
@@ -69,7 +68,7 @@ class Dashboard:
         if self._watcher is not None:
             self._watcher.join()
 
-    def _look(self, query: StreamingQuery) -> None:
+    def _poll(self, query: StreamingQuery) -> None:
         from windrow.spark.query_progress import QueryWatcher
 
         running = QueryWatcher(query)
@@ -81,21 +80,22 @@ class Dashboard:
                 failure = running.failure()
                 self.history.end("failed" if failure else "stopped", failure[0] if failure else None)
                 return
-            if self._closing.wait(LOOK):
+            if self._closing.wait(POLL_SECONDS):
                 return
 
 
 def dashboard(query: StreamingQuery, port: int = 0, host: str = LOOPBACK) -> Dashboard:
-    """Serves a live page of a streaming query: rates, recall, memory, time, what was learned, what was lost.
+    """Serve a live dashboard of a streaming query: rates, recall, memory, time, learned models, lost rows.
 
     Parameters
     ----------
     query
-        As `writeStream.start()` returned it; one that has ended shows its last batches.
+        As `writeStream.start()` returned it. A query that has ended shows its last micro-batches.
     port
-        0 for any that is free.
+        0 for any free port.
     host
-        Only this machine sees the page, unless this says otherwise ("0.0.0.0": everybody who reaches it).
+        The interface to listen on. By default only this machine has access; with "0.0.0.0" everyone who
+        reaches it.
 
     Returns
     -------
@@ -109,7 +109,3 @@ def dashboard(query: StreamingQuery, port: int = 0, host: str = LOOPBACK) -> Das
     ...     query.awaitTermination()
     """
     return Dashboard(query, port, host)
-
-
-def _name(query: StreamingQuery) -> str:
-    return str(query.name or query.id)

@@ -1,8 +1,8 @@
 """The history of a query in bounded memory: points for the charts, totals, and the latest values.
 
-Its input are the documents that `windrow run --metrics` writes (`BatchProgress.to_dict`), live or from a
-file. When there are more points than a chart can show, neighbours are merged. So the whole run is kept, and a
-longer run is coarser.
+Its input are the reports that `windrow run --metrics` writes (`BatchProgress.to_dict`), live or from a file.
+Neighbouring points are merged when there are more than a chart can show, so a long run is kept in full but
+coarser.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import windrow
 from windrow.errors import DataError
 from windrow.model.metric_fields import lost_rows, metrics_of
 from windrow.model.metrics import BatchCounts, StreamCounts
+from windrow.model.units import json_value
 from windrow.redaction import redacted
-from windrow.ui.batch_point import BatchPoint, partition_seconds, short
+from windrow.ui.batch_point import DIGITS, BatchPoint
 
 MOST_POINTS = 300
 """Points per join; neighbours are merged at twice as many."""
@@ -47,7 +48,8 @@ class JoinHistory:
         self._each = 1
         """Micro-batches per point."""
         self._gathering: BatchPoint | None = None
-        self._latest: BatchPoint | None = None
+        self.latest: BatchPoint | None = None
+        """The last micro-batch alone."""
 
     def add(self, report: Mapping[str, Any], join: Mapping[str, Any], at: float, span: float) -> None:
         for part in join["partitions"]:
@@ -62,17 +64,12 @@ class JoinHistory:
         _forget(self.learned_models, MOST_LEARNED)
         _forget(self.control_errors, MOST_CONTROL_ERRORS)
         point = BatchPoint.read(report, join, at, span, list(self.partitions.values()))
-        if self._latest is not None and self._latest is self.points[0]:
+        if self.latest is not None and self.latest is self.points[0]:
             # How long the rows of the first micro-batch had been arriving was unknown; assume the usual span.
             self.points[0] = replace(self.points[0], span=max(span, self.points[0].seconds))
-        self._latest = point
+        self.latest = point
         self.total = point if self.total is None else self.total.and_then(point)
         self._append(point)
-
-    @property
-    def latest(self) -> BatchPoint | None:
-        """The last micro-batch alone."""
-        return self._latest
 
     def _append(self, point: BatchPoint) -> None:
         gathered = point if self._gathering is None else self._gathering.and_then(point)
@@ -82,18 +79,19 @@ class JoinHistory:
         self._gathering = None
         self.points.append(gathered)
         if len(self.points) >= 2 * MOST_POINTS:
+            # Halve the resolution of the whole run, so that all points cover the same number of batches.
             pairs = zip(self.points[::2], self.points[1::2], strict=True)
             self.points = [first.and_then(second) for first, second in pairs]
             self._each *= 2
 
     def now(self) -> dict[str, Any]:
         """The current values, for the page."""
-        assert self.total is not None and self._latest is not None
+        assert self.total is not None and self.latest is not None
         points = [*self.points, *([self._gathering] if self._gathering else [])]
         shown = sorted(self.partitions.values(), key=lambda p: -(p["rows_in"] + p["rows_copied"]))
         return {
             "points": [point.plain for point in points],
-            "latest": self._latest.plain,
+            "latest": self.latest.plain,
             "total": self.total.plain,
             "streams": {alias: self._stream(alias) for alias in self.total.streams},
             "partitions": [_partition(p) for p in shown[:MOST_PARTITIONS]],
@@ -105,9 +103,9 @@ class JoinHistory:
         }
 
     def _stream(self, alias: str) -> dict[str, Any]:
-        """What the page shows of a stream: counts since the start, and what its windows hold now."""
-        assert self.total is not None and self._latest is not None
-        total, latest = self.total.streams[alias], self._latest.streams[alias]
+        """A stream on the page: counts since the start, and current window contents."""
+        assert self.total is not None and self.latest is not None
+        total, latest = self.total.streams[alias], self.latest.streams[alias]
         times = [part["streams"][alias]["max_event_time"] for part in self.partitions.values()]
         return {
             "rows_in": total.rows_in,
@@ -142,21 +140,25 @@ class History:
         """When it was started, in milliseconds since 1970."""
         self._last: float | None = None
         self._count = 0
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
+        """Hold it while reading `joins`."""
 
     def add(self, report: Mapping[str, Any]) -> None:
-        """Adds a micro-batch."""
-        with self._lock:
+        """Add a micro-batch."""
+        with self.lock:
             try:
                 began = _moment(report["began"])
                 seconds = float(report["seconds"])
-                gone = seconds if self._last is None else (began - self._last) / 1000
-                # An earlier time than the last: the query was restarted from an older checkpoint.
-                span = gone if gone > 0 else seconds
+                since_last = seconds if self._last is None else (began - self._last) / 1000
+                # Negative if the query was restarted from an older checkpoint.
+                span = since_last if since_last > 0 else seconds
                 for name, join in report["joins"].items():
                     self.joins.setdefault(name, JoinHistory()).add(report, join, began + 1000 * seconds, span)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise DataError(f"not the metrics of a batch: {type(error).__name__} {error}") from error
+                raise DataError(
+                    f"not the metrics of a batch: {type(error).__name__} {error}; expected a line that "
+                    "`windrow run --metrics` wrote"
+                ) from error
             self.batches += 1
             self.results_late += report["results_late"]
             self._last = began
@@ -165,21 +167,20 @@ class History:
                 self.state = "running"
 
     def end(self, state: str, error: str | None = None) -> None:
-        with self._lock:
+        with self.lock:
             self.state, self.error = state, None if error is None else redacted(error)
             self._count += 1
 
     def restart(self) -> None:
-        """The query was restarted."""
-        with self._lock:
+        """Note a restart of the query."""
+        with self.lock:
             self.id, self.state, self.error = uuid4().hex[:12], "waiting", None
             self.began, self._last = time.time() * 1000, None
             self._count += 1
 
     def look(self, seen: str | None = None) -> dict[str, Any]:
-        """Everything the page shows. If `seen` is the current mark, so that nothing is new, only the state of
-        the run."""
-        with self._lock:
+        """The data of the page. Only the state of the run if `seen` is the current mark: nothing is new."""
+        with self.lock:
             mark = f"{self.id}-{self._count}"
             run = {
                 "id": self.id,
@@ -199,26 +200,22 @@ class History:
                 "joins": {name: join.now() for name, join in self.joins.items()},
             }
 
-    @property
-    def lock(self) -> threading.Lock:
-        """Hold it while reading `joins`."""
-        return self._lock
-
 
 def _forget(kept: dict[Any, Any], most: int) -> None:
-    """Removes the oldest entries beyond `most`."""
+    """Remove the oldest entries beyond `most`."""
     while len(kept) > most:
         del kept[next(iter(kept))]
 
 
 def _partition(part: Mapping[str, Any]) -> dict[str, Any]:
-    """What the page shows of a partition."""
+    """A partition on the page."""
     names = (
         "partition", "batch", "memory_limit", "memory_limit_size", "deadline_seconds", "hot_key",
-        "hot_key_share",
+        "hot_key_share", "seconds",
         *(m.name for m in metrics_of(BatchCounts)),
     )  # fmt: skip
-    return {name: short(part[name]) for name in names} | {"seconds": short(partition_seconds(part))}
+    shown: dict[str, Any] = json_value({name: part[name] for name in names}, DIGITS)
+    return shown
 
 
 def _moment(text: str) -> float:

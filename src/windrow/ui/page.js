@@ -138,11 +138,11 @@
     const join = view.chosen === null ? null : view.joins[view.chosen];
     const early = run && run.state === "running" ? "no batch with rows yet" : "";
     said.textContent = join ? `batch ${join.latest.batch.toLocaleString("en")} ended ${clock(join.latest.at, true)}` : early;
-    const errors = join && join.control_errors.length ? `Control documents not followed: ${join.control_errors.join("; ")}` : null;
+    const errors = join && join.control_errors.length ? `Control messages refused: ${join.control_errors.join("; ")}` : null;
     const texts = [
       run && run.state === "failed" ? `The query failed: ${run.error}` : null,
-      view.lost && !over ? `No answer since ${clock(view.lost, true)}: the query was stopped, or is being started again. This page keeps asking and shows what it saw last.` : null,
-      view.lost && over ? "The run has ended. If it is started again on this port, this page goes on." : null,
+      view.lost && !over ? `No answer since ${clock(view.lost, true)}: the query was stopped or is restarting. This page keeps polling and shows the last data.` : null,
+      view.lost && over ? "The run has ended. If it is started again on this port, this page continues." : null,
       !view.lost && view.restarted ? `Reconnected: the query was started again at ${clock(view.restarted, true)}.` : null,
       errors,
     ].filter(Boolean);

@@ -86,7 +86,7 @@ const Panels = (() => {
       plan.directions.forEach((direction, arriving) => {
         const idle = direction.hops.some((hop) => hop.fraction === 0);
         const block = html("section", {}, html("h3", {}, `when ${names[arriving]} arrives`,
-          html("small", {}, idle ? "nothing is looked at" : `${format(direction.output, "")} results/s expected`)));
+          html("small", {}, idle ? "nothing is probed" : `${format(direction.output, "")} results/s expected`)));
         host.append(block);
         const alike = new Set(direction.hops.map((hop) => plan.sizes[hop.stream])).size === 1;
         const label = (hop) => names[hop.stream] + (alike ? "" : ` (${format(plan.sizes[hop.stream], "s")})`);
@@ -187,7 +187,7 @@ const Panels = (() => {
   }
 
   const deadline = (join) => any(join, (p) => p.deadline_seconds !== null);
-  const unlearned = (chosen, what) => (chosen.learned ? null : `${what}: no partition has reported what it learned yet`);
+  const unlearned = (chosen, what) => (chosen.learned ? null : `${what}: no partition has reported its models yet`);
 
   const all = [
     {
@@ -196,7 +196,7 @@ const Panels = (() => {
       build: timeline("", (join) => aliases(join).map((alias, k) => ({ name: alias, color: k + 1, values: column(join, (p) => p.in[alias]) }))),
     },
     {
-      title: "Results", unit: "results/s", size: "third", about: "what the join returned",
+      title: "Results", unit: "results/s", size: "third", about: "results of the join",
       lacks: () => null,
       build: timeline("", (join) => [{ name: "results", color: 3, fill: true, values: column(join, (p) => p.out) }]),
     },
@@ -209,7 +209,7 @@ const Panels = (() => {
       }], () => ({ top: 1, bottom: 0 })),
     },
     {
-      title: "Memory", size: "third", about: "what the windows hold, against the limit",
+      title: "Memory", size: "third", about: "window contents and limit",
       lacks: () => null,
       build: timeline((join) => (inRows(join) ? "rows" : "B"), (join) => [
         { name: "windows", color: 1, fill: true, values: column(join, (p) => p.memory_size) },
@@ -226,7 +226,7 @@ const Panels = (() => {
       ]),
     },
     {
-      title: "Throttle fraction", unit: "of the full work", size: "third", about: "what there was time for",
+      title: "Throttle fraction", unit: "of the full work", size: "third", about: "fraction of the work done in time",
       lacks: (join) => (deadline(join) ? null : "Throttle fraction: there is no deadline, so all of the work is done"),
       build: timeline("%", (join) => [{ name: "throttle", color: 2, fill: true, values: column(join, (p) => p.throttle_fraction) }],
         () => ({ top: 1, bottom: 0 })),
@@ -246,7 +246,7 @@ const Panels = (() => {
       }))),
     },
     {
-      title: "Skew", unit: "fullest partition : mean", size: "third", about: "1 is even; what is above it waits for one partition",
+      title: "Skew", unit: "fullest partition : mean", size: "third", about: "1 is even; above 1 a batch waits for one partition",
       lacks: (join) => (join.partitions_known > 1 ? null : "Skew: there is one partition"),
       build: timeline("", (join) => [{ name: "skew", color: 4, values: column(join, (p) => p.skew) }],
         (join) => ({ bottom: 1, top: Math.max(2, ...join.points.map((p) => p.skew * 1.05)) })),

@@ -1,7 +1,7 @@
-"""The page over HTTP: its files, its data as JSON, and figures for Prometheus.
+"""The dashboard over HTTP: its files, its data as JSON, and Prometheus metrics.
 
-It answers only reading requests, and bound to loopback only those addressed to this machine: a foreign site
-whose name is made to point here (DNS rebinding) learns nothing.
+It serves GET and HEAD requests only. On loopback it also refuses requests whose Host is not this machine, so
+that a foreign site cannot read it through DNS rebinding.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from windrow.errors import QueryError
-from windrow.ui.address import LOOPBACK, Address
+from windrow.ui.address import LOOPBACK, PAGE, Address
 from windrow.ui.assets import asset
 from windrow.ui.history import History
 from windrow.ui.prometheus import CONTENT_TYPE, exposition
@@ -40,12 +40,12 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-WORTH_PACKING = 2048
-"""Bytes from which an answer is compressed."""
-OPEN = 4.0
-"""Seconds after its last request in which a page counts as open."""
-PATIENCE = 2.5
-"""Seconds that open pages get to see how a run ended."""
+MIN_COMPRESSED = 2048
+"""Bytes from which a response is compressed."""
+OPEN_SECONDS = 4.0
+"""A page counts as open this long after its last request."""
+GRACE_SECONDS = 2.5
+"""How long `close` waits for open pages to fetch the final state of the run."""
 
 
 class Server:
@@ -57,8 +57,8 @@ class Server:
         self.loopback = _is_loopback(address.host)
         self._http = _listen(self, address.host, address.port)
         self.port = int(self._http.server_address[1])
-        self._asked = 0.0
-        self._told_end = threading.Event()
+        self._last_request = 0.0
+        self._end_delivered = threading.Event()
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.2,), daemon=True)
         self._thread.start()
 
@@ -70,18 +70,18 @@ class Server:
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
 
     def data(self, seen: str | None) -> dict[str, Any]:
-        """For a page that asks."""
-        self._asked = time.monotonic()
+        """The data of the page."""
+        self._last_request = time.monotonic()
         shown = self.history.look(seen)
         if shown["run"]["state"] not in ("waiting", "running"):
-            self._told_end.set()
+            self._end_delivered.set()
         return shown
 
     def close(self) -> None:
-        """Ends it; a page that is open gets to see how the run ended."""
+        """Stop serving, after an open page has fetched the final state of the run."""
         ended = self.history.state not in ("waiting", "running")
-        if ended and time.monotonic() - self._asked < OPEN and self._asked:
-            self._told_end.wait(PATIENCE)
+        if ended and self._last_request and time.monotonic() - self._last_request < OPEN_SECONDS:
+            self._end_delivered.wait(GRACE_SECONDS)
         self._http.shutdown()
         self._http.server_close()
         self._thread.join()
@@ -93,40 +93,40 @@ class _Http(ThreadingHTTPServer):
     page: Server
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A page that was closed in mid-answer is nobody's concern."""
+        """Ignores errors of a connection, such as a page closed during a response."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Http
     server_version = "windrow"
     sys_version = ""
-    protocol_version = "HTTP/1.0"  # A connection a request: none outlives the server.
+    protocol_version = "HTTP/1.0"  # one connection per request, so that none outlives the server
     timeout = 30
 
     def do_GET(self) -> None:
         page = self.server.page
-        asked = urlsplit(self.path)
+        url = urlsplit(self.path)
         if page.loopback and not _is_here(self.headers.get("Host", "")):
-            self._answer(HTTPStatus.FORBIDDEN, "text/plain", "this page is for its own machine only\n")
-        elif asked.path in FILES:
-            name, kind = FILES[asked.path]
-            self._answer(HTTPStatus.OK, f"{kind}; charset=utf-8", asset(name))
-        elif asked.path == "/data":
-            seen = parse_qs(asked.query).get("seen", [None])[0]
+            self._respond(HTTPStatus.FORBIDDEN, "text/plain", "this page is only served to its own machine\n")
+        elif url.path in FILES:
+            name, kind = FILES[url.path]
+            self._respond(HTTPStatus.OK, f"{kind}; charset=utf-8", asset(name))
+        elif url.path == "/data":
+            seen = parse_qs(url.query).get("seen", [None])[0]
             text = json.dumps(page.data(seen), separators=(",", ":"), allow_nan=False)
-            self._answer(HTTPStatus.OK, "application/json", text)
-        elif asked.path == "/metrics":
-            self._answer(HTTPStatus.OK, CONTENT_TYPE, exposition(page.history))
+            self._respond(HTTPStatus.OK, "application/json", text)
+        elif url.path == "/metrics":
+            self._respond(HTTPStatus.OK, CONTENT_TYPE, exposition(page.history))
         else:
-            self._answer(HTTPStatus.NOT_FOUND, "text/plain", "nothing here; the page is at /\n")
+            self._respond(HTTPStatus.NOT_FOUND, "text/plain", "nothing here; the page is at /\n")
 
     def do_HEAD(self) -> None:
         self.do_GET()
 
-    def _answer(self, status: HTTPStatus, kind: str, text: str) -> None:
+    def _respond(self, status: HTTPStatus, kind: str, text: str) -> None:
         body = text.encode()
         self.send_response(status)
-        if len(body) >= WORTH_PACKING and "gzip" in self.headers.get("Accept-Encoding", ""):
+        if len(body) >= MIN_COMPRESSED and "gzip" in self.headers.get("Accept-Encoding", ""):
             body = gzip.compress(body, 1)
             self.send_header("Content-Encoding", "gzip")
         for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **HEADERS}.items():
@@ -136,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing: the terminal belongs to the run."""
+        """Logs nothing, because the terminal shows the run."""
 
 
 def _listen(page: Server, host: str, port: int) -> _Http:
@@ -144,20 +144,24 @@ def _listen(page: Server, host: str, port: int) -> _Http:
         family, _, _, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0]
         http = type("_Http", (_Http,), {"address_family": family})(address[:2], _Handler)
     except socket.gaierror:
-        raise QueryError(f"page: unknown host '{host}'; {LOOPBACK} is this machine, 0.0.0.0 all") from None
+        raise QueryError(
+            f"unknown host '{host}'; use {LOOPBACK} for this machine, 0.0.0.0 for all", PAGE
+        ) from None
     except OSError as error:
-        raise QueryError(f"page: {_trouble(error, host, port)}") from None
+        raise QueryError(_listen_error(error, host, port), PAGE) from None
     http.page = page
     return http
 
 
-def _trouble(error: OSError, host: str, port: int) -> str:
+def _listen_error(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} of {host} is in use, perhaps by another run; choose another, or 0 for any free"
+        return (
+            f"port {port} of {host} is in use, perhaps by another run; choose another, or 0 for any free port"
+        )
     if error.errno == errno.EACCES:
-        return f"port {port} is not for everybody; choose one above 1023, or 0 for any that is free"
+        return f"port {port} needs privileges; choose one above 1023, or 0 for any free port"
     if error.errno == errno.EADDRNOTAVAIL:
-        return f"{host} is no address of this machine; {LOOPBACK} is for itself alone, 0.0.0.0 for all"
+        return f"{host} is not an address of this machine; use {LOOPBACK} for itself alone, 0.0.0.0 for all"
     return f"cannot listen on port {port} of {host}: {error.strerror}"
 
 

@@ -88,7 +88,7 @@ def _linked(bands: Sequence[Band]) -> tuple[dict[int, JoinColumn], float]:
     """Largest set of streams whose columns are linked by bands, and the widest of these bands."""
     groups: list[tuple[set[JoinColumn], float]] = []
     for band in bands:
-        columns, reach = set(band.words), float(band.epsilon)
+        columns, reach = set(band.columns), float(band.epsilon)
         apart = []
         for others, wide in groups:
             if columns & others:

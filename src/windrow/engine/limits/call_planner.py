@@ -43,7 +43,7 @@ change costs results for as long as the windows last, and choosing costs time.""
 DROPPED = 0.05
 """Cost of a dropped row, as a fraction of a stored one: it is read and its unit computed."""
 FEW_UNITS, FEW_ROWS = 16, 8
-"""The least that is admitted, if anything is: less would tell nothing of the rest."""
+"""The minimum that is admitted, if anything is: a smaller sample would not represent the rest."""
 PATIENCE = 8, 512
 """If there seems to be no time for any row, a few are admitted as long as that is in time: the cost of rows
 is learned from calls that admit some. If it takes n times the time left, no row is admitted for 8 n calls, at
@@ -175,8 +175,8 @@ class CallPlanner(Stateful):
         return AMPLE * max(seconds for seconds, _ in self._exact) * rows <= self._began
 
     def _exact_seconds(self, work: float) -> float:
-        """What an exact call of this work takes by the last ones. It overrules a prediction from calls that
-        shed: a slow call must not end what went well before it."""
+        """Seconds of an exact call with this work, from the last exact calls. It overrides a prediction from
+        calls that shed, so that one slow call does not end exact calls."""
         if len(self._exact) < (ENOUGH_LATE if self._retrying else EXACT_CALLS):
             return work * self._fastest if self._retrying else np.inf
         return work * median(pace for _, pace in self._exact)

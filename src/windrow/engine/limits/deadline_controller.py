@@ -87,11 +87,11 @@ class DeadlineController(Stateful):
         """Start the clock of a call."""
         self._began = self.clock()
 
-    def begin_call(self, rows: int, came: int, seconds: float | None = None) -> None:
-        """Begin a call of `rows` rows, `came` of them new, limited to `seconds` or the deadline."""
+    def begin_call(self, rows: int, arrived: int, seconds: float | None = None) -> None:
+        """Begin a call of `rows` rows, `arrived` of them new, limited to `seconds` or the deadline."""
         if self._began is None:
             self.open()
-        self._budget = self.deadline.seconds(came) if seconds is None else max(seconds, LEAST_SECONDS)
+        self._budget = self.deadline.seconds(arrived) if seconds is None else max(seconds, LEAST_SECONDS)
         self._rows = self._rows_left = rows
         self._arrived -= self._waiting  # Rows that waited were counted on arrival.
         self._throttled = 0.0
@@ -167,10 +167,10 @@ class DeadlineController(Stateful):
         elif not self.policy.plans_calls:
             self._adapt(now)
 
-    def end_call(self, waiting: int, newest: int | None, work: float = 1.0) -> None:
-        """End the call with `waiting` rows buffered and event time at `newest`, processed or not. `work` is
+    def end_call(self, buffered: int, newest: int | None, work: float = 1.0) -> None:
+        """End the call with `buffered` rows buffered and event time at `newest`, processed or not. `work` is
         the fraction of the work done, apart from throttling."""
-        self._waiting = waiting
+        self._waiting = buffered
         self._arrived += self._rows_left
         done = self._rows - self._rows_left
         self.mean_throttle = min(self._throttled / done if done else 1.0, work)

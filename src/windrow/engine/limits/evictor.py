@@ -16,7 +16,7 @@ import numpy as np
 from windrow.engine.limits.memory_usage import MemoryUsage
 from windrow.engine.partial_matches import PartialMatches
 from windrow.engine.windows import Windows
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.estimation.fairness import Fairness
 from windrow.estimation.recall import UNKNOWN
 from windrow.eviction.forecast import RecallForecast
@@ -82,8 +82,8 @@ class Evictor(Stateful):
         self._window_contents = WindowContentsOverTime(len(bound.schemas))
         self._results = 0.0
         """Results of this sub-batch, including those estimated from shadow rows."""
-        foretells = self.ranking.adapts_to_losses is not None and len(bound.schemas) > 2
-        self._result_sample = ResultSample(len(bound.schemas)) if foretells else None
+        corrects_forecast = self.ranking.adapts_to_losses is not None and len(bound.schemas) > 2
+        self._result_sample = ResultSample(len(bound.schemas)) if corrects_forecast else None
         """Kept until the first eviction; after it, results no longer show the complete windows."""
 
     @property
@@ -187,8 +187,9 @@ class Evictor(Stateful):
         held, rows = sum(window.nbytes for window in windows), sum(map(len, windows))
         if held > self._whole.size:
             raise QueryError(
-                f"memory: {self._whole} is too little for this join: windows of {rows} rows in all take "
-                f"{held} B with their indexes; give at least {max(1024, 2 * held)} B"
+                f"{self._whole} is too little for this join: windows of {rows} rows in all take "
+                f"{held} B with their indexes; pass at least {max(1024, 2 * held)} B",
+                Option("memory"),
             )
 
     @property
@@ -210,8 +211,8 @@ class Evictor(Stateful):
         if max(self._held(windows).filled) > 0.5:
             return 1, self._rng.random() < LEARNING_FRACTION
         chance = 2 * LEARNING_ROWS * rows / (held * min(rows, LEARNING_ROWS))
-        lesson = max(1, rows // LEARNING_ROWS) if self._rng.random() < chance else 0
-        return lesson, lesson > 0
+        stride = max(1, rows // LEARNING_ROWS) if self._rng.random() < chance else 0
+        return stride, stride > 0
 
     # -- inside -------------------------------------------------------------------------------------
 
@@ -273,14 +274,14 @@ class Evictor(Stateful):
     ) -> None:
         """Add the rows of lowest priority to `gone`, until `wanted` is free in each group of streams."""
         views = [self._view(windows, s) for s in range(len(windows))]
-        watched = self._adjust_monitoring(views, costs)
+        monitored = self._adjust_monitoring(views, costs)
         evicted = [np.zeros(len(view), bool) for view in views]
-        for leaving, seen in zip(evicted, watched, strict=True):
+        for leaving, seen in zip(evicted, monitored, strict=True):
             leaving[seen.leaving] = True
         for much, (streams, _) in zip(wanted, self._groups, strict=True):
-            needed = much - sum(costs[s] * len(watched[s].leaving) for s in streams)
+            needed = much - sum(costs[s] * len(monitored[s].leaving) for s in streams)
             if needed > 0:
-                self._select_victims([views[s] for s in streams], costs, needed, watched, gone, evicted)
+                self._select_victims([views[s] for s in streams], costs, needed, monitored, gone, evicted)
         self.ranking.on_evict(views, evicted)
         for leaving, out in zip(evicted, gone, strict=True):
             out |= leaving
@@ -294,8 +295,8 @@ class Evictor(Stateful):
     def _adjust_monitoring(self, views: Sequence[WindowView], costs: Sequence[float]) -> list[MonitoredRows]:
         """Adjust the number of monitored rows; return those of each view."""
         if self.monitor is None:
-            none, nobody = np.empty(0, np.int64), np.empty(0, bool)
-            return [MonitoredRows(none, none, nobody, none) for _ in views]
+            none, no_mask = np.empty(0, np.int64), np.empty(0, bool)
+            return [MonitoredRows(none, none, no_mask, none) for _ in views]
         held = sum(c * len(v) for c, v in zip(costs, views, strict=True))
         cap = self.policy.monitor * self.limit.size / max(held / max(sum(map(len, views)), 1), 1e-9)
         if not self.monitor.active:
@@ -307,7 +308,7 @@ class Evictor(Stateful):
         views: Sequence[WindowView],
         costs: Sequence[float],
         needed: float,
-        watched: Sequence[MonitoredRows],
+        monitored: Sequence[MonitoredRows],
         gone: Sequence[Array],
         evicted: Sequence[Array],
     ) -> None:
@@ -316,7 +317,7 @@ class Evictor(Stateful):
         ends = np.cumsum([0, *map(len, views)]).tolist()
         rank, frees, low = np.empty(ends[-1]), np.empty(ends[-1]), np.empty(ends[-1], bool)
         for view, begin, end in zip(views, ends[:-1], ends[1:], strict=True):
-            seen, cost, own = watched[view.stream], costs[view.stream], rank[begin:end]
+            seen, cost, own = monitored[view.stream], costs[view.stream], rank[begin:end]
             own[:] = self.ranking.priorities(view, self._rng)
             if self.ranking.priority_per_byte and len(views) > 1 and self.limit.kind == "bytes":
                 own /= cost
@@ -324,7 +325,7 @@ class Evictor(Stateful):
             exclude_rows(*out, cost, own, frees[begin:end])
         mark_lowest(rank, frees, needed, low)
         for view, begin, end in zip(views, ends[:-1], ends[1:], strict=True):
-            seen, mine = watched[view.stream], low[begin:end]
+            seen, mine = monitored[view.stream], low[begin:end]
             self.fairness.add_evicted(view.stream, *age_moments(mine, view.ts, view.now))
             if self.monitor:
                 self.monitor.mark_shadow(seen.slots[mine[seen.rows]])

@@ -57,7 +57,7 @@ CALLS_BETWEEN_CURVES = 16
 SHRUNK, GROWN = 0.5, 1.25
 """Lags are learned again once the time a row window covers changes by more than these factors."""
 ResultWeights = Callable[["Windows", "PartialMatches"], Array]
-"""How many results each one found stands for, because of rows evicted."""
+"""Weight of each result found, because of rows evicted."""
 _KINDS = {"per stream": "stream", "pairwise": "pair"}
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 EXACT = Quality()
 
 
-def quality(join: Join, results: int, let_in: float) -> Quality:
-    """Quality of everything returned so far. `let_in` is the fraction of combinations whose rows were not
+def quality(join: Join, results: int, admitted: float) -> Quality:
+    """Quality of everything returned so far. `admitted` is the fraction of combinations whose rows were not
     dropped outright, that is with probability 0 of admission."""
     if join.outer is not None:
         if not join.outer.eager:
@@ -43,8 +43,9 @@ def quality(join: Join, results: int, let_in: float) -> Quality:
             # Rows with probability 0 are missing from the windows, and the sums do not cover their results.
             known = replace(known, results_max_weight=UNKNOWN)
     elif isinstance(join.load_shedder, Dropper):
-        known = _dropped(known, join.load_shedder, any(join.dropped))
-    return known if let_in == 1.0 else _overflowed(known, let_in)
+        dropper = join.load_shedder
+        known = _thinned(known, dropper.found, dropper.estimated, dropper.variance, 0.0, any(join.dropped))
+    return known if admitted == 1.0 else _overflowed(known, admitted)
 
 
 def _built(known: Quality, results: int, skipped: int) -> Quality:
@@ -65,15 +66,15 @@ def _unknown(known: Quality) -> Quality:
     return replace(known, recall=float("nan"), recall_low=0.0, recall_high=1.0)
 
 
-def _overflowed(known: Quality, let_in: float) -> Quality:
+def _overflowed(known: Quality, admitted: float) -> Quality:
     """Account for rows dropped outright. They were not drawn at random, so they are assumed to be like the
     others; for the lower bound, to have twice as many results; for the upper, none."""
-    if let_in <= 0 or isnan(known.recall):
+    if admitted <= 0 or isnan(known.recall):
         return _unknown(known)
     return replace(
         known,
-        recall=known.recall * let_in,
-        recall_low=known.recall_low * let_in / (2 - let_in),
+        recall=known.recall * admitted,
+        recall_low=known.recall_low * admitted / (2 - admitted),
     )
 
 
@@ -110,17 +111,13 @@ def _admitted(known: Quality, admitter: Admitter, lost: bool) -> Quality:
     return known
 
 
-def _dropped(known: Quality, dropper: Dropper, lost: bool) -> Quality:
-    return _thinned(known, dropper.found, dropper.estimated, dropper.variance, 0.0, lost)
-
-
 def _thinned(
-    known: Quality, found: float, stood_for: float, variance: float, unit: float, lost: bool
+    known: Quality, found: float, weight: float, variance: float, unit: float, lost: bool
 ) -> Quality:
-    """Scale by the weight of results among admitted rows; unknown before the first result."""
+    """Scale by the mean weight of results among admitted rows; unknown before the first result."""
     if found == 0:
         return _unknown(known) if lost else known
-    factor = stood_for / found
+    factor = weight / found
     true = known.results_estimated * factor
     spread = known.results_variance * factor**2 + variance * (known.results_estimated / found) ** 2
     unit = max(known.results_max_weight * factor, unit)

@@ -49,10 +49,10 @@ class TimedSubBatches:
         self._at = at
         self._before = _work_done(join)
 
-    def cut(self, plain: Cut, came: int, seconds: float | None) -> Iterator[list[int]]:
-        """Yield the end of each sub-batch while there is time. `plain` cuts as without a deadline; `came`
+    def cut(self, plain: Cut, arrived: int, seconds: float | None) -> Iterator[list[int]]:
+        """Yield the end of each sub-batch while there is time. `plain` cuts as without a deadline; `arrived`
         rows are new; the call may take `seconds`, by default the deadline."""
-        self._controller.begin_call(sum(len(a.rows) for a in self._arrivals), came, seconds)
+        self._controller.begin_call(sum(len(a.rows) for a in self._arrivals), arrived, seconds)
         self._give_up_rows()
         planner, load_shedder = self._join.call_planner, self._join.load_shedder
         assert load_shedder is not None
@@ -79,13 +79,13 @@ class TimedSubBatches:
             yield stop
             self._controller.end_sub_batch(done, load_shedder.work_fraction, now)
 
-    def end(self, waiting: int, newest: int | None) -> None:
-        """End processing, with `waiting` rows buffered and event time at `newest`."""
+    def end(self, buffered: int, newest: int | None) -> None:
+        """End processing, with `buffered` rows buffered and event time at `newest`."""
         found, skipped = self._join.found - self._before[1], self._join.skipped - self._before[2]
         built = 1 - skipped / found if found else 1.0
         planner = self._join.call_planner
         self._controller.end_call(
-            waiting, newest, built if planner is None else min(built, planner.choice.work)
+            buffered, newest, built if planner is None else min(built, planner.choice.work)
         )
 
     def close(self) -> None:
@@ -147,7 +147,7 @@ def buffer_unprocessed(
     call: int,
 ) -> int:
     """Buffer unprocessed rows while there is `room`, drop the last ones; return the number buffered."""
-    waiting = 0
+    buffered = 0
     for stream, (arrived, start) in enumerate(zip(arrivals, at, strict=True)):
         if start == len(arrived.rows):
             continue
@@ -161,8 +161,8 @@ def buffer_unprocessed(
             if reader.may_fail:
                 # They are read again when they are released, and those that fail count then.
                 counters.counts["rows_failed"][stream] -= reader.failed(rows.payload)
-        waiting += kept
-    return waiting
+        buffered += kept
+    return buffered
 
 
 def _work_done(join: Join) -> tuple[int, int, int]:

@@ -1,4 +1,4 @@
-"""As-of: of the rows that match a combination, the nearest in time in the direction asked for.
+"""As-of: of the rows that match a combination, the nearest in time in the given direction.
 
 Rows of equal time are ordered by their column values in schema order, nulls last, and the first is taken.
 Columns without an order, such as lists, come after all others and are compared as text. The choice therefore

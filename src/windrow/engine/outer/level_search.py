@@ -57,7 +57,7 @@ class JoinParts:
         """Mask of the rows whose values are equal, not only their hashes."""
         needed = references(pair.left.node) | references(pair.right.node)
         columns, count = self.columns(rows, needed), len(rows[pair.left.stream])
-        values = [column_values(word, columns, count, self.bound.functions) for word in pair.words]
+        values = [column_values(column, columns, count, self.bound.functions) for column in pair.columns]
         return as_mask(pc.equal(*values))
 
 
@@ -71,7 +71,7 @@ class LevelSearch:
         self._own = column_flags(parts.bound, plan.step.stream, plan.own) | PASSED
         self.needed: dict[int, int] = dict.fromkeys(on_also_of, PASSED)
         """Flags that rows of earlier streams need for the level to be searched at all."""
-        for stream in {word.stream for word in plan.bound}:
+        for stream in {column.stream for column in plan.bound}:
             self.needed[stream] = self.needed.get(stream, 0) | column_flags(parts.bound, stream, plan.bound)
 
     @property

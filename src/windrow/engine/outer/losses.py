@@ -22,7 +22,7 @@ NEVER = -(1 << 62)
 
 
 class Losses(Stateful):
-    """What was shed of one level's stream."""
+    """Rows shed of one level's stream."""
 
     saved = ("until",)
 
@@ -54,5 +54,5 @@ class Losses(Stateful):
         found[there] = self.until[self._sets(bound, int(np.count_nonzero(there)))]
         return found
 
-    def _sets(self, words: list[Array], count: int) -> Array:
-        return units_of(mix_columns(words)) if words else np.zeros(count, np.int64)
+    def _sets(self, columns: list[Array], count: int) -> Array:
+        return units_of(mix_columns(columns)) if columns else np.zeros(count, np.int64)

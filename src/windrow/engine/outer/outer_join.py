@@ -87,9 +87,9 @@ class Decider(Stateful):
             waiting = np.zeros(len(found), bool)
             for level in self._levels:
                 waiting |= level.possible(found.rows, len(found))
-            hopeless = found.where(~waiting)
-            if len(hopeless):
-                yield from self._decide(hopeless, 0)
+            unmatched = found.where(~waiting)
+            if len(unmatched):
+                yield from self._decide(unmatched, 0)
             found = found.where(waiting)
             assert found.newest is not None and found.latest is not None
             numbers = {s: self._parts.windows[s].number(p) for s, p in found.rows.items()}
@@ -373,8 +373,8 @@ class OuterJoin(Stateful):
         window = self._parts.windows[stream]
         if leaving.any():
             rows = np.flatnonzero(leaving) + window.first
-            words = self._parts.bound.join_columns[stream]
-            self.lose(stream, window.ts[rows], {w.name: window.column(w.name)[rows] for w in words})
+            columns = self._parts.bound.join_columns[stream]
+            self.lose(stream, window.ts[rows], {w.name: window.column(w.name)[rows] for w in columns})
             for decider in self._deciders:
                 decider.evicted(stream, ~leaving)
 

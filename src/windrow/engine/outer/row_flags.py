@@ -80,7 +80,7 @@ def _needed(bound: BoundQuery, plan: ShapePlan, stream: int) -> int:
     own = next((each.own for each in plan.levels if each.level.stream == stream), None)
     if own is not None:
         return column_flags(bound, stream, own) | PASSED
-    core = (word for atom in plan.core.atoms for word in atom.words)
+    core = (column for atom in plan.core.atoms for column in atom.columns)
     return column_flags(bound, stream, core) | (PASSED if plan.shape.filters_core else 0)
 
 

@@ -1,1 +1,1 @@
-"""What memory policies learn from the streams."""
+"""Models that memory policies learn from the streams."""

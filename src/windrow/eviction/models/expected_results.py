@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.eviction.models.key_rates import KeyRates
 from windrow.eviction.window_view import WindowView
 from windrow.expr.encoding import encode
@@ -21,6 +21,7 @@ from windrow.model.stateful import Stateful
 from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
+EXPECTED = Option("expected")
 LEARNING = 1 / 16
 """Rates are computed over at least this fraction of the window."""
 EVEN = 0.2
@@ -90,22 +91,18 @@ def _encoded(bound: BoundQuery, given: Expected) -> list[tuple[int, Array, Array
     """Per stream: the number of the key's join column, the encoded values in order, and their results."""
     aliases = bound.query.aliases
     if len(bound.classes) != 1:
-        raise QueryError(
-            f"shed: expected results by value need one equality in the predicate, got {len(bound.classes)}"
-        )
+        raise QueryError(f"needs one equality in the predicate, got {len(bound.classes)}", EXPECTED)
     found = []
     for stream, alias in enumerate(aliases):
         column = next((c for c in bound.classes[0] if c.stream == stream), None)
         if column is None:
-            raise QueryError(f"shed: expected results by value: stream '{alias}' is not part of the equality")
+            raise QueryError(f"stream '{alias}' is not part of the equality", EXPECTED)
         results: Mapping[object, float] = given.get(alias) or {}
         kind = pa.array([], column.type).type
         try:
             values = pa.array(list(results), kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise QueryError(
-                f"shed: expected results of '{alias}': {error}; give values of {column}"
-            ) from None
+            raise QueryError(f"'{alias}': {error}; give values of {column}", EXPECTED) from None
         numbers = encode(values)[0] if len(values) else np.zeros(1, np.int64)
         order = np.argsort(numbers)
         counted = np.array([*results.values()] or [0.0], np.float64)

@@ -34,7 +34,7 @@ from windrow.planning.bound_query import BoundQuery
 Array = np.ndarray
 FASTER = (1 / 4, 1 / 16)
 """Half-lives in addition to the policy's, in windows."""
-SLOWEST, LATELY = 0, 1
+SLOWEST, RECENT = 0, 1
 """Indexes of half-lives: the policy's; and one whose count covers about a third of a window."""
 PRIOR, CROSS = 3.0, 0.25
 """Arrivals of the prior, divided evenly between the stream's own half-lives; and the fraction of them that
@@ -86,14 +86,14 @@ class KeyIntensity(Stateful):
         """Since the beginning."""
         self._warm_up = self._warming_up()
 
-    def observe(self, stream: int, words: Array, each: float) -> None:
+    def observe(self, stream: int, keys: Array, each: float) -> None:
         """Observes arriving rows, each of which represents `each` rows, before they are counted."""
-        if not len(words):
+        if not len(keys):
             return
         j, count = self.streams.index(stream), len(self._totals)
-        met = np.zeros((len(words), 2 * count + 2))
+        met = np.zeros((len(keys), 2 * count + 2))
         scales = len(self._half_lives)
-        key_intensity.key_features(*self._counts, words.view(np.int64), scales, j * scales, met)
+        key_intensity.key_features(*self._counts, keys.view(np.int64), scales, j * scales, met)
         met[:, j * scales : (j + 1) * scales] *= self._warm_up
         met[0, count:-1], met[:, -1] = self._exposure[j], each
         self._observations[j, (self._observed[j] + np.arange(len(met))) % OBSERVED] = met
@@ -153,13 +153,13 @@ class KeyIntensity(Stateful):
         key_intensity.prune_features(*known, self._weights[j], parts, self._needed[j])
         self._weights[j] *= self._needed[j]
 
-    def add(self, stream: int, words: Array, each: float) -> None:
+    def add(self, stream: int, keys: Array, each: float) -> None:
         """Counts rows of the stream, each of which represents `each` rows."""
         scales = len(self._half_lives)
         first = self.streams.index(stream) * scales
         own = slice(first, first + scales)
-        key_intensity.count_keys(self._cells, words.view(np.int64), first, each / self._units[own])
-        self._totals[own] += each * len(words)
+        key_intensity.count_keys(self._cells, keys.view(np.int64), first, each / self._units[own])
+        self._totals[own] += each * len(keys)
 
     def weights(self, stream: int) -> Array:
         """Rows per second of the stream that a count of each trace predicts; last, the base."""
@@ -195,20 +195,20 @@ class KeyIntensity(Stateful):
             exposure[j * scales] += STEADY * counts[0]
         return prior, exposure
 
-    def rate(self, stream: int, words: Array, ages: Array, out: Array) -> None:
+    def rate(self, stream: int, keys: Array, ages: Array, out: Array) -> None:
         """Multiplies `out` by the rate of these keys on the stream, or by 0 if a key has only one row. `ages`
         are the ages of the rows if they were counted."""
         weights, scales = self.weights(stream), len(self._half_lives)
         own = self.streams.index(stream) * scales
         model = (weights[:-1], weights[-1], scales, own, ages, self._half_lives[0])
-        key_intensity.predicted_rates(*self._counts, words.view(np.int64), *model, out)
+        key_intensity.predicted_rates(*self._counts, keys.view(np.int64), *model, out)
 
-    def count(self, stream: int, words: Array, scale: int) -> Array:
+    def count(self, stream: int, keys: Array, scale: int) -> Array:
         """Decayed number of rows of these keys on the stream, at one of the half-lives."""
-        out = np.ones(len(words))
+        out = np.ones(len(keys))
         trace = self.streams.index(stream) * len(self._half_lives) + scale
         cells, totals, units = self._counts
-        count_min_sketch.estimate(cells[:, :, trace], totals[trace], words.view(np.int64), units[trace], out)
+        count_min_sketch.estimate(cells[:, :, trace], totals[trace], keys.view(np.int64), units[trace], out)
         return out
 
     def singleton_rate(self, stream: int, own: int, ages: Array) -> Array:
@@ -291,8 +291,8 @@ class KeyIntensities(Stateful):
             arriving = np.ones((len(others), len(found)))
             for stream, out in zip(others, arriving, strict=True):
                 intensity.rate(stream, keys, ages, out)
-            lately = np.stack([intensity.count(s, keys, LATELY) for s in others])
-            found *= self._results_per_second(others, arriving, lately)
+            recent = np.stack([intensity.count(s, keys, RECENT) for s in others])
+            found *= self._results_per_second(others, arriving, recent)
             counts = {s: intensity.count(s, keys, SLOWEST) for s in intensity.streams}
             everywhere = np.minimum.reduce([counts[s] for s in others]) >= key_intensity.LONE
             again = np.maximum.reduce(list(counts.values())) >= 1 + key_intensity.LONE
@@ -309,9 +309,9 @@ class KeyIntensities(Stateful):
             found *= self._results_per_second(others, arriving, np.zeros(arriving.shape))
         return found
 
-    def _results_per_second(self, streams: Sequence[int], arriving: Array, lately: Array) -> Array:
+    def _results_per_second(self, streams: Sequence[int], arriving: Array, recent: Array) -> Array:
         """Results per second of a row whose key arrives on these streams at these rates. The other windows
-        hold as many rows of the key as arrive in a window, or as arrived `lately`: a key may have arrived for
-        the last time."""
+        hold as many rows of the key as arrive in a window at these rates, or the number of `recent` arrivals:
+        a key may have arrived for the last time."""
         spans = np.array([[self._spans[s]] for s in streams])
-        return results_per_second(arriving, np.maximum(arriving * spans, lately))
+        return results_per_second(arriving, np.maximum(arriving * spans, recent))

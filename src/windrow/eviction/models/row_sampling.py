@@ -72,13 +72,13 @@ class RowIds(Stateful):
 
     def of(self, view: WindowView, rows: Array | slice) -> Array:
         """The identities of these rows."""
-        key, numbers, ts, words = self.parts(view)
-        return identify(key, numbers[rows], ts[rows], words[rows])
+        key, numbers, ts, keys = self.parts(view)
+        return identify(key, numbers[rows], ts[rows], keys[rows])
 
     def parts(self, view: WindowView) -> tuple[int, Array, Array, Array]:
         """Arguments of kernels that identify rows."""
-        words = view.join_columns[0].view(np.int64) if view.join_columns else view.ts
-        return self._key or 0, view.row_state[ROW], view.ts, words
+        keys = view.join_columns[0].view(np.int64) if view.join_columns else view.ts
+        return self._key or 0, view.row_state[ROW], view.ts, keys
 
     def draw(self, view: WindowView, number: int) -> Array:
         """A number in (0, 1) for each row, always the same; cached as long as the view lasts."""

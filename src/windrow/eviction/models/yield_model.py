@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError
 from windrow.eviction.models.expected_results import LEARNING, ExpectedResults
 from windrow.eviction.models.match_rates import MatchRateModel, no_scores
 from windrow.eviction.models.row_sampling import RecentSizes
@@ -179,8 +179,9 @@ def make_yield_model(policy: Uniform, bound: BoundQuery) -> YieldModel:
     shared = bool(bound.classes)
     if policy.model == "frequency" and not shared:
         raise QueryError(
-            "shed: the frequency model of 'uniform' needs an equality in the predicate, such as a.k = b.k; "
-            "use Uniform(model='age'), or 'cluster'"
+            "'frequency' needs an equality in the predicate, such as a.k = b.k; use Uniform(model='age'), or "
+            "'cluster'",
+            Option("model"),
         )
     by_key = shared and policy.curves is None if policy.model is None else policy.model == "frequency"
     return KeyYield(policy, bound) if by_key else AgeYield(policy, bound)

@@ -110,8 +110,8 @@ class ClusterRanking(Ranking):
                 weight = views[s].row_state[WEIGHT]
                 # Rows outside the sample may have size 0.
                 kept = weight > 0
-                stands = np.divide(1 / level, self._size(views[s]), out=np.zeros(len(weight)), where=kept)
-                np.maximum(weight, stands, out=weight)
+                scaled = np.divide(1 / level, self._size(views[s]), out=np.zeros(len(weight)), where=kept)
+                np.maximum(weight, scaled, out=weight)
         self._sampler.ids.forget()
 
     def add_quality(self, known: Quality) -> Quality:
@@ -132,7 +132,7 @@ class ClusterRanking(Ranking):
     def _size(self, view: WindowView) -> Array:
         return np.ones(len(view)) if self._sizes is None else view.row_state[SIZE]
 
-    def _lately(self, stream: int) -> Array:
+    def _recent_sizes(self, stream: int) -> Array:
         """Sizes of recent rows."""
         return np.ones(1) if self._sizes is None else self._recent.of(stream)
 
@@ -142,10 +142,10 @@ class ClusterRanking(Ranking):
         for streams, memory in self._sampler.groups(room.size):
             sizes, counts = [], []
             for s in streams:
-                lately = self._lately(s)
+                recent = self._recent_sizes(s)
                 rows = self._sampler.demand.rows(views[s], lambda view: view.row_state[WEIGHT])
-                sizes.append(lately)
-                counts.append(np.full(len(lately), rows * costs[s] / max(1, len(lately))))
+                sizes.append(recent)
+                counts.append(np.full(len(recent), rows * costs[s] / max(1, len(recent))))
             level = self._solved(np.concatenate(sizes), np.concatenate(counts), memory, fmean(costs))
             for s in streams:
                 self._level[s] = level
@@ -163,7 +163,7 @@ class ClusterRanking(Ranking):
         part = whole = 0.0
         demand = self._sampler.demand
         for s in range(len(self._aliases)):
-            sizes = self._lately(s)
+            sizes = self._recent_sizes(s)
             if len(sizes):
                 whole += demand.rate(s) * float(sizes.mean())
                 part += demand.rate(s) * float((sizes * self._chances(sizes, s)).mean())

@@ -29,9 +29,7 @@ class FrequencyRanking(Ranking):
 
     def __init__(self, policy: Frequency, bound: BoundQuery) -> None:
         if not bound.classes:
-            raise QueryError(
-                "shed: 'frequency' needs an equality in the predicate, such as a.k = b.k; use 'age' or 'auto'"
-            )
+            raise QueryError("needs an equality in the predicate, such as a.k = b.k; use 'age' or 'auto'")
         self._keys = KeyRates(bound, policy.width, policy.half_life)
         self._recent = RecentSizes(len(bound.join_columns))
         """Rates of rows on arrival: a forecast is about all rows, not only those that were kept."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from windrow.errors import Option, placed
 from windrow.eviction.policies.importance_aware import IMPORTANCE, ImportanceAwareRanking
 from windrow.eviction.policies.importance_function import ImportanceFunction
 from windrow.eviction.policies.recompute_schedule import RecomputeSchedule
@@ -73,11 +74,10 @@ class ImportanceRanking(ImportanceAwareRanking):
         self._keeps_priorities = policy.recompute != "successive"
         kept = (IMPORTANCE, MATCHES, MATCHED, *([PRIORITY] if self._keeps_priorities else []))
         self.row_state = tuple((name, np.float64) for name in kept)
-        self._initial = (
-            None
-            if isinstance(policy.initial, int | float)
-            else ImportanceFunction(policy.initial, bound, "shed importance: initial")
-        )
+        self._initial: ImportanceFunction | None = None
+        if not isinstance(policy.initial, int | float):
+            with placed(Option("initial")):
+                self._initial = ImportanceFunction(policy.initial, bound)
         self._arrivals = ArrivalRates(len(bound.schemas))
         self._judged = 0.0
         """Total importance of the results up to the last evaluation."""

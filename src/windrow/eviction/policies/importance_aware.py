@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from windrow.errors import QueryError
+from windrow.errors import Option, QueryError, placed
 from windrow.eviction.policies.importance_function import ImportanceFunction, combined
 from windrow.eviction.ranking import MemoryBudget, Ranking
 from windrow.eviction.window_view import ProbeResults, RowState, WindowView
@@ -46,7 +46,7 @@ class ImportanceAwareRanking(Ranking):
         """Importance of all results so far."""
         self.missing = 0
         """Rows without an importance."""
-        self._where = f"shed {name}: by"
+        self._place = Option("by", policy=name)
         self._combine = combine
         self._bound = bound
         self._given = by_to_plain(by)
@@ -158,5 +158,6 @@ class ImportanceAwareRanking(Ranking):
         super().restore(values)
 
     def _version(self, at: int | None, by: object) -> _Version:
-        checked = check_by(by)
-        return _Version(at, checked, ImportanceFunction(checked, self._bound, self._where))
+        with placed(self._place):
+            checked = check_by(by)
+            return _Version(at, checked, ImportanceFunction(checked, self._bound))

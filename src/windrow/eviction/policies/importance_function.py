@@ -7,10 +7,9 @@ and then fail on an unforeseen row, which must not stop the query.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +29,6 @@ from windrow.model.query import Function
 from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class _Expression:
 class _Table:
     keys: pa.Array
     importance: pa.Array
-    """Of each key, then the default."""
+    """Importance of each key, then the default."""
     columns: tuple[str, ...]
 
     def values(self, columns: Sequence[pa.Array], rows: int) -> pa.Array:
@@ -57,26 +55,20 @@ class _Table:
 
 
 class ImportanceFunction:
-    """Importance of the rows of each stream (iJoin, eq. 1).
+    """Importance of the rows of each stream (iJoin, eq. 1)."""
 
-    Parameters
-    ----------
-    where
-        Prefix of error messages.
-    """
-
-    def __init__(self, by: By, bound: BoundQuery, where: str) -> None:
+    def __init__(self, by: By, bound: BoundQuery) -> None:
         self._terms: dict[int, _Expression | _Table] = {}
         aliases = bound.query.aliases
         if isinstance(by, str):
-            by = {_only_stream(by, bound, where): by}
+            by = {_only_stream(by, bound): by}
         for alias, term in (by or {}).items():
             if alias not in aliases:
-                raise QueryError(f"{where}: {unknown('stream', alias, aliases)}")
+                raise QueryError(unknown("stream", alias, aliases))
             self._terms[aliases.index(alias)] = (
-                _bind_table(term, alias, bound, where)
+                _bind_table(term, alias, bound)
                 if isinstance(term, Lookup)
-                else _bind_expression(term, alias, bound, where)
+                else _bind_expression(term, alias, bound)
             )
 
     @property
@@ -106,61 +98,47 @@ def combined(how: str, parts: Sequence[Array]) -> Array:
     return reduce(ways[how], parts)
 
 
-def _only_stream(text: str, bound: BoundQuery, where: str) -> str:
+def _only_stream(text: str, bound: BoundQuery) -> str:
     """The stream that an expression refers to."""
-    node = _parsed(text, bound, where)
-    aliases = sorted({alias for alias, _ in references(node)})
+    aliases = sorted({alias for alias, _ in references(_parsed(text, bound))})
     if not aliases:
-        raise QueryError(
-            f"{where}: {text!r} names no column; write one such as {bound.query.aliases[0]}.price"
-        )
+        raise QueryError(f"{text!r} names no column; write one such as {bound.query.aliases[0]}.price")
     if len(aliases) > 1:
         raise QueryError(
-            f"{where}: {text!r} refers to the streams {', '.join(aliases)}; give one expression for each, "
+            f"{text!r} refers to the streams {', '.join(aliases)}; give one expression for each, "
             f"such as {{'{aliases[0]}': ..., '{aliases[1]}': ...}}, and how to combine them"
         )
     return aliases[0]
 
 
-def _bind_expression(text: str, alias: str, bound: BoundQuery, where: str) -> _Expression:
-    node = _parsed(text, bound, where)
+def _bind_expression(text: str, alias: str, bound: BoundQuery) -> _Expression:
+    node = _parsed(text, bound)
     others = sorted({a for a, _ in references(node)} - {alias})
     if others:
         raise QueryError(
-            f"{where} of '{alias}': {text!r} refers to stream '{others[0]}'; an importance is over "
-            "the columns of one stream"
+            f"{text!r} of '{alias}' refers to stream '{others[0]}'; an importance is over the columns of one "
+            "stream"
         )
     names = tuple(sorted(name for _, name in references(node)))
     types = {(alias, name): bound.named_schemas[alias].field(name).type for name in names}
-    kind = _prefixed(lambda: result_type(node, types, bound.functions), where)
+    kind = result_type(node, types, bound.functions)
     if not is_number(kind):
-        raise QueryError(f"{where}: expected a number, got {text!r} of type {kind}")
+        raise QueryError(f"expected a number, got {text!r} of type {kind}")
     return _Expression(alias, node, names, bound.functions)
 
 
-def _bind_table(table: Lookup, alias: str, bound: BoundQuery, where: str) -> _Table:
+def _bind_table(table: Lookup, alias: str, bound: BoundQuery) -> _Table:
     schema = bound.named_schemas[alias]
-    name = _prefixed(lambda: column_name(alias, table.column, schema.names), where)
+    name = column_name(alias, table.column, schema.names)
     kind = schema.field(name).type
     try:
         keys = pa.array(list(table.values), kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
         # Arrow's message names the value, but neither the table nor the type of the column.
-        raise QueryError(
-            f"{where} of '{alias}': column '{name}' is {kind}, its values cannot be {list(table.values)}"
-        ) from None
+        raise QueryError(f"column '{name}' is {kind}, its values cannot be {list(table.values)}") from None
     importance = pa.array([*table.values.values(), table.default], pa.float64())
     return _Table(keys, importance, (name,))
 
 
-def _parsed(text: str, bound: BoundQuery, where: str) -> exp.Expression:
-    names = list(bound.query.aliases)
-    return _prefixed(lambda: resolve(parse(text, names, bound.functions), bound.named_schemas), where)
-
-
-def _prefixed(action: Callable[[], T], where: str) -> T:
-    """Runs the action; its errors get `where` as prefix."""
-    try:
-        return action()
-    except QueryError as error:
-        raise QueryError(f"{where}: {error}") from None
+def _parsed(text: str, bound: BoundQuery) -> exp.Expression:
+    return resolve(parse(text, list(bound.query.aliases), bound.functions), bound.named_schemas)

@@ -83,9 +83,11 @@ class UniformRanking(Ranking):
         fresh = slice(view.first_new, len(view))
         who = self._sampler.on_arrival(view, rng)
         results = self._model.on_arrival(view, self._sampler.demand)
-        notes = (view.row_state[name][fresh] for name in (NEXT, BOUND, CHANCE, EXTRA, THIN))
+        row_state = (view.row_state[name][fresh] for name in (NEXT, BOUND, CHANCE, EXTRA, THIN))
         monitored = max(self._monitored, LEAST) if self._monitored else 0.0
-        init_row_sampling(who, results, self._policy.reach, self._p, monitored, (ROUNDED, MONITORED), *notes)
+        init_row_sampling(
+            who, results, self._policy.reach, self._p, monitored, (ROUNDED, MONITORED), *row_state
+        )
 
     def select(self, views: Sequence[WindowView], found: ProbeResults, rng: np.random.Generator) -> Selection:
         last = completing_stream(views, found)
@@ -99,10 +101,10 @@ class UniformRanking(Ranking):
             if self._model.uses_results:
                 stored = found.rows[s][which]
                 self._learn(view, stored, other.ts[found.rows[1 - s][which]])
-            notes = (view.row_state[name] for name in (NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN))
+            row_state = (view.row_state[name] for name in (NUM, NEXT, BOUND, CHANCE, EXTRA, THIN, SEEN))
             who, totals = self._sampler.ids.parts(view), self._sampler.totals
             sums = (totals.sums, totals.rows_in_results)
-            sample_results(which, found.rows[s], *who, self._p, *notes, weight, cluster, *sums)
+            sample_results(which, found.rows[s], *who, self._p, *row_state, weight, cluster, *sums)
         chosen = weight > 0
         weight, cluster = weight[chosen], cluster[chosen]
         return Selection(chosen, weight, cluster)

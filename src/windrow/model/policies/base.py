@@ -1,7 +1,7 @@
-"""Policies as frozen descriptions, and what memory policies have in common: what to evict under a limit.
+"""Policies as frozen descriptions, and the settings of all memory policies.
 
-A description says which rows matter and what is known beforehand; `eviction/` builds the ranking from it. All
-parameters have defaults, so a name is enough: shed="age" is shed=Age().
+`eviction/` builds the ranking from a description. All settings have defaults, so a name is enough: shed="age"
+is shed=Age().
 """
 
 from __future__ import annotations
@@ -12,21 +12,17 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 from windrow.errors import Option, QueryError, placed, unknown
-from windrow.model.policies.validation import (
-    check_aliases,
-    check_kinds,
-    checked,
-    is_amount,
-    number,
-    read_fields,
-)
+from windrow.model.policies.validation import is_amount, number
+from windrow.model.settings import keep_read_values, setting
 
 SPLITS = ("together", "equal")
+BY_ALIAS = ("curves", "expected")
+"""Settings that map from aliases."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """What all policies have in common: a name, validation, and a text without the defaults."""
+    """Base of all policies: a name, validation, and a text without the defaults."""
 
     name: ClassVar[str] = ""
 
@@ -35,8 +31,8 @@ class Policy:
             self._validate()
 
     def _validate(self) -> None:
-        """Refuses invalid values."""
-        read_fields(self)
+        """Refuse invalid values."""
+        keep_read_values(self)
 
     def __str__(self) -> str:
         values = {f.name: (getattr(self, f.name), f.default) for f in fields(self)}
@@ -44,15 +40,15 @@ class Policy:
         return f"{self.name}({', '.join(given)})"
 
 
-def _split(name: str, split: Any) -> str | Mapping[str, float]:
+def _split(split: Any) -> str | Mapping[str, float]:
     if isinstance(split, str):
         if split not in SPLITS:
             raise QueryError(unknown("split", split, SPLITS))
         return split
     if not isinstance(split, Mapping):
-        raise QueryError(f"split must be one of {', '.join(SPLITS)}, or shares, got {split!r}")
+        raise QueryError(f"must be one of {', '.join(SPLITS)}, or shares, got {split!r}")
     if not split or any(not is_amount(share) or share == 0 for share in split.values()):
-        raise QueryError(f"split must give each stream a share above 0, got {dict(split)}")
+        raise QueryError(f"must give each stream a share above 0, got {dict(split)}")
     return MappingProxyType(dict(split))
 
 
@@ -71,22 +67,22 @@ class MemoryPolicy(Policy):
 
     samples: ClassVar[bool] = False
     """Whether results are a sample, with weights."""
-    split: str | Mapping[str, float] = field(default="together", metadata=checked(_split))
+    split: str | Mapping[str, float] = field(default="together", metadata=setting(_split))
     monitor: float = field(
-        default=0.05, metadata=number(lambda n: 0 <= n <= 0.5, "is a part of the memory from 0 to 0.5")
+        default=0.05,
+        metadata=setting(number(lambda n: 0 <= n <= 0.5, "a fraction of the memory from 0 to 0.5")),
     )
 
-    def _validate(self) -> None:
-        check_kinds(self)
-        super()._validate()
-
     def check(self, aliases: Sequence[str]) -> None:
-        """Refuses a join that the policy cannot serve."""
-        check_aliases(self, aliases)
+        """Refuse a join that the policy cannot serve."""
+        for name in BY_ALIAS:
+            for alias in getattr(self, name, None) or ():
+                if alias not in aliases:
+                    raise QueryError(unknown("stream", str(alias), aliases), Option(name))
 
     def described(self) -> dict[str, Any]:
-        """As plain values: what must be the same for a stored state to be used again. The importance may
-        change: that is how a query recovers from a row that its expression cannot handle."""
+        """Plain values that must be equal for stored state to be restored. The importance may change, so that
+        a query can recover from a row that its expression cannot handle."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         if values.get("by") is not None:
             values["by"] = "given"

@@ -11,13 +11,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from numbers import Integral
 from types import MappingProxyType
 from typing import Any
 
 from windrow.errors import Option, QueryError, placed
 from windrow.model.keywords import checks_keywords
 from windrow.model.policies.base import MemoryPolicy
-from windrow.model.policies.validation import checked, choice, duration, number
+from windrow.model.policies.validation import number
+from windrow.model.settings import choice, duration, optional, setting
 
 COMBINATIONS = ("min", "max", "sum", "product", "mean")
 RECOMPUTATIONS = ("successive", "k-successive", "adaptive")
@@ -59,7 +61,7 @@ By = str | Mapping[str, str | Lookup] | None
 
 
 def check_by(by: object) -> By:
-    """Checks an importance. Tables may also be mappings with `column`, `values` and `default`, as in JSON."""
+    """Check an importance. Tables may also be mappings with `column`, `values` and `default`, as in JSON."""
     if by is None or isinstance(by, str):
         return by
     if not isinstance(by, Mapping) or not by:
@@ -85,7 +87,7 @@ def _term(alias: str, term: object) -> str | Lookup:
 
 
 def by_to_plain(by: By) -> Any:
-    """As JSON values. The values of a table become pairs, because keys in JSON are text."""
+    """Values for JSON. The values of a table become pairs, because keys in JSON are text."""
     if not isinstance(by, Mapping):
         return by
     return {
@@ -100,20 +102,17 @@ def by_to_plain(by: By) -> Any:
     }
 
 
-def _placed_by(name: str, value: Any) -> By:
-    with placed(Option(name)):
-        return check_by(value)
-
-
-BY = checked(_placed_by)
+BY = setting(check_by)
 """Metadata of a field that holds an importance."""
+COMBINE = setting(choice("combine", *COMBINATIONS))
+AMOUNT = setting(optional(number(lambda n: 0 <= n < math.inf, "a number from 0")))
 
 
-def _initial(name: str, value: Any) -> float | By:
+def _initial(value: Any) -> float | By:
     if not isinstance(value, int | float):
-        return _placed_by(name, value)
+        return check_by(value)
     if not math.isfinite(value):
-        raise QueryError(f"initial must be finite, got {value!r}")
+        raise QueryError(f"must be finite, got {value!r}")
     return value
 
 
@@ -141,7 +140,7 @@ class Greedy(MemoryPolicy):
 
     name = "greedy"
     by: By = field(default=None, metadata=BY)
-    combine: str = field(default="min", metadata=choice(COMBINATIONS))
+    combine: str = field(default="min", metadata=COMBINE)
 
 
 @checks_keywords("wr.policies.Importance")
@@ -177,19 +176,17 @@ class Importance(MemoryPolicy):
 
     name = "importance"
     by: By = field(default=None, metadata=BY)
-    combine: str = field(default="min", metadata=choice(COMBINATIONS))
-    maturity: str | timedelta | int | None = field(default=None, metadata=duration(positive=False))
-    unproductive: str | timedelta | int | None = field(default=None, metadata=duration(positive=False))
-    penalty: float | None = field(
-        default=None, metadata=number(lambda n: 0 <= n < math.inf, "must be a number from 0")
+    combine: str = field(default="min", metadata=COMBINE)
+    maturity: str | timedelta | int | None = field(default=None, metadata=setting(optional(duration())))
+    unproductive: str | timedelta | int | None = field(default=None, metadata=setting(optional(duration())))
+    penalty: float | None = field(default=None, metadata=AMOUNT)
+    decay: float | None = field(default=None, metadata=AMOUNT)
+    initial: float | By = field(default=None, metadata=setting(_initial))
+    recompute: str = field(default="successive", metadata=setting(choice("recompute", *RECOMPUTATIONS)))
+    k: int = field(default=10, metadata=setting(number(lambda n: n >= 1, "a whole number from 1", Integral)))
+    tolerance: float = field(
+        default=0.05, metadata=setting(number(lambda n: 0 <= n < 1, "a fraction from 0 to below 1"))
     )
-    decay: float | None = field(
-        default=None, metadata=number(lambda n: 0 <= n < math.inf, "must be a number from 0")
-    )
-    initial: float | By = field(default=None, metadata=checked(_initial))
-    recompute: str = field(default="successive", metadata=choice(RECOMPUTATIONS))
-    k: int = field(default=10, metadata=number(lambda n: n >= 1, "must be a number from 1"))
-    tolerance: float = field(default=0.05, metadata=number(lambda n: 0 <= n < 1, "must be from 0 to below 1"))
 
 
 POLICIES: tuple[type[MemoryPolicy], ...] = (Size, Greedy, Importance)

@@ -12,7 +12,8 @@ from windrow.errors import QueryError
 from windrow.model.keywords import checks_keywords
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.importance import BY, By
-from windrow.model.policies.validation import AGE_BINS, AGE_CURVES, HALF_LIFE, SKETCH_WIDTH, choice
+from windrow.model.policies.validation import AGE_BINS, AGE_CURVES, HALF_LIFE, SKETCH_WIDTH
+from windrow.model.settings import choice, setting
 
 AGE_METHODS = ("priority", "envelope")
 
@@ -40,13 +41,15 @@ class Age(MemoryPolicy):
     name = "age"
     buckets: int = field(default=40, metadata=AGE_BINS)
     curves: Mapping[str, tuple[float, ...]] | None = field(default=None, metadata=AGE_CURVES)
-    method: str = field(default="priority", metadata=choice(AGE_METHODS))
+    method: str = field(default="priority", metadata=setting(choice("method", *AGE_METHODS)))
     half_life: float = field(default=4.0, metadata=HALF_LIFE)
 
     def _validate(self) -> None:
         super()._validate()
         if self.curves is None and self.monitor == 0:
-            raise QueryError("without monitored rows nothing can be learned; give curves, or monitor")
+            raise QueryError(
+                "curves cannot be learned without monitored rows; pass curves, or monitor above 0"
+            )
 
 
 @checks_keywords("wr.policies.Frequency")

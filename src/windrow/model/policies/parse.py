@@ -1,6 +1,6 @@
-"""What `shed` may say: a policy for memory, one for time, or both; by name, as a value, or written out.
+"""Reads `shed`: a memory policy, a time policy, or both; each by name, as a value, or as a mapping.
 
-Written out, as TOML and SQL have it, a policy is a mapping with its name under "policy" and its settings.
+A mapping, as in TOML and SQL, holds the policy's name under "policy", and its settings.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from windrow.model.policies.baselines import POLICIES
 from windrow.model.policies.time_policies import TIME_POLICIES, Harvesting, TimePolicy
 
 SHED: dict[str, type[MemoryPolicy] | type[TimePolicy]] = {**POLICIES, **TIME_POLICIES}
-"""Every policy, by the name that `shed` knows it by."""
+"""Every policy by its name in `shed`."""
 EXPECTED = (
     "expected one policy, such as 'age' or wr.policies.Harvesting(), or one for memory and one for time"
 )
@@ -24,10 +24,10 @@ EXPECTED = (
 def parse_shed(
     value: object, limit: MemoryLimit | None, deadline: Deadline | None
 ) -> tuple[MemoryPolicy, TimePolicy]:
-    """The policies for memory and for time. One that is not given is "auto", or "harvest".
+    """The memory policy and the time policy; by default "auto" and "harvest".
 
-    A policy given alone must have the limit that it serves. Two serve whichever limits there are, so that a
-    query can be built again with one of its limits taken away.
+    A single policy needs its limit. A pair may lack a limit, so that a query can be rebuilt without one of
+    its limits.
     """
     parsed = parse_policies(value)
     memory = [p for p in parsed if isinstance(p, MemoryPolicy)]
@@ -36,18 +36,18 @@ def parse_shed(
         raise QueryError(f"{EXPECTED}, got two of one kind: {value!r}")
     if not memory and deadline is None:
         raise QueryError(
-            f"'{time[0].name}' gives up work to meet a deadline; give deadline='2 seconds' or so"
+            f"'{time[0].name}' sheds work to meet a deadline; pass deadline='2 seconds' or similar"
         )
     if not time and memory[0].name != "auto" and deadline is not None and limit is None:
         raise QueryError(
-            f"'{memory[0].name}' gives up rows to stay inside a memory limit, and only a deadline is "
-            "given; give memory='64 MiB' or so too, or leave shed out"
+            f"'{memory[0].name}' evicts rows to stay inside a memory limit, and there is only a deadline; "
+            "pass memory='64 MiB' or similar as well, or leave shed out"
         )
     return (*memory, POLICIES["auto"]())[0], (*time, Harvesting())[0]
 
 
 def parse_policies(value: object) -> tuple[MemoryPolicy | TimePolicy, ...]:
-    """One policy or two, each by itself; which limits there are decides whether they fit."""
+    """Read one or two policies. `parse_shed` checks that they fit the limits."""
     given = tuple(value) if isinstance(value, tuple | list) else (value,)
     if len(given) not in (1, 2):
         raise QueryError(f"{EXPECTED}, got {value!r}")

@@ -18,31 +18,33 @@ from windrow.model.policies.validation import (
     AGE_CURVES,
     HALF_LIFE,
     SKETCH_WIDTH,
-    checked,
-    choice,
     is_amount,
     number,
 )
+from windrow.model.settings import choice, optional, setting
 
 MODELS = ("frequency", "age")
 Expected = Mapping[str, Mapping[object, float]]
-DEVIATIONS = "must be a number of standard deviations"
+DEVIATIONS = setting(number(lambda n: n >= 0, "a number of standard deviations"))
 
 
-def _expected(name: str, expected: Any) -> Expected:
+def _expected(expected: Any) -> Expected:
     if not isinstance(expected, Mapping):
-        raise QueryError(f"expected maps aliases to results, got {expected!r}")
+        raise QueryError(f"must map aliases to results, got {expected!r}")
     for alias, results in expected.items():
         if not isinstance(results, Mapping) or not all(map(is_amount, results.values())):
             raise QueryError(
-                f"expected maps an alias to results by value, from 0 up, got {results!r} for '{alias}'"
+                f"must map an alias to results by value, from 0 up, got {results!r} for '{alias}'"
             )
     return expected
 
 
+EXPECTED = setting(optional(_expected))
+
+
 @dataclass(frozen=True, kw_only=True)
 class SamplingPolicy(MemoryPolicy):
-    """What all samples have in common.
+    """Settings of all sampling policies.
 
     Parameters
     ----------
@@ -57,9 +59,10 @@ class SamplingPolicy(MemoryPolicy):
 
     samples = True
     p: float | None = field(
-        default=None, metadata=number(lambda p: 0 < p <= 1, "is a part above 0 and up to 1")
+        default=None,
+        metadata=setting(optional(number(lambda p: 0 < p <= 1, "a fraction above 0 and up to 1"))),
     )
-    margin: float = field(default=1.0, metadata=number(lambda n: n >= 0, DEVIATIONS))
+    margin: float = field(default=1.0, metadata=DEVIATIONS)
     half_life: float = field(default=4.0, metadata=HALF_LIFE)
 
 
@@ -90,7 +93,7 @@ class PpsCluster(SamplingPolicy):
 
     name = "pps-cluster"
     width: int = field(default=8192, metadata=SKETCH_WIDTH)
-    expected: Expected | None = field(default=None, metadata=checked(_expected, by_alias=True))
+    expected: Expected | None = field(default=None, metadata=EXPECTED)
 
 
 @checks_keywords("wr.policies.Uniform")
@@ -120,17 +123,19 @@ class Uniform(SamplingPolicy):
     """
 
     name = "uniform"
-    model: str | None = field(default=None, metadata=choice(MODELS))
-    reach: float = field(default=3.0, metadata=number(lambda n: n >= 0, DEVIATIONS))
+    model: str | None = field(default=None, metadata=setting(optional(choice("model", *MODELS))))
+    reach: float = field(default=3.0, metadata=DEVIATIONS)
     width: int = field(default=8192, metadata=SKETCH_WIDTH)
     buckets: int = field(default=40, metadata=AGE_BINS)
-    expected: Expected | None = field(default=None, metadata=checked(_expected, by_alias=True))
+    expected: Expected | None = field(default=None, metadata=EXPECTED)
     curves: Mapping[str, tuple[float, ...]] | None = field(default=None, metadata=AGE_CURVES)
 
     def _validate(self) -> None:
         super()._validate()
         if self.model == "age" and self.curves is None and self.monitor == 0:
-            raise QueryError("without monitored rows no ages can be learned; give curves, or monitor")
+            raise QueryError(
+                "curves cannot be learned without monitored rows; pass curves, or monitor above 0"
+            )
 
     def check(self, aliases: Sequence[str]) -> None:
         super().check(aliases)

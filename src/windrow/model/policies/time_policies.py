@@ -17,8 +17,8 @@ from typing import Any
 from windrow.errors import QueryError
 from windrow.model.keywords import checks_keywords
 from windrow.model.policies.base import Policy
-from windrow.model.policies.validation import HALF_LIFE, TRUTH, choice, duration, number
-from windrow.model.settings import Parsed
+from windrow.model.policies.validation import HALF_LIFE, number
+from windrow.model.settings import Parsed, choice, duration, optional, setting, truth
 from windrow.model.units import format_duration
 
 METHODS = (
@@ -30,6 +30,7 @@ CORRELATIONS = ("per stream", "pairwise")
 BASIC_WINDOWS = 10
 MOST_BASIC_WINDOWS = 500
 """Per window. With more, the bookkeeping takes longer than it saves."""
+SPAN = setting(optional(duration(least=1)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +49,12 @@ class TimePolicy(Policy):
         row costs little.
     """
 
-    interval: str | timedelta | int | None = field(default=None, metadata=duration(positive=True))
+    interval: str | timedelta | int | None = field(default=None, metadata=SPAN)
     boost: float = field(
-        default=1.2, metadata=number(lambda n: 1 < n < inf, "is a factor above 1, such as 1.2")
+        default=1.2, metadata=setting(number(lambda n: 1 < n < inf, "a factor above 1, such as 1.2"))
     )
     buffer: int | None = field(
-        default=None, metadata=number(lambda n: n >= 0, "is a number of rows", kind=Integral)
+        default=None, metadata=setting(optional(number(lambda n: n >= 0, "a number of rows", Integral)))
     )
 
     interval_micros = Parsed[int | None]("interval")
@@ -64,10 +65,10 @@ class TimePolicy(Policy):
         return False
 
     def check(self, spans: Sequence[int]) -> None:
-        """Refuses windows that it cannot serve; `spans` are the time windows in microseconds."""
+        """Refuse windows that it cannot serve. `spans` are the time windows in microseconds."""
 
     def described(self) -> dict[str, Any]:
-        """As plain values: what must be the same for a stored state to be used again."""
+        """Plain values that must be equal for stored state to be restored."""
         return {"policy": self.name, **{f.name: repr(getattr(self, f.name)) for f in fields(self)}}
 
 
@@ -101,15 +102,17 @@ class Harvesting(TimePolicy):
     """
 
     name = "harvest"
-    method: str = field(default=METHODS[0], metadata=choice(METHODS))
-    basic: str | timedelta | int | None = field(default=None, metadata=duration(positive=True))
+    method: str = field(default=METHODS[0], metadata=setting(choice("method", *METHODS)))
+    basic: str | timedelta | int | None = field(default=None, metadata=SPAN)
     shredding: float = field(
-        default=0.1, metadata=number(lambda n: 0 <= n < 1, "is a share from 0 to below 1")
+        default=0.1, metadata=setting(number(lambda n: 0 <= n < 1, "a fraction from 0 to below 1"))
     )
-    correlations: str = field(default="pairwise", metadata=choice(CORRELATIONS, "kind of correlations"))
+    correlations: str = field(
+        default="pairwise", metadata=setting(choice("kind of correlations", *CORRELATIONS))
+    )
     half_life: float = field(default=1.0, metadata=HALF_LIFE)
-    conserve: bool = field(default=False, metadata=TRUTH)
-    whole_calls: bool = field(default=True, metadata=TRUTH)
+    conserve: bool = field(default=False, metadata=setting(truth))
+    whole_calls: bool = field(default=True, metadata=setting(truth))
 
     def _validate(self) -> None:
         super()._validate()

@@ -1,7 +1,7 @@
 """Rows in columns as binary values, several batches in one Arrow array, and back.
 
-A blob is 8 bytes that say what it holds, then an Arrow IPC message. Its schema is not sent: both sides know
-it. The sizes are multiples of 8, so what is unpacked is aligned.
+A blob is its kind in 8 bytes, then an Arrow IPC message. The schema is not sent, because both sides know it.
+All sizes are multiples of 8, so that unpacked buffers are aligned.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class BlobKind(IntEnum):
     ROWS = 0
     """All columns."""
     TIMES = 1
-    """Only times, of rows that no result can contain: they are counted, and time moves on."""
+    """Only times, of rows that no result can contain: they are counted and advance the event time."""
     AHEAD = 2
     """All columns, of rows too far ahead."""
     FILES = 3
@@ -29,11 +29,11 @@ class BlobKind(IntEnum):
 
 
 def blob_schema(kind: BlobKind, rows: pa.Schema, time: str, copied: bool, ordered: bool) -> pa.Schema:
-    """What a blob holds. `copied`: with numbers of copies. `ordered`: with a hash of each row's content."""
+    """The columns of a blob. `copied` adds numbers of copies, `ordered` a hash of each row's content."""
     if kind is BlobKind.FILES:
         return pa.schema([("skipped", pa.int32())])
     fields = [rows.field(time)] if kind is BlobKind.TIMES else list(rows)
-    # Known by their positions: the stream may have columns of these names.
+    # Read by position, because the stream may have columns of these names.
     if copied:
         fields.append(pa.field("copy", pa.int32()))
     if ordered and kind is not BlobKind.TIMES:
@@ -71,7 +71,7 @@ class Unpacked:
 
 
 def unpack(blobs: Sequence[pa.Array], rows: pa.Schema, time: str, copied: bool, ordered: bool) -> Unpacked:
-    """The rows in blobs. Where only the time was sent, the other columns are null."""
+    """The rows in blobs. If only the time was sent, the other columns are null."""
     schemas = {kind: blob_schema(kind, rows, time, copied, ordered) for kind in BlobKind}
     found = []
     skipped = 0
@@ -92,22 +92,22 @@ def unpack(blobs: Sequence[pa.Array], rows: pa.Schema, time: str, copied: bool, 
 def _batches(
     blobs: Sequence[pa.Array], schemas: Mapping[BlobKind, pa.Schema]
 ) -> Iterator[tuple[BlobKind, pa.RecordBatch]]:
-    # Several batches are copied when they are put together. One alone would be a view that keeps the blobs of
-    # all streams in memory.
-    alone = sum(map(len, blobs)) == 1
+    # Concatenating several batches copies them. A single batch would stay a view, and keep the blobs of all
+    # streams in memory.
+    single = sum(map(len, blobs)) == 1
     for array in blobs:
         _, ends, data = array.buffers()
         offsets = np.frombuffer(ends, np.int32)[array.offset : array.offset + len(array) + 1]
         for first, end in pairwise(offsets.tolist()):
             blob = data.slice(first, end - first)
-            if alone or blob.address % _ALIGNED:
+            if single or blob.address % _ALIGNED:
                 blob = pa.py_buffer(blob.to_pybytes())
             kind = BlobKind(int.from_bytes(blob.slice(0, _ALIGNED).to_pybytes(), "little"))
             yield kind, pa.ipc.read_record_batch(blob.slice(_ALIGNED), schemas[kind])
 
 
 def _padded(times: pa.RecordBatch, schema: pa.Schema, time: str) -> pa.RecordBatch:
-    """Times with nulls in all other columns but the numbers of copies, which come last."""
+    """Times, with nulls in all other columns except the numbers of copies, which are last."""
     held = {schema.get_field_index(time): times.column(0)}
     if times.num_columns > 1:
         held[len(schema) - 1] = times.column(1)

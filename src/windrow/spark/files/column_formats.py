@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from windrow.errors import DataError
 
 PIECE_ROWS = 1 << 20
-"""Row groups are read together up to so many rows."""
+"""Maximum of rows in row groups that are read together."""
 
 
 def in_file(wanted: Sequence[str], names: Sequence[str]) -> dict[str, str]:
@@ -105,5 +105,5 @@ def _as_instants(table: pa.Table, zone: str) -> pa.Table:
 
 
 def _rows_without_columns(count: int) -> pa.Table:
-    """A table of so many rows and no column that anybody wants."""
+    """A table with the right number of rows and no wanted column."""
     return pa.table({"": pa.nulls(count)})

@@ -16,25 +16,27 @@ from pyspark.sql.types import DataType, StructType
 from windrow.engine.rows import plain_schema
 from windrow.errors import Option, QueryError, placed, unknown
 from windrow.model.limits import MemoryLimit
+from windrow.model.source import as_option
 from windrow.redaction import cause, redacted
 from windrow.spark.files.reader import FileReader, depth_of, opened
 from windrow.spark.files.text_formats import CsvDialect
 from windrow.spark.spark_errors import as_query_error
 
 PATH, PART, PARTS, LATEST = "path", "part", "parts", "latest"
-"""Columns of a list of files: a file, the part of it to read, of how many, and the latest time that is not
-too far ahead."""
+"""Columns of a list of files: the file, the part to read, the number of parts, and the latest event time that
+is not too far ahead."""
 FORMATS = ("parquet", "orc", "csv", "json", "arrow")
 UNTYPED = ("csv", "json")
 """Formats that do not store the types of their columns."""
+LISTED_NAMES = ("path", "modificationTime", "length", "content")
 LISTED = "path string, modificationTime timestamp, length bigint, content binary"
-"""The schema of Spark's `binaryFile`. Only the content would be read, and it is not selected."""
+"""The schema of Spark's `binaryFile`. The content is not selected, so Spark does not read it."""
 LISTING = (
     "maxfilespertrigger", "maxbytespertrigger", "maxfileage", "latestfirst", "maxcachedfiles",
     "discardcachedinputratio", "filenameonly", "cleansource", "sourcearchivedir", "pathglobfilter",
     "recursivefilelookup", "modifiedbefore", "modifiedafter", "basepath", "ignoremissingfiles",
 )  # fmt: skip
-"""Options of Spark's file sources that concern the list of files."""
+"""Options of Spark's file sources that affect the list of files."""
 READING = {
     "parquet": ("ignorecorruptfiles", "mergeschema"),
     "orc": ("ignorecorruptfiles", "mergeschema"),
@@ -42,12 +44,12 @@ READING = {
     "json": ("ignorecorruptfiles",),
     "csv": ("ignorecorruptfiles", "header", "sep", "delimiter"),
 }
-"""Options that concern their content."""
+"""Options that affect how files are read."""
 
 
 @dataclass(frozen=True)
 class FileStream:
-    """Files of one stream; what `wr.files` returns. Stands in place of a DataFrame in `join` and `share`.
+    """Files of one stream, as `wr.files` returns them. Replaces a DataFrame in `join` and `share`.
 
     Parameters
     ----------
@@ -56,9 +58,9 @@ class FileStream:
     stored
         All columns of the files.
     split
-        Files of more bytes are read by several tasks; None: each by one.
+        Files with more bytes are read by several tasks; None for one task per file.
     options
-        Spark's, with names in lower case.
+        Spark's options, with names in lower case.
     """
 
     session: SparkSession
@@ -86,8 +88,7 @@ class FileStream:
 
     @cached_property
     def names(self) -> DataFrame:
-        """The files: what to read of each, and nothing of what is in them. One frame, so that a stream that
-        several joins read is listed once."""
+        """The files and the parts to read. One frame, so that Spark lists a stream once for several joins."""
         reader = self.session.readStream if self.streaming else self.session.read
         listing = {name: value for name, value in self.options.items() if name in LISTING}
         with as_query_error(None):
@@ -104,7 +105,7 @@ class FileStream:
         return int(self.session.conf.get("spark.sql.shuffle.partitions") or 1)
 
     def frame(self) -> DataFrame:
-        """The same rows as Spark reads them, for what files alone cannot do."""
+        """The same rows as a DataFrame that Spark reads."""
         if self.format == "arrow":
             raise QueryError("Spark itself does not read Arrow files; use another format", Option("format"))
         reader = self.session.readStream if self.streaming else self.session.read
@@ -112,7 +113,7 @@ class FileStream:
         return reader.load(self.path).select(*(sf.col(f"`{name}`") for name in self.columns))
 
     def reader(self, schema: pa.Schema, zone: str) -> FileReader:
-        """What reads the files in the workers, into these columns."""
+        """The reader of the files for workers, with these columns."""
         options = self.options
         java = self.session._jvm.java.util.TimeZone.getDefault().getID() if self.format == "orc" else ""
         nested = not _is_true(options.get("recursivefilelookup"))
@@ -151,26 +152,26 @@ def files(
     """Files as a stream that stays in columns: use it in place of a DataFrame in `join` and `share`.
 
     Spark lists the files and remembers which were read; Windrow reads them. The results are those of a
-    DataFrame over the same files, and come faster, because no row is turned into Spark's row format.
+    DataFrame over the same files. It is faster, because rows are not converted to Spark's row format.
 
     Parameters
     ----------
     path
-        A directory, a file or a pattern. New files in it are new rows, as in `spark.readStream`. Directories
-        may be named by values, as in `day=2024-01-01`.
+        A directory, a file or a pattern. New files are new rows, as in `spark.readStream`. Names of
+        directories may hold values, as in `day=2024-01-01`.
     format
         "parquet", "orc", "csv", "json" (one document per line) or "arrow" (IPC, a file or a stream).
     schema
-        The columns to read, as DDL ("id bigint, at timestamp") or as a schema of Spark or Arrow. Without one,
-        that of the files already there; CSV and JSON need one. A column that a file lacks is null.
+        The columns to read, as DDL ("id bigint, at timestamp") or as a schema of Spark or Arrow. By default
+        the schema of the existing files; required for CSV and JSON. A column that a file lacks is null.
     files_per_batch
-        At most so many files in a micro-batch.
+        Maximum number of files per micro-batch.
     split
         Files larger than this, such as "128 MiB", are read by several tasks, by row groups, stripes or record
         batches. This costs one more shuffle of file names per micro-batch.
     ignore_corrupt_files, ignore_missing_files
-        Skip a file that cannot be read, or that has vanished. Without, such a file stops the query. The
-        default is that of Spark's session.
+        Skip a file that cannot be read, or that has vanished, instead of stopping the query. The default is
+        that of the Spark session.
     options
         Spark's options of file sources (`pathGlobFilter`, `maxFileAge`, `latestFirst`, `cleanSource`, ...);
         of CSV also `header` and `sep`.
@@ -185,37 +186,37 @@ def files(
     """
     if format not in FORMATS:
         raise QueryError(unknown("format", str(format), FORMATS), Option("format"))
-    given = {name.lower(): _text(value) for name, value in (options or {}).items()}
+    given = {name.lower(): as_option(value) for name, value in (options or {}).items()}
     for name in given:
         if name not in known_options(format):
             raise QueryError(
-                f"{unknown('option', name, known_options(format))} Spark reads them with more options: use "
+                f"{unknown('option', name, known_options(format))}. Spark has more options: use "
                 f"spark.readStream.format('{format}')",
                 Option("options"),
             )
     separator = given.get("sep", given.get("delimiter", ","))
     if len(separator) != 1 or not separator.isascii():
         raise QueryError(
-            f"sep must be one ASCII character, got {separator!r}; Spark reads longer ones: use "
+            f"sep must be one ASCII character, got {separator!r}; for others use "
             "spark.readStream.format('csv')",
             Option("options"),
         )
     if files_per_batch is not None:
         if not isinstance(files_per_batch, int) or files_per_batch < 1:
-            raise QueryError(f"expected 1 or more, got {files_per_batch!r}", Option("files_per_batch"))
+            raise QueryError(f"must be at least 1, got {files_per_batch!r}", Option("files_per_batch"))
         given["maxfilespertrigger"] = str(files_per_batch)
     ignored = {"ignorecorruptfiles": ignore_corrupt_files, "ignoremissingfiles": ignore_missing_files}
-    given |= {name: _text(value) for name, value in ignored.items() if value is not None}
+    given |= {name: as_option(value) for name, value in ignored.items() if value is not None}
     with placed(Option("split")):
         size = MemoryLimit.parse(split)
         if size is not None and size.kind != "bytes":
             raise QueryError(f"expected a size such as '128 MiB', got {split!r}")
     stored = _schema(spark, path, format, schema, given)
-    made = FileStream(
+    stream = FileStream(
         spark, path, format, stored, stored, streaming, None if size is None else size.size, given
     )
-    _ = made.names  # Spark refuses a path that does not exist
-    return made
+    _ = stream.names  # Spark refuses a path that does not exist
+    return stream
 
 
 def known_options(format: str) -> tuple[str, ...]:
@@ -240,8 +241,7 @@ def _schema(
         )
     if format in UNTYPED:
         raise QueryError(
-            f"is missing: '{format}' files do not tell their types; give for example schema='id bigint, at "
-            "timestamp'",
+            f"is missing: '{format}' files have no types; give for example schema='id bigint, at timestamp'",
             Option("schema"),
         )
     if format == "arrow":
@@ -252,13 +252,13 @@ def _schema(
 
 
 def _arrow_schema(spark: SparkSession, path: str, options: Mapping[str, str]) -> StructType:
-    """The columns of the first Arrow file, and those in the names of directories."""
+    """The columns of the first Arrow file, and of the names of directories."""
     with as_query_error(None):
         own = {name: value for name, value in options.items() if name != "maxfilespertrigger"}
         listed = spark.read.format("binaryFile").options(**own).load(path)
         first = listed.select(PATH).orderBy(PATH).first()
     if first is None:
-        raise QueryError("there is no file yet to take the schema from; give schema=", Option("path"))
+        raise QueryError("there is no file yet to read the schema from; pass schema=", Option("path"))
     with opened(first[PATH]) as source:
         try:
             head = source.read(6)
@@ -266,16 +266,9 @@ def _arrow_schema(spark: SparkSession, path: str, options: Mapping[str, str]) ->
             kind = pa.ipc.open_file if head == b"ARROW1" else pa.ipc.open_stream
             found = plain_schema(kind(source).schema)
         except pa.ArrowException as error:
-            raise QueryError(f"{first[PATH]} is no Arrow file: {error}", Option("path")) from cause(error)
+            raise QueryError(f"{first[PATH]} is not an Arrow file: {error}", Option("path")) from cause(error)
     directories = [f for f in listed.schema.fields if f.name not in LISTED_NAMES]
     return StructType([*from_arrow_schema(found).fields, *directories]).toNullable()
-
-
-LISTED_NAMES = ("path", "modificationTime", "length", "content")
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _is_true(value: str | None) -> bool:

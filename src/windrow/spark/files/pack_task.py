@@ -1,4 +1,4 @@
-"""Runs in a Python worker before the shuffle: names of files in, blobs of rows out, one per partition."""
+"""Runs in a Python worker before the shuffle: reads files and packs rows into one blob per partition."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from windrow.spark.task_input import AHEAD, ROUTE, STREAM_BITS
 
 CHUNK_ROWS = 1 << 20
 CHUNK_BYTES = 1 << 26
-"""Rows of small files are partitioned together up to these sizes, and large files in pieces of them."""
+"""Small files are partitioned together up to these sizes, large files in pieces of them."""
 BLOB_BYTES = 1 << 24
 
 
 @dataclass(frozen=True)
 class PackTask:
-    """What reads one stream's files.
+    """Reads the files of one stream.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class PackTask:
     copied, ordered
         As in `blob_schema`.
     filtered
-        The join, if rows that no result can contain are recognised here and sent without their columns.
+        The join, if rows that no result can contain are detected here and sent as times only.
     """
 
     reader: FileReader
@@ -84,6 +84,7 @@ class PackTask:
     def _packed(self, held: list[pa.RecordBatch], latest: int | None) -> Iterator[pa.RecordBatch]:
         rows = held[0] if len(held) == 1 else pa.concat_batches(held)
         per_row = max(1, rows.nbytes // max(1, rows.num_rows))
+        # Copying multiplies the rows, so chunks shrink by the expected copies.
         most = max(1, int(CHUNK_BYTES // (per_row * self.copies)))
         for start in range(0, rows.num_rows, most):
             yield self._chunk(rows.slice(start, most), latest, max(1, BLOB_BYTES // per_row))
@@ -91,24 +92,24 @@ class PackTask:
     def _chunk(self, rows: pa.RecordBatch, latest: int | None, most: int) -> pa.RecordBatch:
         """Blobs of at most `most` rows each, with their routes."""
         places = self.finder.partitions(rows)
-        who, copies = None, None
+        source, copies = None, None  # of each copy: its row and its number
         if places.starts is not None:
             counts = np.diff(places.starts)
-            who = np.repeat(np.arange(rows.num_rows), counts)
-            copies = (np.arange(len(who)) - np.repeat(places.starts[:-1], counts)).astype(np.int32)
+            source = np.repeat(np.arange(rows.num_rows), counts)
+            copies = (np.arange(len(source)) - np.repeat(places.starts[:-1], counts)).astype(np.int32)
         elif self.copied:
             copies = np.zeros(rows.num_rows, np.int32)
         kinds = self._kinds(rows, latest)
-        if kinds is not None and who is not None:
-            kinds = kinds[who]
-        # Kinds of blobs are ordered with the partitions: one pass for both.
+        if kinds is not None and source is not None:
+            kinds = kinds[source]
+        # One pass sorts by partition and by kind of blob.
         width = 1 if kinds is None else len(BlobKind)
         groups = places.values if kinds is None else places.values * width + kinds
         ends = np.zeros(self.partitions * width, np.int64)
         order = np.empty(len(groups), np.int64)
         order_by_partition(groups, ends, order)
         columns = [*rows.columns, pa.array(self.finder.content(rows))] if self.ordered else rows.columns
-        taken = pa.array(order if who is None else who[order])
+        taken = pa.array(order if source is None else source[order])
         columns = [column.take(taken) for column in columns]
         if copies is not None:
             columns.insert(len(rows.columns), pa.array(copies[order]))
@@ -127,7 +128,7 @@ class PackTask:
         return self._as_union(pack(parts), routes)
 
     def _kinds(self, rows: pa.RecordBatch, latest: int | None) -> np.ndarray | None:
-        """What is sent of each row; None if all of all rows."""
+        """The kind of blob for each row; None if all rows are sent in full."""
         kinds: np.ndarray | None = None
         times = rows.column(self.time)
         if self.filtered is not None:
@@ -135,7 +136,7 @@ class PackTask:
             failures: list[Failure] = []
             joinable = reader.read(event_times(times), rows, failures).joinable
             if joinable is not None and not joinable.all():
-                # Rows on which an expression fails are sent whole: the join counts them, or shows one.
+                # Rows for which an expression fails are sent in full: the join counts them, or reports one.
                 whole = joinable | failed_rows(failures, len(joinable))
                 kinds = np.where(whole, BlobKind.ROWS, BlobKind.TIMES)
         if latest is not None:

@@ -35,8 +35,8 @@ def packed_rows(
     latest: Column | None,
     whole: bool,
 ) -> DataFrame:
-    """The stream's rows in the union's columns. `latest` is the time beyond which a row is too far ahead. If
-    `whole`, rows that no result can contain are sent with all their columns."""
+    """The stream's rows in the union's columns. Rows later than `latest` are too far ahead. If `whole`, rows
+    that no result can contain are also sent with all columns."""
     frame = frames[stream]
     files = frame.data
     assert isinstance(files, FileStream)
@@ -75,7 +75,7 @@ def place_finder(
 
 
 def _union_type(slots: UnionColumns, ordered: bool, copied: bool) -> st.StructType:
-    """As `PreparedJoin` puts together the rows of DataFrames."""
+    """The columns in which `PreparedJoin` unites the rows of DataFrames."""
     fields = [st.StructField(f"slot{slot}", kind) for slot, kind in enumerate(slots.types)]
     fields += [st.StructField(CONTENT, st.LongType(), False)] * ordered
     fields += [st.StructField(COPY, st.IntegerType(), False)] * copied
@@ -96,14 +96,14 @@ def recognises_nulls(join: BoundQuery, stream: int, time: str) -> bool:
     schema = join.schemas[stream]
 
     def nulls(node: exp.Expr) -> dict[Reference, pa.Array] | None:
-        """Nulls for the columns of an expression; None if it is about the time."""
+        """Nulls for the columns of an expression; None if it refers to the time."""
         needed = references(node)
         if any(name == time for _, name in needed):
             return None
         return {key: pa.nulls(1, schema.field(key[1]).type) for key in needed}
 
-    words = [*join.join_columns[stream], *join.sets[stream]]
-    for node in filter(can_fail, [*filters, *(word.node for word in words)]):
+    join_columns = [*join.join_columns[stream], *join.sets[stream]]
+    for node in filter(can_fail, [*filters, *(column.node for column in join_columns)]):
         given, failures = nulls(node), list[Failure]()
         if given is None:
             return False
@@ -113,10 +113,10 @@ def recognises_nulls(join: BoundQuery, stream: int, time: str) -> bool:
     for node in filters:
         if (given := nulls(node)) is not None and not np.any(as_mask(evaluate(node, given, 1, {}))):
             return True
-    for word in join.join_columns[stream]:
-        given = nulls(word.node)
-        if given is not None and word.kind != "set":
-            valid = encoded_column(word, given, 1, {})[1]
+    for column in join.join_columns[stream]:
+        given = nulls(column.node)
+        if given is not None and column.kind != "set":
+            valid = encoded_column(column, given, 1, {})[1]
             if valid is not None and not valid[0]:
                 return True
     return False

@@ -1,6 +1,6 @@
-"""A layout applied to Arrow batches: the partitions of each row, as `spark/routing.py` gives them to Spark.
+"""A layout applied to Arrow batches: the partitions of each row, as `spark/routing.py` computes them.
 
-Every place must be the one that Spark's expressions give, because rows of files meet rows of DataFrames.
+Both must agree on every value, because rows of files are joined with rows of DataFrames.
 `tests/test_files_places.py` compares the two value by value.
 """
 
@@ -44,7 +44,7 @@ class Places:
         return starts, self.values
 
     def times(self, other: Places, parts: int) -> Places:
-        """Every place with every place on a further dimension of `parts` places."""
+        """Combine every place with every place on another dimension of `parts` places."""
         if self.starts is None and other.starts is None:
             return Places(self.values * parts + other.values)
         (ls, left), (rs, right) = self.listed, other.listed
@@ -61,9 +61,9 @@ class PlaceFinder:
     Parameters
     ----------
     native
-        Per dimension: whether Spark hashes the values themselves, not Windrow's numbers for them.
+        Per dimension: whether Spark hashes the values themselves instead of their encoded numbers.
     hashable
-        The columns that make up the row's content.
+        The columns of the content hash.
     """
 
     dimensions: tuple[GridDimension, ...]
@@ -73,10 +73,10 @@ class PlaceFinder:
     functions: Mapping[str, Function]
 
     def partitions(self, rows: pa.RecordBatch) -> Places:
-        of = _Rows(self, rows)
+        batch = _Rows(self, rows)
         found = Places(np.zeros(rows.num_rows, np.int64))
         for cut, native in zip(self.dimensions, self.native, strict=True):
-            found = found.times(of.places(cut, native), cut.parts)
+            found = found.times(batch.places(cut, native), cut.parts)
         return found
 
     def content(self, rows: pa.RecordBatch) -> Array:
@@ -85,7 +85,7 @@ class PlaceFinder:
 
 
 class _Rows:
-    """The rows of a batch, and what their places are computed from."""
+    """The rows of a batch, and the values that their places are computed from."""
 
     def __init__(self, finder: PlaceFinder, rows: pa.RecordBatch) -> None:
         self._finder = finder
@@ -108,16 +108,16 @@ class _Rows:
             return self._by_value(cut, place.column, native)
         return self._by_cell(cut, place)
 
-    def _by_value(self, cut: GridDimension, word: JoinColumn, native: bool) -> Places:
-        values = self._values(word) if native else self._numbers(word)
+    def _by_value(self, cut: GridDimension, column: JoinColumn, native: bool) -> Places:
+        values = self._values(column) if native else self._numbers(column)
         home = spark_hash([values], self._count)
         if values.null_count:
             home = np.where(values.is_null().to_numpy(zero_copy_only=False), self._content, home)
         home = home % cut.parts
         if cut.skewed is None:
             return Places(home)
-        named = pa.array(cut.skewed.values, word.type)
-        known = named if native else pa.array(encode(named, word.kind == "ordered")[0])
+        named = pa.array(cut.skewed.values, column.type)
+        known = named if native else pa.array(encode(named, column.kind == "ordered")[0])
         spread = pc.is_in(values, known).to_numpy(zero_copy_only=False)
         rows, columns = spread_shape(cut)
         stream = self._finder.stream
@@ -125,12 +125,12 @@ class _Rows:
         found = np.empty(starts[-1], np.int64)
         found[starts[:-1]] = home
         hot = np.flatnonzero(spread)
-        mine = self._content[hot] % (rows if stream == cut.split[0] else columns) if len(hot) else hot
+        own = self._content[hot] % (rows if stream == cut.split[0] else columns) if len(hot) else hot
         for k in range(_width(cut, stream)):
             if stream == cut.split[0]:
-                inside = mine * columns + k
+                inside = own * columns + k
             elif stream in cut.split:
-                inside = mine + k * columns
+                inside = own + k * columns
             else:
                 inside = np.full(len(hot), k)
             found[starts[hot] + k] = (home[hot] + inside) % cut.parts
@@ -156,24 +156,24 @@ class _Rows:
                 return Places(values[: starts[-1]], starts)
             values = np.concatenate([values, np.empty_like(values)])
 
-    def _values(self, word: JoinColumn) -> pa.Array:
-        """Values in the type in which both sides are compared; what Spark hashes as equal is equal here."""
-        return column_values(word, self._columns(word), self._count, self._finder.functions)
+    def _values(self, column: JoinColumn) -> pa.Array:
+        """Values in the type in which both sides are compared. Those that Spark hashes as equal are equal."""
+        return column_values(column, self._columns(column), self._count, self._finder.functions)
 
-    def _encoded(self, word: JoinColumn) -> tuple[Array, Array | None]:
-        return encoded_column(word, self._columns(word), self._count, self._finder.functions)
+    def _encoded(self, column: JoinColumn) -> tuple[Array, Array | None]:
+        return encoded_column(column, self._columns(column), self._count, self._finder.functions)
 
-    def _numbers(self, word: JoinColumn) -> pa.Array:
-        """Windrow's numbers for the values; null for null."""
-        numbers, valid = self._encoded(word)
+    def _numbers(self, column: JoinColumn) -> pa.Array:
+        """The encoded values; null for null."""
+        numbers, valid = self._encoded(column)
         return pa.array(numbers, mask=None if valid is None else ~valid)
 
-    def _columns(self, word: JoinColumn) -> dict[tuple[str, str], pa.Array]:
-        return {key: self._rows.column(key[1]) for key in references(word.node)}
+    def _columns(self, column: JoinColumn) -> dict[tuple[str, str], pa.Array]:
+        return {key: self._rows.column(key[1]) for key in references(column.node)}
 
 
 def _width(cut: GridDimension, stream: int) -> int:
-    """Copies of a row of a spread value."""
+    """Number of copies of a row with a spread value."""
     rows, columns = spread_shape(cut)
     if stream == cut.split[0]:
         return columns

@@ -1,6 +1,6 @@
-"""Reads files in a Python worker: rows in the stream's columns and types, whatever the file lacks or adds.
+"""Reads files in a Python worker, and converts rows to the stream's columns and types.
 
-A column that a file lacks is null, and one that the stream does not name is not read. Values in the names of
+A column that a file lacks is null, and a column that the stream lacks is not read. Values in the names of
 directories, such as `day=2024-01-01`, are columns too.
 """
 
@@ -25,7 +25,7 @@ from windrow.spark.files.text_formats import CsvDialect, parsed_values, read_csv
 from windrow.state.storage import open_filesystem
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""What Hive and Spark name the directory of rows without a value."""
+"""The name that Hive and Spark use for null in names of directories."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class FileReader:
     stored
         All columns of the files; values of CSV are in this order.
     base
-        How many segments of a path come before directories that hold values; None if none do.
+        Number of path segments before those that may hold values; None if none may.
     zone, java_zone
         The time zones of Spark's session and of its Java.
     """
@@ -54,7 +54,7 @@ class FileReader:
     ignore_missing_files: bool = False
 
     def read(self, path: str, part: int = 0, parts: int = 1) -> Iterator[pa.RecordBatch | None]:
-        """The rows of a file, or of one of several parts of it; ends with None if the rest is skipped."""
+        """The rows of a file, or of one of its parts. Ends with None if the rest is skipped."""
         try:
             given = self._partition_values(path)
             wanted = [name for name in self.schema.names if name not in given]
@@ -126,16 +126,16 @@ def _as(column: pa.ChunkedArray, wanted: pa.Field, path: str) -> pa.ChunkedArray
         return column
     if _fits(column.type, wanted.type):
         with suppress(pa.ArrowInvalid, pa.ArrowNotImplementedError):  # refused below, by the column's name
-            # Spark, too, cuts nanoseconds off.
+            # Spark truncates nanoseconds as well.
             return column.cast(wanted.type, safe=not pt.is_timestamp(wanted.type))
     raise DataError(
         f"column '{wanted.name}' of {redacted(path)} is {column.type}, and the stream's is {wanted.type}; "
-        "give a schema that fits the files, or bring the files to one schema"
+        "pass a schema that fits the files, or convert the files to one schema"
     )
 
 
 def _fits(kind: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether Spark, too, reads the one as the other."""
+    """Whether Spark reads the one type as the other."""
     if pt.is_dictionary(kind):
         return _fits(kind.value_type, wanted)
     families = (
@@ -166,12 +166,12 @@ def _segments(path: str) -> list[str]:
 
 
 def depth_of(path: str) -> int:
-    """Segments of a path, without scheme and host."""
+    """Number of segments of a path, without scheme and host."""
     return len(_segments(path))
 
 
 def opened(path: str) -> Any:
-    """A file by Spark's name for it, which is not quoted as URLs are. Compressed text is unpacked."""
+    """Open a file by Spark's path, which is not percent-encoded. Compressed text is decompressed."""
     scheme, colon, rest = path.partition(":")
     if not colon or "/" in scheme or scheme == "file":
         local = path if not colon or "/" in scheme else "/" + rest.lstrip("/")

@@ -1,9 +1,8 @@
-"""Files of text: CSV and JSON lines, with the meaning that Spark gives them in its mode PERMISSIVE.
+"""Text files, CSV and JSON lines, read like Spark in its mode PERMISSIVE.
 
-A value that is not of its column's type is null. A line of CSV with too few values ends in nulls, and
-further values are ignored. A line that is no JSON is a row of nulls. Times without a zone are in the
-session's zone. Arrow's parsers are strict, so a file is read as a whole first, and only what they refuse is
-looked at closely.
+A value that does not fit its column's type is null. A CSV line with too few values ends in nulls; surplus
+values are ignored. A line that is not JSON is a row of nulls. Times without a zone are in the session's zone.
+Arrow's parsers are strict: a file is first parsed as a whole, and only refused lines are parsed one by one.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from pyarrow import types as pt
 
 _ZONED = r"(Z|[+-]\d{2}(:?\d{2})?)$"
 _BLOCK = 1 << 24
-"""Bytes that the parsers read at once. A line must fit."""
+"""Block size of the parsers, in bytes. A line must fit into it."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,8 @@ class CsvDialect:
 def read_csv(
     source: Any, stored: pa.Schema, wanted: Sequence[str], dialect: CsvDialect, zone: str
 ) -> pa.Table:
-    """Columns are in the order of `stored`, whatever the header says, as for Spark."""
-    # Inside quotes, Spark takes \" for a quote and Arrow takes "" for one.
+    """Columns are in the order of `stored`, regardless of the header, as in Spark."""
+    # Spark escapes a quote inside quotes as \", Arrow as "".
     data = source.read().replace(b'\\"', b'""')
     odd: list[tuple[str, int]] = []
 
@@ -104,7 +103,7 @@ def read_json(source: Any, schema: pa.Schema, zone: str) -> pa.Table:
     try:
         table = parse(data)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        # Arrow refuses the whole file for one line. Only what is wrong in that line becomes null.
+        # Arrow refuses the whole file for one line. Only the wrong values in that line become null.
         lines = [line for line in data.splitlines() if line.strip()]
         table = pa.concat_tables(_parsed_lines(lines, read, timestamps, parse))
     return _typed(table, schema, zone)
@@ -113,8 +112,8 @@ def read_json(source: Any, schema: pa.Schema, zone: str) -> pa.Table:
 def _parsed_lines(
     lines: Sequence[bytes], schema: pa.Schema, timestamps: set[str], parse: Callable[[bytes], pa.Table]
 ) -> list[pa.Table]:
-    """Halves the lines until those that the parser refuses are alone. In the fields `timestamps` a whole
-    number is seconds since 1970."""
+    """Bisects the lines to isolate those that the parser refuses. In the fields `timestamps`, an integer is
+    seconds since 1970."""
     try:
         return [parse(b"\n".join(lines))]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # one of these lines is refused
@@ -128,7 +127,7 @@ def _parsed_lines(
 def _fields_alone(
     line: bytes, schema: pa.Schema, timestamps: set[str], parse: Callable[[bytes], pa.Table]
 ) -> pa.Table:
-    """One row, with null for every field that is not of its type."""
+    """One row, with null for every value that does not fit its type."""
     try:
         document = json.loads(line, parse_float=Decimal)  # decimals keep all their digits
     except ValueError:
@@ -151,7 +150,7 @@ def _fields_alone(
 
 
 def _is_parsed(kind: pa.DataType) -> bool:
-    """Types that are read as text and parsed here."""
+    """Whether values of a type are read as text and parsed here."""
     return pt.is_timestamp(kind) or pt.is_date(kind) or pt.is_decimal(kind) or pt.is_binary(kind)
 
 
@@ -164,7 +163,7 @@ def _typed(table: pa.Table, schema: pa.Schema, zone: str) -> pa.Table:
 
 
 def parsed_values(texts: Any, kind: pa.DataType, zone: str) -> Any:
-    """Texts as values of a type; null where they are none."""
+    """Texts as values of a type; null if they cannot be parsed."""
     try:
         return _parsed(texts, kind, zone)
     except pa.ArrowInvalid:
@@ -185,11 +184,11 @@ def _parsed(texts: Any, kind: pa.DataType, zone: str) -> Any:
     if not pt.is_timestamp(kind):
         return texts.cast(kind)
     zoned = pc.match_substring_regex(texts, _ZONED)
-    # A date alone ends like an offset: 2024-01-01.
+    # A bare date, such as 2024-01-01, also ends like an offset.
     zoned = pc.and_(zoned, pc.greater(pc.binary_length(texts), 10))
     plain = pc.if_else(zoned, pa.scalar(None, pa.string()), texts).cast(pa.timestamp("us"))
     if kind.tz is None:
-        # Of a time with an offset, a time without zone takes the digits.
+        # A column without zone keeps the digits of a time with an offset.
         marked = pc.if_else(zoned, texts, pa.scalar(None, pa.string()))
         digits = pc.replace_substring_regex(marked, _ZONED, "").cast(pa.timestamp("us"))
         return pc.if_else(zoned, digits, plain)
