@@ -1,4 +1,4 @@
-"""The lab's server: `SharedOperator.steps` on a virtual clock, against the paper's loop written plainly."""
+"""The lab's server, the shared operator on a virtual clock, against the paper's loop written plainly."""
 
 from __future__ import annotations
 

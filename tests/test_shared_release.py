@@ -1,4 +1,4 @@
-"""When shared queries get their results: `SharedOperator.steps` under each schedule, stopped and resumed."""
+"""When shared queries get their results, under each schedule, stopped and resumed."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def rows(*times: float, key: int = 1, ids: tuple[int, ...] = ()) -> pa.Table:
     return pa.table({"ts": stamps, "k": pa.array([key] * len(times), pa.int64()), "id": names})
 
 
-def released(step, name: str) -> list[tuple[tuple, float]]:
+def released(release, name: str) -> list[tuple[tuple, float]]:
     """A query's results and when each was released."""
-    return list(zip(ids_in_order(step[name]), step.release_times(name).tolist(), strict=True))
+    return list(zip(ids_in_order(release[name]), release.release_times(name).tolist(), strict=True))
 
 
 @pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_steps_return_what_each_query_gets_alone(schedule, counted):
+def test_releases_are_what_each_query_gets_alone(schedule, counted):
     """However often the caller stops, restarts, or goes on with `process`."""
 
     @examples(8)
@@ -87,8 +87,8 @@ def test_steps_return_what_each_query_gets_alone(schedule, counted):
             if stop == "process":
                 take(op.process(call), since)
                 continue
-            for number, step in enumerate(op.steps(call)):
-                take(step, 0.0)
+            for number, release in enumerate(op.releases(call)):
+                take(release, 0.0)
                 if number == stop:
                     break
             if stop == "restart":
@@ -121,13 +121,13 @@ def run_burst(queries: dict[str, wr.Query], schedule: str, seed: int) -> dict[st
     for row in list(streams(seed, 40))[:10]:
         op.process(row)
     found: dict[str, list] = {name: [] for name in queries}
-    steps = iter(())
+    releases = iter(())
     for row in list(streams(seed, 40))[10:]:
-        steps = op.steps(row, arrived=op.progress.looked)
-    for step in steps:
+        releases = op.releases(row, arrived=op.progress.looked)
+    for release in releases:
         for name in queries:
-            found[name] += released(step, name)
-            newest = newest_in_order(step[name])
+            found[name] += released(release, name)
+            newest = newest_in_order(release[name])
             assert newest == sorted(newest)
     return found
 
@@ -160,19 +160,21 @@ def test_greedy_finishes_a_thin_slice_before_the_next_row():
     for schedule in SCHEDULES:
         op = one_by_one(queries, schedule)
         op.process({"b": b})
-        order[schedule] = [[name for name in queries if step[name].num_rows] for step in op.steps({"a": a})]
+        order[schedule] = [
+            [name for name in queries if release[name].num_rows] for release in op.releases({"a": a})
+        ]
     assert order["lwo"] == [["q5", "q6", "q20"]] * 2
     assert order["swf"] == [["q5"], ["q5"], ["q6"], ["q6"], ["q20"], ["q20"]]
-    # The first row passes both in one step. What it finds is released to all; the second has to wait.
+    # The first row passes both in one release. What it finds is released to all; the second has to wait.
     assert order["greedy"] == [["q5", "q6", "q20"], ["q5", "q6"], ["q20"], ["q20"]]
 
 
-def test_rows_that_nobody_steps_through_stay_in_the_backlog():
+def test_rows_that_nobody_asks_for_stay_in_the_backlog():
     queries = {f"q{w}": query(f"{w} s") for w in (1, 8)}
     op, plain = wr.SharedOperator(queries), wr.SharedOperator(queries)
     want = Counter()
     for row in streams(1, 30):
-        op.steps(row)
+        op.releases(row)
         want += Counter(ids_in_order(plain.process(row)["q8"]))
     assert op.progress.rows_waiting == op.metrics().queries["q8"].backlog_rows == 30
     assert Counter(ids_in_order(op.finish()["q8"])) == want
@@ -183,13 +185,13 @@ def test_rows_that_nobody_steps_through_stay_in_the_backlog():
 def test_a_response_counts_from_the_arrival():
     op = one_by_one({"q": query("8 s", evaluate="every 1 rows")}, "lwo")
     op.process({"a": rows(1)})
-    (step,) = op.steps({"b": rows(2)}, arrived=-10.0)
-    assert step.release_times("q").tolist() == [1.5]
+    (release,) = op.releases({"b": rows(2)}, arrived=-10.0)
+    assert release.release_times("q").tolist() == [1.5]
     assert op.metrics().queries["q"].response_max == 11.5
 
 
-def test_joins_that_cannot_defer_take_one_step():
+def test_joins_that_cannot_defer_take_one_turn():
     op = one_by_one({"q": query("2 s", how="left")}, "swf")
-    steps = [[step["q"].num_rows for step in op.steps(row)] for row in streams(2, 20)]
-    assert all(len(each) == 1 for each in steps)
-    assert sum(sum(each) for each in steps) > 0
+    releases = [[release["q"].num_rows for release in op.releases(row)] for row in streams(2, 20)]
+    assert all(len(each) == 1 for each in releases)
+    assert sum(sum(each) for each in releases) > 0

@@ -1,21 +1,22 @@
-"""Shared's experiments: its streams, its windows, and the product's steps on a virtual clock.
+"""Shared's experiments: its streams, its windows, and the operator on a virtual clock.
 
 Two streams of equal rate are joined on a key of 500 values, so that a row matches 0.002 of the other stream
-(s. 5). `SharedOperator.steps` searches, schedules and releases; the clock goes on with the rows it has looked
-at and the results it has found. Response times therefore follow from the counted work, not from the machine.
+(s. 5). `SharedOperator.releases` searches, schedules and releases; the clock goes on with the rows that were
+looked at and the results that were found. So response times follow from counted work, not from the machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 import windrow as wr
 from windrow.errors import WindrowError
-from windrow.model.sharing import StepProgress
+from windrow.model.sharing import SearchProgress
 
 Array = np.ndarray
 MIXES: dict[str, tuple[float, ...]] = {
@@ -120,7 +121,7 @@ class ServerCosts:
 
 
 class ServerClock:
-    """A clock that goes on with the steps of an operator, and with waiting."""
+    """A clock that goes on with the work of an operator, and with waiting."""
 
     def __init__(self, costs: ServerCosts) -> None:
         self.costs = costs
@@ -147,7 +148,7 @@ class ServedQueries:
     """Most rows of a stream at any moment that had arrived and were not finished."""
     held: int
     """Most results that some query could not have yet."""
-    done: StepProgress
+    done: SearchProgress
 
     @property
     def average(self) -> float:
@@ -179,8 +180,12 @@ class SharedWorkload:
     def costs(self, load: float, making: float = 0.4) -> ServerCosts:
         """A machine that is busy for this part of the time, `making` of it with making results (s. 3.4)."""
         seconds = load * float(self.trace.arrived[-1] - self.trace.arrived[0])
-        done = self.serve("lwo", ServerCosts(0.0, 0.0)).done
-        return ServerCosts((1 - making) * seconds / done.looked, making * seconds / done.found)
+        return ServerCosts((1 - making) * seconds / self._work.looked, making * seconds / self._work.found)
+
+    @cached_property
+    def _work(self) -> SearchProgress:
+        """All the work there is, under any schedule."""
+        return self.serve("lwo", ServerCosts(0.0, 0.0)).done
 
     def serve(self, schedule: str, costs: ServerCosts) -> ServedQueries:
         """Hand over every row when it arrives. A unit of work is not interrupted (s. 3.2, steps 1 to 4)."""
@@ -188,21 +193,21 @@ class SharedWorkload:
         queries = _filling(self.windows, self.scans, "every 1 rows")
         op = clock.operator = wr.SharedOperator.restore(queries, self.filled, schedule, clock=clock)
         clock.wait_until(float(self.trace.arrived[0]))
-        steps: Iterator[Mapping[str, pa.Table]] = iter(())
+        releases: Iterator[Mapping[str, pa.Table]] = iter(())
         waiting = []
         pending = held = 0
         for arrived, row in self.trace.row_by_row():
             while clock() < arrived:
                 pending = op.progress.rows_waiting
-                if next(steps, None) is None:
+                if next(releases, None) is None:
                     clock.wait_until(arrived)
                 held = max(held, op.progress.results_held)
                 if clock() <= arrived:
                     pending = op.progress.rows_waiting
-            steps = op.steps(row, arrived=arrived)
+            releases = op.releases(row, arrived=arrived)
             pending += 1
             waiting.append(pending)
-        for _ in steps:
+        for _ in releases:
             held = max(held, op.progress.results_held)
         seen = [op.metrics().queries[f"q{number}"] for number in range(len(self.windows))]
         mean, most = ([getattr(q, f"response_{what}") or 0.0 for q in seen] for what in ("mean", "max"))

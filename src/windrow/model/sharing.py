@@ -94,8 +94,8 @@ class Subscription:
 @dataclass(frozen=True)
 class QueryMetrics:
     """Metrics of one query. A response time runs from the arrival of a result's newest row to the end of the
-    call that delivers the result or, in steps, to its release. It is in seconds of the operator's clock, and
-    None before the first result."""
+    call that delivers the result or, unit by unit, to its release. It is in seconds of the operator's clock,
+    and None before the first result."""
 
     results: int
     response_mean: float | None
@@ -112,8 +112,8 @@ class QueryMetrics:
 
 
 @dataclass(frozen=True)
-class StepProgress:
-    """What steps have done so far, and what waits."""
+class SearchProgress:
+    """How far the search for results has come, and what waits."""
 
     looked: int
     """Rows looked at: found by an index, or scanned."""

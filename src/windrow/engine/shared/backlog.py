@@ -1,8 +1,8 @@
 """The backlog of a query group: what is searched now, and what is deferred.
 
 Rows are stored as they arrive. Finding their results is cut into units, one sub-batch on one tier each, which
-are served in the schedule's order, in steps or while there is time; the rest stays queued. Each tier serves
-sub-batches in arrival order. `release.py` says when an output gets what is found.
+are served in the schedule's order, while there is time or the caller asks; the rest stays queued. Each tier
+serves sub-batches in arrival order. `release.py` says when an output gets what is found.
 
 The deadline is converted into work (rows scanned, compared and found) at the speed of earlier calls. What a
 call does then depends only on its rows and on the state it starts from, so a repeated call does the same work
@@ -66,22 +66,22 @@ class BacklogScheduler:
         self._call = PendingRows(0.0)
         self._began = 0.0
         self._outputs = 0
-        self._stepwise = False
+        self._by_unit = False
         self._probes: list[SliceProbe] = []
         self._queue: list[tuple[PendingRows, DeferredSubBatch]] = []
         """All sub-batches in arrival order; a later one has not passed more tiers than an earlier one."""
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def begin(self, now: float, outputs: int, stepwise: bool = False) -> None:
+    def begin(self, now: float, outputs: int, by_unit: bool = False) -> None:
         """Begin a call; its rows arrived at this time and are queued. Their results are released by call or,
-        if it is `stepwise`, by sub-batch."""
-        self._began, self._outputs, self._stepwise = now, outputs, stepwise
+        if it is `by_unit`, by sub-batch."""
+        self._began, self._outputs, self._by_unit = now, outputs, by_unit
         self._call = PendingRows(now)
 
     def defer(self, windows: Windows, arrivals: Sequence[ArrivingRows], starts: Sequence[int]) -> None:
         """Queue the rows of a sub-batch."""
-        if self._stepwise:
+        if self._by_unit:
             self._call = PendingRows(self._began)
         call, stored = self._call, list(zip(windows, starts, strict=True))
         numbers = [window.number(at) for window, at in stored]
@@ -97,7 +97,7 @@ class BacklogScheduler:
             sub_batch = DeferredSubBatch(numbers, ends, oldest, first)
             call.sub_batches.append(sub_batch)
             if len(call.sub_batches) == 1:
-                call.early = self._stepwise and self.schedule.early and sub_batch.rows == 1
+                call.early = self._by_unit and self.schedule.early and sub_batch.rows == 1
                 if call.early:
                     call.delivered = self.calls[-1].done if self.calls else self._outputs
                 self.calls.append(call)
@@ -117,7 +117,9 @@ class BacklogScheduler:
         """Serve everything between two calls. Keeps the speed: a call must depend only on the state."""
         self._spend(join, router, np.inf)
 
-    def steps(self, join: Join, router: QueryRouter, clock: Callable[[], float]) -> Iterator[list[Delivery]]:
+    def releases(
+        self, join: Join, router: QueryRouter, clock: Callable[[], float]
+    ) -> Iterator[list[Delivery]]:
         """Serve unit by unit; yield what may be released after each."""
         ranks, top = self._prepare(join, router), len(router.tiers)
         while (unit := self._next(ranks, top)) is not None:

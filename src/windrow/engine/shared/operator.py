@@ -21,7 +21,7 @@ from windrow.engine.state import State, pack, unpack
 from windrow.errors import QueryError, StateError, unknown
 from windrow.model.keywords import checks_keywords
 from windrow.model.query import Query
-from windrow.model.sharing import SharedMetrics, StepProgress, Subscription
+from windrow.model.sharing import SearchProgress, SharedMetrics, Subscription
 
 
 @checks_keywords("wr.SharedOperator")
@@ -87,15 +87,15 @@ class SharedOperator:
         given = self._by_join(data)
         return _together(join.process(rows, now) for join, rows in zip(self._joins, given, strict=True))
 
-    def steps(
+    def releases(
         self,
         data: Data,
         now: int | None = None,
         arrived: float | None = None,
     ) -> Iterator[ResultsByQuery]:
-        """Store new rows, and find results step by step.
+        """Store new rows, and find results unit by unit.
 
-        The rows are stored at once. Each step of the iterator then searches one slice of the windows for the
+        The rows are stored at once. Each turn of the iterator then searches a slice of the windows for the
         rows of one sub-batch, in the order of the schedule, and returns what queries may have by then:
 
         - under "swf", once the sub-batch has passed the query's window;
@@ -104,8 +104,8 @@ class SharedOperator:
 
         Results are ordered by the time of their newest row, within a call and across calls if rows arrive in
         order. `ResultsByQuery.release_times` says when each was released. Rows that are not finished when the
-        caller stops stay in the backlog, for later steps, `process` or `finish`. The caller decides when to
-        stop, so the deadline does not apply. Outer, semi, anti and as-of joins take a single step.
+        caller stops stay in the backlog, for the next call or `finish`. The caller decides when to
+        stop, so the deadline does not apply. Outer, semi, anti and as-of joins take a single turn.
 
         Parameters
         ----------
@@ -123,15 +123,15 @@ class SharedOperator:
         ...     return wr.Query(streams, on="a.k = b.k", evaluate="every 1 rows")
         >>> rows = pa.table({"ts": pa.array([0, 9_000_000], pa.timestamp("us")), "k": [1, 1]})
         >>> shared = wr.SharedOperator({"fast": within("5 s"), "slow": within("1 min")}, "lwo")
-        >>> for step in shared.steps({"a": rows, "b": rows}):
-        ...     print({name: table.num_rows for name, table in step.items()})
+        >>> for release in shared.releases({"a": rows, "b": rows}):
+        ...     print({name: table.num_rows for name, table in release.items()})
         {'fast': 0, 'slow': 0}
         {'fast': 1, 'slow': 1}
         {'fast': 0, 'slow': 1}
         {'fast': 1, 'slow': 2}
         """
         given = self._by_join(data)
-        stored = [join.steps(rows, now, arrived) for join, rows in zip(self._joins, given, strict=True)]
+        stored = [join.releases(rows, now, arrived) for join, rows in zip(self._joins, given, strict=True)]
         return chain.from_iterable(stored)
 
     def late_rows(self) -> tuple[pa.Table, ...]:
@@ -194,10 +194,10 @@ class SharedOperator:
         return [QueryGroup({m.name: m.subscription for m in join.subscribers}) for join in self._joins]
 
     @property
-    def progress(self) -> StepProgress:
-        """How far steps have come."""
+    def progress(self) -> SearchProgress:
+        """How far the search for results has come, if it runs unit by unit or under a deadline."""
         served = [join.scheduler for join in self._joins if join.scheduler is not None]
-        return StepProgress(
+        return SearchProgress(
             looked=sum(s.looked for s in served),
             found=sum(s.found for s in served),
             rows_waiting=sum(s.rows for s in served),

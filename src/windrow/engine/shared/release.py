@@ -52,7 +52,7 @@ class Delivery:
 
 @dataclass(eq=False)
 class PendingRows:
-    """Rows whose results are released together: those of a call or, in steps, of a sub-batch."""
+    """Rows whose results are released together: those of a call, or of a sub-batch."""
 
     arrived: float
     early: bool = False

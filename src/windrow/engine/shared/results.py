@@ -178,7 +178,7 @@ class QueryResults:
     before: QueryResults | None = None
     """Results of the previous query of the same name, while it is not over."""
     ended: float = 0.0
-    """When the call or step ended, on the operator's clock."""
+    """When the call or unit ended, on the operator's clock."""
 
     @property
     def rows(self) -> int:
@@ -273,7 +273,7 @@ class ResultsByQuery(Mapping[str, pa.Table]):
 
     def release_times(self, name: str) -> Array:
         """When each result of a query was released, in seconds of the operator's clock. After `process` that
-        is the end of the call; see `SharedOperator.steps`."""
+        is the end of the call; see `SharedOperator.releases`."""
         return self.query_results[name].release_times
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
 """One query group: queries that share one join, in this process.
 
 The join runs like any other, over the largest windows of the queries; its sink routes results to the queries.
-Without a deadline a call finishes all its rows; with one, or in steps, see `backlog.py`.
+Without a deadline a call finishes all its rows; with one, or unit by unit, see `backlog.py`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class SharedJoin:
         self.departed: dict[Key, Subscriber] = {}
         """Queries that received their last results with the last call."""
         self.scheduler: BacklogScheduler | None = None
-        """The backlog, if there is a deadline or a call was made in steps."""
+        """The backlog, if there is a deadline or results are found unit by unit."""
         self.names, self.number = QueryNames([subscriptions]), 0
         """Names of all joins that get the same control messages, and the number of this one."""
         self.siblings: tuple[Sibling, ...] = ()
@@ -108,14 +108,14 @@ class SharedJoin:
         self._run(began)
         return self._deliver(self._deliveries())
 
-    def steps(self, data: Data, now: int | None, arrived: float | None) -> Iterator[ResultsByQuery]:
+    def releases(self, data: Data, now: int | None, arrived: float | None) -> Iterator[ResultsByQuery]:
         """Store new rows; return an iterator that finds results."""
         if self.scheduler is None and not self.subscribers.like.kind.shapes:
             self.serve_all()
         began = self.clock() if arrived is None else arrived
         self._admit(data, now)
-        self._run(began, stepwise=True)
-        return self._serve_steps()
+        self._run(began, by_unit=True)
+        return self._serve()
 
     def finish(self) -> ResultsByQuery:
         """Declare that no earlier row will arrive; serve the backlog."""
@@ -201,7 +201,7 @@ class SharedJoin:
         return self.scheduler.rows_left(self.subscribers.output(member)) if self.scheduler else 0
 
     def serve_all(self) -> None:
-        """Keep a backlog without a deadline: in steps, or to finish the one of an earlier run."""
+        """Keep a backlog without a deadline: unit by unit, or to finish the one of an earlier run."""
         if self.scheduler is None:
             self.scheduler = BacklogScheduler(self._schedule, math.inf)
             if self.router is not None:
@@ -249,34 +249,34 @@ class SharedJoin:
         self.bind()
         self.runner.admit(batches, now)
 
-    def _run(self, began: float, final: bool = False, stepwise: bool = False) -> None:
+    def _run(self, began: float, final: bool = False, by_unit: bool = False) -> None:
         """Store the call's rows. Find their results and those of rows deferred earlier, as far as there is
-        time; nothing if it is `stepwise`."""
+        time; none of them if that is done `by_unit`."""
         join, router, scheduler = self.runner.join, self.router, self.scheduler
         if join is None or router is None:
             return
         router.now = began
         with self.runner.whole_call():
             if scheduler is not None:
-                if stepwise:
+                if by_unit:
                     scheduler.retain_rows(join.windows)
                 else:
                     self.runner.planner.forget(join)
-                scheduler.begin(began, len(self.subscribers.tiers), stepwise)
+                scheduler.begin(began, len(self.subscribers.tiers), by_unit)
             for _ in self.runner.run(final):
                 pass  # the router keeps the results
-            if scheduler is not None and not stepwise:
+            if scheduler is not None and not by_unit:
                 scheduler.run(join, router, self.clock, everything=final)
         for member in self.subscribers:
             member.completeness.note(join.windows, self.runner.watermarks.max_event_time)
 
-    def _serve_steps(self) -> Iterator[ResultsByQuery]:
+    def _serve(self) -> Iterator[ResultsByQuery]:
         join, router, scheduler = self.runner.join, self.router, self.scheduler
         if join is None or router is None:
             return
         if scheduler is None or any(self.undelivered.values()):
             yield self._deliver(self._deliveries())
-        units = scheduler.steps(join, router, self.clock) if scheduler else iter(())
+        units = scheduler.releases(join, router, self.clock) if scheduler else iter(())
         while True:
             with self.runner.whole_call():
                 due = next(units, None)
