@@ -165,7 +165,7 @@ def test_greedy_finishes_a_thin_slice_before_the_next_row():
         ]
     assert order["lwo"] == [["q5", "q6", "q20"]] * 2
     assert order["swf"] == [["q5"], ["q5"], ["q6"], ["q6"], ["q20"], ["q20"]]
-    # The first row passes both in one release. What it finds is released to all; the second has to wait.
+    # The first row passes both in one unit. What it finds is released to all; the second has to wait.
     assert order["greedy"] == [["q5", "q6", "q20"], ["q5", "q6"], ["q20"], ["q20"]]
 
 
