@@ -182,6 +182,23 @@ def test_rows_that_nobody_asks_for_stay_in_the_backlog():
     assert op.metrics().joins[0].results == plain.metrics().joins[0].results
 
 
+def test_the_next_call_ends_an_iterator():
+    op = one_by_one({"q": query("8 s", evaluate="every 1 rows")}, "lwo")
+    data = list(streams(1, 30))
+    old = op.releases(data[0])
+    next(old)
+    for row in data[1:20]:
+        old, before = op.releases(row), old
+        next(old)
+        assert next(before, None) is None
+    op.add("r", query("9 s", evaluate="every 1 rows"))
+    assert next(old, None) is None
+    for row in data[20:]:
+        for release in op.releases(row):
+            assert release["r"].num_rows >= release["q"].num_rows
+    assert op.metrics().queries["r"].results > 0
+
+
 def test_a_response_counts_from_the_arrival():
     op = one_by_one({"q": query("8 s", evaluate="every 1 rows")}, "lwo")
     op.process({"a": rows(1)})

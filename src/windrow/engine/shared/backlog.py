@@ -68,6 +68,7 @@ class BacklogScheduler:
         self._outputs = 0
         self._by_unit = False
         self._probes: list[SliceProbe] = []
+        self._ranks: Array = np.empty(0)
         self._queue: list[tuple[PendingRows, DeferredSubBatch]] = []
         """All sub-batches in arrival order; a later one has not passed more tiers than an earlier one."""
 
@@ -122,7 +123,8 @@ class BacklogScheduler:
     ) -> Iterator[list[Delivery]]:
         """Serve unit by unit; yield what may be released after each."""
         ranks, top = self._prepare(join, router), len(router.tiers)
-        while (unit := self._next(ranks, top)) is not None:
+        # Another call serves its own order, perhaps with other tiers.
+        while ranks is self._ranks and (unit := self._next(ranks, top)) is not None:
             number, to = unit
             call, sub_batch = self._queue[number]
             began = clock()
@@ -188,7 +190,8 @@ class BacklogScheduler:
         self._probes = [SliceProbe(probe) for probe in join.probes]
         self._queue = [(call, sub_batch) for call in self.calls for sub_batch in call.sub_batches]
         self._recall(join.windows, router)
-        return self.schedule.rank(router.tiers.slices)
+        self._ranks = self.schedule.rank(router.tiers.slices)
+        return self._ranks
 
     def _next(self, ranks: Array, top: int, endless: bool = False) -> tuple[int, int] | None:
         """The next unit: a number in the queue, and the tier it may climb to before another unit comes first.

@@ -104,8 +104,9 @@ class SharedOperator:
 
         Results are ordered by the time of their newest row, within a call and across calls if rows arrive in
         order. `ResultsByQuery.release_times` says when each was released. Rows that are not finished when the
-        caller stops stay in the backlog, for the next call or `finish`. The caller decides when to
-        stop, so the deadline does not apply. Outer, semi, anti and as-of joins take a single turn.
+        caller stops stay in the backlog for the next call or `finish`, which ends an iterator that has begun.
+        The caller decides when to stop, so the deadline does not apply. Outer, semi, anti and as-of joins
+        take a single turn.
 
         Parameters
         ----------
