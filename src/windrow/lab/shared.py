@@ -168,13 +168,12 @@ class SharedWorkload:
 
     @classmethod
     def of(cls, windows: tuple[float, ...], trace: ArrivalTrace, scans: bool = False) -> SharedWorkload:
-        """Fill the windows; the queries begin after that."""
+        """Fill the windows for one query; the others begin after that."""
         op = wr.SharedOperator(_filling(windows, scans), clock=lambda: 0.0)
         for start in range(0, trace.first, ROWS_PER_FILL):
             op.process(trace.rows(start, min(trace.first, start + ROWS_PER_FILL)))
         for number, window in enumerate(windows):
             op.add(f"q{number}", _query(window, scans))
-        op.remove("filling")
         return cls(windows, trace, scans, op.snapshot())
 
     def costs(self, load: float, making: float = 0.4) -> ServerCosts:
