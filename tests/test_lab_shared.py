@@ -1,93 +1,134 @@
-"""The lab's server on the virtual clock, against plain loops."""
+"""The lab's server, the shared operator on a virtual clock, against the paper's loop written plainly."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 from windrow.engine.shared.schedule import SCHEDULES
 from windrow.errors import WindrowError
-from windrow.lab.queue_kernels import serve
-from windrow.lab.shared import (
-    VALUES,
-    ArrivalTrace,
-    CountedMatches,
-    ServerCosts,
-    bursts,
-    calibrated,
-    count,
-    poisson,
-    response,
-)
+from windrow.lab.shared import VALUES, ArrivalTrace, ServerCosts, SharedWorkload, bursts, poisson
+
+WINDOWS = (0.5, 2.0, 3.0, 7.0)
 
 
-def plainly(arrived: list[float], work: np.ndarray, ranks: np.ndarray) -> tuple[np.ndarray, int]:
-    """The paper's loop (s. 3.2): queues per window, the one of the best rank first."""
-    rows, rungs = work.shape
-    queues: list[list[int]] = [[] for _ in range(rungs)]
+def slices(trace: ArrivalTrace, windows: Sequence[float], scans: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Per measured row and slice: results, and rows looked at."""
+    times, bounds = np.rint(1e6 * trace.times).astype(int), [int(1e6 * w) for w in (*windows,)]
+    found = np.zeros((len(trace.arrived), len(windows)), int)
+    looked = np.zeros_like(found)
+    for i in range(len(found)):
+        at = trace.first + i
+        ages = times[at] - times[:at]
+        other = trace.streams[:at] != trace.streams[at]
+        same = other & (trace.keys[:at] == trace.keys[at])
+        low = -1
+        for k, high in enumerate(bounds):
+            inside = (ages > low) & (ages <= high)
+            found[i, k] = (inside & same).sum()
+            looked[i, k] = found[i, k] + ((inside & other).sum() if scans else 0)
+            low = high
+    return found, looked
+
+
+def papers_loop(arrived: np.ndarray, work: np.ndarray, ranks: np.ndarray) -> np.ndarray:
+    """When each unit ends (s. 3.2): a queue per window, the one of the best rank first."""
+    rows, tiers = work.shape
+    queues: list[list[int]] = [[] for _ in range(tiers)]
     ended = np.empty(work.shape)
-    now, came, done, most = 0.0, 0, 0, 0
+    now, came, done = float(arrived[0]), 0, 0
     while done < rows:
         while came < rows and arrived[came] <= now:
             queues[0].append(came)
             came += 1
-        most = max(most, came - done)
-        ready = [r for r in range(rungs) if queues[r]]
+        ready = [r for r in range(tiers) if queues[r]]
         if not ready:
             now = arrived[came]
             continue
-        rung = min(ready, key=lambda r: ranks[r])
-        row = queues[rung].pop(0)
-        now += work[row, rung]
-        ended[row, rung] = now
-        if rung + 1 < rungs:
-            queues[rung + 1].append(row)
+        tier = min(ready, key=lambda r: ranks[r])
+        row = queues[tier].pop(0)
+        now += work[row, tier]
+        ended[row, tier] = now
+        if tier + 1 < tiers:
+            queues[tier + 1].append(row)
         else:
             done += 1
-    return ended, most
+    return ended
+
+
+def responses(schedule: str, trace: ArrivalTrace, costs: ServerCosts, scans: bool = False):
+    """Mean and maximum per query, by the paper's rules; and the most rows of a stream that wait."""
+    found, looked = slices(trace, WINDOWS, scans)
+    work = costs.look * looked + costs.make * found
+    ended = papers_loop(trace.arrived, work, SCHEDULES[schedule].rank(np.diff(WINDOWS, prepend=0)))
+    means, largest = [], []
+    for query in range(len(WINDOWS)):
+        times = []
+        for i, arrived in enumerate(trace.arrived):
+            earlier = ended[:i, query].max(initial=-np.inf)
+            for k in range(query + 1):
+                n = found[i, k]
+                made = ended[i, k] - work[i, k] * (1 - np.arange(1, n + 1) / max(1, n))
+                released = np.full(n, ended[i, query]) if schedule == "swf" else np.maximum(made, earlier)
+                times += list(released - arrived)
+        means.append(np.mean(times))
+        largest.append(np.max(times))
+    streams = trace.streams[trace.first :]
+    waits = [
+        int((streams[: i + 1][ended[: i + 1, -1] >= arrived] == stream).sum())
+        for stream in range(2)
+        for i, arrived in enumerate(trace.arrived)
+    ]
+    return means, largest, max(waits)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_units_end_as_in_the_papers_loop(schedule):
-    rng = np.random.default_rng(3)
-    arrived = np.cumsum(rng.exponential(1.0, 200))
-    work = rng.exponential(0.3, (200, 4))
-    ranks = SCHEDULES[schedule](np.array([2.0, 1.0, 5.0, 1.5])).astype(np.int64)
-    ended = np.empty(work.shape)
-    most = serve(arrived, work, ranks, ended)
-    want, largest = plainly(list(arrived), work, ranks)
-    assert np.allclose(ended, want)
-    assert most == largest
+@pytest.mark.parametrize("load", [0.5, 0.9])
+@pytest.mark.parametrize("size", [1, 3])
+def test_results_are_released_as_in_the_papers_loop(schedule, load, size):
+    trace = bursts(40, size, 250, WINDOWS[-1], seed=size)
+    workload = SharedWorkload.of(WINDOWS, trace)
+    costs = workload.costs(load)
+    found, looked = slices(trace, WINDOWS, scans=False)
+    seconds = trace.arrived[-1] - trace.arrived[0]
+    assert costs.look * looked.sum() + costs.make * found.sum() == pytest.approx(load * seconds)
+    served = workload.serve(schedule, costs)
+    mean, largest, most = responses(schedule, trace, costs)
+    assert served.mean == pytest.approx(np.array(mean), rel=1e-6)
+    assert served.most == pytest.approx(np.array(largest), rel=1e-6)
+    assert served.waiting == most
 
 
-def test_matches_are_counted_by_rung():
-    trace, windows = poisson(20, 300, 5, 1), (0.5, 2.0, 5.0)
-    counted, scanned = count(trace, windows, nested=False), count(trace, windows, nested=True)
-    for i in (0, 17, 299):
-        at = trace.first + i
-        ages = trace.times[at] - trace.times[:at]
-        other = trace.streams[:at] != trace.streams[at]
-        same = trace.keys[:at] == trace.keys[at]
-        for rung, (low, high) in enumerate(((-1, 0.5), (0.5, 2.0), (2.0, 5.0))):
-            inside = (ages > low) & (ages <= high)
-            assert counted.found[i, rung] == (inside & other & same).sum()
-            assert scanned.looked[i, rung] == (inside & other).sum()
+def test_scans_look_at_every_row_of_the_slice():
+    """Under SWF, where a response does not depend on where in its slice a result lies."""
+    trace = poisson(20, 120, WINDOWS[-1], 1)
+    workload = SharedWorkload.of(WINDOWS, trace, scans=True)
+    costs = workload.costs(0.5)
+    found, looked = slices(trace, WINDOWS, scans=True)
+    seconds = trace.arrived[-1] - trace.arrived[0]
+    assert costs.look * looked.sum() + costs.make * found.sum() == pytest.approx(0.5 * seconds)
+    served = workload.serve("swf", costs)
+    mean, largest, most = responses("swf", trace, costs, scans=True)
+    assert served.mean == pytest.approx(np.array(mean))
+    assert served.most == pytest.approx(np.array(largest))
+    assert served.waiting == most
 
 
 def test_results_wait_as_the_paper_says():
-    """Two rows at once, two windows: by hand."""
-    trace = ArrivalTrace(np.zeros(2), np.zeros(2, np.int64), np.zeros(2, np.int64), 0)
-    counted = CountedMatches(np.array([[1, 1], [1, 1]]), np.array([[1, 3], [1, 3]]))
-    machine = ServerCosts(look=1.0, make=0.0)
-    # LWO: row 1 ends its slices at 1 and 4, row 2 at 5 and 8.
-    assert response(trace, counted, (1, 4), "lwo", machine).mean.tolist() == [3.0, (1 + 4 + 5 + 8) / 4]
-    # SWF: at 1, 2, 5, 8; the larger query gets both results of a row when it has passed the larger window.
-    swf = response(trace, counted, (1, 4), "swf", machine)
-    assert swf.mean.tolist() == [1.5, (5 + 5 + 8 + 8) / 4]
-    # Greedy serves likewise, but the first row's first result need not wait for its second.
-    greedy = response(trace, counted, (1, 4), "greedy", machine)
-    assert greedy.mean.tolist() == [1.5, (1 + 5 + 5 + 8) / 4]
-    assert (swf.held, greedy.held, swf.waiting) == (2, 1, 2)
+    """Two rows of a at once, one row of b in each of two slices; a look takes a second. By hand."""
+    trace = ArrivalTrace(np.array([6.0, 9.5, 10, 10]), np.array([1, 1, 0, 0]), np.zeros(4, int), 2)
+    workload = SharedWorkload.of((1, 5), trace)
+    served = {s: workload.serve(s, ServerCosts(1.0, 0.0)) for s in SCHEDULES}
+    # LWO: the first row's results are found at 1 and 2, the second's at 3 and 4.
+    assert served["lwo"].mean.tolist() == [(1 + 3) / 2, (1 + 2 + 3 + 4) / 4]
+    # SWF: slices end at 1, 2, 3, 4. A row's results are released when it has passed the query's window.
+    assert served["swf"].mean.tolist() == [(1 + 2) / 2, (3 + 3 + 4 + 4) / 4]
+    # Greedy: likewise, but the first row's first result need not wait for its second.
+    assert served["greedy"].mean.tolist() == [(1 + 2) / 2, (1 + 3 + 3 + 4) / 4]
+    assert [served[s].held for s in SCHEDULES] == [0, 2, 1]
+    assert [served[s].waiting for s in SCHEDULES] == [2, 2, 2]
 
 
 def test_streams_have_the_rate_they_should():
@@ -96,12 +137,6 @@ def test_streams_have_the_rate_they_should():
         assert len(trace.arrived) / seconds == pytest.approx(100, rel=0.1)
         assert trace.times[trace.first] >= 10
         assert trace.keys.max() < VALUES
-    windows = (1.0, 10.0)
-    trace = bursts(50, 1, 2_000, 10, 2)
-    counted = count(trace, windows, nested=False)
-    m = calibrated(trace, counted, 0.5)
-    work = m.look * counted.looked.sum() + m.make * counted.found.sum()
-    assert work == pytest.approx(0.5 * (trace.arrived[-1] - trace.arrived[0]))
 
 
 def test_too_few_rows_are_refused():

@@ -103,7 +103,7 @@ class IndexSearch:
             return
         window = windows[self.step.stream]
         values = self._bound(partials, windows)
-        kernels = self._kernels([bounds], window, first, values)
+        kernels = self._kernels([bounds], window, first, values, end)
         if self.step.access.path == "hash":
             index = window.indexes[self._index]
             table = (index.head, index.back, index.keys)
@@ -124,9 +124,15 @@ class IndexSearch:
         return [partials.values(w.stream, windows[w.stream].column(w.name)) for w in columns]
 
     def _kernels(
-        self, parts: Iterable[tuple[Array, Array]], window: WindowStore, first: int, values: list[Array]
+        self,
+        parts: Iterable[tuple[Array, Array]],
+        window: WindowStore,
+        first: int,
+        values: list[Array],
+        end: int | None = None,
     ) -> Iterator[Kernel]:
-        """Kernel calls for these parts and their time bounds: one per part, or one per sorted run."""
+        """Kernel calls for these parts and their time bounds: one per part, or one per sorted run. A scan
+        stops before position `end`."""
         step, ts = self.step, window.ts
         if step.access.path == "inverted":
             yield from self._inverted(parts, window, first, values[0])
@@ -138,7 +144,7 @@ class IndexSearch:
                 keys = mix_columns(values)
                 yield _bind(probe_index.probe_hash, keys, *bounds, *table, ts, first, window.end)
             return
-        extent = (first, window.end, window.ordered)
+        extent = (first, window.end if end is None else end, window.ordered)
         if not step.driver:
             for bounds in parts:
                 yield _bind(probe_scan.probe_all, *bounds, ts, *extent)

@@ -1,25 +1,22 @@
-"""Shared's experiments: its streams, its windows, and a server on the virtual clock.
+"""Shared's experiments: its streams, its windows, and the operator on a virtual clock.
 
 Two streams of equal rate are joined on a key of 500 values, so that a row matches 0.002 of the other stream
-(s. 5). What each row costs on each rung of the ladder is counted on the rows themselves: links of the hash
-chain that are followed, or rows that are scanned, and results that are made. The engine's own schedules rank
-the rungs; `lab/queue_kernels.py` says when each unit ends. So response times follow from the counts, not from
-the machine.
-
-A result belongs to its newest row. Under LWO it is handed on when it is made (taken as spread evenly over its
-unit); under SWF when its row has passed the query's window; under Greedy when it is made, but not before all
-earlier rows have passed the query's window. That is how the paper describes the three (s. 3.1 to 3.3).
+(s. 5). `SharedOperator.releases` searches, schedules and releases; the clock goes on with the rows that were
+looked at and the results that were found. So response times follow from counted work, not from the machine.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 
-from windrow.engine.shared.schedule import SCHEDULES
+import windrow as wr
 from windrow.errors import WindrowError
-from windrow.lab.queue_kernels import matches_by_rung, serve
+from windrow.model.sharing import SearchProgress
 
 Array = np.ndarray
 MIXES: dict[str, tuple[float, ...]] = {
@@ -31,25 +28,8 @@ MIXES: dict[str, tuple[float, ...]] = {
 """Table 1, in seconds."""
 VALUES = 500
 """Distinct values of the key, the inverse of the selectivity (s. 5: 0.002)."""
-
-
-@dataclass(frozen=True)
-class ServerCosts:
-    """What work takes, in seconds.
-
-    Parameters
-    ----------
-    look
-        Following a link, or comparing with a row.
-    make
-        Making a result and handing it on.
-    begin
-        Taking a unit up.
-    """
-
-    look: float
-    make: float
-    begin: float = 0.0
+SCHEDULES = ("lwo", "swf", "greedy")
+ROWS_PER_FILL = 4_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +44,24 @@ class ArrivalTrace:
     @property
     def arrived(self) -> Array:
         return self.times[self.first :]
+
+    def rows(self, start: int, end: int) -> dict[str, pa.Table]:
+        """Rows of both streams, as the operator takes them."""
+        found = {}
+        for stream, alias in enumerate("ab"):
+            own = start + np.flatnonzero(self.streams[start:end] == stream)
+            times = pa.array(np.rint(1e6 * self.times[own]).astype(np.int64), pa.timestamp("us"))
+            found[alias] = pa.table({"ts": times, "k": self.keys[own]})
+        return found
+
+    def row_by_row(self) -> Iterator[tuple[float, dict[str, pa.Table]]]:
+        """Arrival and data of each row after the windows have filled."""
+        rows = self.rows(self.first, len(self.times))
+        at = dict.fromkeys("ab", 0)
+        for time, stream in zip(self.arrived.tolist(), self.streams[self.first :].tolist(), strict=True):
+            alias = "ab"[stream]
+            yield time, {alias: rows[alias].slice(at[alias], 1)}
+            at[alias] += 1
 
 
 def poisson(rate: float, rows: int, longest: float, seed: int) -> ArrivalTrace:
@@ -106,33 +104,38 @@ def _trace(times: Array, streams: Array, first: int, random: np.random.Generator
     return ArrivalTrace(times, streams, random.integers(0, VALUES, len(times)), first)
 
 
-@dataclass(frozen=True, eq=False)
-class CountedMatches:
-    """Per row and rung."""
+@dataclass(frozen=True)
+class ServerCosts:
+    """What work takes, in seconds.
 
-    found: Array
-    looked: Array
+    Parameters
+    ----------
+    look
+        Looking at a row: following a link of a hash chain, or comparing.
+    make
+        Making a result and handing it on.
+    """
+
+    look: float
+    make: float
 
 
-def count(trace: ArrivalTrace, windows: tuple[float, ...], nested: bool) -> CountedMatches:
-    """Results and looks of every measured row on every rung."""
-    rungs = np.array(windows, float)
-    shape = (len(trace.arrived), len(rungs))
-    found, seen = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    head = np.full((2, VALUES), -1)
-    back = np.empty(len(trace.times), np.int64)
-    matches_by_rung(trace.keys, trace.times, trace.streams, rungs, trace.first, head, back, found, seen)
-    if not nested:
-        return CountedMatches(found, seen)
-    scanned = np.zeros(shape, np.int64)
-    for stream in range(2):
-        mine = np.flatnonzero(trace.streams[trace.first :] == stream)
-        others = trace.times[trace.streams != stream]
-        now = trace.arrived[mine]
-        before = np.searchsorted(others, now, side="left")
-        reach = before[:, None] - np.searchsorted(others, now[:, None] - rungs, side="left")
-        scanned[mine] = np.diff(np.maximum(reach, 0), axis=1, prepend=0)
-    return CountedMatches(found, scanned)
+class ServerClock:
+    """A clock that goes on with the work of an operator, and with waiting."""
+
+    def __init__(self, costs: ServerCosts) -> None:
+        self.costs = costs
+        self.operator: wr.SharedOperator | None = None
+        self._waited = 0.0
+
+    def __call__(self) -> float:
+        if self.operator is None:
+            return self._waited
+        done = self.operator.progress
+        return self._waited + self.costs.look * done.looked + self.costs.make * done.found
+
+    def wait_until(self, time: float) -> None:
+        self._waited += max(0.0, time - self())
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,9 +145,10 @@ class ServedQueries:
     mean: Array
     most: Array
     waiting: int
-    """Most rows in the queues at any moment."""
+    """Most rows of a stream at any moment that had arrived and were not finished."""
     held: int
-    """Most results that waited for others to be handed on before them."""
+    """Most results that some query could not have yet."""
+    done: SearchProgress
 
     @property
     def average(self) -> float:
@@ -152,44 +156,77 @@ class ServedQueries:
         return float(self.mean.mean())
 
 
-def response(
-    trace: ArrivalTrace, counted: CountedMatches, windows: tuple[float, ...], schedule: str, m: ServerCosts
-) -> ServedQueries:
-    """What each query sees of the trace."""
-    ranks = SCHEDULES[schedule](np.diff(np.array(windows, float), prepend=0.0))
-    work = m.begin + m.look * counted.looked + m.make * counted.found
-    ended = np.empty(work.shape)
-    waiting = serve(trace.arrived, work, ranks.astype(np.int64), ended)
-    found, arrived = counted.found, trace.arrived[:, None]
-    # The n results of a unit are found one by one: on average after (n + 1) / 2n of it.
-    share = (found + 1) / (2 * np.maximum(found, 1))
-    made = ended - work * (1 - share)
-    means, most = [], []
-    for query in range(len(windows)):
-        n, mean, last = (part[:, : query + 1] for part in (found, made, ended))
-        if schedule == "swf":
-            mean = last = np.broadcast_to(ended[:, query : query + 1], n.shape)
-        elif schedule == "greedy":
-            before = np.concatenate([[-np.inf], ended[:-1, query]])[:, None]
-            mean, last = np.maximum(mean, before), np.maximum(last, before)
-        some = n > 0
-        means.append(float((n * (mean - arrived)).sum() / max(1, n.sum())))
-        most.append(float((last - arrived)[some].max(initial=0.0)))
-    return ServedQueries(np.array(means), np.array(most), waiting, _most_held(ended, last, found))
+@dataclass(frozen=True, eq=False)
+class SharedWorkload:
+    """Queries of these windows over a trace, just after the windows have filled."""
+
+    windows: tuple[float, ...]
+    trace: ArrivalTrace
+    scans: bool
+    filled: bytes
+    """Snapshot of the operator."""
+
+    @classmethod
+    def of(cls, windows: tuple[float, ...], trace: ArrivalTrace, scans: bool = False) -> SharedWorkload:
+        """Fill the windows for one query; the others begin after that."""
+        op = wr.SharedOperator(_filling(windows, scans), clock=lambda: 0.0)
+        for start in range(0, trace.first, ROWS_PER_FILL):
+            op.process(trace.rows(start, min(trace.first, start + ROWS_PER_FILL)))
+        for number, window in enumerate(windows):
+            op.add(f"q{number}", _query(window, scans))
+        return cls(windows, trace, scans, op.snapshot())
+
+    def costs(self, load: float, making: float = 0.4) -> ServerCosts:
+        """A machine that is busy for this part of the time, `making` of it with making results (s. 3.4)."""
+        seconds = load * float(self.trace.arrived[-1] - self.trace.arrived[0])
+        return ServerCosts((1 - making) * seconds / self._work.looked, making * seconds / self._work.found)
+
+    @cached_property
+    def _work(self) -> SearchProgress:
+        """All the work there is, under any schedule."""
+        return self.serve("lwo", ServerCosts(0.0, 0.0)).done
+
+    def serve(self, schedule: str, costs: ServerCosts) -> ServedQueries:
+        """Hand over every row when it arrives. A unit of work is not interrupted (s. 3.2, steps 1 to 4)."""
+        clock = ServerClock(costs)
+        queries = _filling(self.windows, self.scans, "every 1 rows")
+        op = clock.operator = wr.SharedOperator.restore(queries, self.filled, schedule, clock=clock)
+        clock.wait_until(float(self.trace.arrived[0]))
+        releases: Iterator[Mapping[str, pa.Table]] = iter(())
+        waiting = []
+        pending = held = 0
+        for arrived, row in self.trace.row_by_row():
+            while clock() < arrived:
+                pending = op.progress.rows_waiting
+                if next(releases, None) is None:
+                    clock.wait_until(arrived)
+                held = max(held, op.progress.results_held)
+                if clock() <= arrived:
+                    pending = op.progress.rows_waiting
+            releases = op.releases(row, arrived=arrived)
+            pending += 1
+            waiting.append(pending)
+        for _ in releases:
+            held = max(held, op.progress.results_held)
+        seen = [op.metrics().queries[f"q{number}"] for number in range(len(self.windows))]
+        mean, most = ([getattr(q, f"response_{what}") or 0.0 for q in seen] for what in ("mean", "max"))
+        return ServedQueries(np.array(mean), np.array(most), self._most_waiting(waiting), held, op.progress)
+
+    def _most_waiting(self, waiting: Sequence[int]) -> int:
+        """Of one stream, from the rows of both that wait at each arrival. These are always the last ones."""
+        came = np.cumsum([self.trace.streams[self.trace.first :] == stream for stream in range(2)], axis=1)
+        came = np.pad(came, ((0, 0), (1, 0)))
+        ends = np.arange(1, len(waiting) + 1)
+        return int((came[:, ends] - came[:, ends - waiting]).max())
 
 
-def _most_held(made: Array, handed: Array, results: Array) -> int:
-    """The most results that were made and not handed on to the largest window at one moment."""
-    times = np.concatenate([made.ravel(), handed.ravel()])
-    change = np.concatenate([results.ravel(), -results.ravel()])
-    order = np.lexsort((change, times))
-    return int(np.cumsum(change[order]).max(initial=0))
+def _filling(
+    windows: tuple[float, ...], scans: bool, evaluate: str | None = None
+) -> dict[str, wr.Subscription]:
+    return {"filling": _query(max(windows), scans, evaluate)}
 
 
-def calibrated(trace: ArrivalTrace, counted: CountedMatches, load: float, making: float = 0.4) -> ServerCosts:
-    """A machine that is busy for this part of the time, `making` of it with making results (s. 3.4)."""
-    seconds = load * float(trace.arrived[-1] - trace.arrived[0])
-    return ServerCosts(
-        look=(1 - making) * seconds / float(counted.looked.sum()),
-        make=making * seconds / float(counted.found.sum()),
-    )
+def _query(window: float, scans: bool, evaluate: str | None = None) -> wr.Subscription:
+    access = "scan" if scans else "hash"
+    streams = {alias: wr.Stream("ts", f"{window} s", access=access) for alias in "ab"}
+    return wr.Subscription(wr.Query(streams, "a.k = b.k", evaluate=evaluate), select=["a.k as k"])

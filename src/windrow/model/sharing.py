@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from windrow.errors import Option, QueryError, placed
 from windrow.model.keywords import checks_keywords
@@ -84,7 +85,7 @@ class Subscription:
             found[named["name"]] = named["expression"]
         return found
 
-    @property
+    @cached_property
     def windows(self) -> tuple[Window, ...]:
         """Windows per stream."""
         return tuple(s.window for s in self.query.streams.values())
@@ -92,8 +93,9 @@ class Subscription:
 
 @dataclass(frozen=True)
 class QueryMetrics:
-    """Metrics of one query. A response time runs from the call that brought a result's newest row to the one
-    that delivered the result, in seconds of the operator's clock; None before the first result."""
+    """Metrics of one query. A response time runs from the arrival of a result's newest row to the end of the
+    call that delivers the result or, unit by unit, to its release. It is in seconds of the operator's clock,
+    and None before the first result."""
 
     results: int
     response_mean: float | None
@@ -107,6 +109,20 @@ class QueryMetrics:
     """Event time from which it gets none; None if it has no end."""
     complete_from: int | None
     """Event time from which its answers are complete; None for its start."""
+
+
+@dataclass(frozen=True)
+class SearchProgress:
+    """How far the search for results has come, and what waits."""
+
+    looked: int
+    """Rows looked at: found by an index, or scanned."""
+    found: int
+    """Results found."""
+    rows_waiting: int
+    """Rows that have not been searched for in all windows."""
+    results_held: int
+    """Results that some query will get but may not have yet."""
 
 
 @dataclass(frozen=True)

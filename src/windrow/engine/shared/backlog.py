@@ -1,9 +1,8 @@
-"""The backlog of a query group under a deadline: what runs now, and what is deferred to the next call.
+"""The backlog of a query group: what is searched now, and what is deferred.
 
 Rows are stored as they arrive. Finding their results is cut into units, one sub-batch on one tier each, which
-are served in the schedule's order while there is time; the rest stays queued. Each tier serves sub-batches in
-arrival order, and an output gets the results of a call once the whole call has passed its tier. Each query
-therefore sees its results in the same order as if it ran alone.
+are served in the schedule's order, while there is time or the caller asks; the rest stays queued. Each tier
+serves sub-batches in arrival order. `release.py` says when an output gets what is found.
 
 The deadline is converted into work (rows scanned, compared and found) at the speed of earlier calls. What a
 call does then depends only on its rows and on the state it starts from, so a repeated call does the same work
@@ -12,8 +11,8 @@ and leaves the same state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from windrow.engine.join import Join
 from windrow.engine.row_windows import OUT, RANK, SEQ
 from windrow.engine.rows import ArrivingRows
 from windrow.engine.shared.query_router import ArrivalCounts, QueryRouter
-from windrow.engine.shared.results import ResultBatch, joined, ordered
+from windrow.engine.shared.release import DeferredSubBatch, Delivery, PendingRows
 from windrow.engine.shared.schedule import Schedule
 from windrow.engine.shared.slice_probe import SliceBounds, SliceProbe
 from windrow.engine.windows import Windows
@@ -32,56 +31,6 @@ _ENDLESS = 1 << 61
 _FEW = 1024
 _MEMORY = 0.5
 """Weight of the earlier speed when a call updates it."""
-
-
-@dataclass(eq=False)
-class DeferredSubBatch:
-    """Rows that were stored together."""
-
-    start: list[int]
-    end: list[int]
-    """Row numbers per stream, as `WindowStore.number` returns them."""
-    oldest: int
-    first: int | None = None
-    """First place of its rows in the order of all streams, in a join with row windows."""
-    done: int = 0
-    """Number of tiers it has passed."""
-
-    @property
-    def rows(self) -> int:
-        return sum(self.end) - sum(self.start)
-
-
-@dataclass(eq=False)
-class PendingCall:
-    """The rows of one call and the results found for them."""
-
-    arrived: float
-    sub_batches: list[DeferredSubBatch] = field(default_factory=list)
-    results: list[ResultBatch] = field(default_factory=list)
-    """Results that not all outputs have received."""
-    delivered: int = 0
-    """Number of outputs that have received their results."""
-    arrivals: dict[int, list[tuple[Array, Array | None]]] = field(default_factory=dict)
-    """Per stream with a row window: `seq` and keys of all rows, stored or not, in order."""
-
-    @property
-    def done(self) -> int:
-        """Number of tiers that all its sub-batches have passed."""
-        return min(q.done for q in self.sub_batches)
-
-    @property
-    def rows(self) -> int:
-        return sum(q.rows for q in self.sub_batches)
-
-
-@dataclass(frozen=True)
-class Delivery:
-    """Results for the outputs `first` to before `end`."""
-
-    batch: ResultBatch
-    first: int
-    end: int
 
 
 class BacklogScheduler:
@@ -104,22 +53,37 @@ class BacklogScheduler:
         self.max_rows = most
         self.speed: float | None = None
         """Recent work per second."""
-        self.calls: list[PendingCall] = []
+        self.calls: list[PendingRows] = []
         self.found = 0
         """Results so far."""
-        self._call = PendingCall(0.0)
+        self.looked = 0
+        """Rows found by an index and rows scanned so far."""
+        self.rows = 0
+        """Rows that have not passed all tiers."""
+        self.held = 0
+        """Results that not all outputs have received."""
+        self._counted = 0
+        self._call = PendingRows(0.0)
         self._began = 0.0
+        self._outputs = 0
+        self._by_unit = False
         self._probes: list[SliceProbe] = []
+        self._ranks: Array = np.empty(0)
+        self._queue: list[tuple[PendingRows, DeferredSubBatch]] = []
+        """All sub-batches in arrival order; a later one has not passed more tiers than an earlier one."""
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def begin(self, now: float) -> None:
-        """Begin a call at this time; the rows it stores are queued."""
-        self._began = now
-        self._call = PendingCall(now)
+    def begin(self, now: float, outputs: int, by_unit: bool = False) -> None:
+        """Begin a call; its rows arrived at this time and are queued. Their results are released by call or,
+        if it is `by_unit`, by sub-batch."""
+        self._began, self._outputs, self._by_unit = now, outputs, by_unit
+        self._call = PendingRows(now)
 
     def defer(self, windows: Windows, arrivals: Sequence[ArrivingRows], starts: Sequence[int]) -> None:
         """Queue the rows of a sub-batch."""
+        if self._by_unit:
+            self._call = PendingRows(self._began)
         call, stored = self._call, list(zip(windows, starts, strict=True))
         numbers = [window.number(at) for window, at in stored]
         ends = [window.number(window.end) for window, _ in stored]
@@ -131,10 +95,18 @@ class BacklogScheduler:
         if times or call.arrivals:
             # Rows that are not stored still displace others, so their sub-batch is queued too.
             oldest, first = min(times, default=NEVER), min(seqs, default=None)
-            call.sub_batches.append(DeferredSubBatch(numbers, ends, oldest, first))
+            sub_batch = DeferredSubBatch(numbers, ends, oldest, first)
+            call.sub_batches.append(sub_batch)
             if len(call.sub_batches) == 1:
+                call.early = self._by_unit and self.schedule.early and sub_batch.rows == 1
+                if call.early:
+                    call.delivered = self.calls[-1].done if self.calls else self._outputs
                 self.calls.append(call)
-            self.retain_rows(windows)
+            self.rows += sub_batch.rows
+            if windows.pending_from is None or oldest < windows.pending_from:
+                windows.pending_from = oldest
+            if windows.pending_seq is None:
+                windows.pending_seq = first
 
     def run(self, join: Join, router: QueryRouter, clock: Callable[[], float], everything: bool) -> None:
         """Serve units in the schedule's order until the deadline's work is done, or `everything`."""
@@ -146,36 +118,60 @@ class BacklogScheduler:
         """Serve everything between two calls. Keeps the speed: a call must depend only on the state."""
         self._spend(join, router, np.inf)
 
+    def releases(
+        self, join: Join, router: QueryRouter, clock: Callable[[], float]
+    ) -> Iterator[list[Delivery]]:
+        """Serve unit by unit; yield what may be released after each."""
+        ranks, top = self._prepare(join, router), len(router.tiers)
+        # Another call serves its own order, perhaps with other tiers.
+        while ranks is self._ranks and (unit := self._next(ranks, top)) is not None:
+            number, to = unit
+            call, sub_batch = self._queue[number]
+            began = clock()
+            self._run_unit(join.windows, router, call, sub_batch, to)
+            ahead = self._queue[number - 1][1].done if number else top
+            due = self._release(call, ahead, top, (began, clock()))
+            if number + 1 < len(self._queue) and (follower := self._queue[number + 1][0]).early:
+                due += self._release(follower, to, top)
+            while self.calls and self.calls[0].done == top:
+                del self.calls[0]
+            yield due
+
     def _spend(self, join: Join, router: QueryRouter, budget: float) -> float:
         """Serve units until this much work is done; return the work done."""
         windows, top = join.windows, len(router.tiers)
-        ranks = self.schedule(router.tiers.slices)
-        self._probes = [SliceProbe(probe) for probe in join.probes]
-        self._recall(windows, router)
+        ranks = self._prepare(join, router)
         used = 0.0
-        while (unit := self._next(ranks, top, budget == np.inf)) is not None:
+        while (unit := self._next(ranks, top, endless=budget == np.inf)) is not None:
             if used >= budget and self._fits(windows, top):
                 break
-            call, sub_batch, to = unit
-            before = self._work
+            number, to = unit
+            call, sub_batch = self._queue[number]
+            before = self.found + self.looked
             self._run_unit(windows, router, call, sub_batch, to)
-            used += sub_batch.rows + self._work - before
+            used += sub_batch.rows + self.found + self.looked - before
         self.retain_rows(windows)
         return used
 
     def deliveries(self, outputs: int) -> list[Delivery]:
         """Results due to outputs now. Calls that every output has received are removed."""
-        found = []
+        found, ahead = [], outputs
         for call in self.calls:
-            done = call.done
-            if done > call.delivered and call.results:
-                call.results = ordered(call.results)
-                if len(call.results) > 1 and done < outputs:
-                    call.results = [joined(call.results)]
-                found += [Delivery(piece, call.delivered, done) for piece in call.results]
-            call.delivered = done
-        self.calls = [call for call in self.calls if call.delivered < outputs]
+            found += self._release(call, ahead, outputs)
+            ahead = call.done
+        self.calls = [call for call in self.calls if call.done < outputs]
         return found
+
+    def newly_found(self) -> int:
+        """Results found since this was last asked."""
+        found, self._counted = self.found - self._counted, self.found
+        return found
+
+    def resume(self, call: PendingRows) -> None:
+        """Queue rows of a stored state again, in order."""
+        self.calls.append(call)
+        self.rows += call.rows
+        self.held += call.held
 
     def retain_rows(self, windows: Windows) -> None:
         """Keep rows in the windows that deferred rows still have to probe."""
@@ -185,43 +181,47 @@ class BacklogScheduler:
 
     def rows_left(self, output: int) -> int:
         """Rows whose results an output has not received yet."""
-        return sum(call.rows for call in self.calls if call.delivered <= output)
+        return sum(call.rows for call in self.calls if call.done <= output)
 
     # -- inside -------------------------------------------------------------------------------------
 
-    @property
-    def _work(self) -> int:
-        return self.found + sum(probe.work for probe in self._probes)
+    def _prepare(self, join: Join, router: QueryRouter) -> Array:
+        """Make ready to serve what is queued; return the rank of each tier."""
+        self._probes = [SliceProbe(probe) for probe in join.probes]
+        self._queue = [(call, sub_batch) for call in self.calls for sub_batch in call.sub_batches]
+        self._recall(join.windows, router)
+        self._ranks = self.schedule.rank(router.tiers.slices)
+        return self._ranks
 
-    def _next(
-        self, ranks: Array, top: int, endless: bool
-    ) -> tuple[PendingCall, DeferredSubBatch, int] | None:
-        """The next unit, and the tier it may climb to before another unit comes first: slices served together
-        are cheaper. With ample time it climbs as far as it can."""
-        heads: dict[int, tuple[PendingCall, DeferredSubBatch]] = {}
+    def _next(self, ranks: Array, top: int, endless: bool = False) -> tuple[int, int] | None:
+        """The next unit: a number in the queue, and the tier it may climb to before another unit comes first.
+        Slices served together are cheaper. With ample time it climbs as far as it can; otherwise no further
+        than it would if a row arrived meanwhile."""
+        queue, at = self._queue, 0
+        heads: dict[int, int] = {}
         behind: set[int] = set()
-        for call in self.calls:
-            for sub_batch in call.sub_batches:
-                if sub_batch.done in heads:
-                    behind.add(sub_batch.done)
-                elif sub_batch.done < top:
-                    heads[sub_batch.done] = (call, sub_batch)
+        for tier in reversed(range(top)):
+            at = bisect_left(queue, -tier, at, key=lambda entry: -entry[1].done)
+            if at < len(queue) and queue[at][1].done == tier:
+                heads[tier] = at
+                if at + 1 < len(queue) and queue[at + 1][1].done == tier:
+                    behind.add(tier)
         if not heads:
             return None
-        rung = min(heads, key=lambda r: (ranks[r], r))
-        others = [int(ranks[r]) for r in heads if r != rung or r in behind]
-        to = rung + 1
+        tier = min(heads, key=lambda r: (ranks[r], r))
+        others = [int(ranks[r]) for r in heads if r != tier or r in behind]
+        to = tier + 1
         while to < top and to not in heads and all(ranks[to] < rank for rank in others):
-            if not endless and ranks[to] > ranks[to - 1]:
+            if not endless and ranks[to] > ranks[0]:
                 break
             to += 1
-        return (*heads[rung], to)
+        return heads[tier], to
 
     def _run_unit(
-        self, windows: Windows, router: QueryRouter, call: PendingCall, sub_batch: DeferredSubBatch, to: int
+        self, windows: Windows, router: QueryRouter, call: PendingRows, sub_batch: DeferredSubBatch, to: int
     ) -> None:
-        rungs = router.tiers.tier_sizes
-        inner = None if sub_batch.done == 0 else rungs[sub_batch.done - 1]
+        tiers = router.tiers.tier_sizes
+        inner = None if sub_batch.done == 0 else tiers[sub_batch.done - 1]
         found: list[dict[int, Array]] = []
         for stream, probe in enumerate(self._probes):
             first, end = _positions(windows, sub_batch, stream)
@@ -230,20 +230,35 @@ class BacklogScheduler:
             extent = (first, end)
             reach = SliceBounds(
                 None if inner is None else _spans(windows, inner),
-                _spans(windows, rungs[to - 1]),
+                _spans(windows, tiers[to - 1]),
                 *extent,
                 None if inner is None else _floors(windows, router, probe, inner, *extent),
-                _floors(windows, router, probe, rungs[to - 1], *extent),
+                _floors(windows, router, probe, tiers[to - 1], *extent),
             )
+            before = probe.work
             for partials in probe.run(windows, reach):
                 contained = windows.contain(partials)
                 if len(contained):
                     found.append(dict(contained.rows))
+            self.looked += probe.work - before
         router.now = call.arrived
         pieces = router.route(windows, found)
-        self.found += sum(map(len, pieces))
+        results = sum(map(len, pieces))
+        self.found += results
+        self.held += results
         call.results += pieces
+        call.fresh += len(pieces)
         sub_batch.done = to
+        if to == len(router.tiers):
+            self.rows -= sub_batch.rows
+
+    def _release(
+        self, call: PendingRows, ahead: int, outputs: int, unit: tuple[float, float] | None = None
+    ) -> list[Delivery]:
+        before = call.held
+        due = call.release(ahead, outputs, unit)
+        self.held += call.held - before
+        return due
 
     def _recall(self, windows: Windows, router: QueryRouter) -> None:
         """Count the rows that arrived at row windows in all unfinished calls."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -16,7 +17,7 @@ from sqlglot import exp
 from windrow.engine.shared.grouping import split_by_stream
 from windrow.errors import Option, QueryError, placed
 from windrow.expr.dialect import render
-from windrow.expr.evaluate import result_type
+from windrow.expr.evaluate import can_fail, result_type
 from windrow.expr.nan_rule import nan_as_null
 from windrow.expr.parse import Reference, parse, references
 from windrow.expr.resolve import resolve
@@ -36,6 +37,11 @@ class BoundExpression:
     @property
     def columns(self) -> frozenset[Reference]:
         return references(self.node)
+
+    @cached_property
+    def can_fail(self) -> bool:
+        """Whether it can fail for some result."""
+        return can_fail(self.node)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from time import perf_counter
 from typing import Any
 
@@ -13,14 +14,14 @@ from windrow.engine.shared.control_messages import RemoveQuery, read_change
 from windrow.engine.shared.grouping import QueryGroup, difference, group_queries
 from windrow.engine.shared.query_names import QueryNames
 from windrow.engine.shared.results import ResultsByQuery
-from windrow.engine.shared.shared_join import SharedJoin
+from windrow.engine.shared.shared_join import Data, SharedJoin
 from windrow.engine.shared.sibling_joins import check_streams, choose
 from windrow.engine.shared.state import capture_group, restore_group
 from windrow.engine.state import State, pack, unpack
 from windrow.errors import QueryError, StateError, unknown
 from windrow.model.keywords import checks_keywords
 from windrow.model.query import Query
-from windrow.model.sharing import SharedMetrics, Subscription
+from windrow.model.sharing import SearchProgress, SharedMetrics, Subscription
 
 
 @checks_keywords("wr.SharedOperator")
@@ -81,19 +82,58 @@ class SharedOperator:
     def _repr_html_(self) -> str:
         return self.metrics()._repr_html_()
 
-    def process(
-        self, data: Mapping[str, pa.Table | pa.RecordBatch], now: int | None = None
-    ) -> ResultsByQuery:
+    def process(self, data: Data, now: int | None = None) -> ResultsByQuery:
         """Join new rows, like `Operator.process`; return each query's results by name."""
-        known = {alias for join in self._joins for alias in join.runner.query.aliases}
-        for alias in data:
-            if alias not in known:
-                raise QueryError(unknown("stream", str(alias), known))
-        return self._all(
-            lambda join: join.process(
-                {a: rows for a, rows in data.items() if a in join.runner.query.streams}, now
-            )
-        )
+        given = self._by_join(data)
+        return _together(join.process(rows, now) for join, rows in zip(self._joins, given, strict=True))
+
+    def releases(
+        self,
+        data: Data,
+        now: int | None = None,
+        arrived: float | None = None,
+    ) -> Iterator[ResultsByQuery]:
+        """Store new rows, and find results unit by unit.
+
+        The rows are stored at once. Each turn of the iterator then searches a slice of the windows for the
+        rows of one sub-batch, in the order of the schedule, and returns what queries may have by then:
+
+        - under "swf", once the sub-batch has passed the query's window;
+        - under "lwo" and "greedy", if the sub-batch is a single row (`evaluate="every 1 rows"`), as it is
+          found, once all earlier rows have passed the query's window; otherwise like "swf".
+
+        Results are ordered by the time of their newest row, within a call and across calls if rows arrive in
+        order. `ResultsByQuery.release_times` says when each was released. Rows that are not finished when the
+        caller stops stay in the backlog for the next call or `finish`, which ends an iterator that has begun.
+        The caller decides when to stop, so the deadline does not apply. Outer, semi, anti and as-of joins
+        take a single turn.
+
+        Parameters
+        ----------
+        data, now
+            As in `process`.
+        arrived
+            When the rows arrived, in seconds of the clock, if that was before now; response times count from
+            there.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, windrow as wr
+        >>> def within(window):
+        ...     streams = {a: wr.Stream("ts", window) for a in "ab"}
+        ...     return wr.Query(streams, on="a.k = b.k", evaluate="every 1 rows")
+        >>> rows = pa.table({"ts": pa.array([0, 9_000_000], pa.timestamp("us")), "k": [1, 1]})
+        >>> shared = wr.SharedOperator({"fast": within("5 s"), "slow": within("1 min")}, "lwo")
+        >>> for release in shared.releases({"a": rows, "b": rows}):
+        ...     print({name: table.num_rows for name, table in release.items()})
+        {'fast': 0, 'slow': 0}
+        {'fast': 1, 'slow': 1}
+        {'fast': 0, 'slow': 1}
+        {'fast': 1, 'slow': 2}
+        """
+        given = self._by_join(data)
+        stored = [join.releases(rows, now, arrived) for join, rows in zip(self._joins, given, strict=True)]
+        return chain.from_iterable(stored)
 
     def late_rows(self) -> tuple[pa.Table, ...]:
         """Per join, the rows that the last call dropped because of their time, like `Operator.late_rows`."""
@@ -101,7 +141,7 @@ class SharedOperator:
 
     def finish(self) -> ResultsByQuery:
         """Declare that no earlier row will arrive; serve the backlog and return the results."""
-        return self._all(lambda join: join.finish())
+        return _together(join.finish() for join in self._joins)
 
     def add(self, name: str, query: Query | Subscription, at: int | None = None) -> None:
         """Add a query for results from event time `at` on (microseconds since 1970). By default it starts
@@ -154,6 +194,17 @@ class SharedOperator:
         """The joins and the queries that share them; they print themselves."""
         return [QueryGroup({m.name: m.subscription for m in join.subscribers}) for join in self._joins]
 
+    @property
+    def progress(self) -> SearchProgress:
+        """How far the search for results has come, if it runs unit by unit or under a deadline."""
+        served = [join.scheduler for join in self._joins if join.scheduler is not None]
+        return SearchProgress(
+            looked=sum(s.looked for s in served),
+            found=sum(s.found for s in served),
+            rows_waiting=sum(s.rows for s in served),
+            results_held=sum(s.held for s in served),
+        )
+
     def metrics(self) -> SharedMetrics:
         """Metrics of each join and each query."""
         queries = {name: m for join in self._joins for name, m in join.query_metrics().items()}
@@ -192,10 +243,19 @@ class SharedOperator:
             at += saved["parts"]
         return found
 
-    def _all(self, action: Callable[[SharedJoin], ResultsByQuery]) -> ResultsByQuery:
-        return ResultsByQuery(
-            {name: a for join in self._joins for name, a in action(join).query_results.items()}
-        )
+    def _by_join(self, data: Data) -> list[Data]:
+        """The rows of each join's streams."""
+        known = {alias for join in self._joins for alias in join.runner.query.aliases}
+        for alias in data:
+            if alias not in known:
+                raise QueryError(unknown("stream", str(alias), known))
+        streams = [join.runner.query.streams for join in self._joins]
+        return [{alias: rows for alias, rows in data.items() if alias in own} for own in streams]
+
+
+def _together(outputs: Iterable[ResultsByQuery]) -> ResultsByQuery:
+    """The results of all joins."""
+    return ResultsByQuery({name: a for output in outputs for name, a in output.query_results.items()})
 
 
 def _of(one: QueryGroup, schemas: Mapping[str, pa.Schema] | None) -> dict[str, pa.Schema]:

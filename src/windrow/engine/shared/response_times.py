@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from windrow.model.stateful import Stateful
 
 _LEAST = 1e-6
@@ -23,6 +25,7 @@ class ResponseTimes(Stateful):
         self._buckets: dict[int, int] = {}
 
     def add(self, seconds: float, results: int) -> None:
+        """Add results with the same response time."""
         if results == 0:
             return
         seconds = max(seconds, 0.0)
@@ -31,6 +34,18 @@ class ResponseTimes(Stateful):
         self.max_seconds = max(self.max_seconds, seconds)
         bucket = max(0, math.ceil(math.log(max(seconds, _LEAST) / _LEAST) / _STEP))
         self._buckets[bucket] = self._buckets.get(bucket, 0) + results
+
+    def add_each(self, seconds: np.ndarray) -> None:
+        """Add results with response times of their own."""
+        if len(seconds) == 0:
+            return
+        self.count += len(seconds)
+        self.total += float(seconds.sum())
+        self.max_seconds = max(self.max_seconds, float(seconds.max()))
+        buckets = np.ceil(np.log(np.maximum(seconds, _LEAST) / _LEAST) / _STEP).astype(np.int64)
+        counts = np.bincount(buckets)
+        for bucket in np.flatnonzero(counts).tolist():
+            self._buckets[bucket] = self._buckets.get(bucket, 0) + int(counts[bucket])
 
     @property
     def mean(self) -> float | None:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.shared.bound_subscription import BoundExpression, BoundSubscription
-from windrow.expr.evaluate import can_fail, evaluate
+from windrow.expr.evaluate import evaluate
 from windrow.expr.failures import Failure, restricted, undecided
 from windrow.expr.parse import Reference
 from windrow.expr.values import as_mask
@@ -74,7 +74,7 @@ class ResultBatch:
         filters = [(self._mask(f), self._failures[f.sql]) for f in bound.filters]
         selected: list[Failure] = []
         for expression in (bound.columns or {}).values():
-            if can_fail(expression.node):
+            if expression.can_fail:
                 self.value(expression)
                 selected += self._failures[expression.sql]
         found = undecided(filters, selected)
@@ -164,6 +164,8 @@ class ResultSelection:
 
     batch: ResultBatch
     chosen: Array
+    released: Array | None = None
+    """When each of them was released, on the operator's clock; None: with all others."""
 
 
 @dataclass(frozen=True)
@@ -175,6 +177,8 @@ class QueryResults:
     selections: tuple[ResultSelection, ...]
     before: QueryResults | None = None
     """Results of the previous query of the same name, while it is not over."""
+    ended: float = 0.0
+    """When the call or unit ended, on the operator's clock."""
 
     @property
     def rows(self) -> int:
@@ -184,6 +188,16 @@ class QueryResults:
     def all(self) -> tuple[QueryResults, ...]:
         """With the results of earlier queries of the name, the first of them first."""
         return (*(self.before.all if self.before else ()), self)
+
+    @property
+    def release_times(self) -> Array:
+        """When each result was released, on the operator's clock."""
+        parts = [
+            np.full(len(p.chosen), answer.ended) if p.released is None else p.released
+            for answer in self.all
+            for p in answer.selections
+        ]
+        return np.concatenate([np.empty(0), *parts])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         for p in self.selections:
@@ -257,6 +271,11 @@ class ResultsByQuery(Mapping[str, pa.Table]):
     def __len__(self) -> int:
         return len(self.query_results)
 
+    def release_times(self, name: str) -> Array:
+        """When each result of a query was released, in seconds of the operator's clock. After `process` that
+        is the end of the call; see `SharedOperator.releases`."""
+        return self.query_results[name].release_times
+
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}: {answer.rows} rows" for name, answer in self.query_results.items())
-        return f"Results({told})"
+        sizes = ", ".join(f"{name}: {answer.rows} rows" for name, answer in self.query_results.items())
+        return f"Results({sizes})"

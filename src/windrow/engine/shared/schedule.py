@@ -1,4 +1,4 @@
-"""The order of deferred work when there is no time for all of it (Shared, s. 3).
+"""Schedules: what is searched first, and when results are released (Shared, s. 3).
 
 Work comes in units: some arriving rows against one slice, the part of the windows between a tier and the one
 below. Rows pass the tiers from the smallest up, in arrival order on each. A schedule ranks the tiers in one
@@ -8,14 +8,22 @@ array expression; the unit of the lowest rank is served first.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
 from windrow.errors import QueryError, unknown
 
 Array = np.ndarray
-Schedule = Callable[[Array], Array]
-"""Maps the slice of each tier to its rank."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    rank: Callable[[Array], Array]
+    """Maps the slice of each tier to its rank."""
+    early: bool
+    """Whether a row's results are released as they are found, once all earlier rows have passed the query's
+    window. Otherwise a query gets them when the row itself has passed its window; see `release.py`."""
 
 
 def lwo(slices: Array) -> Array:
@@ -33,7 +41,11 @@ def greedy(slices: Array) -> Array:
     return np.argsort(np.argsort(slices, kind="stable"), kind="stable")
 
 
-SCHEDULES: dict[str, Schedule] = {"lwo": lwo, "swf": swf, "greedy": greedy}
+SCHEDULES = {
+    "lwo": Schedule(lwo, early=True),
+    "swf": Schedule(swf, early=False),
+    "greedy": Schedule(greedy, early=True),
+}
 
 
 def find_schedule(name: str) -> Schedule:

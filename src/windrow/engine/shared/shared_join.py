@@ -1,16 +1,15 @@
 """One query group: queries that share one join, in this process.
 
 The join runs like any other, over the largest windows of the queries; its sink routes results to the queries.
-Without a deadline a call finishes all its rows; with one, see `backlog.py`.
+Without a deadline a call finishes all its rows; with one, or unit by unit, see `backlog.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +17,13 @@ import pyarrow as pa
 from windrow.engine.completeness import Completeness
 from windrow.engine.control import SetBack, refusing, short
 from windrow.engine.runner import JoinRunner
-from windrow.engine.shared.backlog import BacklogScheduler, Delivery
+from windrow.engine.shared.backlog import BacklogScheduler
 from windrow.engine.shared.bound_subscription import BoundSubscription, bind
 from windrow.engine.shared.control_messages import RemoveQuery, read_change
 from windrow.engine.shared.grouping import base_query
 from windrow.engine.shared.query_names import QueryNames
 from windrow.engine.shared.query_router import QueryRouter
+from windrow.engine.shared.release import Delivery
 from windrow.engine.shared.results import QueryResults, ResultBatch, ResultsByQuery, ResultSelection, ordered
 from windrow.engine.shared.schedule import find_schedule
 from windrow.engine.shared.sibling_joins import Sibling, check_streams, choose
@@ -34,6 +34,7 @@ from windrow.model.units import SECOND, parse_duration
 from windrow.planning.bound_query import BoundQuery
 
 Array = np.ndarray
+Data: TypeAlias = Mapping[str, pa.Table | pa.RecordBatch]
 MOST_REASONS = 100
 
 
@@ -81,7 +82,7 @@ class SharedJoin:
         self.departed: dict[Key, Subscriber] = {}
         """Queries that received their last results with the last call."""
         self.scheduler: BacklogScheduler | None = None
-        """The backlog, if there is a deadline."""
+        """The backlog, if there is a deadline or results are found unit by unit."""
         self.names, self.number = QueryNames([subscriptions]), 0
         """Names of all joins that get the same control messages, and the number of this one."""
         self.siblings: tuple[Sibling, ...] = ()
@@ -91,33 +92,37 @@ class SharedJoin:
                 seconds = parse_duration(deadline) / SECOND
                 if seconds <= 0:
                     raise QueryError(f"must be positive, got {deadline!r}")
-        order = find_schedule(schedule)
+        self._schedule = find_schedule(schedule)
         if deadline is not None and not self.subscribers.like.kind.shapes:
-            self.scheduler = BacklogScheduler(order, seconds, backlog)
+            self.scheduler = BacklogScheduler(self._schedule, seconds, backlog)
         query = base_query(self.subscribers.like, self.subscribers.tiers.largest)
         self.runner = JoinRunner(query, schemas, make_sink=self._make_router)
         self.bind()
 
     # -- the public face ----------------------------------------------------------------------------
 
-    def process(
-        self, data: Mapping[str, pa.Table | pa.RecordBatch], now: int | None = None
-    ) -> ResultsByQuery:
+    def process(self, data: Data, now: int | None = None) -> ResultsByQuery:
         """Join new rows; return each query's results."""
         began = self.clock()
-        self._drop_ended()
-        batches = self.runner.read(data)
-        self.bind()
-        self.runner.admit(batches, now)
-        self._run(began, final=False)
-        return self._deliver()
+        self._admit(data, now)
+        self._run(began)
+        return self._deliver(self._deliveries())
+
+    def releases(self, data: Data, now: int | None, arrived: float | None) -> Iterator[ResultsByQuery]:
+        """Store new rows; return an iterator that finds results."""
+        if self.scheduler is None and not self.subscribers.like.kind.shapes:
+            self.serve_all()
+        began = self.clock() if arrived is None else arrived
+        self._admit(data, now)
+        self._run(began, by_unit=True)
+        return self._serve()
 
     def finish(self) -> ResultsByQuery:
         """Declare that no earlier row will arrive; serve the backlog."""
         began = self.clock()
         self.runner.close()
         self._run(began, final=True)
-        return self._deliver()
+        return self._deliver(self._deliveries())
 
     def add(self, name: str, asked: Subscription, at: int | None = None) -> None:
         """Add a query from event time `at` or from now on. It starts with the rows in the windows."""
@@ -195,10 +200,10 @@ class SharedJoin:
         """Rows whose results a query has not received yet."""
         return self.scheduler.rows_left(self.subscribers.output(member)) if self.scheduler else 0
 
-    def serve_all(self, schedule: str = "lwo") -> None:
-        """Serve the backlog with the next call, when there is no longer a deadline."""
+    def serve_all(self) -> None:
+        """Keep a backlog without a deadline: unit by unit, or to finish the one of an earlier run."""
         if self.scheduler is None:
-            self.scheduler = BacklogScheduler(find_schedule(schedule), math.inf)
+            self.scheduler = BacklogScheduler(self._schedule, math.inf)
             if self.router is not None:
                 self.router.defer = self.scheduler.defer
 
@@ -238,57 +243,85 @@ class SharedJoin:
             self.router.subscribe(tiers, self.subscribers.bind(self.router.result_schemas))
         self.runner.set_windows(base_query(self.subscribers.like, tiers.largest))
 
-    def _run(self, began: float, final: bool) -> None:
-        """Find results of the call's rows and, under a deadline, of rows deferred earlier."""
-        join, router = self.runner.join, self.router
+    def _admit(self, data: Data, now: int | None) -> None:
+        self._drop_ended()
+        batches = self.runner.read(data)
+        self.bind()
+        self.runner.admit(batches, now)
+
+    def _run(self, began: float, final: bool = False, by_unit: bool = False) -> None:
+        """Store the call's rows. Find their results and those of rows deferred earlier, as far as there is
+        time; none of them if that is done `by_unit`."""
+        join, router, scheduler = self.runner.join, self.router, self.scheduler
         if join is None or router is None:
             return
         router.now = began
         with self.runner.whole_call():
-            if self.scheduler is not None:
-                self.runner.planner.forget(join)
-                self.scheduler.begin(began)
+            if scheduler is not None:
+                if by_unit:
+                    scheduler.retain_rows(join.windows)
+                else:
+                    self.runner.planner.forget(join)
+                scheduler.begin(began, len(self.subscribers.tiers), by_unit)
             for _ in self.runner.run(final):
                 pass  # the router keeps the results
-            if self.scheduler is not None:
-                self.scheduler.run(join, router, self.clock, everything=final)
+            if scheduler is not None and not by_unit:
+                scheduler.run(join, router, self.clock, everything=final)
+        for member in self.subscribers:
+            member.completeness.note(join.windows, self.runner.watermarks.max_event_time)
+
+    def _serve(self) -> Iterator[ResultsByQuery]:
+        join, router, scheduler = self.runner.join, self.router, self.scheduler
+        if join is None or router is None:
+            return
+        if scheduler is None or any(self.undelivered.values()):
+            yield self._deliver(self._deliveries())
+        units = scheduler.releases(join, router, self.clock) if scheduler else iter(())
+        while True:
+            with self.runner.whole_call():
+                due = next(units, None)
+            if due is None:
+                return
+            yield self._deliver(due)
 
     def _drain(self) -> None:
         """Serve the backlog for the present queries, before tiers change."""
         if self.scheduler is not None and self.runner.join is not None and self.router is not None:
             self.runner.planner.ensure_plan(self.runner.join)
             self.scheduler.drain(self.runner.join, self.router)
-        self.undelivered = {key: list(answer.selections) for key, answer in self._query_results().items()}
+        self.undelivered = self._selections(self._deliveries())
 
-    def _deliver(self) -> ResultsByQuery:
-        answers = self._query_results()
+    def _deliver(self, due: Sequence[Delivery]) -> ResultsByQuery:
+        parts = self._selections(due)
         ended = self.clock()
+        schemas = self.router.result_schemas if self.router else {}
         named: dict[str, QueryResults] = {}
         for key, member in sorted((self.subscribers.all | self.departing).items(), key=lambda m: m[0][1]):
-            for part in answers[key].selections:
-                member.response_times.add(ended - part.batch.arrived, len(part.chosen))
-            named[member.name] = replace(answers[key], before=named.get(member.name))
+            for part in parts[key]:
+                if part.released is None:
+                    member.response_times.add(ended - part.batch.arrived, len(part.chosen))
+                else:
+                    member.response_times.add_each(part.released - part.batch.arrived)
+            bound, before = member.bound or BoundSubscription((), {}), named.get(member.name)
+            named[member.name] = QueryResults(bound, schemas, tuple(parts[key]), before, ended)
         self.undelivered, self.departing, self.departed = {}, {}, self.departing
-        self._note_complete()
         return ResultsByQuery(named)
 
-    def _query_results(self) -> dict[Key, QueryResults]:
-        """Each query's part of the results found since the last call."""
+    def _selections(self, due: Sequence[Delivery]) -> dict[Key, list[ResultSelection]]:
+        """Each query's part of the results that are due, after those routed before subscribers changed."""
+        if self.scheduler is not None:
+            self.runner.counters.results += self.scheduler.newly_found()
         members = (*self.subscribers, *self.departing.values())
-        parts: dict[Key, list[ResultSelection]] = {
-            m.key: list(self.undelivered.get(m.key, ())) for m in members
-        }
-        for release in self._deliveries():
+        parts = {m.key: list(self.undelivered.get(m.key, ())) for m in members}
+        for release in due:
             routed = self.subscribers.tiers.route(release.batch.ranks)
             for m in self.subscribers:
                 output = self.subscribers.output(m)
-                if release.first <= output < release.end:
-                    parts[m.key].append(
-                        ResultSelection(release.batch, self._chosen(m, release.batch, routed[output]))
-                    )
-        schemas = self.router.result_schemas if self.router else {}
-        empty = BoundSubscription((), {})
-        return {m.key: QueryResults(m.bound or empty, schemas, tuple(parts[m.key])) for m in members}
+                if release.first <= output < release.end and len(routed[output]):
+                    chosen = self._chosen(m, release.batch, routed[output])
+                    released = None if release.released is None else release.released[chosen]
+                    parts[m.key].append(ResultSelection(release.batch, chosen, released))
+        return parts
 
     def _chosen(self, member: Subscriber, piece: ResultBatch, held: Array) -> Array:
         """Positions in the piece that a query gets, among those its windows hold."""
@@ -317,14 +350,12 @@ class SharedJoin:
     def _deliveries(self) -> list[Delivery]:
         if self.runner.join is None or self.router is None:
             return []
-        counters = self.runner.counters
         if self.scheduler is not None:
-            counters.results = self.scheduler.found
             released = self.scheduler.deliveries(len(self.subscribers.tiers))
             self.scheduler.retain_rows(self.runner.join.windows)
             return released
         pieces, self.router.batches = self.router.batches, []
-        counters.results += sum(map(len, pieces))
+        self.runner.counters.results += sum(map(len, pieces))
         return [
             Delivery(piece, 0, len(self.subscribers.tiers))
             for piece in ordered(pieces, len(self.subscribers.all))
@@ -359,8 +390,3 @@ class SharedJoin:
         if self.runner.join is not None:
             found.lack_expired(self.runner.join.windows, self.subscribers.tiers.largest, asked.windows)
         return found
-
-    def _note_complete(self) -> None:
-        if self.runner.join is not None:
-            for member in self.subscribers:
-                member.completeness.note(self.runner.join.windows, self.runner.watermarks.max_event_time)

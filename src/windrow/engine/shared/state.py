@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.engine.join import Join
-from windrow.engine.shared.backlog import BacklogScheduler, DeferredSubBatch, PendingCall
+from windrow.engine.shared.backlog import BacklogScheduler
 from windrow.engine.shared.bound_subscription import bind
 from windrow.engine.shared.grouping import signature
+from windrow.engine.shared.release import DeferredSubBatch, PendingRows
 from windrow.engine.shared.results import ResultBatch, ResultSelection
 from windrow.engine.shared.shared_join import SharedJoin
 from windrow.engine.shared.subscribers import Subscriber
@@ -108,13 +109,14 @@ def _save(scheduler: BacklogScheduler, join: Join, now: float) -> tuple[dict[str
         calls.append(
             {
                 "age": now - call.arrived,
+                "early": call.early,
                 "delivered": call.delivered,
                 "sub_batches": sub_batches,
                 "results": len(held),
             }
             | {"arrivals": [s for s, _ in came]}
         )
-    return {"speed": scheduler.speed, "found": scheduler.found, "calls": calls}, parts
+    return {"speed": scheduler.speed, "calls": calls}, parts
 
 
 def _load(group: SharedJoin, join: Join, saved: dict[str, Any], parts: list[pa.RecordBatch]) -> int:
@@ -122,10 +124,10 @@ def _load(group: SharedJoin, join: Join, saved: dict[str, Any], parts: list[pa.R
     scheduler, now = group.scheduler, group.clock()
     assert scheduler is not None
     base = [w.number(w.first) for w in join.windows]
-    scheduler.speed, scheduler.found, scheduler.calls = saved["speed"], saved["found"], []
+    scheduler.speed = saved["speed"]
     at = 0
     for each in saved["calls"]:
-        call = PendingCall(now - each["age"], delivered=each["delivered"])
+        call = PendingRows(now - each["age"], each["early"], delivered=each["delivered"])
         for q in each["sub_batches"]:
             start, end = ([n + b for n, b in zip(q[side], base, strict=True)] for side in ("start", "end"))
             call.sub_batches.append(DeferredSubBatch(start, end, q["oldest"], q["first"], q["done"]))
@@ -134,7 +136,7 @@ def _load(group: SharedJoin, join: Join, saved: dict[str, Any], parts: list[pa.R
         for stream in each["arrivals"]:
             call.arrivals.setdefault(stream, []).append(_came_from_batch(parts[at]))
             at += 1
-        scheduler.calls.append(call)
+        scheduler.resume(call)
     scheduler.retain_rows(join.windows)
     return at
 

@@ -13,15 +13,16 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.shared import MIXES, bursts, calibrated, count, response
+from windrow.lab.shared import MIXES, SCHEDULES, SharedWorkload, bursts
 
 RATE = 100.0
 LOADS = (0.5, 0.8)
 SIZES = (1, 2, 3, 4, 5)
 MIX = MIXES["Small-Large"]
-ROWS = {"full": 100_000, "quick": 10_000}
-SEEDS = {"full": 8, "quick": 3}
-SCHEDULES = ("lwo", "swf", "greedy")
+ROWS = {"full": 20_000, "quick": 2_000}
+SEEDS = {"full": 3, "quick": 1}
+GAIN, SEVERAL = 0.72, 3.0
+"""About 80 %, less a tenth of it; several times."""
 
 
 def parameters(size: Size) -> Mapping[str, Any]:
@@ -34,13 +35,12 @@ def tasks(size: Size) -> Sequence[tuple[int, int, int]]:
 
 def run(task: tuple[int, int, int]) -> list[Row]:
     burst, rows, seed = task
-    trace = bursts(RATE, burst, rows, MIX[-1], seed)
-    counted = count(trace, MIX, nested=False)
-    found = []
+    workload = SharedWorkload.of(MIX, bursts(RATE, burst, rows, MIX[-1], seed))
+    found: list[Row] = []
     for load in LOADS:
-        machine = calibrated(trace, counted, load)
+        costs = workload.costs(load)
         for schedule in SCHEDULES:
-            served = response(trace, counted, MIX, schedule, machine)
+            served = workload.serve(schedule, costs)
             found.append(
                 {
                     "burst": burst,
@@ -49,8 +49,6 @@ def run(task: tuple[int, int, int]) -> list[Row]:
                     "seed": seed,
                     "average": served.average,
                     "worst": float(served.most[-1]),
-                    "waiting": served.waiting,
-                    "held": served.held,
                 }
             )
     return found
@@ -59,7 +57,7 @@ def run(task: tuple[int, int, int]) -> list[Row]:
 def assess(rows: Sequence[Row]) -> list[Claim]:
     best = {f"{load:g}": [_ratio(rows, load, b, "average", "lwo") for b in SIZES] for load in LOADS}
     behind = {f"{load:g}": [_ratio(rows, load, b, "average", "swf") for b in SIZES] for load in LOADS}
-    gains = [max(each[SIZES.index(4)] - 1, each[SIZES.index(5)] - 1) for each in best.values()]
+    gains = {load: ratios[SIZES.index(4)] - 1 for load, ratios in best.items()}
     worst = {f"{load:g}": _ratio(rows, load, 5, "worst", "swf") for load in LOADS}
     return [
         Claim(
@@ -70,15 +68,16 @@ def assess(rows: Sequence[Row]) -> list[Claim]:
         ),
         Claim(
             "S5",
-            "Greedy up to about 80 % better than LWO near size 4 (gain at 4 or 5, by load)",
+            "Greedy about 80 % better than LWO at size 4, at one of the loads",
             gains,
-            max(gains) >= 0.7,
+            max(gains.values()) >= GAIN,
         ),
         Claim(
             "S5",
-            "at size 5 SWF's worst response for the largest window is a multiple of Greedy's (paper: 5)",
+            "at size 5 SWF's worst response for the largest window is several times Greedy's (paper: 5), at "
+            "one of the loads",
             worst,
-            min(worst.values()) >= 1.5 and max(worst.values()) >= 2,
+            max(worst.values()) >= SEVERAL,
         ),
     ]
 

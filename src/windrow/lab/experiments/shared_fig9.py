@@ -13,7 +13,7 @@ from windrow.lab.experiments.shared_fig7 import LOAD, measure, plot, ranking
 from windrow.lab.shared import MIXES
 
 RATE = 15.0
-ROWS = {"full": 100_000, "quick": 5_000}
+ROWS = {"full": 20_000, "quick": 600}
 SEEDS = {"full": 2, "quick": 1}
 
 
@@ -27,7 +27,7 @@ def tasks(size: Size) -> Sequence[tuple[str, int, int]]:
 
 def run(task: tuple[str, int, int]) -> list[Row]:
     mix, rows, seed = task
-    return measure(mix, rows, seed, RATE, nested=True)
+    return measure(mix, rows, seed, RATE, scans=True)
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:
