@@ -12,7 +12,7 @@ and reaches are widened by more than a rounding error.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -34,6 +34,8 @@ _HASHED = (
     st.BooleanType, st.ByteType, st.ShortType, st.IntegerType, st.LongType, st.DecimalType, st.BinaryType,
     st.DateType, st.TimestampType, st.TimestampNTZType, st.DayTimeIntervalType,
 )  # fmt: skip
+Way = Callable[[Frame, JoinColumn], Callable[[Column], Column] | None]
+"""How Spark itself computes a join column from a column of the frame; None if it cannot."""
 _FURTHEST_CELL = 4e18
 ROUNDING = 1e-15
 HASHING = 2
@@ -124,8 +126,7 @@ class Router:
 
     def _by_value(self, cut: GridDimension, word: JoinColumn) -> tuple[Column, bool]:
         stream = self._stream
-        value = _plain_value(self._frame, word) if self._native[cut] else self._key(word)
-        assert value is not None
+        value = self._plain(_plain_value, word) if self._native[cut] else self._key(word)
         # A row without a value is in no result: it may go anywhere, but not all of them to one place.
         home = _modulo(sf.when(value.isNull(), self.content()).otherwise(sf.xxhash64(value)), cut.parts)
         if cut.skewed is None:
@@ -143,8 +144,8 @@ class Router:
 
     def _by_cell(self, cut: GridDimension, place: GridPlacement) -> tuple[Column, bool]:
         assert place.column is not None
-        number = _plain_number(self._frame, place.column) if self._native[cut] else self._key(place.column)
-        assert number is not None
+        word = place.column
+        number = self._plain(_plain_number, word) if self._native[cut] else self._key(word)
         number = number.cast("double")
         lost = _modulo(self.content(), cut.parts)
         known = number.isNotNull() & ~sf.isnan(number)
@@ -163,6 +164,12 @@ class Router:
         ), True
 
     # -- join columns -----------------------------------------------------------------------------------
+
+    def _plain(self, way: Way, word: JoinColumn) -> Column:
+        """The join column as Spark computes it."""
+        computed = way(self._frame, word)
+        assert computed is not None and isinstance(word.node, exp.Column)
+        return computed(sf.col(quoted(word.node.name)))
 
     def _key(self, word: JoinColumn) -> Column:
         """The computed join column: equal where Windrow finds values equal; null for null."""
@@ -192,35 +199,39 @@ class Router:
         return value.isin(numbers.tolist())
 
 
-def _plain_value(frame: Frame, word: JoinColumn) -> Column | None:
-    """A column cast to the join column's type, if Spark's hash separates values as Windrow does."""
+def _plain_value(frame: Frame, word: JoinColumn) -> Callable[[Column], Column] | None:
+    """Casts a column to the join column's type, if Spark's hash then separates values as Windrow does."""
     if not isinstance(word.node, exp.Column):
         return None
-    column, kind, wanted = sf.col(quoted(word.node.name)), frame.type_of(word.node.name), word.type
+    kind, wanted = frame.type_of(word.node.name), word.type
     if pt.is_float64(wanted) and _is_binary_number(kind):
-        return column.cast("double") + sf.lit(0.0)  # -0.0 + 0.0 is 0.0
+        return lambda column: column.cast("double") + sf.lit(0.0)  # -0.0 + 0.0 is 0.0
     if pt.is_int64(wanted) and isinstance(kind, st.IntegralType):
-        return column.cast("bigint")
+        return lambda column: column.cast("bigint")
     if pt.is_decimal128(wanted) and isinstance(kind, st.IntegralType | st.DecimalType):
-        return column.cast(st.DecimalType(wanted.precision, wanted.scale))
+        return lambda column: column.cast(st.DecimalType(wanted.precision, wanted.scale))
     same = frame.arrow.field(word.node.name).type.equals(wanted)
-    return column if same and (isinstance(kind, _HASHED) or _is_binary_text(kind)) else None
+    return _unchanged if same and (isinstance(kind, _HASHED) or _is_binary_text(kind)) else None
 
 
-def _plain_number(frame: Frame, word: JoinColumn) -> Column | None:
-    """A column as the join column's number, in double precision."""
+def _plain_number(frame: Frame, word: JoinColumn) -> Callable[[Column], Column] | None:
+    """Turns a column into the join column's number, in double precision."""
     if not isinstance(word.node, exp.Column):
         return None
-    column, kind, wanted = sf.col(quoted(word.node.name)), frame.type_of(word.node.name), word.type
+    kind, wanted = frame.type_of(word.node.name), word.type
     if pt.is_decimal(wanted) and isinstance(kind, st.IntegralType | st.DecimalType):
-        return column.cast("double") * float(10**wanted.scale)
+        return lambda column: column.cast("double") * float(10**wanted.scale)
     if _is_binary_number(kind) and (pt.is_floating(wanted) or pt.is_integer(wanted)):
-        return column.cast("double")
+        return lambda column: column.cast("double")
     if isinstance(kind, st.TimestampType) and pt.is_timestamp(wanted) and wanted.unit == "us":
-        return sf.unix_micros(column).cast("double")
+        return lambda column: sf.unix_micros(column).cast("double")
     if isinstance(kind, st.DateType) and pt.is_date32(wanted):
-        return sf.unix_date(column).cast("double")
+        return lambda column: sf.unix_date(column).cast("double")
     return None
+
+
+def _unchanged(column: Column) -> Column:
+    return column
 
 
 def _modulo(number: Column, ways: int) -> Column:
