@@ -27,7 +27,7 @@ from windrow.spark.operator_cache import OperatorCache
 from windrow.spark.partition_join import JoinKind, SingleQuery
 from windrow.spark.partitioning import PartitionLayout, choose_layout
 from windrow.spark.routing import described
-from windrow.spark.shared_partition import SharedQueries
+from windrow.spark.shared_partition import QUERY, SharedQueries
 from windrow.spark.task import JoinTask
 from windrow.spark.task_input import TaskInput
 from windrow.state.storage import Storage
@@ -54,6 +54,7 @@ class PartitionedJoin:
     partitioning: str | None = None
     spread: Mapping[str, Any] | None = None
     kind: JoinKind = field(default_factory=SingleQuery)
+    name: str = NAME
     query_id: str = "query"
     cache: OperatorCache = field(default_factory=OperatorCache)
 
@@ -73,8 +74,8 @@ class PartitionedJoin:
         self.finders = [place_finder(self.bound, self.layout, self.frames, s) for s in streams]
         self.task = JoinTask(
             query=self.query, schemas=tuple(self.schemas.values()), union_columns=(),
-            keys=(None,) * len(self.frames), partitions=self.layout.partitions, name=NAME, state="",
-            layout=described(self.layout, self.frames), kind=self.kind,
+            keys=(None,) * len(self.frames), partitions=self.layout.partitions, name=self.name, state="",
+            layout=described(self.layout, self.frames), places=tuple(self.finders), kind=self.kind,
         )  # fmt: skip
 
     def process(self, batch: int, call: Mapping[str, pa.Table]) -> list[pa.RecordBatch]:
@@ -109,10 +110,15 @@ class PartitionedJoin:
         return found
 
 
-def shared(queries: Mapping[str, wr.Query]) -> tuple[wr.Query, SharedQueries]:
-    """A join that all these queries share: its query, and its kind."""
-    (group,) = group_queries(dict(queries))
-    subscriptions = dict(group.subscriptions)
-    like = next(iter(subscriptions.values())).query
-    query = base_query(like, WindowTiers.of(s.windows for s in subscriptions.values()).largest)
-    return query, SharedQueries(subscriptions, pa.schema([]))
+def shared(
+    queries: Mapping[str, wr.Query], schemas: Mapping[str, pa.Schema]
+) -> list[tuple[wr.Query, SharedQueries]]:
+    """The joins that these queries share, each as its query and its kind."""
+    found = []
+    for group in group_queries(dict(queries)):
+        like = next(iter(group.subscriptions.values())).query
+        query = base_query(like, WindowTiers.of(s.windows for s in group.subscriptions.values()).largest)
+        shown = [(alias, pa.struct(list(schemas[alias]))) for alias in query.kind.result_aliases]
+        columns = pa.schema([(QUERY, pa.list_(pa.string())), *shown])
+        found.append((query, SharedQueries(dict(group.subscriptions), columns)))
+    return found

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from windrow.engine.operator import Operator
 from windrow.engine.query_changes import fingerprint
+from windrow.engine.redistribution import Moves, redistributed
 from windrow.engine.result_builder import CLUSTER, WEIGHT
 from windrow.engine.runner import JoinRunner
 from windrow.engine.state import State, capture, restore
@@ -71,6 +72,9 @@ class JoinKind(Protocol):
     def columns(self, query: Query, schemas: tuple[pa.Schema, ...]) -> pa.Schema:
         """Schema of the results."""
 
+    def redistributed(self, states: Sequence[State], moves: Moves) -> State:
+        """The state of one partition, from those of all partitions of another layout."""
+
 
 @dataclass(frozen=True)
 class SingleQuery:
@@ -92,6 +96,9 @@ class SingleQuery:
         if query.memory_policy.samples:
             fields += [(WEIGHT, pa.float64()), (CLUSTER, pa.int64())]
         return pa.schema(fields)
+
+    def redistributed(self, states: Sequence[State], moves: Moves) -> State:
+        return redistributed(states, moves)
 
 
 class _SingleQueryJoin:

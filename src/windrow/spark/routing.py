@@ -59,6 +59,15 @@ def described(layout: PartitionLayout, frames: Sequence[Frame]) -> dict[str, str
     return layout.described() | {"hashing": f"version {HASHING}{': ' if ways else ''}{ways}"}
 
 
+def read_hashing(text: str) -> tuple[bool, ...] | None:
+    """Per dimension of a stored layout, whether Spark itself computed the places; None if values are mapped
+    to partitions in another way now."""
+    version, _, ways = text.partition(": ")
+    if version != f"version {HASHING}":
+        return None
+    return tuple(way == "by Spark" for way in ways.split(", ") if way)
+
+
 def spread_shape(cut: GridDimension) -> tuple[int, int]:
     """Rows and columns of the grid over which a spread value is divided."""
     assert cut.skewed is not None
