@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
 
 import windrow as wr
 from windrow.engine.shared.grouping import base_query, group_queries
@@ -20,7 +19,6 @@ from windrow.engine.shared.tiers import WindowTiers
 from windrow.model.execution import SkewedKeys
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.files.packed_rows import place_finder
-from windrow.spark.frames import Frame
 from windrow.spark.metrics import COLUMN
 from windrow.spark.microbatch import MicroBatch
 from windrow.spark.operator_cache import OperatorCache
@@ -28,6 +26,7 @@ from windrow.spark.partition_join import JoinKind, SingleQuery
 from windrow.spark.partitioning import PartitionLayout, choose_layout
 from windrow.spark.routing import described
 from windrow.spark.shared_partition import QUERY, SharedQueries
+from windrow.spark.stored_join import StoredColumns
 from windrow.spark.task import JoinTask
 from windrow.spark.task_input import TaskInput
 from windrow.state.storage import Storage
@@ -60,10 +59,7 @@ class PartitionedJoin:
 
     def __post_init__(self) -> None:
         self.run = uuid4().hex
-        self.frames = [
-            Frame(alias, None, tuple(from_arrow_schema(schema)), schema)  # it reads no data
-            for alias, schema in self.schemas.items()
-        ]
+        self.frames = [StoredColumns(schema) for schema in self.schemas.values()]
         self.bound = BoundQuery.of(self.query, list(self.schemas.values()))
         spread = SkewedKeys.parse(self.spread)
         chosen = (self.partitions, self.partitioning, spread)

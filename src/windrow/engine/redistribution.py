@@ -95,7 +95,7 @@ def redistributed(states: Sequence[State], moves: Moves) -> State:
     arrays: list[Array] = []
     streams, parts, taken = [], [], []
     for stream in range(count):
-        ranks = _ranks(heads, stream)
+        ranks = old_ranks(heads, stream)
         buffered = [_buffered(old, stream, p, moves, ranks) for p, old in enumerate(olds)]
         own = [_window(old, stream, p, moves, ranks) for p, old in enumerate(olds)]
         described, held, order = _stream(olds, stream, buffered, own)
@@ -138,7 +138,7 @@ def _check_aligned(olds: Sequence[_Old], moves: Moves) -> None:
         )
 
 
-def _ranks(heads: Sequence[Mapping[str, Any]], stream: int) -> Array:
+def old_ranks(heads: Sequence[Mapping[str, Any]], stream: int) -> Array:
     """Old partitions in order of how much of the stream has expired there."""
     expired = [None if h["complete_from"] is None else h["complete_from"][stream] for h in heads]
     order = sorted(range(len(heads)), key=lambda p: (expired[p] is not None, expired[p] or 0, p))
@@ -152,7 +152,7 @@ def _complete_from(heads: Sequence[Mapping[str, Any]]) -> list[int | None] | Non
 
     Windows of an inner join may grow at a restart, so the time is that of the partition which has expired
     the most. Those of other joins may not, and rows of which all copies have expired are of no use to
-    anyone: the time is that of the partition which has expired the least, as `_ranks` needs it.
+    anyone: the time is that of the partition which has expired the least, as `old_ranks` needs it.
     """
     known = [h["complete_from"] for h in heads]
     if any(each is None for each in known):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -34,7 +35,7 @@ _HASHED = (
     st.BooleanType, st.ByteType, st.ShortType, st.IntegerType, st.LongType, st.DecimalType, st.BinaryType,
     st.DateType, st.TimestampType, st.TimestampNTZType, st.DayTimeIntervalType,
 )  # fmt: skip
-Way = Callable[[Frame, JoinColumn], Callable[[Column], Column] | None]
+Way = Callable[["StreamTypes", JoinColumn], Callable[[Column], Column] | None]
 """How Spark itself computes a join column from a column of the frame; None if it cannot."""
 _FURTHEST_CELL = 4e18
 ROUNDING = 1e-15
@@ -42,7 +43,19 @@ HASHING = 2
 """Version of the mapping from values to partitions. State is bound to it: raise it when a value may move."""
 
 
-def native(cut: GridDimension, frames: Sequence[Frame]) -> bool:
+class StreamTypes(Protocol):
+    """The columns of a stream: in Spark's types, and as Python gets them."""
+
+    @property
+    def fields(self) -> tuple[st.StructField, ...]: ...
+
+    @property
+    def arrow(self) -> pa.Schema: ...
+
+    def type_of(self, column: str) -> st.DataType: ...
+
+
+def native(cut: GridDimension, frames: Sequence[StreamTypes]) -> bool:
     """Whether Spark itself computes the places on this dimension, for all streams."""
     if cut.skewed and any(not _is_literal(p.column.type) for p in cut.placements if p.column is not None):
         return False
@@ -53,7 +66,7 @@ def native(cut: GridDimension, frames: Sequence[Frame]) -> bool:
     return all(plain(frame, word) is not None for frame, word in words)
 
 
-def described(layout: PartitionLayout, frames: Sequence[Frame]) -> dict[str, str]:
+def described(layout: PartitionLayout, frames: Sequence[StreamTypes]) -> dict[str, str]:
     """Everything that decides where a row goes; state can be restored only if it is equal."""
     ways = ", ".join("by Spark" if native(cut, frames) else "by Windrow" for cut in layout.dimensions)
     return layout.described() | {"hashing": f"version {HASHING}{': ' if ways else ''}{ways}"}
@@ -208,7 +221,7 @@ class Router:
         return value.isin(numbers.tolist())
 
 
-def _plain_value(frame: Frame, word: JoinColumn) -> Callable[[Column], Column] | None:
+def _plain_value(frame: StreamTypes, word: JoinColumn) -> Callable[[Column], Column] | None:
     """Casts a column to the join column's type, if Spark's hash then separates values as Windrow does."""
     if not isinstance(word.node, exp.Column):
         return None
@@ -223,7 +236,7 @@ def _plain_value(frame: Frame, word: JoinColumn) -> Callable[[Column], Column] |
     return _unchanged if same and (isinstance(kind, _HASHED) or _is_binary_text(kind)) else None
 
 
-def _plain_number(frame: Frame, word: JoinColumn) -> Callable[[Column], Column] | None:
+def _plain_number(frame: StreamTypes, word: JoinColumn) -> Callable[[Column], Column] | None:
     """Turns a column into the join column's number, in double precision."""
     if not isinstance(word.node, exp.Column):
         return None
