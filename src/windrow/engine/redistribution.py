@@ -69,8 +69,10 @@ class _Old:
         kept = [take_parts(parts, described) for described in state.metadata["streams"]]
         return cls(state.metadata, unpack_arrays(state.parts[-1]) if state.metadata["arrays"] else [], kept)
 
-    def component(self, name: str, into: Any = None) -> Any:
-        return decode(self.head["components"][COMPONENTS.index(name)], self.arrays, into)
+    def component(self, name: str, anew: Any = None) -> Any:
+        """A component; `anew` if it starts anew."""
+        saved = self.head["components"][COMPONENTS.index(name)]
+        return anew if saved is None else decode(saved, self.arrays, anew)
 
 
 @dataclass(frozen=True)
