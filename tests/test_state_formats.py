@@ -45,7 +45,7 @@ def results(batches: Iterable[pa.RecordBatch]) -> Counter[tuple]:
     return sum((ids(pa.Table.from_batches([b.select(["a", "b"])])) for b in batches), Counter())
 
 
-@pytest.mark.parametrize("partitions", [2])
+@pytest.mark.parametrize("partitions", [1, 2, 5])
 def test_the_oldest_format_is_read(partitions: int, tmp_path: Path) -> None:
     shutil.copytree(OLDEST, tmp_path / "state")
     whole = wr.Operator(QUERY, dict.fromkeys("ab", SCHEMA))

@@ -23,8 +23,7 @@ import pyarrow as pa
 
 from windrow.engine.completeness import Completeness
 from windrow.engine.counters import Counters
-from windrow.engine.outer.losses import Losses
-from windrow.engine.outer.parked import Parked
+from windrow.engine.outer.redistribution import GIVEN_ELSEWHERE, NOT_HERE, REMEDY, merged_outer
 from windrow.engine.row_windows import KEY, NEVER, OUT, RANK, SEQ
 from windrow.engine.rows import event_times
 from windrow.engine.source_partitions import latest
@@ -36,7 +35,6 @@ from windrow.model.stateful import decode, encode
 from windrow.window.window_store import SEGMENTS_PER_WINDOW
 
 Array = np.ndarray
-REMEDY = "restart the query with the partitions, partitioning and spread it had, or with a new checkpoint"
 
 
 class Moves(Protocol):
@@ -84,8 +82,8 @@ class _Taken:
     """Places in row windows."""
     keys: pa.RecordBatch | None
     numbers: Array
-    """By stored row of the old partition: its number among the rows taken; -1 if it belongs elsewhere, -2 if
-    it belongs here and another old partition gives it."""
+    """By stored row of the old partition: its number among the rows taken; NOT_HERE if it belongs elsewhere,
+    GIVEN_ELSEWHERE if it belongs here and another old partition gives it."""
 
 
 def redistributed(states: Sequence[State], moves: Moves) -> State:
@@ -199,7 +197,7 @@ def _window(old: _Old, stream: int, partition: int, moves: Moves, ranks: Array) 
         # Displaced rows join no later row, and what displaced them may not come along.
         here[skip:] &= order.column(OUT).to_numpy() == NEVER
     taken = here & given
-    numbers = np.where(here, -2, -1)
+    numbers = np.where(here, GIVEN_ELSEWHERE, NOT_HERE)
     numbers[taken] = np.arange(np.count_nonzero(taken))
     return _Taken(
         pa.Table.from_batches(kept.segments).filter(pa.array(taken)),
@@ -339,37 +337,14 @@ def _join(
         "evictor": {"evicted": total(each["evicted"] for each in evictors)} if evictors else None,
         "load_shedder": None,
         "failed": {**joins[0]["failed"], "count": failed},
-        "outer": _outer(olds, moves, taken, arrays),
+        "outer": merged_outer(
+            [join["outer"] for join in joins],
+            [old.arrays for old in olds],
+            [_numbering(own, order) for own, order in taken],
+            moves.first,
+            arrays,
+        ),
     }
-
-
-def _outer(
-    olds: Sequence[_Old],
-    moves: Moves,
-    taken: Sequence[tuple[Sequence[_Taken | None], Array]],
-    arrays: list[Array],
-) -> dict[str, Any] | None:
-    outers = [old.head["join"]["outer"] for old in olds]
-    if outers[0] is None:
-        return None
-    numbering = [_numbering(own, order) for own, order in taken]
-    deciders = []
-    for k, like in enumerate(outers[0]["_deciders"]):
-        each = [outer["_deciders"][k] for outer in outers]
-        parked = [decode(d["parked"], old.arrays) for d, old in zip(each, olds, strict=True)]
-        losses: list[list[Losses]] = [
-            [decode(loss, old.arrays) for loss in d["losses"]] for d, old in zip(each, olds, strict=True)
-        ]
-        until = [np.maximum.reduce([loss.until for loss in some]) for some in zip(*losses, strict=True)]
-        pairs = zip(like["losses"], until, strict=True)
-        lost = [{**loss, "until": encode(times, arrays)} for loss, times in pairs]
-        counted = {
-            name: sum(d[name] for d in each) if moves.first else 0
-            for name in ("unmatched", "uncertain", "given_up")
-        }
-        merged = encode(_parked(parked, numbering), arrays)
-        deciders.append({**like, **counted, "parked": merged, "losses": lost})
-    return {**outers[0], "_deciders": deciders, "shed": any(outer["shed"] for outer in outers)}
 
 
 def _numbering(own: Sequence[_Taken | None], order: Array) -> Callable[[int, Array], Array]:
@@ -389,20 +364,3 @@ def _numbering(own: Sequence[_Taken | None], order: Array) -> Callable[[int, Arr
         return found
 
     return numbered
-
-
-def _parked(old: Sequence[Parked], numbering: Sequence[Callable[[int, Array], Array]]) -> Parked:
-    """The combinations all of whose rows come here, in the order of their rows."""
-    merged = Parked.none(tuple(old[0].rows))
-    for partition, parked in enumerate(old):
-        rows = {stream: numbering[stream](partition, numbers) for stream, numbers in parked.rows.items()}
-        if not len(parked):
-            continue
-        least = np.minimum.reduce(list(rows.values()))
-        if (least == -2).any():
-            raise StateError(
-                "the rows of this join cannot be redistributed now: combinations of rows wait for a match, "
-                f"and the rows of one combination have copies in several partitions; {REMEDY}"
-            )
-        merged = merged.plus(Parked(rows, parked.newest, parked.latest).where(least >= 0))
-    return merged.where(np.lexsort(list(reversed(list(merged.rows.values())))))

@@ -178,6 +178,12 @@ def read_layout(
     return None
 
 
+def may_copy(options: Mapping[str, str]) -> bool:
+    """Whether a layout that `described` has described may copy rows."""
+    routing = options.get("routing", EVERYWHERE.how)
+    return options.get("spread") != "none" or any(f"by {how}" in routing for how in ("near", EVERYWHERE.how))
+
+
 def _sized_as(
     query: Query, cuts: Sequence[GridDimension], partitions: int, text: str
 ) -> PartitionLayout | None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from windrow.engine.outer.redistribution import REMEDY
 from windrow.engine.query_changes import fitted
-from windrow.engine.redistribution import REMEDY
 from windrow.errors import StateError
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.files.places import PlaceFinder, Places

@@ -11,9 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from windrow.engine.redistribution import old_ranks, redistributed
@@ -25,11 +27,11 @@ from windrow.model.query import Query, Stream, Window
 from windrow.planning.bound_query import BoundQuery
 from windrow.spark.files.packed_rows import place_finder
 from windrow.spark.files.places import PlaceFinder
-from windrow.spark.partitioning import PartitionLayout, choose_layout
+from windrow.spark.partitioning import PartitionLayout, choose_layout, may_copy
 from windrow.spark.redistribution import LayoutMoves, layout_moves
 from windrow.spark.routing import StreamTypes, described
 from windrow.state.inspect import joins_in
-from windrow.state.paths import plain
+from windrow.state.paths import JoinId, plain
 from windrow.state.rescale import Rescale, StoredVersion
 from windrow.state.runs import StoredLayout
 from windrow.state.storage import Storage, open_storage
@@ -117,31 +119,47 @@ class StoredJoin:
             list(pool.map(build, range(after.partitions)))
         rescale.finish()
 
+    def export(self, target: Storage) -> dict[str, int]:
+        """Write the rows that are held to `<query id>/<join>/<stream>/p<partition>.parquet`; return how many
+        there are of each stream."""
+        directory = JoinId(self.query_id, self.name).directory
+        if target.names(directory):
+            raise StateError(f"{target.at(directory)} is not empty; give a new directory")
+        counts: dict[str, int] = {}
+        for partition, alias, rows in self.rows():
+            counts[alias] = counts.get(alias, 0) + rows.num_rows
+            sink = pa.BufferOutputStream()
+            pq.write_table(rows, sink)
+            path = f"{directory}/{quote(alias)}/p{partition}.parquet"
+            with target.commit(f"the rows of stream '{alias}'", path) as commit:
+                commit.open(path).write(sink.getvalue())
+        return counts
+
     def rows(self) -> Iterator[tuple[int, str, pa.Table]]:
         """(partition, stream, rows that are held) of all partitions; each row once, even if it is copied."""
-        one = PartitionLayout(self.bound.query.aliases, 1, ())
-        moves = layout_moves(self.bound, self._finders(one), self.stored.layout, 0)
+        moves = self._moves_to_one() if may_copy(self.stored.layout.options) else None
+        heads = [state.metadata for state in self.states]
         for partition, state in enumerate(self.states):
             parts = iter(state.parts)
-            for stream, saved in enumerate(state.metadata["streams"]):
+            for stream, (alias, saved) in enumerate(self._streams(state)):
                 kept = take_parts(parts, saved)
-                skip = saved.get("skip", 0)
-                held = [*kept.segments, *(batch.drop_columns(CALL) for batch in kept.buffered)]
-                chosen = [self._given(moves, partition, stream, batch) for batch in held]
-                if held and kept.segments:
-                    chosen[0][:skip] = False
-                tables = [pa.table(b).filter(pa.array(c)) for b, c in zip(held, chosen, strict=True)]
-                yield (
-                    partition,
-                    self.bound.query.aliases[stream],
-                    pa.concat_tables(
-                        tables or [pa.table(pa.RecordBatch.from_pylist([], schema=self._schemas[stream]))]
-                    ),
-                )
+                assert kept.schema is not None
+                window = pa.Table.from_batches(kept.segments, kept.schema).slice(saved.get("skip", 0))
+                waiting = [pa.Table.from_batches([batch.drop_columns(CALL)]) for batch in kept.buffered]
+                rows = pa.concat_tables([window, *waiting]).combine_chunks()
+                if moves is not None and rows.num_rows:
+                    ranks = old_ranks(heads, stream)
+                    given = [moves.rows(partition, stream, b, ranks)[1] for b in rows.to_batches()]
+                    rows = rows.filter(pa.array(np.concatenate(given)))
+                yield partition, alias, rows
 
-    def _given(self, moves: LayoutMoves, partition: int, stream: int, rows: pa.RecordBatch) -> np.ndarray:
-        heads = [state.metadata for state in self.states]
-        return moves.rows(partition, stream, rows, old_ranks(heads, stream))[1]
+    def _moves_to_one(self) -> LayoutMoves:
+        one = PartitionLayout(self.bound.query.aliases, 1, ())
+        return layout_moves(self.bound, self._finders(one), self.stored.layout, 0)
+
+    @staticmethod
+    def _streams(state: State) -> Iterator[tuple[str, dict[str, Any]]]:
+        return zip(state.metadata["query"]["streams"], state.metadata["streams"], strict=True)
 
 
 @dataclass(frozen=True)

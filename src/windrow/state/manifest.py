@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -108,9 +109,7 @@ def unsealed(kind: str, data: bytes, where: str) -> bytes:
 
 def written_by() -> str:
     """This version of Windrow, as state files name it."""
-    from windrow import __version__
-
-    return __version__
+    return str(sys.modules["windrow"].__version__)
 
 
 def other_format(where: str, saved: Mapping[str, Any], reads: Sequence[int]) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from windrow.engine.redistribution import REMEDY, Moves, merged_completeness, redistributed
+from windrow.engine.outer.redistribution import REMEDY
+from windrow.engine.redistribution import Moves, merged_completeness, redistributed
 from windrow.engine.shared.response_times import ResponseTimes
 from windrow.engine.state import State
 from windrow.errors import StateError
