@@ -124,3 +124,74 @@ def test_any_join_goes_on_in_any_layout(kind: str, tmp_path: Path) -> None:
         case = drawn(number, rescaled_cases(KINDS[kind]))
         told = wrong(case, tmp_path / str(number))
         assert told is None, told
+
+
+SECOND = 1_000_000
+FEW = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us")), ("x", pa.int64())])
+
+
+def rows(*given: tuple[int, int]) -> pa.Table:
+    """Rows of (id, second); the id is the value."""
+    ids, seconds = [r[0] for r in given], [r[1] * SECOND for r in given]
+    return pa.table([pa.array(c).cast(f.type) for c, f in zip((ids, seconds, ids), FEW, strict=True)], FEW)
+
+
+def ids(batches: Iterable[pa.RecordBatch]) -> list[tuple]:
+    return sorted(results(batches, "ab").get("", Counter()).elements(), key=str)
+
+
+def test_a_row_is_taken_from_a_partition_that_still_needs_it(tmp_path: Path) -> None:
+    """Rows of b are in both partitions. In one of them a row of `a` far ahead has expired b's first row; in
+    the other a row of `a` waits for it."""
+    query = wr.Query({x: wr.Stream("ts", "5 s") for x in "ab"}, "b.x <= a.x", match={"b": "last"}, late="1 s")
+    schemas = dict.fromkeys("ab", FEW)
+    first = PartitionedJoin(query, schemas, str(tmp_path), 2, "grid")
+    places = first.finders[0].partitions(rows(*((n, n) for n in range(2, 40))).to_batches()[0]).values
+    waits = 2
+    ahead = next(n for n, place in enumerate(places, 2) if place != places[0] and n > 20)
+    calls = [{"a": rows((waits, waits)), "b": rows((1, 1))}, {"a": rows((ahead, ahead))}]
+    assert [ids(first.process(n, call)) for n, call in enumerate(calls)] == [[], []]
+    held = [len(kept.join.runner.join.windows[1]) for kept in first.cache._operators.values()]
+    assert sorted(held) == [0, 1]
+    second = PartitionedJoin(query, schemas, str(tmp_path), 3, "grid")
+    assert ids(second.process(2, {"b": rows((60, 60))})) == [(waits, 1)]
+
+
+def totals(join: PartitionedJoin) -> Counter[str]:
+    metrics = [kept.join.runner.metrics() for kept in join.cache._operators.values()]
+    assert len(metrics) == join.layout.partitions
+    names = ("rows_in", "rows_late", "rows_expired", "rows_evicted", "results", "window_rows")
+    return Counter({name: sum(getattr(m, name) for m in metrics) for name in names})
+
+
+@pytest.mark.parametrize("shed", ["auto", "random", "age"])
+def test_under_a_memory_limit_counts_are_kept_and_the_loss_is_reported(tmp_path: Path, shed: str) -> None:
+    query = wr.Query({x: wr.Stream("ts", "9 s") for x in "ab"}, "a.x = b.x", memory="60 rows", shed=shed)
+    exact = wr.Operator(wr.Query(query.streams, query.on), dict.fromkeys("ab", FEW))
+    want: Counter[tuple] = Counter()
+    found: list[tuple] = []
+    running = PartitionedJoin(query, dict.fromkeys("ab", FEW), str(tmp_path), 3)
+    for number in range(6):
+        call = {x: rows(*((n, number) for n in range(50))) for x in "ab"}
+        want += outer_ids(exact.process(call))
+        found += ids(running.process(number, call))
+    before = totals(running)
+    assert before["rows_evicted"] > 0
+    after = PartitionedJoin(query, dict.fromkeys("ab", FEW), str(tmp_path), 2)
+    found += ids(after.process(6, {}))
+    assert totals(after) == before
+    assert all(kept.join.runner.metrics().complete_from for kept in after.cache._operators.values())
+    found += ids(after.process(7, {"a": rows(*((n, 6) for n in range(50)))}))
+    want += outer_ids(exact.process({"a": rows(*((n, 6) for n in range(50)))}))
+    assert found and not Counter(found) - want
+
+
+def test_a_sample_is_not_divided(tmp_path: Path) -> None:
+    """Its weights would be wrong. The join goes on in the old layout."""
+    query = wr.Query({x: wr.Stream("ts", "9 s") for x in "ab"}, "a.x = b.x", memory="60 rows", shed="uniform")
+    running = PartitionedJoin(query, dict.fromkeys("ab", FEW), str(tmp_path), 3)
+    call = {x: rows(*((n, 1) for n in range(90))) for x in "ab"}
+    running.process(0, call)
+    with pytest.raises(wr.StateError, match=r"cannot be redistributed now: they are a sample \(uniform\)"):
+        PartitionedJoin(query, dict.fromkeys("ab", FEW), str(tmp_path), 2).process(1, call)
+    PartitionedJoin(query, dict.fromkeys("ab", FEW), str(tmp_path), 3).process(1, call)

@@ -31,6 +31,8 @@ from windrow.engine.state import CALL, COMPONENTS, Kept, State, pack_arrays, tak
 from windrow.engine.watermarks import Watermarks
 from windrow.errors import StateError
 from windrow.model.join_kind import INNER
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.parse import SHED
 from windrow.model.stateful import decode, encode
 from windrow.window.window_store import SEGMENTS_PER_WINDOW
 
@@ -91,6 +93,7 @@ def redistributed(states: Sequence[State], moves: Moves) -> State:
     olds = [_Old.of(state) for state in states]
     heads = [old.head for old in olds]
     count = len(heads[0]["streams"])
+    _check_no_sample(heads)
     _check_aligned(olds, moves)
     arrays: list[Array] = []
     streams, parts, taken = [], [], []
@@ -124,6 +127,17 @@ def _widest(queries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for alias, (kind, _) in queries[0]["within"].items()
     }
     return {**queries[0], "within": within}
+
+
+def _check_no_sample(heads: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a sample: with what probability a row is in it, only its old partition knows."""
+    limited = heads[0]["query"]["memory"]
+    policy = limited and limited[1].get("policy")
+    if policy and issubclass(kind := SHED[policy], MemoryPolicy) and kind.samples and any(map(_shed, heads)):
+        raise StateError(
+            f"the rows of this join cannot be redistributed now: they are a sample ({policy}), and its "
+            f"weights belong to the partitions that drew it; {REMEDY}"
+        )
 
 
 def _check_aligned(olds: Sequence[_Old], moves: Moves) -> None:
