@@ -209,6 +209,7 @@ def test_prune_by_age_and_by_name(tmp_path: Path) -> None:
     assert command("prune", tmp_path, "--query", "other", "--yes")[0] == 0
     assert command("prune", tmp_path, "--query", "two", "--yes")[0] == 0
     assert queries(tmp_path) == set()
+    assert command("prune", tmp_path, "--query", "two", "--yes")[0] == 2
 
 
 def test_prune_must_be_told_what_is_gone(tmp_path: Path) -> None:

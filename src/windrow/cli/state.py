@@ -20,7 +20,7 @@ from windrow.errors import Option, QueryError, StateError
 from windrow.model.execution import Execution
 from windrow.model.units import SECOND, format_duration, parse_duration
 from windrow.redaction import redacted
-from windrow.state.inspect import JoinState, VerifyReport
+from windrow.state.inspect import JoinState, VerifyReport, joins_in
 from windrow.state.inspect import show as show_states
 from windrow.state.inspect import verify as verify_states
 from windrow.state.late_summary import LateSummary, summarise
@@ -162,7 +162,7 @@ def prune(
     """Delete the state of queries that are gone. Lists them first, and asks.
 
     Say what is gone: every query but those of the checkpoints in use, those that have committed nothing for
-    long, or some by their ids. With --json nothing is deleted without --yes.
+    long, or some by their ids. With --json nothing is deleted without --yes. Exit code 2 if nothing is there.
 
     [dim]Examples:[/dim]
 
@@ -174,6 +174,8 @@ def prune(
         typer.echo("Say which queries are gone: --checkpoint, --older-than or --query.", err=True)
         raise typer.Exit(USAGE_ERROR)
     before = None if older_than is None else time.time() - parse_duration(older_than) / SECOND
+    if not joins_in(open_storage(path)):
+        _nothing(path)
     gone = gone_queries(path, checkpoint, before, query or ())
     if as_json:
         print_json({"gone": [asdict(each) for each in gone], "deleted": yes})
