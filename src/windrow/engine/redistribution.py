@@ -33,7 +33,7 @@ from windrow.errors import StateError
 from windrow.model.join_kind import INNER
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.parse import SHED
-from windrow.model.stateful import decode, encode
+from windrow.model.stateful import decode, encode, this_version
 from windrow.window.window_store import SEGMENTS_PER_WINDOW
 
 Array = np.ndarray
@@ -106,6 +106,7 @@ def redistributed(states: Sequence[State], moves: Moves) -> State:
         parts += held
         taken.append((own, order))
     head = {
+        "windrow": this_version(),
         "query": _widest([h["query"] for h in heads]),
         "calls": max(h["calls"] for h in heads),
         "seq": max(h["seq"] for h in heads),

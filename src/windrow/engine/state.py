@@ -23,7 +23,7 @@ from windrow.engine.query_changes import changes, check_fixed, fingerprint, fitt
 from windrow.engine.rows import event_times
 from windrow.engine.watermarks import Watermarks
 from windrow.errors import StateError
-from windrow.model.stateful import decode, encode
+from windrow.model.stateful import UnknownVersionError, decode, encode, this_version
 
 if TYPE_CHECKING:
     from windrow.engine.join import Join
@@ -52,6 +52,7 @@ def capture(runner: JoinRunner) -> State:
         parts += batches
     arrays: list[np.ndarray] = []
     head = {
+        "windrow": this_version(),
         "query": fingerprint(runner.query),
         "calls": runner.calls,
         "seq": runner.seq,
@@ -77,6 +78,14 @@ def restore(runner: JoinRunner, state: State, reached: Sequence[int | None] = ()
 
 def restore_any(runner: JoinRunner, state: State, reached: Sequence[int | None] = ()) -> None:
     """Like `restore`, for a query that has been checked."""
+    try:
+        _restore(runner, state, reached)
+    except UnknownVersionError as error:
+        wrote = state.metadata.get("windrow", "an earlier version")
+        raise StateError(f"{error} Windrow {wrote} wrote it, and this is Windrow {this_version()}") from error
+
+
+def _restore(runner: JoinRunner, state: State, reached: Sequence[int | None]) -> None:
     head = state.metadata
     before, now = head["query"], fingerprint(runner.query)
     runner.calls, runner.seq = head["calls"], head["seq"]

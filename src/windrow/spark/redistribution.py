@@ -66,13 +66,10 @@ class LayoutMoves:
 def _any(places: Places, test: Callable[[Array], Array]) -> Array:
     """Per row, whether the test holds for one of its places."""
     held = test(places.values)
-    return (
-        held
-        if places.starts is None
-        else np.logical_or.reduceat(held, places.starts[:-1])
-        if len(held)
-        else held
-    )
+    if places.starts is None or len(held) == 0:
+        return held
+    found: Array = np.logical_or.reduceat(held, places.starts[:-1])
+    return found
 
 
 def layout_moves(

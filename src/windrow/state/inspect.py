@@ -211,14 +211,17 @@ def _versions(root: Storage, directory: str) -> list[Version]:
 
 def _newest(root: Storage, directory: str) -> list[Manifest]:
     """The manifests of the newest valid version of each partition, in one layout. The newest micro-batch may
-    be running; partitions that have not committed it are shown as they were before it."""
+    be running; partitions that have not committed it are shown as they were before it, or all are if it has
+    another layout."""
     markers = _markers(root, directory)
     found: list[Manifest] = []
     for batch in range(markers.newest, -1, -1):
         version = markers.version(batch)
         layout = None if version is None else markers.layout(version)
-        if version is None or layout is None or (found and layout.partitions != found[0].partitions):
+        if version is None or layout is None:
             break
+        if found and layout.partitions != found[0].partitions:
+            found = []
         known = {manifest.partition for manifest in found}
         rest = [p for p in range(layout.partitions) if p not in known]
         for partition in rest:

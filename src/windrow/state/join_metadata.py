@@ -13,7 +13,8 @@ from typing import Any
 
 from windrow.engine.query_changes import check_fixed
 from windrow.errors import StateError
-from windrow.state.manifest import other_format, sealed, unsealed, written_by
+from windrow.model.stateful import this_version
+from windrow.state.manifest import other_format, sealed, unsealed
 from windrow.state.parts import damaged
 from windrow.state.runs import StoredLayout
 from windrow.state.storage import Storage
@@ -34,7 +35,7 @@ class JoinMetadata:
         return cls(json.loads(json.dumps(query)))
 
     def to_bytes(self) -> bytes:
-        body = {"format": FORMAT, "windrow": written_by(), "query": self.query}
+        body = {"format": FORMAT, "windrow": this_version(), "query": self.query}
         return sealed("join", json.dumps(body, indent=1).encode())
 
     @classmethod

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -16,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from windrow.errors import StateError
+from windrow.model.stateful import this_version
 from windrow.state.parts import StoredPart, damaged
 from windrow.state.runs import Version
 from windrow.state.storage import Storage
@@ -70,7 +70,7 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         saved = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "version"}
-        saved |= {"format": FORMAT, "windrow": written_by()}
+        saved |= {"format": FORMAT, "windrow": this_version()}
         saved |= {"batch": self.batch, "run": self.version.run}
         return sealed("manifest", json.dumps(saved, separators=(",", ":")).encode())
 
@@ -107,18 +107,13 @@ def unsealed(kind: str, data: bytes, where: str) -> bytes:
     return body
 
 
-def written_by() -> str:
-    """This version of Windrow, as state files name it."""
-    return str(sys.modules["windrow"].__version__)
-
-
 def other_format(where: str, saved: Mapping[str, Any], reads: Sequence[int]) -> str:
     """Why a state file of another format is refused; `saved` is its contents."""
     writer = saved.get("windrow", "an earlier version")
     return (
         f"state file {where} has format {saved['format']}, written by Windrow {writer}; this is Windrow "
-        f"{written_by()}, which reads format {' and '.join(map(str, reads))}. Use the version that wrote it, "
-        "or start the query with a new checkpoint"
+        f"{this_version()}, which reads format {' and '.join(map(str, reads))}. Use the version that wrote "
+        "it, or start the query with a new checkpoint"
     )
 
 
