@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import strategies as st
 
 import windrow as wr
 from outer_cases import outer_ids
 from partition_runs import PartitionedJoin, shared
-from spark_cases import RescaledCase, drawn, outer_spark_cases, rescaled_cases, spark_cases
+from source_cases import source_cases
+from spark_cases import RescaledCase, SparkCase, drawn, outer_spark_cases, rescaled_cases, spark_cases
 from windrow.model.execution import Execution
 from windrow.spark.partition_join import JoinKind, SingleQuery
 from windrow.spark.shared_partition import QUERY
@@ -21,10 +24,22 @@ from windrow.spark.stored_join import stored_joins
 
 CASES = 30
 REFUSED = "cannot be redistributed now"
+
+
+@st.composite
+def source_spark_cases(draw: st.DrawFn) -> SparkCase:
+    """Source partitions that progress unevenly."""
+    case = draw(source_cases())
+    calls = case.calls[:5]
+    case = replace(case, calls=calls, snapshots=frozenset())
+    return SparkCase(0, case, draw(st.sampled_from([1, 3, 7])), None, None, draw(st.integers(1, len(calls))))
+
+
 KINDS = {
     "any": spark_cases(),
     "rows wait": spark_cases(counted=True, held_back=True),
     "outer": outer_spark_cases(),
+    "source partitions": source_spark_cases(),
 }
 Results = dict[str, Counter[tuple]]
 
@@ -118,9 +133,10 @@ def wrong(case: RescaledCase, root: Path) -> str | None:
     return None
 
 
+@pytest.mark.blocks(1, soak=20)
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_join_goes_on_in_any_layout(kind: str, tmp_path: Path) -> None:
-    for number in range(CASES):
+def test_any_join_goes_on_in_any_layout(kind: str, block: int, first_seed: int, tmp_path: Path) -> None:
+    for number in range(first_seed + block * CASES, first_seed + (block + 1) * CASES):
         case = drawn(number, rescaled_cases(KINDS[kind]))
         told = wrong(case, tmp_path / str(number))
         assert told is None, told
