@@ -29,10 +29,9 @@ from windrow.model.query import Query
 from windrow.planning.equivalence import Class
 from windrow.spark.grid import EVERYWHERE, GridDimension, GridPlacement, by_content, by_key
 from windrow.spark.outer_layout import outer_cuts
+from windrow.state.runs import SPREAD_VALUES
 
 KINDS = ("key", "range", "grid", "one")
-SPREAD_VALUES = "spread values"
-"""The option of a stored layout with the values that are spread, in their type."""
 CELL = 4.0
 """Width of a cell, in reaches. A row within reach of a border is copied, which makes half a copy per row."""
 
@@ -162,18 +161,17 @@ def read_layout(
     options: Mapping[str, str],
 ) -> PartitionLayout | None:
     """The layout that `described` has described; None if the query has no such layout."""
-    if options.get("partitioning") == "one":
-        return PartitionLayout(query.aliases, partitions, ())
-    known = _cuts(query, predicate, classes, None)
-    for cuts in (*((cut,) for cut in known), *itertools.combinations(known, 2)):
+    known, spread = _cuts(query, predicate, classes, None), _read_spread(options)
+    for cuts in ((), *((cut,) for cut in known), *itertools.combinations(known, 2)):
         layout = _sized_as(query, cuts, partitions, options.get("partitioning", ""))
-        spread = _read_spread(options)
         if layout is not None and spread is not None:
             try:
                 layout = _with_spread(layout, query, spread)
             except QueryError:
                 continue
-        if layout is not None and all(options.get(n) == text for n, text in layout.described().items()):
+        told = {} if layout is None else layout.described()
+        told.pop(SPREAD_VALUES, None)
+        if layout is not None and all(options.get(name) == text for name, text in told.items()):
             return layout
     return None
 
@@ -188,6 +186,8 @@ def _sized_as(
     query: Query, cuts: Sequence[GridDimension], partitions: int, text: str
 ) -> PartitionLayout | None:
     """The layout of these dimensions in which a text describes their sizes."""
+    if not cuts:
+        return PartitionLayout(query.aliases, partitions, ())
     cells = [r" in cells of ([-+.\de]+)" if cut.width else "()" for cut in cuts]
     pattern = " x ".join(rf"(\d+) by {re.escape(c.by)}{cell}" for c, cell in zip(cuts, cells, strict=True))
     match = re.fullmatch(pattern, text)

@@ -23,6 +23,8 @@ from dataclasses import asdict, dataclass, field
 from windrow.errors import StateError
 from windrow.state.parts import damaged
 
+SPREAD_VALUES = "spread values"
+"""The option that repeats the values that are spread, in their type. Earlier versions lack it."""
 _PREFIX = "run."
 _RESCALED = re.compile(r"rescaled\.b(\d+)\.([0-9a-f]+)")
 
@@ -44,11 +46,10 @@ class StoredLayout:
     """Everything that decides it; see `PartitionLayout.described`."""
 
     def same_as(self, other: StoredLayout) -> bool:
-        """Whether all rows lie in the same partitions. A layout of an earlier version may lack options, which
-        then follow from the others."""
-        both = self.options.keys() & other.options.keys()
+        """Whether all rows lie in the same partitions."""
+        both = (self.options.keys() | other.options.keys()) - {SPREAD_VALUES}
         return self.partitions == other.partitions and all(
-            self.options[name] == other.options[name] for name in both
+            self.options.get(name) == other.options.get(name) for name in both
         )
 
     def difference(self, other: StoredLayout) -> str:
