@@ -260,6 +260,8 @@ class SimulatedQuery:
             return False  # ... or after that: the batch is run again, and the sink knows it
         checkpoint.next += 1
         if chance() < 0.1:
+            return False  # the query is stopped
+        if chance() < 0.1:
             self._set_back()
             return False
         if chance() < 0.05:
