@@ -17,10 +17,14 @@ from outer_cases import outer_ids
 from partition_runs import PartitionedJoin, shared
 from source_cases import source_cases
 from spark_cases import RescaledCase, SparkCase, drawn, outer_spark_cases, rescaled_cases, spark_cases
+from windrow.engine.shared.redistribution import redistributed_group
 from windrow.model.execution import Execution
 from windrow.spark.partition_join import JoinKind, SingleQuery
 from windrow.spark.shared_partition import QUERY
 from windrow.spark.stored_join import stored_joins
+from windrow.state.rescale import StoredVersion
+from windrow.state.runs import StoredLayout
+from windrow.state.storage import open_storage
 
 CASES = 30
 REFUSED = "cannot be redistributed now"
@@ -211,3 +215,26 @@ def test_a_sample_is_not_divided(tmp_path: Path) -> None:
     with pytest.raises(wr.StateError, match=r"cannot be redistributed now: they are a sample \(uniform\)"):
         PartitionedJoin(query, dict.fromkeys("ab", FEW), str(tmp_path), 2).process(1, call)
     PartitionedJoin(query, dict.fromkeys("ab", FEW), str(tmp_path), 3).process(1, call)
+
+
+@pytest.mark.parametrize("shed", ["harvest", "drop"])
+def test_under_a_deadline_the_join_goes_on(tmp_path: Path, shed: str) -> None:
+    query = wr.Query({x: wr.Stream("ts", "9 s") for x in "ab"}, "a.x = b.x", deadline="1 hour", shed=shed)
+    exact = wr.Operator(wr.Query(query.streams, query.on), dict.fromkeys("ab", FEW))
+    for number, partitions in enumerate((3, 3, 2, 4, 4)):
+        call = {x: rows(*((n, number) for n in range(50))) for x in "ab"}
+        join = PartitionedJoin(query, dict.fromkeys("ab", FEW), str(tmp_path), partitions)
+        assert Counter(ids(join.process(number, call))) == outer_ids(exact.process(call))
+
+
+def test_a_backlog_is_not_divided(tmp_path: Path) -> None:
+    """It belongs to calls of the old partitions."""
+    alone = wr.Query({x: wr.Stream("ts", "9 s") for x in "ab"}, "a.x = b.x")
+    ((query, kind),) = shared({"q": alone}, dict.fromkeys("ab", FEW))
+    join = PartitionedJoin(query, dict.fromkeys("ab", FEW), str(tmp_path), 2, kind=kind)
+    join.process(0, {x: rows(*((n, 1) for n in range(50))) for x in "ab"})
+    states = StoredVersion(open_storage(str(tmp_path)), "query/join").states()
+    states[1].metadata["group"]["backlog"] = {"calls": [{"delivered": 0}]}
+    moves = join.task.moves(StoredLayout(2, join.task.layout), 0)
+    with pytest.raises(wr.StateError, match="cannot be redistributed now: queries have a backlog"):
+        redistributed_group(states, moves)

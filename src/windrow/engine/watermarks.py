@@ -139,9 +139,8 @@ def earliest_to_come(
         bound = watermarks.watermark(stream)
         if bound is not None and waiting is not None:
             bound = min(bound, waiting)  # Rows of all streams wait until the latest of them is certain.
-        if start < len(arrived.rows):
-            coming = int(arrived.rows.ts[start])
-            bound = coming if bound is None else min(bound, coming)
+        if bound is not None and start < len(arrived.rows):
+            bound = min(bound, int(arrived.rows.ts[start]))
         earliest.append(bound)
     return earliest
 
