@@ -158,6 +158,10 @@ class SimulatedRoot(Storage):
             del self.files[path]
             self.recent[path] = (self.scheduler.now, True)
 
+    def delete_tree(self, path: str) -> None:
+        for file in [file for file in self.files if file.startswith(f"{path}/")]:
+            self.delete(file)
+
     def _put(self, path: str, data: bytes, replace: bool = True) -> None:
         self.scheduler.step(f"put {path}")
         if replace or path not in self.files:

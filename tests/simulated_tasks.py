@@ -14,6 +14,7 @@ from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from results import ids
@@ -57,7 +58,36 @@ def pairs_in(out: pa.RecordBatch) -> Counter[tuple]:
     return Counter(zip(out.column("a").to_pylist(), out.column("b").to_pylist(), strict=True))
 
 
-class SmallTask(JoinTask):
+@dataclass(frozen=True)
+class KeyMoves:
+    """Rows go to the partition of their key, each to one."""
+
+    partition: int
+    partitions: int
+    copied: bool = False
+
+    @property
+    def first(self) -> bool:
+        return self.partition == 0
+
+    def holds(self, key: int) -> bool:
+        return key % self.partitions == self.partition
+
+    def rows(
+        self, partition: int, stream: int, rows: pa.RecordBatch, ranks: object
+    ) -> tuple[np.ndarray, np.ndarray]:
+        here = rows.column("k").to_numpy() % self.partitions == self.partition
+        return here, np.ones(rows.num_rows, bool)
+
+
+class WholeTask(JoinTask):
+    """The real task, of rows that are partitioned by their key alone."""
+
+    def moves(self, before: object, partition: int) -> KeyMoves:
+        return KeyMoves(partition, self.partitions)
+
+
+class SmallTask(WholeTask):
     """Reports nothing: most of a small task's time would go into its metrics."""
 
     def _report(self, account: object) -> pa.RecordBatch:
@@ -82,6 +112,23 @@ class SmallKind:
 
     def columns(self, query: Query, schemas: object) -> pa.Schema:
         return REPORT.schema
+
+    def redistributed(self, states: Sequence[State], moves: KeyMoves) -> State:
+        newest = {a: [s.metadata["newest"][a] for s in states] for a in "ab"}
+        found: dict[str, list[list[Row]]] = {a: [] for a in "ab"}
+        held: dict[str, list[Row]] = {a: [] for a in "ab"}
+        for state in states:
+            of_a = 2 + state.metadata["a"]
+            for alias, waiting, own in zip(
+                "ab", state.parts, (slice(2, of_a), slice(of_a, None)), strict=False
+            ):
+                held[alias] += [r for r in rows_of(waiting) if moves.holds(r[2])]
+                kept = ([r for r in rows_of(part) if moves.holds(r[2])] for part in state.parts[own])
+                found[alias] += [rows for rows in kept if rows]
+        known = {a: max((t for t in times if t is not None), default=None) for a, times in newest.items()}
+        waiting = [batch_of(rows, SMALL) if rows else NO_ROWS for rows in held.values()]
+        parts = [batch_of(rows, SMALL) for rows in (*found["a"], *found["b"])]
+        return State({"newest": known, "a": len(found["a"])}, (*waiting, *parts))
 
 
 class SmallJoin:

@@ -1,5 +1,5 @@
-"""Spark, simulated: drivers, tasks, twins, zombies, crashes, checkpoints and copies, around the real task,
-log and store.
+"""Spark, simulated: drivers, tasks, twins, zombies, crashes, rescalings, checkpoints and copies, around the
+real task, log and store.
 
 A schedule is drawn from a seed. Whatever happens, in the end the results of all batches are those of the
 batches as they were formed last, each once; or some task said clearly why it cannot go on. If checkpoint and
@@ -18,17 +18,30 @@ from uuid import UUID
 import windrow as wr
 from results import ids
 from simulated_store import FAULT, Actor, Killed, Scheduler, SimulatedRoot
-from simulated_tasks import SECOND, SMALL, WHOLE, Batch, Row, SmallKind, SmallTask, answer, batch_of, pairs_in
+from simulated_tasks import (
+    SECOND,
+    SMALL,
+    WHOLE,
+    Batch,
+    Row,
+    SmallKind,
+    SmallTask,
+    WholeTask,
+    answer,
+    batch_of,
+    pairs_in,
+)
 from windrow.spark.microbatch import MicroBatch
 from windrow.spark.operator_cache import OperatorCache
-from windrow.spark.task import JoinTask, freeze_loaded_objects
-from windrow.state import store
+from windrow.spark.task import freeze_loaded_objects
+from windrow.state import rescale, store
 from windrow.state.cleanup import KEPT_BEHIND
 from windrow.state.commit_log import CommitLog
 from windrow.state.paths import JoinId
-from windrow.state.runs import Version
+from windrow.state.runs import StoredLayout, Version
 
 ATTEMPTS, RESTARTS = 4, 12
+PARTITIONS = (1, 2, 3)
 WINDOWS = {"time": "6 seconds", "rows": "2 rows per key"}
 REAL_OPERATOR = 0.1
 """Of the schedules; the others have a small one that is many times as fast."""
@@ -74,9 +87,9 @@ class Simulation:
     def __init__(self, seed: int) -> None:
         freeze_loaded_objects()
         self.rng = Random(seed)
-        store.uuid4 = lambda: UUID(int=self.rng.getrandbits(128))  # or else a seed would not be one schedule
+        # Or else a seed would not be one schedule.
+        store.uuid4 = rescale.uuid4 = lambda: UUID(int=self.rng.getrandbits(128))
         self.scheduler = Scheduler(self.rng)
-        self.partitions = self.rng.choice([1, 2, 3])
         self.last = self.rng.randint(3, 6)
         self.faults = self.rng.choice([0.0, 0.002, 0.01])
         self.real = self.rng.random() < REAL_OPERATOR
@@ -89,10 +102,9 @@ class Simulation:
         self.schema = WHOLE if self.real else SMALL
         options: dict[str, Any] = {
             "query": self.query, "schemas": (self.schema, self.schema), "union_columns": (),
-            "keys": (None, None), "partitions": self.partitions, "name": "join", "state": "",
+            "keys": (None, None), "partitions": 1, "name": "join", "state": "",
         }  # fmt: skip
-        task = JoinTask(**options) if self.real else SmallTask(**options, kind=SmallKind(held_back))
-        self.tasks = [task.of(partition) for partition in range(self.partitions)]
+        self.task = WholeTask(**options) if self.real else SmallTask(**options, kind=SmallKind(held_back))
         flushes = 2 if held_back and (self.late or not self.real) else 0
         batches = [self.form(n) for n in range(self.last)] + [self._flush(n) for n in range(flushes)]
         root = SimulatedRoot(self.scheduler, eventual=self.rng.random() < 0.5)
@@ -172,6 +184,7 @@ class SimulatedQuery:
         self.sim, self.rng, self.scheduler = sim, sim.rng, sim.scheduler
         self.name, self.root, self.batches, self.checkpoint = name, root, batches, checkpoint
         self.token = name
+        self.partitions = self.rng.choice(PARTITIONS)
         self.run: str | None = None
         """Of the driver that runs it; None while there is none."""
         self.restarts = 0
@@ -225,8 +238,13 @@ class SimulatedQuery:
     def _start(self) -> None:
         self.restarts += 1
         self.run = f"{self.rng.getrandbits(128):032x}"
-        self.note(f"run {self.run[:2]} from batch {self.checkpoint.next}")
-        if self.rng.random() < 0.5:
+        if self.rng.random() < 0.3:
+            self._rescale()
+        before = self.partitions
+        if self.rng.random() < 0.4:
+            self.partitions = self.rng.choice(PARTITIONS)
+        self.note(f"run {self.run[:2]} from batch {self.checkpoint.next} in {self.partitions} partitions")
+        if self.rng.random() < 0.5 or self.partitions != before:
             # Another driver process; workers of the old one may live on as zombies.
             self.token, self.sim.workers = self.run, [self.sim.worker() for _ in range(3)]
 
@@ -242,6 +260,8 @@ class SimulatedQuery:
             return False  # ... or after that: the batch is run again, and the sink knows it
         checkpoint.next += 1
         if chance() < 0.1:
+            return False  # the query is stopped
+        if chance() < 0.1:
             self._set_back()
             return False
         if chance() < 0.05:
@@ -255,7 +275,7 @@ class SimulatedQuery:
 
     def _batch(self, run: str, batch: int) -> Counter[tuple]:
         self.highest = max(self.highest, batch)
-        order = list(range(self.sim.partitions))
+        order = list(range(self.partitions))
         self.rng.shuffle(order)
         # A function of foreachBatch may take a row only, or ignore its frame.
         read = self.rng.randrange(len(order)) if self.rng.random() < 0.1 else len(order)
@@ -272,7 +292,7 @@ class SimulatedQuery:
 
     def _is_complete(self, run: str, batch: int) -> bool:
         """What the driver finds when the function has returned."""
-        log = CommitLog(self.root, JoinId("query", "join"), self.sim.partitions)
+        log = CommitLog(self.root, JoinId("query", "join"), self.partitions)
         actor = self.scheduler.spawn(f"{self.name} driver", lambda: log.is_complete(Version(batch, run)))
         self.scheduler.run(lambda: actor.done, self.sim.faults)
         if actor.error is not None:
@@ -298,10 +318,11 @@ class SimulatedQuery:
         raise error or AssertionError("no attempt ended")
 
     def _launch(self, run: str, batch: int, partition: int) -> Actor:
-        root, rows, token = self.root, self.batches[batch].part(partition, self.sim.partitions), self.token
+        partitions, token = self.partitions, self.token
+        root, rows = self.root, self.batches[batch].part(partition, partitions)
 
         def attempt(worker: OperatorCache) -> Counter[tuple]:
-            task = replace(self.sim.tasks[partition], token=token)
+            task = replace(self.sim.task, partitions=partitions, token=token).of(partition)
             found: Counter[tuple] = Counter()
             for out in task.run_micro_batch(root, MicroBatch("query", run, batch), rows, 0.0, worker):
                 found.update(pairs_in(out))
@@ -378,9 +399,36 @@ class SimulatedQuery:
         batch = self.checkpoint.next
         if batch >= len(self.batches):
             return
-        run = f"{self.rng.getrandbits(128):032x}"
-        self.note(f"a rival {run[:2]} from batch {batch}")
+        run, mine = f"{self.rng.getrandbits(128):032x}", (self.partitions, self.token)
+        self.partitions, self.token = self.rng.choice(PARTITIONS), run
+        self.note(f"a rival {run[:2]} from batch {batch} in {self.partitions} partitions")
         try:
             self._batch(run, batch)
         except (wr.StateError, OSError, Killed):
             self.note("the rival fails")
+        self.partitions, self.token = mine
+
+    def _rescale(self) -> None:
+        """Somebody stores the state in another layout, or two do so at once. They may be killed, or go on
+        while the query runs."""
+        began = [self._launch_rescale(self.rng.choice(PARTITIONS)) for _ in range(self.rng.choice([1, 1, 2]))]
+        if self.rng.random() < 0.7:
+            self.scheduler.run(lambda: all(actor.done for actor in began), self.sim.faults)
+        if not self.scheduler.actors:
+            won = [actor for actor in began if actor.result]
+            assert self.root.eventual or len(won) <= 1, "two have won"
+
+    def _launch_rescale(self, partitions: int) -> Actor:
+        root, task = self.root, replace(self.sim.task, partitions=partitions)
+        self.note(f"rescaled to {partitions} partitions")
+
+        def work() -> bool:
+            stored = rescale.StoredVersion(root, "query/join", lambda: self.scheduler.now)
+            made = rescale.Rescale(stored, StoredLayout(partitions))
+            for partition in range(partitions):
+                moves = task.moves(stored.layout, partition)
+                made.build(partition, task.kind.redistributed(stored.states(), moves))
+            made.finish()
+            return True
+
+        return self.scheduler.spawn(f"{self.name} rescale", work)

@@ -165,7 +165,7 @@ def drawn(number: int, strategy: st.SearchStrategy[SparkCase]) -> SparkCase:
         found.append(case)
 
     take()
-    return SparkCase(**{**vars(found[-1]), "seed": number})
+    return replace(found[-1], seed=number)
 
 
 @st.composite
@@ -231,6 +231,30 @@ def outer_spark_cases(draw: st.DrawFn) -> SparkCase:
     partitions = draw(st.sampled_from([1, 3, 3, 7, 7]))
     partitioning = draw(st.sampled_from([*[None] * 3, *_possible(case, partitions)]))
     return SparkCase(0, case, partitions, partitioning, None, draw(st.integers(1, len(calls))), {}, flush)
+
+
+@dataclass(frozen=True, repr=False)
+class RescaledCase(SparkCase):
+    """A case that goes on with another layout."""
+
+    then: tuple[int, str | None, Mapping[str, Any] | None] = (1, None, None)
+    """Partitions, partitioning and spread after the restart."""
+    back: int = 0
+    """The first call that comes after a second restart, with the layout that the case began with."""
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()}\nthen {self.then}, back before call {self.back}"
+
+
+@st.composite
+def rescaled_cases(draw: st.DrawFn, cases: st.SearchStrategy[SparkCase]) -> RescaledCase:
+    case: SparkCase = draw(cases)
+    partitions = draw(st.sampled_from([1, 2, 3, 4, 5, 8]))
+    partitioning = draw(st.sampled_from([*[None] * 3, *_possible(case.case, partitions)]))
+    outer = bool(case.case.query().kind.shapes)
+    spread = None if case.asked or outer else _spread(draw, case.case, partitions, partitioning)
+    back = draw(st.integers(case.restart, len(case.case.calls)))
+    return RescaledCase(**vars(case), then=(partitions, partitioning, spread), back=back)
 
 
 def _options(draw: st.DrawFn, aliases: Sequence[str], step: int, late: bool, always: bool) -> dict[str, Any]:

@@ -68,6 +68,9 @@ BAD = {
     ("lab", "report"): ["missing"],
     ("state", "show"): ["missing"],
     ("state", "verify"): ["missing"],
+    ("state", "rescale"): ["missing", "--partitions", "2"],
+    ("state", "prune"): ["missing", "--older-than", "1 day"],
+    ("state", "export"): ["missing", "target"],
     ("state", "late"): ["missing"],
     ("queries", "add"): ["control", "name", "--within", "1 parsec"],
     ("queries", "remove"): ["control", "name", "--at", "noon"],
@@ -91,7 +94,7 @@ def test_what_prints_data_prints_json_and_nothing_else(tmp_path):
     said = {path for path, command in LEAVES if any("--json" in p.opts for p in command.params)}
     expected = {("run",), ("sql",), ("explain",), ("demo",), ("bench",), ("lab", "list"), ("lab", "run")}
     expected |= {("lab", "report"), ("state", "show"), ("state", "verify"), ("state", "late")}
-    expected.add(("queries", "list"))
+    expected |= {("state", "rescale"), ("state", "prune"), ("state", "export"), ("queries", "list")}
     assert expected <= said
     ran = run("lab", "run", "multijoin-table3", "--quick", "--json", "--out", str(tmp_path))
     assert ran.exit_code == 0 and json.loads(ran.stdout)[0]["holds"] is True

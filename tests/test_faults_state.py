@@ -80,7 +80,6 @@ DAMAGES: dict[str, tuple[Callable[[Place], Undo], str]] = {
 }
 
 CHANGES: dict[str, tuple[dict[str, object], str]] = {
-    "other partition count": ({"partitions": 3}, r"has 2 partitions, .*asks for 3; set partitions=2"),
     "other predicate": ({"on": "a.k = b.k and a.id <> b.id"}, r"belongs to another join: on was .*now"),
     "other kind": ({"how": "left"}, r"belongs to another join: how was 'inner', now 'left'.*go back to"),
     "other state path": ({"state": "/nowhere"}, r"no state .*set `state` to the path"),
@@ -122,6 +121,20 @@ def test_a_partition_lost_with_its_markers_does_not_begin_anew(
     undo()
     driver.run("pairs", at, state=state)
     assert not differences(at.found(), at.expected())
+
+
+@pytest.mark.parametrize("damage", ["truncated parts", "lost partition"])
+def test_damage_is_told_in_other_partitions_too(driver: Driver, begun: Place, damage: str) -> None:
+    """The new partitions need all old ones. Once mended, the query goes on in three partitions, or in two."""
+    apply, message = DAMAGES[damage]
+    undo = apply(begun)
+    begun.arrive(1)
+    with pytest.raises(RuntimeError, match=message):
+        driver.run("pairs", begun, partitions=3)
+    undo()
+    driver.run("pairs", begun, partitions=3 if damage == "lost partition" else 2)
+    driver.run("pairs", begun.arrive(1), partitions=2)
+    assert not differences(begun.found(), begun.expected())
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -24,7 +24,7 @@ class LateSimulation(Simulation):
         super().__init__(seed)
         (self.asked,) = self.queries
         self.place = SimulatedRoot(self.scheduler, eventual=self.asked.root.eventual)
-        self.tasks = [replace(task, late_rows=self.place) for task in self.tasks]
+        self.task = replace(self.task, late_rows=self.place)
 
     def form(self, batch: int) -> Batch:
         times = {a: [self.rng.uniform(batch - 5, batch) for _ in range(self.rng.randint(0, 4))] for a in "ab"}

@@ -175,11 +175,11 @@ def test_killed_and_terminated_in_mid_run_every_result_comes_exactly_once(spark,
     assert "stopped: " in output
 
     if not (checkpoint / "commits/7").exists():  # a fast machine may have come to the end meanwhile
-        refused = run(file, "--set", "join.partitions=3", "--quiet")
+        refused = run(file, "--set", "join.how=left", "--quiet")
         assert refused.exit_code == 1
         assert refused.output.startswith("StateError: ") and refused.output.count("\n") == 1, refused.output
 
-    ended = run(file)
+    ended = run(file, "--set", "join.partitions=3")
     assert ended.exit_code == 0, ended.output
     assert written(spark, tmp_path / "results/auctions") == hot_bids(parts)
 

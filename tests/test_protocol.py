@@ -7,7 +7,8 @@ import pytest
 
 from simulation import Outcome, Simulation
 from windrow.spark.operator_cache import CachedJoin, OperatorCache
-from windrow.state.commit_log import CommitLog
+from windrow.state.commit_log import CommitLog, Start
+from windrow.state.rescale import Rescale
 from windrow.state.store import StateStore
 
 SEEDS = 75
@@ -40,6 +41,12 @@ FAULTS = {
         lambda cache, token, log, partition: cache._operators.setdefault(
             (token, log.join_id, partition), CachedJoin(StateStore(log, partition))
         ),
+    ),
+    "a task in a new layout takes over its own partition only": (
+        Start, "moved_to", lambda start, layout: None,
+    ),
+    "a rescaling counts before it is whole": (
+        Rescale, "build", lambda rescale, partition, state: rescale.finish() if not partition else None,
     ),
     "a micro-batch read in part is not completed": (CommitLog, "is_complete", lambda log, version: True),
 }  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 
 import windrow as wr
+from partition_runs import PartitionedJoin
 from queries import Case, examples, play, tiny
 from results import ids
 from source_cases import dropped, source_cases
@@ -117,6 +118,24 @@ def test_expiry_follows_the_slowest_partition() -> None:
     assert op.metrics().streams["b"].window_rows == 10, "partition 1 may still bring rows that match"
     op.process({"a": rows((1, 90))})
     assert op.metrics().streams["b"].window_rows == 1
+
+
+def test_a_first_micro_batch_rules_out_no_source_partition(tmp_path: Path) -> None:
+    """Its tasks do not know all source partitions yet, so rows that arrive in it say nothing about how old
+    later ones can be, not even while others of it are processed."""
+    schema = pa.schema([("id", pa.int64()), ("ts", pa.timestamp("us")), ("k", pa.int64()), ("p", pa.int64())])
+    streams = {"a": wr.Stream("ts", "1 second"), "b": wr.Stream("ts", "1 second", source_partition="p")}
+    query = wr.Query(streams, "a.k = b.k", late="20 seconds", evaluate="every 1 second")
+
+    def row(id: int, seconds: float) -> pa.Table:
+        columns = ([id], [int(seconds * 1_000_000)], [1], [id])
+        return pa.table([pa.array(c).cast(f.type) for c, f in zip(columns, schema, strict=True)], schema)
+
+    join = PartitionedJoin(query, dict.fromkeys("ab", schema), str(tmp_path), 2)
+    first = {"a": pa.concat_tables([row(0, 0), row(1, 15)]), "b": row(0, 10)}
+    assert join.process(0, first) == []
+    (found,) = join.process(1, {"b": row(7, 0.5)})
+    assert ids(pa.table({name: found.column(name) for name in "ab"})) == Counter({(0, 7): 1})
 
 
 def test_rows_of_row_windows_wait_for_the_slowest_partition() -> None:

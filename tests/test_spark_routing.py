@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -19,7 +20,9 @@ from results import ids
 from spark_tools import spark
 from windrow.model.execution import Execution
 from windrow.spark.join import PreparedJoin, prepare
+from windrow.spark.partitioning import read_layout
 from windrow.spark.routing import Router, described
+from windrow.state.runs import SPREAD_VALUES
 
 pytestmark = pytest.mark.usefixtures("uncompiled")
 
@@ -241,7 +244,9 @@ def test_what_is_no_value_of_the_key_is_refused(on, values, message):
 
 def test_what_decides_where_rows_go_is_described():
     case = prepared("a.i = b.i and b.f < c.i", "abc", spread={"key": [7], "ways": 2})
-    assert described(case.layout, case.frames) == {
+    told = described(case.layout, case.frames)
+    assert told.pop(SPREAD_VALUES)
+    assert told == {
         "partitioning": "4 by key a.i = b.i x 2 by rows of c",
         "spread": "values [7] over 2 partitions",
         "routing": "a by value of a.i as int64, b by value of b.i as int64, c by everywhere, a divided, "
@@ -257,3 +262,26 @@ def test_what_decides_where_rows_go_is_described():
     }
     one = prepared("a.i = b.i", partitions=1)
     assert described(one.layout, one.frames)["partitioning"] == "one"
+
+
+@pytest.mark.parametrize(
+    ("on", "options"),
+    [
+        ("a.i = b.i and b.f < c.i", {"spread": {"key": [7, 9], "ways": 2}}),
+        ("a.s = b.s", {"spread": {"key": ["x", "it's"], "ways": 3}}),
+        ("a.d = b.d", {"spread": {"key": ["2024-02-29"], "ways": 2}}),
+        ("abs((a.i + 1) - b.j) <= 2", {"partitioning": "range(5)"}),
+        ("abs(a.f - b.f) <= 0.1", {}),
+        ("a.i < b.i", {}),
+        ("a.i = b.i", {"partitions": 1}),
+    ],
+)
+def test_a_layout_is_read_from_its_description(on, options):
+    case = prepared(on, "abc" if "c." in on else "ab", **options)
+    told = json.loads(json.dumps(described(case.layout, case.frames)))
+    bound = case.join
+    read = read_layout(bound.query, bound.predicate, bound.classes, case.layout.partitions, told)
+    assert read is not None and read.dimensions == case.layout.dimensions
+    for name in ("partitioning", "spread", "routing"):
+        other = told | {name: "other"}
+        assert read_layout(bound.query, bound.predicate, bound.classes, 8, other) is None

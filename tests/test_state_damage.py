@@ -18,9 +18,11 @@ import windrow as wr
 from stored import QUERY, batches, newest, publish, required, revived, started, store
 from windrow.cli.state import app
 from windrow.engine.query_changes import fingerprint
+from windrow.state import manifest
 from windrow.state.inspect import show, verify
+from windrow.state.join_metadata import FORMAT
 from windrow.state.local_storage import ASIDE
-from windrow.state.manifest import FORMAT, sealed, unsealed
+from windrow.state.manifest import sealed, unsealed
 
 
 def _manifest(root: Path, batch: int) -> Path:
@@ -135,8 +137,24 @@ def test_another_format_is_refused(tmp_path: Path) -> None:
     started(tmp_path)
     file = tmp_path / "query" / "join" / "join.json"
     body = unsealed("join", file.read_bytes(), "")
-    file.write_bytes(sealed("join", body.replace(b'"format": %d' % FORMAT, b'"format": 1')))
-    with pytest.raises(wr.StateError, match=f"has format 1, this version of Windrow reads format {FORMAT}"):
+    later = body.replace(b'"format": %d' % FORMAT, b'"format": 99').replace(b'"windrow": "', b'"windrow": "9')
+    file.write_bytes(sealed("join", later))
+    wrote, reads = f"format 99, written by Windrow 9{wr.__version__}", f"which reads format 6 and {FORMAT}"
+    with pytest.raises(wr.StateError, match=f"{wrote}; this is Windrow {wr.__version__}, {reads}"):
+        _go_on(tmp_path)
+    (found,) = verify(str(tmp_path)).damage
+    assert found.path == str(file) and wrote in found.how
+
+
+def test_a_manifest_of_another_format_is_refused(tmp_path: Path) -> None:
+    started(tmp_path)
+    for file in stored.files(tmp_path, "batch-*.json"):
+        body = unsealed("manifest", file.read_bytes(), "")
+        saved = json.loads(body)
+        saved |= {"format": 1, "windrow": "0.0.1"}
+        file.write_bytes(sealed("manifest", json.dumps(saved).encode()))
+    wrote, reads = "format 1, written by Windrow 0.0.1", f"which reads format {manifest.FORMAT}"
+    with pytest.raises(wr.StateError, match=f"{wrote}; this is Windrow {wr.__version__}, {reads}"):
         _go_on(tmp_path)
 
 

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import windrow as wr
+from windrow.engine.state import capture, restore
+from windrow.engine.watermarks import Watermarks
 from windrow.errors import StateError
 from windrow.model.stateful import Stateful, decode, encode
 
@@ -83,8 +86,37 @@ def test_state_of_another_version_is_refused(monkeypatch):
     arrays: list[np.ndarray] = []
     plain = encode(learned(), arrays)
     monkeypatch.setattr(Part, "version", 2)
-    with pytest.raises(StateError, match="version 1 of Whole"):
+    with pytest.raises(StateError, match="version 1 of Part"):
         decode(plain, arrays, Whole(2.0))
+
+
+def test_state_of_an_earlier_version_may_be_migrated(monkeypatch):
+    """A class says what becomes of the fields that it had."""
+    arrays: list[np.ndarray] = []
+    plain = json.loads(json.dumps(encode(learned(), arrays)))
+
+    def migrated(cls: type, version: int, values: dict[str, Any]) -> dict[str, Any] | None:
+        return values | {"counts": 2 * values["counts"]} if version == 1 else None
+
+    monkeypatch.setattr(Part, "version", 2)
+    monkeypatch.setattr(Part, "migrated", classmethod(migrated))
+    again = decode(plain, arrays, Whole(2.0))
+    assert (again.counts == 3.0).all() and again.by_key[0, "a"]._until == 7
+    monkeypatch.setattr(Part, "version", 3)
+    monkeypatch.setattr(Part, "migrated", classmethod(lambda cls, version, values: None))
+    with pytest.raises(StateError, match="version 1 of Part"):
+        decode(plain, arrays, Whole(2.0))
+
+
+def test_a_state_says_who_wrote_it(monkeypatch):
+    """A part that this version cannot read is refused with the version that can."""
+    query = wr.Query({a: wr.Stream("ts", "5 seconds") for a in "ab"}, "a.id = b.id")
+    state = capture(wr.Operator(query).runner)
+    monkeypatch.setattr(Watermarks, "version", 7)
+    state.metadata["windrow"] = "9.9.9"
+    told = f"version 1 of Watermarks.* Windrow 9.9.9 wrote it, and this is Windrow {wr.__version__}"
+    with pytest.raises(StateError, match=told):
+        restore(wr.Operator(query).runner, state)
 
 
 def test_what_cannot_be_saved_is_named():

@@ -1,10 +1,13 @@
-"""`windrow state`: look at stored states and check them."""
+"""`windrow state`: look at stored states, check them, and look after them."""
 
 from __future__ import annotations
 
+import json
+import os
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,23 +16,32 @@ from rich.progress import Progress
 from rich.table import Table
 
 from windrow.cli.common import CODES, FAILED, USAGE_ERROR, AsJson, CommandGroup, print_error, print_json
-from windrow.errors import StateError
-from windrow.model.units import SECOND, format_duration
+from windrow.errors import Option, QueryError, StateError
+from windrow.model.execution import Execution
+from windrow.model.units import SECOND, format_duration, parse_duration
 from windrow.redaction import redacted
-from windrow.state.inspect import JoinState, VerifyReport
+from windrow.state.inspect import JoinState, VerifyReport, joins_in
 from windrow.state.inspect import show as show_states
 from windrow.state.inspect import verify as verify_states
 from windrow.state.late_summary import LateSummary, summarise
+from windrow.state.prune import GoneQuery, gone_queries, remove
+from windrow.state.storage import open_storage
 
 app = typer.Typer(
     cls=CommandGroup,
-    help="""Look at the stored state of joins, and check it.
+    help="""Look at the stored state of joins, check it, and look after it.
 
     [dim]Examples:[/dim]
 
       windrow state show /data/state
 
       windrow state verify /data/state && echo sound
+
+      windrow state rescale /data/state --partitions 16
+
+      windrow state prune /data/state --checkpoint /data/checkpoint
+
+      windrow state export /data/state /data/rows
 
       windrow state late /data/late
     """,
@@ -39,6 +51,8 @@ app = typer.Typer(
 LateWhere = Annotated[
     str, typer.Argument(help="The late_rows directory or URL, or a join's directory in it.", metavar="PATH")
 ]
+QueryId = Annotated[str | None, typer.Option(help="Only this query id.", metavar="ID")]
+JoinName = Annotated[str | None, typer.Option("--join", help="Only joins of this name.", metavar="NAME")]
 Where = Annotated[str, typer.Argument(help="The state path or URL of the query.", metavar="PATH")]
 
 
@@ -89,6 +103,120 @@ def verify(path: Where, as_json: AsJson = False) -> None:
 
 
 @app.command()
+def rescale(
+    path: Where,
+    partitions: Annotated[int, typer.Option(min=1, help="Partitions that the query will be started with.")],
+    partitioning: Annotated[
+        str | None, typer.Option(help="As in wr.join; by default the planner chooses.", metavar="LAYOUT")
+    ] = None,
+    spread: Annotated[
+        str | None, typer.Option(help='As in wr.join, as JSON: \'{"key": [7], "ways": 4}\'.', metavar="JSON")
+    ] = None,
+    query: QueryId = None,
+    join: JoinName = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="By default one for each core.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Redistribute the windows of stopped queries, so that they start faster with other partitions.
+
+    A restart with other partitions redistributes them by itself. This does the same beforehand. Until it is
+    done, and if it fails, the state is as it was. Exit code 1 if it cannot be done, 2 if nothing is there.
+
+    [dim]Examples:[/dim]
+
+      windrow state rescale /data/state --partitions 16
+
+      windrow state rescale s3://bucket/state --partitions 16 --join a_b --json
+    """
+    from windrow.spark.stored_join import stored_joins
+
+    execution = Execution(partitions, None, None, partitioning, _json(spread))
+    found = stored_joins(path, query, join)
+    done = [each.rescale(execution, threads or os.cpu_count() or 1) for each in found]
+    if as_json:
+        print_json([asdict(each) for each in done])
+    for each in () if as_json else done:
+        what = f"join {each.join} of query {each.query}, batch {each.batch}"
+        if each.changed:
+            typer.echo(f"{what}: {each.before} partitions before, now {each.layout}")
+        else:
+            typer.echo(f"{what}: has this layout already: {each.layout}")
+    if not done:
+        _nothing(path)
+
+
+@app.command()
+def prune(
+    path: Where,
+    checkpoint: Annotated[
+        list[str] | None,
+        typer.Option(help="A checkpoint that is in use; repeat it for all. Other queries are gone."),
+    ] = None,
+    older_than: Annotated[
+        str | None, typer.Option(help="Only queries without a commit for so long: '30 days'.")
+    ] = None,
+    query: Annotated[list[str] | None, typer.Option(help="Only this query id; may be repeated.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete without asking.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete the state of queries that are gone. Lists them first, and asks.
+
+    Say what is gone: every query but those of the checkpoints in use, those that have committed nothing for
+    long, or some by their ids. With --json nothing is deleted without --yes. Exit code 2 if nothing is there.
+
+    [dim]Examples:[/dim]
+
+      windrow state prune /data/state --checkpoint /data/checkpoint
+
+      windrow state prune /data/state --older-than "30 days" --yes
+    """
+    if not (checkpoint or older_than or query):
+        typer.echo("Say which queries are gone: --checkpoint, --older-than or --query.", err=True)
+        raise typer.Exit(USAGE_ERROR)
+    before = None if older_than is None else time.time() - parse_duration(older_than) / SECOND
+    if not joins_in(open_storage(path)):
+        _nothing(path)
+    gone = gone_queries(path, checkpoint, before, query or ())
+    if as_json:
+        print_json({"gone": [asdict(each) for each in gone], "deleted": yes})
+    elif gone:
+        Console().print(_gone_table(gone, time.time()))
+    else:
+        typer.echo(f"No query in {redacted(path)} is gone.")
+    if gone and (yes or (not as_json and typer.confirm("Delete the state of these queries?"))):
+        for each in gone:
+            remove(path, each)
+
+
+@app.command()
+def export(
+    path: Where,
+    target: Annotated[str, typer.Argument(help="A new directory or URL for the rows.", metavar="TARGET")],
+    query: QueryId = None,
+    join: JoinName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the rows that windows hold as parquet, one directory per stream, each row once.
+
+    Exit code 1 if it cannot be done, 2 if nothing is there.
+
+    [dim]Examples:[/dim]
+
+      windrow state export /data/state /data/rows
+    """
+    from windrow.spark.stored_join import stored_joins
+
+    found = {(j.query_id, j.name): j.export(open_storage(target)) for j in stored_joins(path, query, join)}
+    if as_json:
+        print_json([{"query": q, "join": name, "rows": rows} for (q, name), rows in found.items()])
+    for (of, name), rows in () if as_json else found.items():
+        counts = ", ".join(f"{count:,} rows of {alias}" for alias, count in rows.items())
+        typer.echo(f"join {name} of query {of}: {counts}")
+    if not found:
+        _nothing(path)
+
+
+@app.command()
 def late(path: LateWhere, as_json: AsJson = False) -> None:
     """Summarise late rows: how many of each stream, and how many a larger `late` would have kept.
 
@@ -110,6 +238,23 @@ def late(path: LateWhere, as_json: AsJson = False) -> None:
     if not found:
         typer.echo(f"There are no late rows in {redacted(path)}.", err=True)
         raise typer.Exit(USAGE_ERROR)
+
+
+def _json(given: str | None) -> Any:
+    try:
+        return None if given is None else json.loads(given)
+    except ValueError as error:
+        raise QueryError(f"expected JSON, got {given!r} ({error})", Option("spread")) from None
+
+
+def _gone_table(gone: Sequence[GoneQuery], now: float) -> Table:
+    table = Table(title="queries that are gone", title_justify="left")
+    for column in ("query", "joins", "files", "size", "last commit"):
+        table.add_column(column)
+    for each in gone:
+        ago = f"{_age(now - each.last_commit)} ago" if each.last_commit else "none"
+        table.add_row(each.query, ", ".join(each.joins), f"{each.files:,}", decimal(each.bytes), ago)
+    return table
 
 
 def _late_table(summary: LateSummary) -> Table:

@@ -23,7 +23,7 @@ from windrow.engine.query_changes import changes, check_fixed, fingerprint, fitt
 from windrow.engine.rows import event_times
 from windrow.engine.watermarks import Watermarks
 from windrow.errors import StateError
-from windrow.model.stateful import decode, encode
+from windrow.model.stateful import UnknownVersionError, decode, encode, this_version
 
 if TYPE_CHECKING:
     from windrow.engine.join import Join
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 MAGIC = b"WINDROW5"
 _DIGEST = 16
-_CALL = "\x00call"
-_COMPONENTS = ("watermarks", "counters", "expiry", "completeness", "planner", "deadline_controller")
+CALL = "\x00call"
+COMPONENTS = ("watermarks", "counters", "expiry", "completeness", "planner", "deadline_controller")
 _CODEC = pa.Codec("zstd")
 _log = logging.getLogger("windrow")
 
@@ -52,17 +52,18 @@ def capture(runner: JoinRunner) -> State:
         parts += batches
     arrays: list[np.ndarray] = []
     head = {
+        "windrow": this_version(),
         "query": fingerprint(runner.query),
         "calls": runner.calls,
         "seq": runner.seq,
         "comparisons": runner.work[0],
         "streams": streams,
-        "components": [encode(getattr(runner, name), arrays) for name in _COMPONENTS],
+        "components": [encode(getattr(runner, name), arrays) for name in COMPONENTS],
         "join": encode(runner.join, arrays),
         "complete_from": runner.join.windows.complete_from if runner.join else None,
         "arrays": len(arrays),
     }
-    return State(head, (*parts, *([_packed(arrays)] if arrays else [])))
+    return State(head, (*parts, *([pack_arrays(arrays)] if arrays else [])))
 
 
 def restore(runner: JoinRunner, state: State, reached: Sequence[int | None] = ()) -> None:
@@ -77,16 +78,24 @@ def restore(runner: JoinRunner, state: State, reached: Sequence[int | None] = ()
 
 def restore_any(runner: JoinRunner, state: State, reached: Sequence[int | None] = ()) -> None:
     """Like `restore`, for a query that has been checked."""
+    try:
+        _restore(runner, state, reached)
+    except UnknownVersionError as error:
+        wrote = state.metadata.get("windrow", "an earlier version")
+        raise StateError(f"{error} Windrow {wrote} wrote it, and this is Windrow {this_version()}") from error
+
+
+def _restore(runner: JoinRunner, state: State, reached: Sequence[int | None]) -> None:
     head = state.metadata
     before, now = head["query"], fingerprint(runner.query)
     runner.calls, runner.seq = head["calls"], head["seq"]
     runner.counters.compared_before = head["comparisons"]
-    arrays = _unpacked(state.parts[-1]) if head["arrays"] else []
-    for name, component in zip(_COMPONENTS, head["components"], strict=True):
+    arrays = unpack_arrays(state.parts[-1]) if head["arrays"] else []
+    for name, component in zip(COMPONENTS, head["components"], strict=True):
         if name != "deadline_controller" or before["deadline"] == now["deadline"]:
             decode(component, arrays, getattr(runner, name))
     parts = iter(state.parts)
-    held = [_take(parts, described) for described in head["streams"]]
+    held = [take_parts(parts, described) for described in head["streams"]]
     known = [kept.schema for kept in held]
     for stream, alias in enumerate(runner.query.aliases):
         wanted = runner.schemas[stream] = runner.schemas[stream] or known[stream]
@@ -108,12 +117,13 @@ def restore_any(runner: JoinRunner, state: State, reached: Sequence[int | None] 
 
 
 def _restore_join(runner: JoinRunner, join: Join, head: dict[str, Any], arrays: list[np.ndarray]) -> None:
-    """Restore what a join has learned and counted. Under other limits or windows it learns anew."""
+    """Restore what a join has learned and counted. Under other limits or windows, and with rows of other
+    partitions, it learns anew."""
     before, now = head["query"], fingerprint(runner.query)
     saved, counters = dict(head["join"]), runner.counters
-    resized = before["within"] != now["within"]
-    new_memory = resized or before["memory"] != now["memory"]
-    new_deadline = resized or before["deadline"] != now["deadline"]
+    resized, moved = before["within"] != now["within"], head.get("redistributed")
+    new_memory = resized or moved or before["memory"] != now["memory"]
+    new_deadline = resized or moved or before["deadline"] != now["deadline"]
     lost = 0
     if new_memory and (evictor := saved.pop("evictor")) is not None:
         counters.count_shed_before("rows_evicted", evictor["evicted"])
@@ -132,10 +142,10 @@ def _restore_join(runner: JoinRunner, join: Join, head: dict[str, Any], arrays: 
         counters.count("rows_expired", join.windows.expire([None] * len(join.windows), runner.seq))
         runner.completeness.lack_expired(join.windows, windows_of(before), windows_of(now))
         join.windows.resize(windows_of(now), runner.seq)
-    if lost and newest is not None:
+    if (lost or (moved and moved["shed"])) and newest is not None:
         runner.completeness.lack_shed(join.windows, newest)
     if newest is not None:
-        join.adopt(newest, new_memory, new_deadline)
+        join.adopt(newest, bool(new_memory), bool(new_deadline))
 
 
 def _keep_watermarks(runner: JoinRunner, before: Mapping[str, Any], reached: Sequence[int | None]) -> None:
@@ -149,7 +159,7 @@ def _keep_watermarks(runner: JoinRunner, before: Mapping[str, Any], reached: Seq
     now.continue_from(old)
 
 
-def _packed(arrays: Sequence[np.ndarray]) -> pa.RecordBatch:
+def pack_arrays(arrays: Sequence[np.ndarray]) -> pa.RecordBatch:
     """Arrays as one part, compressed: most are sketches and histograms, which are nearly empty while few rows
     are held."""
     return pa.record_batch(
@@ -163,7 +173,7 @@ def _packed(arrays: Sequence[np.ndarray]) -> pa.RecordBatch:
     )
 
 
-def _unpacked(part: pa.RecordBatch) -> list[np.ndarray]:
+def unpack_arrays(part: pa.RecordBatch) -> list[np.ndarray]:
     dtypes, shapes, values = part.columns
     found = []
     for dtype, shape, held in zip(dtypes, shapes, values, strict=True):
@@ -188,7 +198,7 @@ def _capture_stream(runner: JoinRunner, stream: int) -> tuple[dict[str, Any], li
         parts.append(pa.RecordBatch.from_pylist([], schema=schema))
     if len(buffered):
         _, rows, calls = buffered.merged(schema)
-        parts.append(rows.append_column(_CALL, pa.array(calls)))
+        parts.append(rows.append_column(CALL, pa.array(calls)))
         described["buffered"] = 1
     if join is not None:
         window, counted = join.windows[stream], join.windows.row_windows[stream]
@@ -209,7 +219,7 @@ def _capture_stream(runner: JoinRunner, stream: int) -> tuple[dict[str, Any], li
 
 
 @dataclass(frozen=True)
-class _Kept:
+class Kept:
     """The parts of one stream."""
 
     schema: pa.Schema | None
@@ -220,18 +230,18 @@ class _Kept:
     keys: pa.RecordBatch | None
     """Keys and their counts, for windows counted per key."""
 
-    def fitted(self, alias: str, wanted: pa.Schema) -> _Kept:
+    def fitted(self, alias: str, wanted: pa.Schema) -> Kept:
         """The same rows in the columns that the stream has now."""
         buffered = [
-            fitted(alias, batch.drop_columns(_CALL), wanted).append_column(_CALL, batch.column(_CALL))
+            fitted(alias, batch.drop_columns(CALL), wanted).append_column(CALL, batch.column(CALL))
             for batch in self.buffered
         ]
         segments = [fitted(alias, batch, wanted) for batch in self.segments]
         return replace(self, schema=wanted, buffered=buffered, segments=segments)
 
 
-def _take(parts: Iterator[pa.RecordBatch], described: dict[str, Any]) -> _Kept:
-    return _Kept(
+def take_parts(parts: Iterator[pa.RecordBatch], described: dict[str, Any]) -> Kept:
+    return Kept(
         next(parts).schema if described["schema"] else None,
         [next(parts) for _ in range(described["buffered"])],
         [next(parts) for _ in range(described["segments"])],
@@ -241,13 +251,13 @@ def _take(parts: Iterator[pa.RecordBatch], described: dict[str, Any]) -> _Kept:
 
 
 def _restore_buffered(runner: JoinRunner, stream: int, batch: pa.RecordBatch) -> None:
-    calls = batch.column(_CALL).to_numpy()
-    rows = batch.drop_columns(_CALL)
+    calls = batch.column(CALL).to_numpy()
+    rows = batch.drop_columns(CALL)
     time = list(runner.query.streams.values())[stream].time
     runner.buffer[stream].add(event_times(rows.column(time)), rows, calls)
 
 
-def _restore_window(join: Join, stream: int, described: dict[str, Any], kept: _Kept) -> None:
+def _restore_window(join: Join, stream: int, described: dict[str, Any], kept: Kept) -> None:
     window, counted = join.windows[stream], join.windows.row_windows[stream]
     if counted is not None:
         counted.total, counted.displaced_early = described["total"], described["displaced_early"]

@@ -140,9 +140,8 @@ def earliest_to_come(
         if bound is not None and ordered_before is not None:
             # Rows of all streams are buffered until the latest of them is certain.
             bound = min(bound, ordered_before)
-        if start < len(arrived.rows):
-            coming = int(arrived.rows.ts[start])
-            bound = coming if bound is None else min(bound, coming)
+        if bound is not None and start < len(arrived.rows):
+            bound = min(bound, int(arrived.rows.ts[start]))
         earliest.append(bound)
     return earliest
 

@@ -62,8 +62,8 @@ class Execution:
         default=None,
         metadata=setting(
             optional(whole(1, "a number from 1")),
-            "How many tasks share the work; by default Spark's `spark.sql.shuffle.partitions`. A running "
-            "query must keep its number.",
+            "How many tasks share the work; by default Spark's `spark.sql.shuffle.partitions`. A restart may "
+            "change it: the windows are redistributed.",
         ),
     )
     state: str | None = field(

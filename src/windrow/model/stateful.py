@@ -13,6 +13,7 @@ Encoded state is a JSON value; arrays are kept beside it, unchanged.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar
@@ -24,6 +25,15 @@ from windrow.errors import StateError
 _CLASSES: dict[str, type[Stateful]] = {}
 
 
+class UnknownVersionError(StateError):
+    """A part of a state has a version that cannot be read."""
+
+
+def this_version() -> str:
+    """This version of Windrow, as states name it."""
+    return str(sys.modules["windrow"].__version__)
+
+
 class Stateful:
     """A class with state. Without an object to restore into, one is built from its fields alone."""
 
@@ -32,7 +42,7 @@ class Stateful:
     clocks: ClassVar[tuple[str, ...]] = ()
     """Saved fields that are event times or None."""
     version: ClassVar[int] = 1
-    """Raise it when fields change their meaning: state of another version is refused."""
+    """Raise it when fields change their meaning, and say in `migrated` what becomes of earlier ones."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -46,6 +56,11 @@ class Stateful:
         """Restore from the result of `dump`."""
         for name, value in values.items():
             setattr(self, name, value)
+
+    @classmethod
+    def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any] | None:
+        """The fields that an earlier version has dumped, as this one restores them; None if it cannot."""
+        return None
 
     def turn_back(self, now: int) -> None:
         """Turn clocks that are later than `now` back to it, after event time was set back."""
@@ -100,14 +115,16 @@ def decode(plain: Any, arrays: Sequence[np.ndarray], into: Any = None) -> Any:
 def _object(plain: Mapping[str, Any], arrays: Sequence[np.ndarray], into: Any) -> Stateful:
     name, version = plain["is"]
     cls: Any = type(into) if type(into).__name__ == name else _CLASSES.get(name)
-    if cls is None or version != cls.version:
-        raise StateError(
-            f"this state has version {version} of {name}, which this Windrow does not know; go on with the "
-            "version of Windrow that wrote it, or start without it"
-        )
-    values = {
+    values: dict[str, Any] | None = {
         key: decode(each, arrays, getattr(into, key, None)) for key, each in plain.items() if key != "is"
     }
+    if cls is None or version != cls.version:
+        values = None if cls is None else cls.migrated(version, values)
+    if values is None:
+        raise UnknownVersionError(
+            f"this state has version {version} of {name}, which this Windrow does not know; go on with the "
+            "version of Windrow that wrote it, or start without it."
+        )
     if _is_value(cls):
         return cls(**values)
     made = into if type(into) is cls else cls.__new__(cls)

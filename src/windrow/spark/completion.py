@@ -85,5 +85,6 @@ def _completing(function: BatchFunction, joins: Sequence[JoinTask]) -> BatchFunc
 
 def _is_complete(join: JoinTask, now: MicroBatch) -> bool:
     assert join.state is not None
-    log = _cache.log(join.token, join.state, JoinId(now.query, join.name), join.partitions)
+    scope = JoinId(now.query, join.name)
+    log = _cache.log(join.token, join.state, scope, join.partitions, join.layout)
     return log.is_complete(Version(now.batch, now.run))

@@ -35,7 +35,7 @@ from windrow.planning.bound_query import BoundQuery
 from windrow.spark.beats import batch_clock, beats
 from windrow.spark.completion import complete_micro_batches
 from windrow.spark.files.file_stream import FileStream
-from windrow.spark.files.packed_rows import packed_rows
+from windrow.spark.files.packed_rows import packed_rows, place_finder
 from windrow.spark.frame_watermarks import delays_text, with_frame_watermarks
 from windrow.spark.frames import (
     DOCUMENT,
@@ -120,6 +120,9 @@ class PreparedJoin:
             late_rows=self.late_rows,
             clock_column=self._clock_column(slots),
             layout=described(self.layout, self.frames),
+            places=tuple(
+                place_finder(self.join, self.layout, self.frames, s) for s in range(len(self.frames))
+            ),
             parallel_tasks=tasks_at_once(self),
             blob_times={
                 s: self.query.streams[frame.alias].time

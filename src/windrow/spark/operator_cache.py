@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from windrow.spark.partition_join import PartitionJoin
@@ -44,10 +44,17 @@ class OperatorCache:
         self._logs: OrderedDict[tuple[str, JoinId], CommitLog] = OrderedDict()
         self._late_rows: OrderedDict[tuple[str, JoinId], LateRows] = OrderedDict()
 
-    def log(self, token: str, root: str | Storage, scope: JoinId, partitions: int) -> CommitLog:
+    def log(
+        self,
+        token: str,
+        root: str | Storage,
+        scope: JoinId,
+        partitions: int,
+        layout: Mapping[str, str] | None = None,
+    ) -> CommitLog:
         key = (token, scope)
         if key not in self._logs:
-            self._logs[key] = CommitLog(root, scope, partitions, self._clock)
+            self._logs[key] = CommitLog(root, scope, partitions, self._clock, layout)
             while len(self._logs) > LOGS:
                 self._logs.popitem(last=False)
         return self._logs[key]

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from windrow.engine.operator import Operator
 from windrow.engine.query_changes import fingerprint
+from windrow.engine.redistribution import Moves, redistributed
 from windrow.engine.result_builder import result_schema
 from windrow.engine.runner import JoinRunner
 from windrow.engine.state import State, capture, restore
@@ -69,6 +70,9 @@ class JoinKind(Protocol):
     def columns(self, query: Query, schemas: tuple[pa.Schema, ...]) -> pa.Schema:
         """Schema of the results."""
 
+    def redistributed(self, states: Sequence[State], moves: Moves) -> State:
+        """The state of one partition, from those of all partitions of another layout."""
+
 
 @dataclass(frozen=True)
 class SingleQuery:
@@ -84,6 +88,9 @@ class SingleQuery:
 
     def columns(self, query: Query, schemas: tuple[pa.Schema, ...]) -> pa.Schema:
         return result_schema(query, dict(zip(query.aliases, schemas, strict=True)))
+
+    def redistributed(self, states: Sequence[State], moves: Moves) -> State:
+        return redistributed(states, moves)
 
 
 class _SingleQueryJoin:

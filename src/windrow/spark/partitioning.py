@@ -9,7 +9,9 @@ therefore meet in exactly one partition.
 
 from __future__ import annotations
 
+import base64
 import heapq
+import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +29,7 @@ from windrow.model.query import Query
 from windrow.planning.equivalence import Class
 from windrow.spark.grid import EVERYWHERE, GridDimension, GridPlacement, by_content, by_key
 from windrow.spark.outer_layout import outer_cuts
+from windrow.state.runs import SPREAD_VALUES
 
 KINDS = ("key", "range", "grid", "one")
 CELL = 4.0
@@ -76,11 +79,16 @@ class PartitionLayout:
             + "".join(f", {self.aliases[s]} divided" for s in cut.split)
             for cut in self.dimensions
         ]
-        return {
+        found = {
             "partitioning": " x ".join(cuts) or "one",
             "spread": " and ".join(spread) or "none",
             "routing": " x ".join(places) or "none",
         }
+        for cut in self.dimensions:
+            if cut.skewed:
+                word = next(place.column for place in cut.placements if place.column is not None)
+                found[SPREAD_VALUES] = _text(cut.skewed.values, word.type)
+        return found
 
     def __str__(self) -> str:
         if not self.dimensions:
@@ -130,17 +138,10 @@ def choose_layout(
     if query.kind.shapes:
         if spread:
             raise QueryError("only inner joins spread a key; leave it out", Option("spread"))
-        cuts = outer_cuts(query, predicate)
-        if not cuts and kind is None:
+        if not outer_cuts(query, predicate) and kind is None:
             why = "rows of both sides are kept, and no equality of both says which partition they meet in"
             return PartitionLayout(query.aliases, 1, (), why)
-    else:
-        cuts = [
-            *(by_key(query, members) for members in classes),
-            *_by_range(query, predicate, width),
-            *(by_content(query, s) for s in range(len(query.streams)) if _divisible(query, s)),
-        ]
-    cuts = [cut for cut in cuts if kind is None or cut.kind == kind]
+    cuts = [c for c in _cuts(query, predicate, classes, width) if kind is None or c.kind == kind]
     layouts = [PartitionLayout(query.aliases, partitions, chosen) for chosen in _grids(cuts, partitions)]
     if not layouts:
         raise QueryError(
@@ -150,6 +151,87 @@ def choose_layout(
         )
     best = min(layouts, key=lambda layout: (round(layout.load, 9), len(layout.dimensions)))
     return _with_spread(best, query, spread) if spread else best
+
+
+def read_layout(
+    query: Query,
+    predicate: Predicate,
+    classes: Sequence[Class],
+    partitions: int,
+    options: Mapping[str, str],
+) -> PartitionLayout | None:
+    """The layout that `described` has described; None if the query has no such layout."""
+    known, spread = _cuts(query, predicate, classes, None), _read_spread(options)
+    for cuts in ((), *((cut,) for cut in known), *itertools.combinations(known, 2)):
+        layout = _sized_as(query, cuts, partitions, options.get("partitioning", ""))
+        if layout is not None and spread is not None:
+            try:
+                layout = _with_spread(layout, query, spread)
+            except QueryError:
+                continue
+        told = {} if layout is None else layout.described()
+        told.pop(SPREAD_VALUES, None)
+        if layout is not None and all(options.get(name) == text for name, text in told.items()):
+            return layout
+    return None
+
+
+def may_copy(options: Mapping[str, str]) -> bool:
+    """Whether a layout that `described` has described may copy rows."""
+    routing = options.get("routing", EVERYWHERE.how)
+    return options.get("spread") != "none" or any(f"by {how}" in routing for how in ("near", EVERYWHERE.how))
+
+
+def _sized_as(
+    query: Query, cuts: Sequence[GridDimension], partitions: int, text: str
+) -> PartitionLayout | None:
+    """The layout of these dimensions in which a text describes their sizes."""
+    if not cuts:
+        return PartitionLayout(query.aliases, partitions, ())
+    cells = [r" in cells of ([-+.\de]+)" if cut.width else "()" for cut in cuts]
+    pattern = " x ".join(rf"(\d+) by {re.escape(c.by)}{cell}" for c, cell in zip(cuts, cells, strict=True))
+    match = re.fullmatch(pattern, text)
+    if match is None:
+        return None
+    sizes, widths = match.groups()[::2], match.groups()[1::2]
+    sized = [
+        replace(cut, parts=int(size), width=float(width or 0))
+        for cut, size, width in zip(cuts, sizes, widths, strict=True)
+    ]
+    return PartitionLayout(query.aliases, partitions, tuple(sized))
+
+
+def _read_spread(options: Mapping[str, str]) -> SkewedKeys | None:
+    match = re.fullmatch(r"values .* over (\d+) partitions", options.get("spread", ""))
+    if match is None or SPREAD_VALUES not in options:
+        return None
+    return SkewedKeys(_values(options[SPREAD_VALUES]), int(match[1]))
+
+
+def _text(values: Sequence[Any], kind: pa.DataType) -> str:
+    """Values of any type as text."""
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch({"values": pa.array(values, kind)})
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return base64.b64encode(sink.getvalue()).decode()
+
+
+def _values(text: str) -> tuple[Any, ...]:
+    return tuple(pa.ipc.open_stream(base64.b64decode(text)).read_next_batch().column(0).to_pylist())
+
+
+def _cuts(
+    query: Query, predicate: Predicate, classes: Sequence[Class], width: float | None
+) -> list[GridDimension]:
+    """The dimensions that the query allows."""
+    if query.kind.shapes:
+        return outer_cuts(query, predicate)
+    return [
+        *(by_key(query, members) for members in classes),
+        *_by_range(query, predicate, width),
+        *(by_content(query, s) for s in range(len(query.streams)) if _divisible(query, s)),
+    ]
 
 
 def _parse(wanted: str | None) -> tuple[str | None, float | None]:

@@ -12,7 +12,8 @@ and reaches are widened by more than a rounding error.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import pyarrow as pa
 from pyarrow import types as pt
@@ -34,13 +35,27 @@ _HASHED = (
     st.BooleanType, st.ByteType, st.ShortType, st.IntegerType, st.LongType, st.DecimalType, st.BinaryType,
     st.DateType, st.TimestampType, st.TimestampNTZType, st.DayTimeIntervalType,
 )  # fmt: skip
+Way = Callable[["StreamTypes", JoinColumn], Callable[[Column], Column] | None]
+"""How Spark itself computes a join column from a column of the frame; None if it cannot."""
 _FURTHEST_CELL = 4e18
 ROUNDING = 1e-15
 HASHING = 2
 """Version of the mapping from values to partitions. State is bound to it: raise it when a value may move."""
 
 
-def native(cut: GridDimension, frames: Sequence[Frame]) -> bool:
+class StreamTypes(Protocol):
+    """The columns of a stream: in Spark's types, and as Python gets them."""
+
+    @property
+    def fields(self) -> tuple[st.StructField, ...]: ...
+
+    @property
+    def arrow(self) -> pa.Schema: ...
+
+    def type_of(self, column: str) -> st.DataType: ...
+
+
+def native(cut: GridDimension, frames: Sequence[StreamTypes]) -> bool:
     """Whether Spark itself computes the places on this dimension, for all streams."""
     if cut.skewed and any(not _is_literal(p.column.type) for p in cut.placements if p.column is not None):
         return False
@@ -51,10 +66,19 @@ def native(cut: GridDimension, frames: Sequence[Frame]) -> bool:
     return all(plain(frame, key) is not None for frame, key in keys)
 
 
-def described(layout: PartitionLayout, frames: Sequence[Frame]) -> dict[str, str]:
-    """Everything that determines a row's partition. State can be restored only if it is equal."""
+def described(layout: PartitionLayout, frames: Sequence[StreamTypes]) -> dict[str, str]:
+    """Everything that determines a row's partition."""
     ways = ", ".join("by Spark" if native(cut, frames) else "by Windrow" for cut in layout.dimensions)
     return layout.described() | {"hashing": f"version {HASHING}{': ' if ways else ''}{ways}"}
+
+
+def read_hashing(text: str) -> tuple[bool, ...] | None:
+    """Per dimension of a stored layout, whether Spark itself computed the places; None if values are mapped
+    to partitions in another way now."""
+    version, _, ways = text.partition(": ")
+    if version != f"version {HASHING}":
+        return None
+    return tuple(way == "by Spark" for way in ways.split(", ") if way)
 
 
 def spread_shape(cut: GridDimension) -> tuple[int, int]:
@@ -124,8 +148,7 @@ class Router:
 
     def _by_value(self, cut: GridDimension, key: JoinColumn) -> tuple[Column, bool]:
         stream = self._stream
-        value = _plain_value(self._frame, key) if self._native[cut] else self._key(key)
-        assert value is not None
+        value = self._plain(_plain_value, key) if self._native[cut] else self._key(key)
         # A row without a value is in no result. It may have any place, but one place for all would be skewed.
         home = _modulo(sf.when(value.isNull(), self.content()).otherwise(sf.xxhash64(value)), cut.parts)
         if cut.skewed is None:
@@ -143,8 +166,8 @@ class Router:
 
     def _by_cell(self, cut: GridDimension, place: GridPlacement) -> tuple[Column, bool]:
         assert place.column is not None
-        number = _plain_number(self._frame, place.column) if self._native[cut] else self._key(place.column)
-        assert number is not None
+        word = place.column
+        number = self._plain(_plain_number, word) if self._native[cut] else self._key(word)
         number = number.cast("double")
         lost = _modulo(self.content(), cut.parts)
         known = number.isNotNull() & ~sf.isnan(number)
@@ -163,6 +186,12 @@ class Router:
         ), True
 
     # -- join columns -----------------------------------------------------------------------------------
+
+    def _plain(self, way: Way, key: JoinColumn) -> Column:
+        """The join column as Spark computes it."""
+        computed = way(self._frame, key)
+        assert computed is not None and isinstance(key.node, exp.Column)
+        return computed(sf.col(quoted(key.node.name)))
 
     def _key(self, key: JoinColumn) -> Column:
         """The computed join column: equal where Windrow finds values equal; null for null."""
@@ -192,35 +221,39 @@ class Router:
         return value.isin(numbers.tolist())
 
 
-def _plain_value(frame: Frame, key: JoinColumn) -> Column | None:
-    """A column cast to the join column's type, if Spark's hash separates values as Windrow does."""
+def _plain_value(frame: StreamTypes, key: JoinColumn) -> Callable[[Column], Column] | None:
+    """Casts a column to the join column's type, if Spark's hash then separates values as Windrow does."""
     if not isinstance(key.node, exp.Column):
         return None
-    column, kind, wanted = sf.col(quoted(key.node.name)), frame.type_of(key.node.name), key.type
+    kind, wanted = frame.type_of(key.node.name), key.type
     if pt.is_float64(wanted) and _is_binary_number(kind):
-        return column.cast("double") + sf.lit(0.0)  # -0.0 + 0.0 is 0.0
+        return lambda column: column.cast("double") + sf.lit(0.0)  # -0.0 + 0.0 is 0.0
     if pt.is_int64(wanted) and isinstance(kind, st.IntegralType):
-        return column.cast("bigint")
+        return lambda column: column.cast("bigint")
     if pt.is_decimal128(wanted) and isinstance(kind, st.IntegralType | st.DecimalType):
-        return column.cast(st.DecimalType(wanted.precision, wanted.scale))
+        return lambda column: column.cast(st.DecimalType(wanted.precision, wanted.scale))
     same = frame.arrow.field(key.node.name).type.equals(wanted)
-    return column if same and (isinstance(kind, _HASHED) or _is_binary_text(kind)) else None
+    return _unchanged if same and (isinstance(kind, _HASHED) or _is_binary_text(kind)) else None
 
 
-def _plain_number(frame: Frame, key: JoinColumn) -> Column | None:
-    """A column as the join column's number, in double precision."""
+def _plain_number(frame: StreamTypes, key: JoinColumn) -> Callable[[Column], Column] | None:
+    """Turns a column into the join column's number, in double precision."""
     if not isinstance(key.node, exp.Column):
         return None
-    column, kind, wanted = sf.col(quoted(key.node.name)), frame.type_of(key.node.name), key.type
+    kind, wanted = frame.type_of(key.node.name), key.type
     if pt.is_decimal(wanted) and isinstance(kind, st.IntegralType | st.DecimalType):
-        return column.cast("double") * float(10**wanted.scale)
+        return lambda column: column.cast("double") * float(10**wanted.scale)
     if _is_binary_number(kind) and (pt.is_floating(wanted) or pt.is_integer(wanted)):
-        return column.cast("double")
+        return lambda column: column.cast("double")
     if isinstance(kind, st.TimestampType) and pt.is_timestamp(wanted) and wanted.unit == "us":
-        return sf.unix_micros(column).cast("double")
+        return lambda column: sf.unix_micros(column).cast("double")
     if isinstance(kind, st.DateType) and pt.is_date32(wanted):
-        return sf.unix_date(column).cast("double")
+        return lambda column: sf.unix_date(column).cast("double")
     return None
+
+
+def _unchanged(column: Column) -> Column:
+    return column
 
 
 def _modulo(number: Column, ways: int) -> Column:

@@ -12,8 +12,10 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type
 
 from windrow.engine.query_changes import fingerprint
+from windrow.engine.redistribution import Moves
 from windrow.engine.shared.bound_subscription import bind
 from windrow.engine.shared.query_names import QueryNames
+from windrow.engine.shared.redistribution import redistributed_group
 from windrow.engine.shared.response_times import ResponseTimes
 from windrow.engine.shared.results import FanOut, ResultsByQuery, fan_out
 from windrow.engine.shared.shared_join import SharedJoin
@@ -103,6 +105,9 @@ class SharedQueries:
 
     def columns(self, query: Query, schemas: tuple[pa.Schema, ...]) -> pa.Schema:
         return self.result_columns
+
+    def redistributed(self, states: Sequence[State], moves: Moves) -> State:
+        return redistributed_group(states, moves)
 
 
 class _SharedQueriesJoin:

@@ -26,6 +26,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from windrow.engine.late_rows import AHEAD, LATE, DroppedRows, late_rows_table
+from windrow.engine.redistribution import Moves
 from windrow.engine.rows import RowReader, event_times
 from windrow.engine.runner import JoinRunner
 from windrow.errors import StateError
@@ -33,6 +34,7 @@ from windrow.model.limits import MemoryLimit
 from windrow.model.predicate import JoinColumn
 from windrow.model.query import Query
 from windrow.planning.bound_query import BoundQuery
+from windrow.spark.files.places import PlaceFinder
 from windrow.spark.hot_keys import hottest
 from windrow.spark.memory_pool import MemoryPool
 from windrow.spark.metrics import COLUMN
@@ -40,11 +42,15 @@ from windrow.spark.microbatch import MicroBatch, micro_batch
 from windrow.spark.operator_cache import CachedJoin, OperatorCache
 from windrow.spark.partition_join import JoinKind, PartitionJoin, SingleQuery
 from windrow.spark.partition_report import PartitionReport
+from windrow.spark.redistribution import layout_moves
 from windrow.spark.task_control import apply_controls
 from windrow.spark.task_input import TaskInput, gather
-from windrow.state.commit_log import CommitLog, Start
+from windrow.state.commit_log import Start
+from windrow.state.part_cache import cache_of_machine
 from windrow.state.paths import JoinId
+from windrow.state.runs import StoredLayout
 from windrow.state.storage import Storage
+from windrow.state.store import StateStore
 
 REPORTING_PARTITIONS = 2
 """Partitions that report their learned models in a micro-batch."""
@@ -85,6 +91,8 @@ class JoinTask:
     state: str | None
     layout: dict[str, str] = field(default_factory=dict)
     """Everything that determines a row's partition."""
+    places: tuple[PlaceFinder, ...] = ()
+    """Per stream: finds the partitions of its rows."""
     pool: MemoryPool | None = None
     """Memory pool shared with other joins."""
     parallel_tasks: int = 1
@@ -158,8 +166,8 @@ class JoinTask:
     ) -> Iterator[pa.RecordBatch]:
         began = time.perf_counter()
         scope = JoinId(now.query, self.name)
-        log = cache.log(self.token, root, scope, self.partitions)
-        self._check_metadata(log, first=now.batch == 0)
+        log = cache.log(self.token, root, scope, self.partitions, self.layout)
+        log.check_metadata(self.kind.fingerprint(self.query), first=now.batch == 0)
         start = log.begin(now.run, now.batch)
         if arrived.partition is None:
             raise StateError("this task received no rows, not even the beat with its partition")
@@ -173,7 +181,7 @@ class JoinTask:
         tracked = any(stream.source_partition for stream in self.query.streams.values())
         if tracked:
             runner.advance_partition_times(log.partition_times(start))
-        demands = start.demands
+        demands = {} if start.moved_to(log.layout) else start.demands
         limit = self._set_memory_share(runner, arrived.partition, demands, self._pooled(scope))
         errors = apply_controls(join, arrived.control_messages)
         counted = self._counted(runner, arrived)
@@ -224,10 +232,9 @@ class JoinTask:
 
     # -- loading the windows ----------------------------------------------------------------------------
 
-    def _check_metadata(self, log: CommitLog, first: bool) -> None:
-        log.check_metadata(self.kind.fingerprint(self.query), first, self.layout)
-
     def _load(self, kept: CachedJoin, start: Start) -> PartitionJoin:
+        if (before := start.moved_to(kept.store.log.layout)) is not None:
+            return self._take_over(kept, start, before)
         manifest = None if start.base is None else kept.store.manifest(start.base)
         wanted = None if manifest is None else manifest.content
         if kept.join is None or kept.content != wanted or wanted is None:
@@ -238,6 +245,26 @@ class JoinTask:
             else:
                 kept.join.restore(kept.store.load(manifest), start.times)
         return kept.join
+
+    def _take_over(self, kept: CachedJoin, start: Start, before: StoredLayout) -> PartitionJoin:
+        """Load the windows from all partitions of another layout. Every task of the first micro-batch in a
+        new layout does so."""
+        assert start.base is not None
+        log, partition = kept.store.log, kept.store.partition
+        old = log.in_layout(before)
+        stores = [StateStore(old, p, cache_of_machine()) for p in range(before.partitions)]
+        states = [store.load(store.manifest(start.base)) for store in stores]
+        kept.content, kept.join = None, self._fresh()
+        kept.store.clear()
+        kept.join.restore(self.kind.redistributed(states, self.moves(before, partition)), start.times)
+        runner = kept.join.runner
+        changed = f"rows held were redistributed: {before.difference(log.layout)}"
+        runner.changes = (*runner.changes, changed)
+        return kept.join
+
+    def moves(self, before: StoredLayout, partition: int) -> Moves:
+        """What a partition takes over of a state in another layout."""
+        return layout_moves(BoundQuery.of(self.query, self.schemas), self.places, before, partition)
 
     def _pooled(self, scope: JoinId) -> MemoryLimit | None:
         return self.query.memory_limit if self.pool is None else self.pool.share(scope)

@@ -3,7 +3,7 @@
 from windrow.state.commit_log import CommitLog, Start
 from windrow.state.manifest import Manifest
 from windrow.state.paths import JoinId
-from windrow.state.runs import QueryRun, Version
+from windrow.state.runs import QueryRun, StoredLayout, Version
 from windrow.state.store import StateStore
 
-__all__ = ["CommitLog", "JoinId", "Manifest", "QueryRun", "Start", "StateStore", "Version"]
+__all__ = ["CommitLog", "JoinId", "Manifest", "QueryRun", "Start", "StateStore", "StoredLayout", "Version"]

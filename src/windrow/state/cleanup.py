@@ -22,8 +22,16 @@ ORPHAN_AGE = 900.0
 """Seconds. No commit takes this long."""
 
 
-def remove_obsolete(root: Storage, join: str, partition: int, start: Start, now: float) -> None:
-    """Cleans up one partition of the join in directory `join`, in a task that begins at `start`."""
+def remove_obsolete(
+    root: Storage, join: str, partition: int, partitions: int, start: Start, now: float
+) -> None:
+    """Cleans up after one partition of the join in directory `join`, in a task that begins at `start`; and
+    after partitions that only earlier layouts have, divided among the `partitions` there are."""
+    for each in range(partition, max(partitions, start.markers.most_partitions), partitions):
+        _clean(root, join, each, start, now)
+
+
+def _clean(root: Storage, join: str, partition: int, start: Start, now: float) -> None:
     directory = f"{join}/{partition_directory(partition)}"
     entries = root.entries(directory)
     manifests = {version: e for e in entries if (version := version_of(e.name)) is not None}
@@ -53,7 +61,8 @@ def remove_obsolete(root: Storage, join: str, partition: int, start: Start, now:
 
 
 def _is_expired(version: Version, entry: Entry, markers: CommitMarkers, oldest: int, now: float) -> bool:
-    if version.run not in {run.id for run in markers.runs}:
+    known = {run.id for run in markers.runs} | {each.run for each in markers.rescalings.values()}
+    if version.run not in known:
         return version.batch < oldest and now - entry.modified > ORPHAN_AGE
     return version.batch < oldest or not markers.valid(version)
 
@@ -61,7 +70,7 @@ def _is_expired(version: Version, entry: Entry, markers: CommitMarkers, oldest: 
 def _collect_markers(
     root: Storage, directory: str, partition: int, markers: CommitMarkers, oldest: int, now: float
 ) -> None:
-    """Removes the partition's own markers. Partition 0 also removes records of runs."""
+    """Removes the partition's own markers. Partition 0 also removes records of runs and rescalings."""
     runs = {run.id for run in markers.runs}
     for marker in markers.committed:
         version = marker.version
@@ -75,6 +84,9 @@ def _collect_markers(
         # A run whose markers remain keeps its record: without it their validity would be unknown.
         if last is not None and run < last and run.id not in marked:
             root.delete(f"{directory}/{run.name}")
+    for rescaled in markers.rescalings.values():
+        if rescaled.of.batch < oldest:
+            root.delete(f"{directory}/{rescaled.name}")
     if any(name.startswith(ASIDE) for name in markers.names):
         for entry in root.entries(directory):
             if entry.name.startswith(ASIDE) and now - entry.modified > ORPHAN_AGE:

@@ -1,10 +1,15 @@
-"""The state that all partitions of a join share: its metadata, its runs, and the commit markers."""
+"""The state that all partitions of a join share: its metadata, its runs, and the commit markers.
+
+A task may continue a version of another layout. It then takes its rows from all partitions of that version;
+see `spark/redistribution.py`. Nothing is rewritten before, so a run with a new layout may fail at any point,
+and the next may go on in the old layout or in a third.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from windrow.engine.source_partitions import PartitionTimes, latest
@@ -12,7 +17,16 @@ from windrow.errors import StateError
 from windrow.state.commit_markers import CommitMarkers, incomplete, times_from_bytes
 from windrow.state.join_metadata import JoinMetadata
 from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId
-from windrow.state.runs import QueryRun, Version, run_file, run_of
+from windrow.state.runs import (
+    QueryRun,
+    Rescaling,
+    StoredLayout,
+    Version,
+    rescaled_file,
+    rescaled_of,
+    run_file,
+    run_of,
+)
 from windrow.state.storage import Storage, open_storage
 
 
@@ -25,10 +39,16 @@ class Start:
     base: Version | None
     """The version that it continues; None in the first micro-batch."""
     markers: CommitMarkers
+    layout: StoredLayout | None = None
+    """The layout of the version that it continues."""
 
     @property
     def batch(self) -> int:
         return self.version.batch
+
+    def moved_to(self, layout: StoredLayout) -> StoredLayout | None:
+        """The layout of the version that it continues, if that is another than this one."""
+        return self.layout if self.layout is not None and not self.layout.same_as(layout) else None
 
     @property
     def times(self) -> list[int | None]:
@@ -49,31 +69,33 @@ class CommitLog:
         A local path, or a URL that pyarrow or fsspec understands.
     scope
         The join that owns the state.
-    partitions
-        Number of partitions of the join.
+    partitions, layout
+        Number of partitions of the join, and what else decides where a row goes.
     clock
         Seconds since 1970.
     """
 
     def __init__(
-        self, root: str | Storage, scope: JoinId, partitions: int, clock: Callable[[], float] = time.time
+        self,
+        root: str | Storage,
+        scope: JoinId,
+        partitions: int,
+        clock: Callable[[], float] = time.time,
+        layout: Mapping[str, str] | None = None,
     ) -> None:
         self.storage = open_storage(root)
         self.join_id = scope
         self.partitions = partitions
+        self.layout = StoredLayout(partitions, dict(layout or {}))
         self.clock = clock
         self.directory = scope.directory
         self._metadata: JoinMetadata | None = None
         self._runs: dict[str, QueryRun] = {}
+        self._rescalings: dict[Version, Rescaling] = {}
 
-    def check_metadata(
-        self,
-        query: Mapping[str, Any],
-        first: bool,
-        layout: Mapping[str, str] | None = None,
-    ) -> None:
+    def check_metadata(self, query: Mapping[str, Any], first: bool) -> None:
         """Refuses state of another join. In the `first` micro-batch, writes the metadata."""
-        now = JoinMetadata.of(self.partitions, query, layout or {})
+        now = JoinMetadata.of(query)
         if self._metadata == now:
             return
         path = f"{self.directory}/{JOIN_METADATA}"
@@ -95,6 +117,12 @@ class CommitLog:
         """The starting point of a task. Refuses a run that a later one has replaced, and a micro-batch whose
         predecessor is not complete."""
         mine = self.run(run) or self._record(run, batch)
+        if mine.layout is not None and not mine.layout.same_as(self.layout):
+            raise StateError(
+                f"run {run} has begun in {self.storage.at(self.directory)} with another layout: "
+                f"{mine.layout.difference(self.layout)}; if one query has two joins, give "
+                "each its own name"
+            )
         markers = self.read_markers()
         newest = max(markers.runs, default=mine)
         if newest > mine:
@@ -105,8 +133,14 @@ class CommitLog:
                 "twice, stop one"
             )
         # A listing may be behind and not yet show this run's own record.
-        markers = CommitMarkers(markers.names, sorted({*markers.runs, mine}))
-        return Start(Version(batch, run), self._base(batch, markers), markers)
+        runs = sorted({*markers.runs, mine})
+        markers = CommitMarkers(markers.names, runs, markers.rescalings.values())
+        base = self._base(batch, markers)
+        return Start(Version(batch, run), base, markers, None if base is None else markers.layout(base))
+
+    def in_layout(self, layout: StoredLayout) -> CommitLog:
+        """The same log for tasks of another layout."""
+        return CommitLog(self.storage, self.join_id, layout.partitions, self.clock, layout.options)
 
     def is_complete(self, version: Version) -> bool:
         """Whether all partitions have committed the version."""
@@ -122,7 +156,8 @@ class CommitLog:
         """The current markers, from one listing, with their runs."""
         names = self.storage.names(f"{self.directory}/{COMMITS}")
         found = [self.run(run) for name in names if (run := run_of(name)) is not None]
-        return CommitMarkers(names, [run for run in found if run is not None])
+        rescaled = [self.rescaling(of) for name in names if (of := rescaled_of(name)) is not None]
+        return CommitMarkers(names, filter(None, found), filter(None, rescaled))
 
     def partition_times(self, start: Start) -> list[PartitionTimes]:
         """Per stream, the max event time of each source partition over all partitions of the join."""
@@ -135,10 +170,10 @@ class CommitLog:
     def _base(self, batch: int, markers: CommitMarkers) -> Version | None:
         if batch == 0:
             return None
-        missing = markers.missing(batch - 1, self.partitions)
+        missing, partitions = markers.missing(batch - 1)
         if missing:
             raise StateError(
-                f"{incomplete(batch - 1, missing, self.partitions)}. Either state in "
+                f"{incomplete(batch - 1, missing, partitions)}. Either state in "
                 f"{self.storage.at(self.directory)} was deleted, or the query was set back further than "
                 "state is kept: put the state back from a copy of that time, or start the query with a new "
                 "checkpoint"
@@ -153,14 +188,31 @@ class CommitLog:
                 data = self.storage.read(path).to_pybytes()
             except FileNotFoundError:
                 return None
-            self._runs[run] = QueryRun.from_bytes(run, data, self.storage.at(path))
+            found = QueryRun.from_bytes(run, data, self.storage.at(path))
+            self._runs[run] = found if found.layout else replace(found, layout=self._first_layout())
         return self._runs[run]
+
+    def _first_layout(self) -> StoredLayout:
+        """Of a run that does not record its layout."""
+        before = JoinMetadata.read(self.storage, f"{self.directory}/{JOIN_METADATA}")
+        return self.layout if before is None or before.layout is None else before.layout
+
+    def rescaling(self, of: Version) -> Rescaling | None:
+        """The rescaling of a version, if there is one."""
+        if of not in self._rescalings:
+            path = f"{self.directory}/{COMMITS}/{rescaled_file(of)}"
+            try:
+                data = self.storage.read(path).to_pybytes()
+            except FileNotFoundError:
+                return None
+            self._rescalings[of] = Rescaling.from_bytes(of, data, self.storage.at(path))
+        return self._rescalings[of]
 
     def _record(self, run: str, batch: int) -> QueryRun:
         """Records that a run begins. All tasks of its first micro-batch may do so at once: they record the
         same micro-batch, and it does not matter whose number is kept."""
         number = 1 + max((r.number for r in self.read_markers().runs), default=0)
-        made = QueryRun(number, run, batch)
+        made = QueryRun(number, run, batch, self.layout)
         path = f"{self.directory}/{COMMITS}/{made.name}"
         self.storage.create(path, made.to_bytes(), f"the record of run {run}")
         return self.run(run) or made

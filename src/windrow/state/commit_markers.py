@@ -22,7 +22,7 @@ from windrow.engine.source_partitions import PartitionTimes
 from windrow.errors import StateError
 from windrow.state.manifest import sealed, unsealed
 from windrow.state.parts import damaged
-from windrow.state.runs import QueryRun, Version, owner
+from windrow.state.runs import QueryRun, Rescaling, StoredLayout, Version, owner
 
 _MARKER = re.compile(r"p(\d+)\.b(\d+)\.([0-9a-f]+)\.([^.]*)(?:\.n(\d+))?")
 _NONE = "x"
@@ -69,11 +69,14 @@ def times_from_bytes(data: bytes, where: str) -> list[PartitionTimes]:
 
 
 class CommitMarkers:
-    """The markers of a join and their runs, from one listing."""
+    """The markers of a join, their runs and the rescalings, from one listing."""
 
-    def __init__(self, names: Iterable[str], runs: Iterable[QueryRun]) -> None:
+    def __init__(
+        self, names: Iterable[str], runs: Iterable[QueryRun], rescalings: Iterable[Rescaling] = ()
+    ) -> None:
         self.names = tuple(names)
         self.runs = tuple(runs)
+        self.rescalings = {each.of: each for each in rescalings}
         self.committed = [m for m in map(CommitMarker.parse, self.names) if m is not None]
 
     @property
@@ -82,17 +85,43 @@ class CommitMarkers:
         return max((m.version.batch for m in self.committed if self.valid(m.version)), default=-1)
 
     def valid(self, version: Version) -> bool:
-        """Whether no later run has formed the micro-batch again."""
-        return self.version(version.batch) == version
+        """Whether no later run has formed the micro-batch again. A version and its rescaling are both valid:
+        they hold the same rows."""
+        return version in self._same(version.batch)
 
     def version(self, batch: int) -> Version | None:
-        """The valid version of the micro-batch, if any."""
-        run = owner(self.runs, batch)
-        return None if run is None else Version(batch, run.id)
+        """The valid version of the micro-batch, if any; where it is rescaled, in the last layout."""
+        return next(reversed(self._same(batch)), None)
 
-    def missing(self, batch: int, partitions: int) -> int:
-        """Number of partitions that have not committed the valid version of the micro-batch."""
-        return partitions - len(self._of(self.version(batch)))
+    def _same(self, batch: int) -> dict[Version, StoredLayout | None]:
+        """The valid versions of a micro-batch and their layouts: one, and its rescalings."""
+        run = owner(self.runs, batch)
+        if run is None:
+            return {}
+        version = Version(batch, run.id)
+        found = {version: run.layout}
+        while (rescaled := self.rescalings.get(version)) is not None and rescaled.version not in found:
+            version = rescaled.version
+            found[version] = rescaled.layout
+        return found
+
+    def layout(self, version: Version) -> StoredLayout | None:
+        """The layout of a valid version."""
+        return self._same(version.batch).get(version)
+
+    @property
+    def most_partitions(self) -> int:
+        """The most that any run or rescaling has."""
+        layouts = [run.layout for run in self.runs] + [each.layout for each in self.rescalings.values()]
+        return max((layout.partitions for layout in layouts if layout is not None), default=0)
+
+    def missing(self, batch: int) -> tuple[int, int]:
+        """How many partitions have not committed the valid version of the micro-batch, and of how many."""
+        run = owner(self.runs, batch)
+        if run is None:
+            return 1, 1
+        partitions = 1 if run.layout is None else run.layout.partitions
+        return partitions - len(self._of(Version(batch, run.id))), partitions
 
     def times(self, version: Version | None) -> list[int | None]:
         """Per stream, the max event time over all partitions."""
@@ -100,17 +129,21 @@ class CommitMarkers:
         return [max((t for t in times if t is not None), default=None) for times in zip(*seen, strict=True)]
 
     def demands(self, version: Version | None) -> dict[int, int]:
-        """Memory demand by partition."""
-        return {p: m.demand for p, m in self._of(version).items() if m.demand}
+        """Memory demand by partition; not known of a rescaled version."""
+        own = {m.partition: m for m in self.markers(version) if m.version == version}
+        return {p: m.demand for p, m in own.items() if m.demand}
 
     def markers(self, version: Version | None) -> list[CommitMarker]:
         """One per partition."""
         return list(self._of(version).values())
 
     def _of(self, version: Version | None) -> dict[int, CommitMarker]:
+        """By partition. A rescaled version has the markers of the one that it stands for."""
+        same = {} if version is None else self._same(version.batch)
+        committed = next(iter(same)) if version in same else version
         # Attempts at a task may differ in their demand. The largest counts, so that the order of the listing
         # does not matter.
-        own = sorted((m for m in self.committed if m.version == version), key=lambda m: m.demand or 0)
+        own = sorted((m for m in self.committed if m.version == committed), key=lambda m: m.demand or 0)
         return {m.partition: m for m in own}
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from windrow.errors import StateError
+from windrow.state.cleanup import KEPT_BEHIND
 from windrow.state.commit_log import CommitLog
 from windrow.state.commit_markers import CommitMarkers, incomplete
 from windrow.state.join_metadata import JoinMetadata
@@ -42,7 +43,6 @@ class JoinState:
     query: str
     join: str
     partitions: int
-    """From the join's metadata."""
     on: str
     stored: tuple[PartitionState, ...]
 
@@ -68,17 +68,18 @@ def show(root: str | Storage) -> list[JoinState]:
     """The states under `root`. Raises an error at the first damaged file; `verify` lists all damage."""
     storage = open_storage(root)
     found = []
-    for directory in _joins(storage):
+    for directory in joins_in(storage):
         metadata = JoinMetadata.read(storage, f"{directory}/{JOIN_METADATA}")
         query, join = directory.split("/")
-        partitions = [_show_partition(storage, directory, p) for p in _partitions(storage, directory)]
+        newest = _newest(storage, directory)
+        partitions = [_show_partition(storage, directory, manifest) for manifest in newest]
         found.append(
             JoinState(
                 plain(query),
                 plain(join),
-                metadata.partitions if metadata else 0,
+                newest[0].partitions if newest else 0,
                 str(metadata.query["on"]) if metadata else "",
-                tuple(p for p in partitions if p is not None),
+                tuple(partitions),
             )
         )
     return found
@@ -87,18 +88,16 @@ def show(root: str | Storage) -> list[JoinState]:
 def newest_metadata(root: str | Storage) -> Iterator[tuple[str, dict[str, Any]]]:
     """(join, metadata of the state) of the newest version of each partition under `root`."""
     storage = open_storage(root)
-    for directory in _joins(storage):
-        for partition in _partitions(storage, directory):
-            newest = _newest(storage, directory, partition)
-            if newest is not None:
-                yield plain(directory.split("/")[1]), newest.metadata
+    for directory in joins_in(storage):
+        for newest in _newest(storage, directory):
+            yield plain(directory.split("/")[1]), newest.metadata
 
 
 def verify(root: str | Storage) -> VerifyReport:
     """Reads every manifest and every part under `root` and verifies their checksums."""
     storage = open_storage(root)
     check = _Check(storage)
-    joins = _joins(storage)
+    joins = joins_in(storage)
     for directory in joins:
         check.join(directory)
     return VerifyReport(
@@ -121,7 +120,7 @@ class _Check:
             if metadata is None:
                 self._found(f"{directory}/{JOIN_METADATA}", "it is missing")
             else:
-                self.commits(directory, markers, metadata.partitions)
+                self.commits(directory, markers)
         except StateError as error:
             self._found(f"{directory}/{JOIN_METADATA if markers else COMMITS}", str(error))
         for partition in _partitions(self.root, directory):
@@ -129,18 +128,22 @@ class _Check:
             for version in _versions(self.root, held):
                 self.version(f"{held}/{manifest_name(version)}", partition, version)
 
-    def commits(self, directory: str, markers: CommitMarkers, partitions: int) -> None:
+    def commits(self, directory: str, markers: CommitMarkers) -> None:
         """Whether the query can continue. The newest micro-batch may be running; the one before must be
         complete, and each partition must have the manifest of its newest marker."""
         complete = markers.newest - 1
-        missing = markers.missing(complete, partitions) if complete >= 0 else 0
+        missing, partitions = markers.missing(complete) if complete >= 0 else (0, 0)
         if missing:
             self._found(f"{directory}/{COMMITS}", incomplete(complete, missing, partitions))
-        valid = sorted((m.version, m.partition) for m in markers.committed if markers.valid(m.version))
-        for partition, last in {partition: version for version, partition in valid}.items():
+        versions = {(m.version, m.partition) for m in markers.committed if markers.valid(m.version)}
+        for each in markers.rescalings.values():
+            if markers.valid(each.version):
+                versions |= {(each.version, partition) for partition in range(each.layout.partitions)}
+        last = {partition: version for version, partition in sorted(versions)}
+        for partition, version in last.items():
             held = f"{directory}/{partition_directory(partition)}"
-            if last not in _versions(self.root, held):
-                self._found(f"{held}/{manifest_name(last)}", "it is missing, though it was committed")
+            if version not in _versions(self.root, held):
+                self._found(f"{held}/{manifest_name(version)}", "it is missing, though it was committed")
 
     def version(self, path: str, partition: int, version: Version) -> None:
         try:
@@ -179,7 +182,7 @@ class _Check:
         self.damage.append(Damage(self.root.at(path), how))
 
 
-def _joins(root: Storage) -> list[str]:
+def joins_in(root: Storage) -> list[str]:
     """Directories of joins: two levels below the root, with metadata or commits."""
     return sorted(
         f"{query}/{join}"
@@ -206,23 +209,34 @@ def _versions(root: Storage, directory: str) -> list[Version]:
     return sorted(v for name in root.names(directory) if (v := version_of(name)) is not None)
 
 
-def _newest(root: Storage, directory: str, partition: int) -> Manifest | None:
-    """The manifest of the newest valid version."""
-    held = f"{directory}/{partition_directory(partition)}"
+def _newest(root: Storage, directory: str) -> list[Manifest]:
+    """The manifests of the newest valid version of each partition, in one layout. The newest micro-batch may
+    be running; partitions that have not committed it are shown as they were before it, or all are if it has
+    another layout."""
     markers = _markers(root, directory)
-    valid = [v for v in _versions(root, held) if markers.valid(v)]
-    if not valid:
-        return None
-    return Manifest.read(root, f"{held}/{manifest_name(valid[-1])}")
+    found: list[Manifest] = []
+    for batch in range(markers.newest, -1, -1):
+        version = markers.version(batch)
+        layout = None if version is None else markers.layout(version)
+        if version is None or layout is None:
+            break
+        if found and layout.partitions != found[0].partitions:
+            found = []
+        known = {manifest.partition for manifest in found}
+        rest = [p for p in range(layout.partitions) if p not in known]
+        for partition in rest:
+            held = f"{directory}/{partition_directory(partition)}"
+            if version in _versions(root, held):
+                found.append(Manifest.read(root, f"{held}/{manifest_name(version)}"))
+        if len(found) == layout.partitions or batch < markers.newest - KEPT_BEHIND:
+            break
+    return sorted(found, key=lambda manifest: manifest.partition)
 
 
-def _show_partition(root: Storage, directory: str, partition: int) -> PartitionState | None:
-    newest = _newest(root, directory, partition)
-    if newest is None:
-        return None
-    held = f"{directory}/{partition_directory(partition)}"
+def _show_partition(root: Storage, directory: str, newest: Manifest) -> PartitionState:
+    held = f"{directory}/{partition_directory(newest.partition)}"
     return PartitionState(
-        partition=partition,
+        partition=newest.partition,
         batches=tuple(sorted({v.batch for v in _versions(root, held)})),
         rows=newest.rows(),
         live_bytes=newest.live_bytes,

@@ -1,7 +1,7 @@
 """Metadata of a join, stored with its state at its first micro-batch.
 
-Only a join with the same partitions and layout, and the same fixed settings, may restore the state. What else
-the query says may change; each version has its own description of it.
+Only a join with the same fixed settings may restore the state. What else the query says may change; each
+version has its own description of it, and each run its own layout.
 """
 
 from __future__ import annotations
@@ -13,34 +13,41 @@ from typing import Any
 
 from windrow.engine.query_changes import check_fixed
 from windrow.errors import StateError
-from windrow.state.manifest import FORMAT, other_format, sealed, unsealed
+from windrow.model.stateful import this_version
+from windrow.state.manifest import other_format, sealed, unsealed
 from windrow.state.parts import damaged
+from windrow.state.runs import StoredLayout
 from windrow.state.storage import Storage
+
+FORMAT = 7
+"""Format 6 has the layout of all runs besides: it could not change."""
 
 
 @dataclass(frozen=True)
 class JoinMetadata:
-    partitions: int
     query: dict[str, Any]
     """The fingerprint of the first query; see `windrow.engine.query_changes`."""
-    layout: dict[str, str]
-    """The options that decide a row's partition. An option may depend on those before it."""
+    layout: StoredLayout | None = None
+    """Of runs that do not record one; only in format 6."""
 
     @classmethod
-    def of(cls, partitions: int, query: Mapping[str, Any], layout: Mapping[str, str]) -> JoinMetadata:
-        return cls(partitions, json.loads(json.dumps(query)), dict(layout))
+    def of(cls, query: Mapping[str, Any]) -> JoinMetadata:
+        return cls(json.loads(json.dumps(query)))
 
     def to_bytes(self) -> bytes:
-        return sealed("join", json.dumps({"format": FORMAT, **vars(self)}, indent=1).encode())
+        body = {"format": FORMAT, "windrow": this_version(), "query": self.query}
+        return sealed("join", json.dumps(body, indent=1).encode())
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> JoinMetadata:
         try:
             saved = json.loads(unsealed("join", data, where))
-            received = saved.pop("format")
-            if received != FORMAT:
-                raise StateError(other_format(where, received))
-            return cls(**saved)
+            received = saved["format"]
+            if received == FORMAT:
+                return cls(dict(saved["query"]))
+            if received == 6:
+                return cls(dict(saved["query"]), StoredLayout(saved["partitions"], saved["layout"]))
+            raise StateError(other_format(where, saved, (6, FORMAT)))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StateError(damaged(where, f"it does not describe a join ({error})")) from error
 
@@ -53,12 +60,6 @@ class JoinMetadata:
 
     def check(self, now: JoinMetadata, where: str) -> None:
         """Refuses a join that differs from the one that began the state, and names the difference."""
-        if self.partitions != now.partitions:
-            raise StateError(
-                f"the state in {where} has {self.partitions} partitions, the join now asks for "
-                f"{now.partitions}; set partitions={self.partitions}, because rows are held in these, or "
-                "start the query with a new checkpoint"
-            )
         check_fixed(
             self.query,
             now.query,
@@ -66,11 +67,3 @@ class JoinMetadata:
             "go back to the query it was begun with, start the query with a new checkpoint, or, if one query "
             "has two joins, give each its own name",
         )
-        for option in [*self.layout, *now.layout]:
-            before, after = self.layout.get(option, "unknown"), now.layout.get(option, "unknown")
-            if before != after:
-                raise StateError(
-                    f"the state in {where} is partitioned in another way: {option} was "
-                    f"{before}, now {after}; go back to what it was, because rows are held in these "
-                    "partitions, or start the query with a new checkpoint"
-                )

@@ -81,7 +81,7 @@ class LateRows:
     def _remove_void(self, log: CommitLog, start: Start, partition: int) -> None:
         for name in self.storage.names(self._directory):
             match = _NAME.fullmatch(name)
-            if match is None or int(match[3]) != partition:
+            if match is None or int(match[3]) % log.partitions != partition:
                 continue
             batch, run = int(match[1]), match[2]
             last = owner(start.markers.runs, batch)

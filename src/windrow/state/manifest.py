@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 from windrow.errors import StateError
+from windrow.model.stateful import this_version
 from windrow.state.parts import StoredPart, damaged
 from windrow.state.runs import Version
 from windrow.state.storage import Storage
@@ -69,15 +70,17 @@ class Manifest:
 
     def to_bytes(self) -> bytes:
         saved = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "version"}
-        saved |= {"format": FORMAT, "batch": self.batch, "run": self.version.run}
+        saved |= {"format": FORMAT, "windrow": this_version()}
+        saved |= {"batch": self.batch, "run": self.version.run}
         return sealed("manifest", json.dumps(saved, separators=(",", ":")).encode())
 
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Manifest:
         saved = json.loads(unsealed("manifest", data, where))
-        received = saved.pop("format")
-        if received != FORMAT:
-            raise StateError(other_format(where, received))
+        if saved["format"] != FORMAT:
+            raise StateError(other_format(where, saved, (FORMAT,)))
+        for name in ("format", "windrow"):
+            saved.pop(name, None)
         version = Version(saved.pop("batch"), saved.pop("run"))
         parts = tuple(StoredPart(*part) for part in saved.pop("parts"))
         return cls(version=version, parts=parts, times=tuple(saved.pop("times")), **saved)
@@ -104,10 +107,13 @@ def unsealed(kind: str, data: bytes, where: str) -> bytes:
     return body
 
 
-def other_format(where: str, received: object) -> str:
+def other_format(where: str, saved: Mapping[str, Any], reads: Sequence[int]) -> str:
+    """Why a state file of another format is refused; `saved` is its contents."""
+    writer = saved.get("windrow", "an earlier version")
     return (
-        f"state file {where} has format {received}, this version of Windrow reads format {FORMAT}; use "
-        "the version that wrote it, or start the query with a new checkpoint"
+        f"state file {where} has format {saved['format']}, written by Windrow {writer}; this is Windrow "
+        f"{this_version()}, which reads format {' and '.join(map(str, reads))}. Use the version that wrote "
+        "it, or start the query with a new checkpoint"
     )
 
 

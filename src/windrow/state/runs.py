@@ -1,25 +1,32 @@
-"""Runs of a query, and which run owns a micro-batch.
+"""Runs of a query, which run owns a micro-batch, and in which layout its rows lie.
 
 Spark gives every start of a query a run id. After a checkpoint is set back or a source changes, a run may
 form a micro-batch again that an earlier run committed with other rows. So every version and every commit
 marker carries its run. The last run that began at or before a micro-batch owns it; versions of older runs are
 void.
 
-A run is recorded once, with its first micro-batch, in a file named by its id. Numbers order the runs. If two
-runs begin at the same time and get the same number, the larger id counts as the later run. The earlier run is
-refused when it begins its next micro-batch.
+A run is recorded once, with its first micro-batch and its layout, in a file named by its id. Numbers order
+the runs. If two runs begin at the same time and get the same number, the larger id counts as the later run.
+The earlier run is refused when it begins its next micro-batch.
+
+A rescaling stores one version once more, in another layout, under a run id of its own. Its record is named by
+the version that it stands for, so there is at most one. It says nothing about other micro-batches.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 
 from windrow.errors import StateError
 from windrow.state.parts import damaged
 
+SPREAD_VALUES = "spread values"
+"""The option that repeats the values that are spread, in their type. Earlier versions lack it."""
 _PREFIX = "run."
+_RESCALED = re.compile(r"rescaled\.b(\d+)\.([0-9a-f]+)")
 
 
 @dataclass(frozen=True, order=True)
@@ -30,27 +37,85 @@ class Version:
     run: str
 
 
+@dataclass(frozen=True)
+class StoredLayout:
+    """Which partition a row lies in."""
+
+    partitions: int
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Everything that decides it; see `PartitionLayout.described`."""
+
+    def same_as(self, other: StoredLayout) -> bool:
+        """Whether all rows lie in the same partitions."""
+        both = (self.options.keys() | other.options.keys()) - {SPREAD_VALUES}
+        return self.partitions == other.partitions and all(
+            self.options.get(name) == other.options.get(name) for name in both
+        )
+
+    def difference(self, other: StoredLayout) -> str:
+        """What an `other` layout changes, in words."""
+        if self.partitions != other.partitions:
+            return f"{self.partitions} partitions, now {other.partitions}"
+        names = dict.fromkeys([*self.options, *other.options])
+        pairs = ((name, self.options.get(name, "none"), other.options.get(name, "none")) for name in names)
+        return next((f"{name} {was}, now {now}" for name, was, now in pairs if was != now), "the same")
+
+
 @dataclass(frozen=True, order=True)
 class QueryRun:
     number: int
     id: str
     first: int = field(compare=False)
     """Its first micro-batch."""
+    layout: StoredLayout | None = field(default=None, compare=False)
+    """None in records of format 1, whose layout is in the join's metadata."""
 
     @property
     def name(self) -> str:
         return run_file(self.id)
 
     def to_bytes(self) -> bytes:
-        return json.dumps({"number": self.number, "first": self.first}).encode()
+        layout = None if self.layout is None else asdict(self.layout)
+        saved = {"format": 2, "number": self.number, "first": self.first, "layout": layout}
+        return json.dumps(saved).encode()
 
     @classmethod
     def from_bytes(cls, run: str, data: bytes, where: str) -> QueryRun:
         try:
             saved = json.loads(data)
-            return cls(int(saved["number"]), run, int(saved["first"]))
-        except (ValueError, TypeError, KeyError) as error:
+            layout = saved.get("layout")
+            laid = None if layout is None else StoredLayout(**layout)
+            return cls(int(saved["number"]), run, int(saved["first"]), laid)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StateError(damaged(where, f"it does not describe a run ({error})")) from error
+
+
+@dataclass(frozen=True)
+class Rescaling:
+    """A version that is stored once more in another layout."""
+
+    of: Version
+    run: str
+    layout: StoredLayout
+
+    @property
+    def name(self) -> str:
+        return rescaled_file(self.of)
+
+    @property
+    def version(self) -> Version:
+        return Version(self.of.batch, self.run)
+
+    def to_bytes(self) -> bytes:
+        return json.dumps({"run": self.run, "layout": asdict(self.layout)}).encode()
+
+    @classmethod
+    def from_bytes(cls, of: Version, data: bytes, where: str) -> Rescaling:
+        try:
+            saved = json.loads(data)
+            return cls(of, str(saved["run"]), StoredLayout(**saved["layout"]))
+        except (ValueError, TypeError, KeyError) as error:
+            raise StateError(damaged(where, f"it does not describe a rescaling ({error})")) from error
 
 
 def run_file(run: str) -> str:
@@ -60,6 +125,16 @@ def run_file(run: str) -> str:
 def run_of(name: str) -> str | None:
     """The run that a file in the directory of commits records; None for other files."""
     return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else None
+
+
+def rescaled_file(of: Version) -> str:
+    return f"rescaled.b{of.batch}.{of.run}"
+
+
+def rescaled_of(name: str) -> Version | None:
+    """The version that the rescaling in a file of this name stands for; None for other files."""
+    match = _RESCALED.fullmatch(name)
+    return Version(int(match[1]), match[2]) if match else None
 
 
 def owner(runs: Iterable[QueryRun], batch: int) -> QueryRun | None:

@@ -13,7 +13,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -88,6 +88,10 @@ class Storage(ABC):
     @abstractmethod
     def delete(self, path: str) -> None:
         """Removes a file if it exists."""
+
+    @abstractmethod
+    def delete_tree(self, path: str) -> None:
+        """Removes a directory and everything in it, if it exists."""
 
     def names(self, path: str) -> list[str]:
         return [entry.name for entry in self.entries(path)]
@@ -190,6 +194,10 @@ class ArrowStorage(Storage):
                     f"cannot remove {self.at(path)}: {error}. Nothing is lost; fix the cause and start the "
                     "query again from its checkpoint"
                 ) from cause(error)
+
+    def delete_tree(self, path: str) -> None:
+        with refused_reads(self.at(path)), suppress(FileNotFoundError), _any_error():
+            self._fs.delete_dir(self._full(path))
 
     def _there(self, path: str) -> bool:
         with refused_reads(self.at(path)), _any_error():

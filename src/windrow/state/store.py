@@ -92,9 +92,10 @@ class StateStore:
         times: Sequence[int | None],
         demand: int | None = None,
         partition_times: Sequence[Mapping[str | None, int]] = (),
+        marked: bool = True,
     ) -> Manifest:
         """Commits `state` as a version. It is durable on return. If the commit fails, the version before it
-        is intact."""
+        is intact. A version that is not `marked` counts only if a rescaling names it."""
         content = uuid4().hex
         placed = self._catalog.stored(state.parts)
         fresh = {key: b for b in state.parts if (key := key_of(b)) not in placed}
@@ -119,15 +120,16 @@ class StateStore:
             )
             commit.open(self._path(version)).write(manifest.to_bytes())
             marker = CommitMarker(self.partition, version, manifest.times, demand)
-            marked = commit.open(f"{self._join}/{COMMITS}/{marker.name}")
-            if partition_times:
-                marked.write(times_to_bytes(partition_times))
+            if marked:
+                sink = commit.open(f"{self._join}/{COMMITS}/{marker.name}")
+                sink.write(times_to_bytes(partition_times) if partition_times else b"")
         self._catalog = PartCatalog(state.parts, parts, manifest.files)
         return manifest
 
     def collect(self, start: Start) -> None:
         """Removes versions that no task of this partition can start from, and files of failed attempts."""
-        remove_obsolete(self.storage, self._join, self.partition, start, self.log.clock())
+        where = self.storage, self._join, self.partition, self.partitions
+        remove_obsolete(*where, start, self.log.clock())
         if self._cache:
             self._cache.trim()
 

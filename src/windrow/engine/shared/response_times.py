@@ -64,6 +64,14 @@ class ResponseTimes(Stateful):
                 return min(self.max_seconds, _LEAST * math.exp(bucket * _STEP))
         return None
 
+    def merge(self, other: ResponseTimes) -> None:
+        """Add the response times of another partition."""
+        self.count += other.count
+        self.total += other.total
+        self.max_seconds = max(self.max_seconds, other.max_seconds)
+        for bucket, results in other._buckets.items():
+            self._buckets[bucket] = self._buckets.get(bucket, 0) + results
+
     def since(self, before: ResponseTimes) -> ResponseTimes:
         """Response times added after `before`; their maximum is accurate to a bucket."""
         found = ResponseTimes()

@@ -22,7 +22,7 @@ from windrow.spark.files.pack_task import PackTask
 from windrow.spark.files.places import PlaceFinder
 from windrow.spark.frames import Frame, UnionColumns
 from windrow.spark.partitioning import PartitionLayout
-from windrow.spark.routing import is_hashed, native
+from windrow.spark.routing import StreamTypes, is_hashed, native
 from windrow.spark.task_input import CONTENT, COPY, ROUTE
 
 
@@ -62,7 +62,7 @@ def packed_rows(
 
 
 def place_finder(
-    join: BoundQuery, layout: PartitionLayout, frames: Sequence[Frame], stream: int
+    join: BoundQuery, layout: PartitionLayout, frames: Sequence[StreamTypes], stream: int
 ) -> PlaceFinder:
     frame = frames[stream]
     return PlaceFinder(

@@ -6,6 +6,7 @@ Both must agree on every value, because rows of files are joined with rows of Da
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,22 +80,40 @@ class PlaceFinder:
             found = found.times(batch.places(cut, native), cut.parts)
         return found
 
+    def copies(self, rows: pa.RecordBatch, partition: int) -> Places:
+        """The partitions in which copies of these rows lie, given that they were found in this one. Unlike
+        `partitions`, it does not depend on what all values of a row were when it arrived."""
+        found = Places(np.zeros(rows.num_rows, np.int64))
+        sizes = [cut.parts for cut in self.dimensions]
+        for k, (cut, native) in enumerate(zip(self.dimensions, self.native, strict=True)):
+            at = partition // math.prod(sizes[k + 1 :]) % cut.parts
+            found = found.times(_Rows(self, rows, at).places(cut, native), cut.parts)
+        return found
+
     def content(self, rows: pa.RecordBatch) -> Array:
         """A hash of each row, equal to Spark's `xxhash64` of its columns."""
         return spark_hash([rows.column(name) for name in self.hashable], rows.num_rows)
 
 
 class _Rows:
-    """The rows of a batch, and the values that their places are computed from."""
+    """The rows of a batch, and the values that their places are computed from.
 
-    def __init__(self, finder: PlaceFinder, rows: pa.RecordBatch) -> None:
+    Parameters
+    ----------
+    at
+        The place at which the rows were found, if only their copies are wanted: where a place follows from
+        the content of a row, it is this one.
+    """
+
+    def __init__(self, finder: PlaceFinder, rows: pa.RecordBatch, at: int | None = None) -> None:
         self._finder = finder
         self._rows = rows
         self._count = rows.num_rows
+        self._at = at
 
     @cached_property
     def _content(self) -> Array:
-        return self._finder.content(self._rows)
+        return self._finder.content(self._rows) if self._at is None else np.full(self._count, self._at)
 
     def places(self, cut: GridDimension, native: bool) -> Places:
         place = cut.placements[self._finder.stream]
@@ -119,13 +138,13 @@ class _Rows:
         named = pa.array(cut.skewed.values, column.type)
         known = named if native else pa.array(encode(named, column.kind == "ordered")[0])
         spread = pc.is_in(values, known).to_numpy(zero_copy_only=False)
-        rows, columns = spread_shape(cut)
+        columns = spread_shape(cut)[1]
         stream = self._finder.stream
         starts = np.concatenate([[0], np.cumsum(np.where(spread, _width(cut, stream), 1))])
         found = np.empty(starts[-1], np.int64)
         found[starts[:-1]] = home
         hot = np.flatnonzero(spread)
-        own = self._content[hot] % (rows if stream == cut.split[0] else columns) if len(hot) else hot
+        own = self._strips(cut, hot, home[hot]) if len(hot) else hot
         for k in range(_width(cut, stream)):
             if stream == cut.split[0]:
                 inside = own * columns + k
@@ -135,6 +154,15 @@ class _Rows:
                 inside = np.full(len(hot), k)
             found[starts[hot] + k] = (home[hot] + inside) % cut.parts
         return Places(found, starts)
+
+    def _strips(self, cut: GridDimension, hot: Array, home: Array) -> Array:
+        """Of rows of a spread value whose stream is divided: the row or column of their grid."""
+        rows, columns = spread_shape(cut)
+        upright = self._finder.stream == cut.split[0]
+        if self._at is None:
+            return self._content[hot] % (rows if upright else columns)
+        inside = (self._at - home) % cut.parts
+        return inside // columns if upright else inside % columns
 
     def _by_cell(self, cut: GridDimension, place: GridPlacement) -> Places:
         assert place.column is not None

@@ -1,0 +1,381 @@
+"""The state of one partition, put together from those of all partitions of another layout.
+
+    every old partition: rows that go to the new one and that no other old partition gives -> sort by time
+
+A row that the old layout copies to several partitions is taken from one of them. In an inner join any will
+do: what one of them has expired, no later row can join. In an outer join a parked combination may need rows
+that have expired elsewhere. So a row is taken from the partition that has expired the least.
+
+What belongs to rows goes with them: their place in row windows, and parked combinations. Watermarks become
+the latest of all. Counts go to one partition, so that their sums over partitions stay the same. What policies
+and the planner have learned about the rows of an old partition does not fit those of a new one. They start
+anew, and rows held count as if they had just arrived, as after a change of the policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from windrow.engine.completeness import Completeness
+from windrow.engine.counters import Counters
+from windrow.engine.outer.redistribution import GIVEN_ELSEWHERE, NOT_HERE, REMEDY, merged_outer
+from windrow.engine.row_windows import KEY, NEVER, OUT, RANK, SEQ
+from windrow.engine.rows import event_times
+from windrow.engine.source_partitions import latest
+from windrow.engine.state import CALL, COMPONENTS, Kept, State, pack_arrays, take_parts, unpack_arrays
+from windrow.engine.watermarks import Watermarks
+from windrow.errors import StateError
+from windrow.model.join_kind import INNER
+from windrow.model.policies.base import MemoryPolicy
+from windrow.model.policies.parse import SHED
+from windrow.model.stateful import decode, encode, this_version
+from windrow.window.window_store import SEGMENTS_PER_WINDOW
+
+Array = np.ndarray
+
+
+class Moves(Protocol):
+    """Which rows a partition of the new layout takes over."""
+
+    @property
+    def first(self) -> bool:
+        """Whether it is the partition that counts go to."""
+
+    @property
+    def copied(self) -> bool:
+        """Whether the old layout copies rows."""
+
+    def rows(self, partition: int, stream: int, rows: pa.RecordBatch, ranks: Array) -> tuple[Array, Array]:
+        """Masks of rows that an old partition holds: those that belong here, and those that this old
+        partition gives. Of several old partitions that hold a row, the one with the least rank gives it."""
+
+
+@dataclass(frozen=True)
+class _Old:
+    """The state of an old partition, taken apart."""
+
+    head: dict[str, Any]
+    arrays: list[Array]
+    kept: list[Kept]
+
+    @classmethod
+    def of(cls, state: State) -> _Old:
+        parts = iter(state.parts)
+        kept = [take_parts(parts, described) for described in state.metadata["streams"]]
+        return cls(state.metadata, unpack_arrays(state.parts[-1]) if state.metadata["arrays"] else [], kept)
+
+    def component(self, name: str, anew: Any = None) -> Any:
+        """A component; `anew` if it starts anew."""
+        saved = self.head["components"][COMPONENTS.index(name)]
+        return anew if saved is None else decode(saved, self.arrays, anew)
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """Rows of one stream's window that one old partition gives."""
+
+    rows: pa.Table
+    order: pa.RecordBatch | None
+    """Places in row windows."""
+    keys: pa.RecordBatch | None
+    numbers: Array
+    """By stored row of the old partition: its number among the rows taken; NOT_HERE if it belongs elsewhere,
+    GIVEN_ELSEWHERE if it belongs here and another old partition gives it."""
+
+
+def redistributed(states: Sequence[State], moves: Moves) -> State:
+    """The state of one new partition, from those of all old ones."""
+    olds = [_Old.of(state) for state in states]
+    heads = [old.head for old in olds]
+    count = len(heads[0]["streams"])
+    _check_no_sample(heads)
+    _check_aligned(olds, moves)
+    arrays: list[Array] = []
+    streams, parts, taken = [], [], []
+    for stream in range(count):
+        ranks = old_ranks(heads, stream)
+        buffered = [_buffered(old, stream, p, moves, ranks) for p, old in enumerate(olds)]
+        own = [_window(old, stream, p, moves, ranks) for p, old in enumerate(olds)]
+        described, held, order = _stream(olds, stream, buffered, own)
+        streams.append(described)
+        parts += held
+        taken.append((own, order))
+    head = {
+        "windrow": this_version(),
+        "query": _widest([h["query"] for h in heads]),
+        "calls": max(h["calls"] for h in heads),
+        "seq": max(h["seq"] for h in heads),
+        "comparisons": sum(h["comparisons"] for h in heads) if moves.first else 0,
+        "streams": streams,
+        "components": _components(olds, moves, count, arrays),
+        "join": _join(olds, moves, taken, arrays),
+        "complete_from": _complete_from(heads),
+        "redistributed": {"shed": any(_shed(h) for h in heads)},
+        "arrays": len(arrays),
+    }
+    return State(head, (*parts, *([pack_arrays(arrays)] if arrays else [])))
+
+
+def _widest(queries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The query of the old partitions. In a shared join, a query may have ended in some of them only."""
+    within = {
+        alias: [kind, max(q["within"][alias][1] for q in queries)]
+        for alias, (kind, _) in queries[0]["within"].items()
+    }
+    return {**queries[0], "within": within}
+
+
+def _check_no_sample(heads: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a sample: with what probability a row is in it, only its old partition knows."""
+    limited = heads[0]["query"]["memory"]
+    policy = limited and limited[1].get("policy")
+    if policy and issubclass(kind := SHED[policy], MemoryPolicy) and kind.samples and any(map(_shed, heads)):
+        raise StateError(
+            f"the rows of this join cannot be redistributed now: they are a sample ({policy}), and its "
+            f"weights belong to the partitions that drew it; {REMEDY}"
+        )
+
+
+def _check_aligned(olds: Sequence[_Old], moves: Moves) -> None:
+    """Refuse buffered rows of which one copy may have been joined and another not."""
+    if not moves.copied or not any(kept.buffered for old in olds for kept in old.kept):
+        return
+    if any(old.head["components"][0] != olds[0].head["components"][0] for old in olds):
+        raise StateError(
+            "the rows of this join cannot be redistributed now: rows wait for their place in a row window, "
+            "their copies are in several partitions, and some of these have joined them already. After a "
+            f"micro-batch without new rows it can be done; or {REMEDY}"
+        )
+
+
+def old_ranks(heads: Sequence[Mapping[str, Any]], stream: int) -> Array:
+    """Old partitions in order of how much of the stream has expired there."""
+    expired = [None if h["complete_from"] is None else h["complete_from"][stream] for h in heads]
+    order = sorted(range(len(heads)), key=lambda p: (expired[p] is not None, expired[p] or 0, p))
+    ranks = np.empty(len(heads), np.int64)
+    ranks[order] = np.arange(len(heads))
+    return ranks
+
+
+def _complete_from(heads: Sequence[Mapping[str, Any]]) -> list[int | None] | None:
+    """Per stream, the time from which on all rows are held that later rows or parked combinations may need.
+
+    Windows of an inner join may grow at a restart, so the time is that of the partition which has expired
+    the most. Those of other joins may not, and rows of which all copies have expired are of no use to
+    anyone: the time is that of the partition which has expired the least, as `old_ranks` needs it.
+    """
+    known = [h["complete_from"] for h in heads]
+    if any(each is None for each in known):
+        return None
+    grows = heads[0]["query"]["how"] == INNER and not heads[0]["query"]["match"]
+    if grows:
+        return [max((t for t in times if t is not None), default=None) for times in zip(*known, strict=True)]
+    return [None if None in times else min(times) for times in zip(*known, strict=True)]
+
+
+def _shed(head: Mapping[str, Any]) -> bool:
+    join = head["join"] or {}
+    evicted = (join.get("evictor") or {}).get("evicted", ())
+    before = head.get("redistributed", {}).get("shed", False)
+    return before or any((*evicted, *join.get("dropped", ()), *join.get("conserved", ())))
+
+
+# -- rows -----------------------------------------------------------------------------------------------
+
+
+def _buffered(old: _Old, stream: int, partition: int, moves: Moves, ranks: Array) -> list[pa.RecordBatch]:
+    found = []
+    for batch in old.kept[stream].buffered:
+        here, given = moves.rows(partition, stream, batch.drop_columns(CALL), ranks)
+        found.append(batch.filter(pa.array(here & given)))
+    return found
+
+
+def _window(old: _Old, stream: int, partition: int, moves: Moves, ranks: Array) -> _Taken | None:
+    """What an old partition gives of a stream's window; None if it has no rows of it."""
+    kept, described = old.kept[stream], old.head["streams"][stream]
+    if not kept.segments:
+        return None
+    skip, order = described["skip"], kept.row_state
+    masks = [moves.rows(partition, stream, batch, ranks) for batch in kept.segments]
+    here, given = (np.concatenate([mask[k] for mask in masks]) for k in (0, 1))
+    here[:skip] = False
+    if order is not None:
+        names = [name for name in (SEQ, OUT, RANK, KEY) if name in order.schema.names]
+        order = order.select(names) if names else None
+    if order is not None and OUT in order.schema.names:
+        # Displaced rows join no later row, and what displaced them may not come along.
+        here[skip:] &= order.column(OUT).to_numpy() == NEVER
+    taken = here & given
+    numbers = np.where(here, GIVEN_ELSEWHERE, NOT_HERE)
+    numbers[taken] = np.arange(np.count_nonzero(taken))
+    return _Taken(
+        pa.Table.from_batches(kept.segments).filter(pa.array(taken)),
+        None if order is None else order.filter(pa.array(taken[skip:])),
+        kept.keys,
+        numbers,
+    )
+
+
+def _stream(
+    olds: Sequence[_Old],
+    stream: int,
+    buffered: Sequence[Sequence[pa.RecordBatch]],
+    own: Sequence[_Taken | None],
+) -> tuple[dict[str, Any], list[pa.RecordBatch], Array]:
+    """The description of a stream, its parts, and the order of its rows: the old place of each."""
+    schema = next((old.kept[stream].schema for old in olds if old.kept[stream].schema is not None), None)
+    time = list(olds[0].head["query"]["streams"].values())[stream]["time"]
+    described: dict[str, Any] = {
+        "schema": schema is not None, "buffered": 0, "segments": 0, "row_state": 0, "keys": 0,
+        "disordered": 0, "skip": 0,
+    }  # fmt: skip
+    parts = [] if schema is None else [pa.RecordBatch.from_pylist([], schema=schema)]
+    waiting = [batch for given in buffered for batch in given if batch.num_rows]
+    if waiting:
+        rows = pa.concat_batches(waiting)
+        sorted_rows = np.argsort(event_times(rows.column(time)), kind="stable")
+        parts.append(rows.take(pa.array(sorted_rows)))
+        described["buffered"] = 1
+    held = [each for each in own if each is not None and each.rows.num_rows]
+    order = np.empty(0, np.int64)
+    if held:
+        rows = pa.concat_tables([each.rows for each in held]).combine_chunks()
+        order = np.argsort(event_times(rows.column(time).combine_chunks()), kind="stable")
+        cut = _segments(rows.take(pa.array(order)))
+        parts += cut
+        described["segments"] = len(cut)
+    if held and held[0].order is not None:
+        columns, keys = _renumbered(held)
+        parts.append(columns.take(pa.array(order)))
+        described["row_state"] = 1
+        if keys is not None:
+            parts.append(keys)
+            described["keys"] = 1
+    windows = [old.head["streams"][stream] for old in olds]
+    if "total" in windows[0]:
+        described["total"] = max(w["total"] for w in windows)
+        described["displaced_early"] = 0
+    return described, parts, order
+
+
+def _segments(rows: pa.Table) -> list[pa.RecordBatch]:
+    """Rows in the order of time, cut so that what expires first can be freed first."""
+    size = -(-rows.num_rows // SEGMENTS_PER_WINDOW)
+    cut = [rows.slice(start, size).combine_chunks() for start in range(0, rows.num_rows, size)]
+    return [batch for table in cut for batch in table.to_batches()]
+
+
+def _renumbered(held: Sequence[_Taken]) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
+    """Places in row windows, with the keys of all old partitions numbered together. A key's rows all come
+    from one of them, with the key's count. Keys without rows start again."""
+    if held[0].keys is None:
+        return pa.concat_batches([each.order for each in held if each.order is not None]), None
+    orders, keys, known = [], [], 0
+    for each in held:
+        assert each.order is not None and each.keys is not None
+        used, numbers = np.unique(each.order.column(KEY).to_numpy(), return_inverse=True)
+        at = each.order.schema.names.index(KEY)
+        orders.append(each.order.set_column(at, KEY, pa.array(numbers + known)))
+        keys.append(each.keys.take(pa.array(used)))
+        known += len(used)
+    return pa.concat_batches(orders), pa.concat_batches(keys)
+
+
+# -- what is not rows -----------------------------------------------------------------------------------
+
+
+def _components(olds: Sequence[_Old], moves: Moves, count: int, arrays: list[Array]) -> list[Any]:
+    """None starts anew."""
+    found: dict[str, Any] = {
+        "watermarks": _watermarks([old.component("watermarks") for old in olds]),
+        "completeness": merged_completeness([old.component("completeness") for old in olds]),
+    }
+    if moves.first:
+        found["counters"] = _counters([old.component("counters", Counters(count)) for old in olds])
+    return [encode(found.get(name), arrays) for name in COMPONENTS]
+
+
+def _watermarks(old: Sequence[Watermarks]) -> Watermarks:
+    merged = old[0]
+    for name in ("max_event_times", "slowest", "closed_at"):
+        times = zip(*(getattr(each, name) for each in old), strict=True)
+        setattr(merged, name, [max((t for t in some if t is not None), default=None) for some in times])
+    merged.partition_times = [latest(some) for some in zip(*(w.partition_times for w in old), strict=True)]
+    return merged
+
+
+def merged_completeness(old: Sequence[Completeness]) -> Completeness:
+    merged = Completeness(max((each.since for each in old if each.since is not None), default=None))
+    merged.awaits = [max(some) for some in zip(*(each.awaits for each in old if each.awaits), strict=True)]
+    return merged
+
+
+def _counters(old: Sequence[Counters]) -> Counters:
+    merged = old[0]
+    for each in old[1:]:
+        merged.results += each.results
+        merged.sub_batches += each.sub_batches
+        for name, rows in each.counts.items():
+            merged.count(name, rows)
+        for name, rows in each.shed_before.items():
+            merged.count_shed_before(name, rows)
+    return merged
+
+
+def _join(
+    olds: Sequence[_Old],
+    moves: Moves,
+    taken: Sequence[tuple[Sequence[_Taken | None], Array]],
+    arrays: list[Array],
+) -> dict[str, Any] | None:
+    joins = [old.head["join"] for old in olds]
+    if any(join is None for join in joins):
+        return None
+
+    def total(numbers: Iterable[Sequence[int]]) -> list[int]:
+        return [sum(some) if moves.first else 0 for some in zip(*numbers, strict=True)]
+
+    evictors = [join["evictor"] for join in joins if join["evictor"] is not None]
+    summed = {name: total(join[name] for join in joins) for name in ("dropped", "unsampled", "conserved")}
+    counted = {name: sum(join[name] for join in joins) if moves.first else 0 for name in ("found", "skipped")}
+    failed = sum(join["failed"]["count"] for join in joins) if moves.first else 0
+    return {
+        **joins[0],
+        **summed,
+        **counted,
+        "evictor": {"evicted": total(each["evicted"] for each in evictors)} if evictors else None,
+        "load_shedder": None,
+        "failed": {**joins[0]["failed"], "count": failed},
+        "outer": merged_outer(
+            [join["outer"] for join in joins],
+            [old.arrays for old in olds],
+            [_numbering(own, order) for own, order in taken],
+            moves.first,
+            arrays,
+        ),
+    }
+
+
+def _numbering(own: Sequence[_Taken | None], order: Array) -> Callable[[int, Array], Array]:
+    """Maps row numbers of an old partition to those of the new one; negative as in `_Taken.numbers`."""
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    sizes = [0 if each is None else each.rows.num_rows for each in own]
+    starts = np.cumsum([0, *sizes])
+
+    def numbered(partition: int, numbers: Array) -> Array:
+        each = own[partition]
+        if each is None or len(numbers) == 0:
+            return np.empty(0, np.int64)
+        found = each.numbers[numbers]
+        known = found >= 0
+        found[known] = place[starts[partition] + found[known]]
+        return found
+
+    return numbered
