@@ -244,7 +244,7 @@ def counted_answer(ran: Run, calls: list[dict[str, list[Row]]]) -> Counter[tuple
         windows = case.windows if before else change.windows
         there = {}
         for a, window in windows.items():
-            standing = oracle._standing(past[a], window, now, oracle._key_columns(a, case.terms))
+            standing = oracle._in_window(past[a], window, now, oracle._key_columns(a, case.terms))
             there[a] = [r for r in standing if before or r["id"] not in gone[a]]
         found.update(oracle._combinations(there | {alias: [row]}, case.terms))
         past[alias].append(row)
