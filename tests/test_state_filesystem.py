@@ -168,4 +168,4 @@ def test_copies_nobody_uses_go(tmp_path: Path) -> None:
     now[0] += 100
     cache.trim()
     assert stored.files(tmp_path) == []
-    assert mapped.to_pybytes() == b"contents"  # whoever has mapped a copy keeps it
+    assert mapped.buffer.to_pybytes() == b"contents"  # whoever has mapped a copy keeps it

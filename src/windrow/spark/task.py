@@ -234,7 +234,7 @@ class JoinTask:
             if manifest is None:
                 kept.store.clear()
             else:
-                kept.join.restore(kept.store.load(manifest), start.times)
+                kept.join.restore(kept.store.load(manifest, lazy=True), start.times)
         return kept.join
 
     def _pooled(self, scope: JoinId) -> MemoryLimit | None:

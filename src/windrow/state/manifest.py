@@ -19,7 +19,7 @@ from windrow.state.parts import StoredPart, damaged
 from windrow.state.runs import Version
 from windrow.state.storage import Storage
 
-FORMAT = 6
+FORMAT = 7
 _OPENING = rb'\{"crc32": "([0-9a-f]{8})",\n"%b": '
 _CLOSING = b"}\n"
 _NAME = re.compile(r"batch-(\d+)-([0-9a-f]+)\.json")

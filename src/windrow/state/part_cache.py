@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
@@ -25,6 +26,14 @@ from windrow.state.private import is_private, private_directory
 
 UNUSED = 1800.0
 """Seconds without use after which a copy is removed."""
+
+
+class Contents(NamedTuple):
+    """The contents of a file."""
+
+    buffer: pa.Buffer
+    path: str | None
+    """The local file that is mapped; None if the contents are in memory."""
 
 
 def cache_of_machine() -> Path:
@@ -49,14 +58,14 @@ class PartCache:
         self.unused = unused
         self._clock = clock
 
-    def get(self, name: str, size: int, fetch: Callable[[], pa.Buffer]) -> pa.Buffer:
+    def get(self, name: str, size: int, fetch: Callable[[], pa.Buffer]) -> Contents:
         """The contents of a part file, mapped. Fetches the file if there is no copy of that size."""
         copy = self._mapped(name, size)
         if copy is not None:
             return copy
         contents = fetch()
         self.put(name, contents)
-        return self._mapped(name, size) or contents
+        return self._mapped(name, size) or Contents(contents, None)
 
     def put(self, name: str, contents: pa.Buffer) -> None:
         """Keeps a copy, if the disk has room for it."""
@@ -87,7 +96,7 @@ class PartCache:
                     if item.stat().st_mtime < latest:
                         Path(item).unlink()
 
-    def _mapped(self, name: str, size: int) -> pa.Buffer | None:
+    def _mapped(self, name: str, size: int) -> Contents | None:
         path = self.directory / name
         try:
             if not is_private(self.directory):
@@ -96,6 +105,6 @@ class PartCache:
             os.utime(path, (now, now))
             if path.stat().st_size != size or size == 0:
                 return None
-            return pa.memory_map(str(path)).read_buffer()
+            return Contents(pa.memory_map(str(path)).read_buffer(), str(path))
         except OSError:
             return None
