@@ -54,7 +54,7 @@ class StateStore:
         self.storage = log.storage
         self.partition = partition
         self.partitions = log.partitions
-        self._cache = None if cache is None or self.storage.local else PartCache(cache, log.clock)
+        self.cache = None if cache is None or self.storage.local else PartCache(cache, log.clock)
         self._join = log.directory
         self._directory = f"{self._join}/{partition_directory(partition)}"
         self._catalog = PartCatalog()
@@ -84,7 +84,7 @@ class StateStore:
         """
         known = {part: batch for part in manifest.parts if (batch := self._catalog.batch(part)) is not None}
         fresh = {part: number for number, part in enumerate(manifest.parts) if part not in known}
-        files = PartFiles(self.storage, self._directory, self._cache, manifest)
+        files = PartFiles(self.storage, self._directory, self.cache, manifest)
         files.fetch(fresh)
         trusted = {part for part in fresh if lazy and files.is_trusted(part)}
         unread = payload_parts(manifest.metadata) if lazy else set()
@@ -140,8 +140,8 @@ class StateStore:
     def collect(self, start: Start) -> None:
         """Removes versions that no task of this partition can start from, and files of failed attempts."""
         remove_obsolete(self.storage, self._join, self.partition, start, self.log.clock())
-        if self._cache:
-            self._cache.trim()
+        if self.cache:
+            self.cache.trim()
 
     def _path(self, version: Version) -> str:
         return f"{self._directory}/{manifest_name(version)}"
@@ -155,12 +155,13 @@ class StateStore:
     ) -> dict[str, int]:
         """Writes parts to one new file, adds their places to `placed`, and returns the file's size."""
         sink = commit.open(f"{self._directory}/{file}")
-        memory = pa.BufferOutputStream() if self._cache else None
+        memory = pa.BufferOutputStream() if self.cache else None
         writer = PartWriter(file, sink if memory is None else memory)
         for key, part in fresh.items():
             placed[key] = writer.append(batch_of(part))
-        if memory is not None and self._cache is not None:
+        if memory is not None and self.cache is not None:
             contents = memory.getvalue()
             sink.write(contents)
-            self._cache.put(file, contents)
+            self.cache.put(file, contents)
+            trust(str(self.cache.directory / file))
         return {file: writer.bytes}
