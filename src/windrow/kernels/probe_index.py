@@ -70,7 +70,7 @@ def heads_before(head: Any, back: Any, first: int, end: int) -> Any:
     out = np.zeros(len(head), np.int32)
     for b in range(len(head)):
         p = np.int64(head[b])
-        while p >= end:
+        while p >= end and p >= first:
             p -= back[p]
         if p >= first:
             out[b] = end - p
