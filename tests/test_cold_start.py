@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import fs
 
 import stored
 import windrow as wr
@@ -26,7 +27,10 @@ from results import ids
 from stored import newest, publish, store
 from test_inverted import set_cases
 from windrow.engine.query_changes import fingerprint
-from windrow.engine.state import restore
+from windrow.engine.state import payload_parts, restore
+from windrow.state import trusted_files
+from windrow.state.storage import ArrowStorage
+from windrow.state.trusted_files import is_trusted, trust
 from windrow.window import blocks, mapped_arrays
 from windrow.window.mapped_arrays import FilePlace, assembled
 
@@ -104,7 +108,7 @@ QUERIES = {
 }
 
 
-def _started(root: Path, on: str, count: int = 6, rows: int = 9000) -> wr.Query:
+def _started(root: Path | ArrowStorage, on: str, count: int = 6, rows: int = 9000) -> wr.Query:
     query = replace(stored.QUERY, on=on)
     held, op = store(root), wr.Operator(query)
     held.log.check_metadata(fingerprint(query), first=True)
@@ -187,3 +191,54 @@ def test_pieces_that_are_not_whole_pages_are_copied(tmp_path: Path) -> None:
     assert np.array_equal(found[: len(expected)], expected) and len(found) == 4 * grain
     found[:] = -1  # room for more, and the file stays as it is
     assert np.array_equal(contents, values)
+
+
+# --- Trust ----------------------------------------------------------------------------------------------
+
+
+def test_a_file_is_trusted_until_it_changes_or_the_machine_restarts(tmp_path: Path, monkeypatch) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"contents")
+    assert not is_trusted(str(file))
+    trust(str(file))
+    if not is_trusted(str(file)):
+        pytest.skip("this filesystem keeps no notes with files")
+    with monkeypatch.context() as restarted:
+        restarted.setattr(trusted_files, "_start_of_machine", lambda: "another start")
+        assert not is_trusted(str(file))
+    assert is_trusted(str(file))
+    file.write_bytes(b"CONTENTS")
+    assert not is_trusted(str(file))
+    assert not is_trusted(str(tmp_path / "none"))
+
+
+def test_where_no_notes_can_be_kept_files_are_verified(tmp_path: Path, monkeypatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(os, "setxattr", refused)
+    query = _started(tmp_path, QUERIES["hash"])
+    state = store(tmp_path).load(newest(store(tmp_path), 6), lazy=True)
+    assert len(state.checks) == sum(len(w.segments) for w in _restored(tmp_path, query).runner.join.windows)
+
+
+def test_a_damaged_copy_of_a_payload_is_fetched_again_when_it_is_read(tmp_path: Path) -> None:
+    root = ArrowStorage("mock://bucket/states", fs._MockFileSystem(), "bucket/states")
+    query = _started(root, QUERIES["hash"])
+
+    def restored() -> wr.Operator:
+        held, op = store(root, cache=tmp_path / "cache"), wr.Operator(query)
+        restore(op.runner, held.load(newest(held, 6), lazy=True))
+        return op
+
+    whole = [window.live_payload() for window in restored().runner.join.windows]
+    manifest = newest(store(root), 6)
+    for number in payload_parts(manifest.metadata):
+        part = manifest.parts[number]
+        copy = tmp_path / "cache" / part.file
+        data = bytearray(copy.read_bytes())
+        data[part.offset + part.bytes // 2] ^= 1
+        copy.unlink()  # whoever has mapped it keeps it
+        copy.write_bytes(data)
+    again = [window.live_payload() for window in restored().runner.join.windows]
+    assert again == whole
