@@ -64,26 +64,21 @@ def shift_heads(head: Any, shift: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def heads_before(head: Any, back: Any, first: int, end: int) -> Any:
+def heads_before(head: Any, back: Any, first: int, end: int, out: Any) -> None:
     """The heads as they were when `end` was the end of the window: each as its distance from `end`, 0 for
-    chains without a live row."""
-    out = np.zeros(len(head), np.int32)
+    chains without a live row. `out` is allocated outside: numpy asks the system for large pages."""
     for b in range(len(head)):
         p = np.int64(head[b])
         while p >= end and p >= first:
             p -= back[p]
-        if p >= first:
-            out[b] = end - p
-    return out
+        out[b] = end - p if p >= first else 0
 
 
 @njit(cache=True, nogil=True)
-def heads_from(distances: Any, end: int) -> Any:
+def heads_from(distances: Any, end: int, out: Any) -> None:
     """The inverse of `heads_before`."""
-    out = np.empty(len(distances), np.int32)
     for b in range(len(distances)):
         out[b] = end - distances[b] if distances[b] else -1
-    return out
 
 
 @njit(cache=True, nogil=True)

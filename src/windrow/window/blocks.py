@@ -18,6 +18,9 @@ from windrow.window.mapped_arrays import GRAIN
 
 BLOCKS_PER_WINDOW = 32
 """Rows without a block are at most this part of a window, or `GRAIN` rows."""
+SETTLED = 4
+"""After an eviction, which renumbers rows, they get blocks again once this part of a window's rows has
+arrived. Under a memory limit that may be never: else all rows would be written in every batch."""
 
 
 class Made:
@@ -48,10 +51,13 @@ class Block:
 
 
 class Blocks:
-    """The blocks of some arrays, contiguous and ascending."""
+    """The blocks of some arrays, contiguous and ascending. `renumbered`: the arrays' rows have just been."""
 
-    def __init__(self) -> None:
+    def __init__(self, renumbered: bool = False) -> None:
         self.blocks: list[Block] = []
+        self._renumbered = renumbered
+        self._since: int | None = None
+        """The end of the window when it was first to be covered."""
 
     @property
     def end(self) -> int:
@@ -62,6 +68,9 @@ class Blocks:
         """Drops blocks of rows before `first`, and adds one of the rows up to `end` if these are enough.
         `make(start, rows)` makes a batch of rows; those before `first` do not matter."""
         self.blocks = [block for block in self.blocks if block.end > first]
+        self._since = end if self._since is None else self._since
+        if self._renumbered and (end - self._since) * SETTLED < end - first:
+            return
         start = self.end if self.blocks else first // GRAIN * GRAIN
         rows = (end - start) // GRAIN * GRAIN
         if rows and rows * BLOCKS_PER_WINDOW >= end - first:

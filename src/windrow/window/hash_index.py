@@ -119,7 +119,9 @@ class HashIndex:
 
     def heads(self, first: int, end: int) -> pa.RecordBatch:
         """The heads of the chains of the rows from position `first` to before `end`."""
-        return pa.record_batch({"heads": probe_index.heads_before(self.head, self.back, first, end)})
+        heads = np.empty(len(self.head), np.int32)
+        probe_index.heads_before(self.head, self.back, first, end, heads)
+        return pa.record_batch({"heads": heads})
 
     def restore(
         self,
@@ -137,7 +139,8 @@ class HashIndex:
             self._mixed = rows["mixed"]
         self._set_keys(columns, 0, 0)
         headed, linked = self.stored_heads.end - moved, self.links.end - moved
-        self.head = probe_index.heads_from(values_of(heads.column(0)), headed)
+        self.head = np.empty(heads.num_rows, np.int32)
+        probe_index.heads_from(values_of(heads.column(0)), headed, self.head)
         probe_index.relink(self.head, self.keys, max(headed, first), linked)
         return linked
 

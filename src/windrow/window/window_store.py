@@ -275,7 +275,7 @@ class WindowStore:
         if len(positions) == len(alive):
             return
         self._weighed = None
-        self.blocks = Blocks()
+        self.blocks = Blocks(renumbered=True)
         ordered = self.ordered
         segments = thinned(self.segments, positions, self.ts, self._moved, self.end)
         if tight:
@@ -288,6 +288,7 @@ class WindowStore:
         self.segments = [self.indexed(s) for s in segments]
         for index in self.indexes.values():
             index.build(self._columns, 0, self.end)
+            index.links = Blocks(renumbered=True)
         if not tight:
             self._give_back()
 
