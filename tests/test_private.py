@@ -142,7 +142,7 @@ def test_a_cache_somebody_else_made_is_done_without(tmp_path: Path, trap: Callab
         os.utime(place / "part", (0, 0))
     cache = PartCache(place, time.time)
     fetched = cache.get("part", 8, lambda: pa.py_buffer(b"contents"))
-    assert fetched.to_pybytes() == b"contents"
+    assert fetched.buffer.to_pybytes() == b"contents"
     cache.trim()
     cache.drop("part")
     if place.is_dir():
@@ -158,7 +158,7 @@ def test_a_cache_that_is_replaced_while_in_use_is_done_without(
     (tmp_path / "copies").rmdir()
     _open_to_all(tmp_path / "copies", monkeypatch)
     (tmp_path / "copies" / "part").write_bytes(b"mischief")
-    assert cache.get("part", 8, lambda: pa.py_buffer(b"contents")).to_pybytes() == b"contents"
+    assert cache.get("part", 8, lambda: pa.py_buffer(b"contents")).buffer.to_pybytes() == b"contents"
 
 
 # --- The wrapper around Java ------------------------------------------------------------------------------

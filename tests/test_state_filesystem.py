@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -168,4 +171,31 @@ def test_copies_nobody_uses_go(tmp_path: Path) -> None:
     now[0] += 100
     cache.trim()
     assert stored.files(tmp_path) == []
-    assert mapped.to_pybytes() == b"contents"  # whoever has mapped a copy keeps it
+    assert mapped.buffer.to_pybytes() == b"contents"  # whoever has mapped a copy keeps it
+
+
+def test_the_least_recently_used_copies_make_room(tmp_path: Path) -> None:
+    now = [time.time()]
+    cache = PartCache(tmp_path, lambda: now[0], largest=30)
+    for name in ("a", "b", "c"):
+        cache.put(name, pa.py_buffer(bytes(10)))
+        os.utime(tmp_path / name, (now[0], now[0]))
+        now[0] += 1
+    cache.get("a", 10, lambda: pytest.fail("there is a copy"))
+    now[0] += 1
+    cache.put("d", pa.py_buffer(bytes(15)))
+    assert {file.name for file in stored.files(tmp_path)} == {"a", "d"}
+    assert cache.get("large", 31, lambda: pa.py_buffer(bytes(31))).path is None
+    assert {file.name for file in stored.files(tmp_path)} == {"a", "d"}
+
+
+def test_a_disk_that_is_nearly_full_gets_no_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = SimpleNamespace(total=1000, used=880, free=120)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    root, opened = _remote_with_cache(tmp_path)
+    found = opened().load(newest(opened(), 4))
+    assert stored.files(tmp_path / "cache") == []
+    whole = store(root).load(newest(store(root), 4))
+    assert all(a.equals(b) for a, b in zip(found.parts, whole.parts, strict=True))
+    PartCache(tmp_path / "small", time.time).put("part", pa.py_buffer(bytes(20)))
+    assert [file.name for file in stored.files(tmp_path / "small")] == ["part"]

@@ -86,7 +86,7 @@ def test_chains_hold_every_live_row_of_a_bucket_newest_first():
         chain = []
         while head >= window.first:
             chain.append(int(head))
-            head = index.back[head]
+            head -= index.back[head]
         assert chain == sorted(chain, reverse=True)
         found += chain
     assert sorted(found) == list(range(window.first, window.end))

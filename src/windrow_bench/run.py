@@ -27,6 +27,7 @@ from windrow_bench import (
     shared,
     spark,
     startup,
+    state,
 )
 from windrow_bench.peers import run as peers
 
@@ -48,6 +49,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "overload": ("Streams faster than the machine on Spark, a deadline for each micro-batch", overload.run),
     "spark": ("On Spark, against Spark's own stream-stream join, on the same files", spark.run),
     "peers": ("The same joins of the same files by Spark, Flink, DuckDB and Windrow", peers.run),
+    "state": ("Stored windows: a cold start mapped and rebuilt, and what a commit costs", state.run),
     "startup": ("First use compiles, later processes load from disk", startup.run),
 }
 ON_REQUEST = ("coverage", "forecast", "policies", "peers")

@@ -27,14 +27,24 @@ from windrow.engine.outer.redistribution import GIVEN_ELSEWHERE, NOT_HERE, REMED
 from windrow.engine.row_windows import KEY, NEVER, OUT, RANK, SEQ
 from windrow.engine.rows import event_times
 from windrow.engine.source_partitions import latest
-from windrow.engine.state import CALL, COMPONENTS, Kept, State, pack_arrays, take_parts, unpack_arrays
+from windrow.engine.state import (
+    CALL,
+    COMPONENTS,
+    Kept,
+    State,
+    StateParts,
+    pack_arrays,
+    take_parts,
+    unpack_arrays,
+)
 from windrow.engine.watermarks import Watermarks
 from windrow.errors import StateError
 from windrow.model.join_kind import INNER
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.parse import SHED
 from windrow.model.stateful import decode, encode, this_version
-from windrow.window.window_store import SEGMENTS_PER_WINDOW
+from windrow.window.blocks import batch_of
+from windrow.window.segment import SEGMENTS_PER_WINDOW
 
 Array = np.ndarray
 
@@ -65,9 +75,10 @@ class _Old:
 
     @classmethod
     def of(cls, state: State) -> _Old:
-        parts = iter(state.parts)
+        parts = StateParts(state)
         kept = [take_parts(parts, described) for described in state.metadata["streams"]]
-        return cls(state.metadata, unpack_arrays(state.parts[-1]) if state.metadata["arrays"] else [], kept)
+        arrays = unpack_arrays(batch_of(state.parts[-1])) if state.metadata["arrays"] else []
+        return cls(state.metadata, arrays, kept)
 
     def component(self, name: str, anew: Any = None) -> Any:
         """A component; `anew` if it starts anew."""

@@ -1,7 +1,9 @@
 """The state of an operator: metadata of plain values, and parts that are Arrow batches.
 
-The parts are the windows' own immutable segments in order, so a store can recognise by identity those it has
-already written. Join columns and indexes are rebuilt on restore, so stored states do not depend on the plan.
+The parts are, by stream, the windows' own immutable segments; then the join columns and indexes of all
+windows; and last the arrays that policies have learned. A store recognises by identity the parts that it has
+already written. Join columns and indexes are an addition: without them, or if they do not fit the query, they
+are computed from the segments, so stored states do not depend on the plan.
 
 A snapshot is a state as bytes: a magic word, a checksum, the length of a JSON head, the head, and an Arrow
 stream per part.
@@ -12,8 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,12 +26,16 @@ from windrow.engine.rows import event_times
 from windrow.engine.watermarks import Watermarks
 from windrow.errors import StateError
 from windrow.model.stateful import UnknownVersionError, decode, encode, this_version
+from windrow.window.blocks import Part, batch_of
+from windrow.window.mapped_arrays import Locate, not_in_a_file
+from windrow.window.segment import Unread
+from windrow.window.stored_window import WindowParts, capture_window, restore_window
 
 if TYPE_CHECKING:
     from windrow.engine.join import Join
     from windrow.engine.runner import JoinRunner
 
-MAGIC = b"WINDROW5"
+MAGIC = b"WINDROW6"
 _DIGEST = 16
 CALL = "\x00call"
 COMPONENTS = ("watermarks", "counters", "expiry", "completeness", "planner", "deadline_controller")
@@ -41,15 +47,37 @@ _log = logging.getLogger("windrow")
 class State:
     metadata: dict[str, Any]
     """Plain values that fit JSON. `metadata["streams"][i]` has the number of parts of stream i."""
-    parts: tuple[pa.RecordBatch, ...]
+    parts: tuple[Part, ...]
+    locate: Locate = not_in_a_file
+    """Where parts are mapped from."""
+    checks: Mapping[int, Callable[[], pa.RecordBatch]] = field(default_factory=dict)
+    """By the number of a part that has not been read: returns it verified, or raises an error if it is
+    damaged. Only `payload_parts` may be among them."""
+
+
+def payload_parts(metadata: Mapping[str, Any]) -> set[int]:
+    """The numbers of the parts that are segments of windows, which are read when a result needs a row."""
+    found: set[int] = set()
+    at = 0
+    for described in metadata.get("streams", ()):
+        at += bool(described["schema"]) + described["buffered"]
+        found.update(range(at, at + described["segments"]))
+        at += described["segments"] + described["row_state"] + described["keys"]
+    return found
 
 
 def capture(runner: JoinRunner) -> State:
-    streams, parts = [], []
+    streams: list[dict[str, Any]] = []
+    parts: list[Part] = []
+    of_windows: list[Part] = []
     for stream in range(len(runner.buffer)):
         described, batches = _capture_stream(runner, stream)
         streams.append(described)
         parts += batches
+        if runner.join is not None:
+            windows = runner.join.windows
+            described["window"], own = capture_window(windows[stream], windows.derived_columns(stream))
+            of_windows += own
     arrays: list[np.ndarray] = []
     head = {
         "windrow": this_version(),
@@ -63,7 +91,7 @@ def capture(runner: JoinRunner) -> State:
         "complete_from": runner.join.windows.complete_from if runner.join else None,
         "arrays": len(arrays),
     }
-    return State(head, (*parts, *([pack_arrays(arrays)] if arrays else [])))
+    return State(head, (*parts, *of_windows, *([pack_arrays(arrays)] if arrays else [])))
 
 
 def restore(runner: JoinRunner, state: State, reached: Sequence[int | None] = ()) -> None:
@@ -90,12 +118,16 @@ def _restore(runner: JoinRunner, state: State, reached: Sequence[int | None]) ->
     before, now = head["query"], fingerprint(runner.query)
     runner.calls, runner.seq = head["calls"], head["seq"]
     runner.counters.compared_before = head["comparisons"]
-    arrays = unpack_arrays(state.parts[-1]) if head["arrays"] else []
+    arrays = unpack_arrays(batch_of(state.parts[-1])) if head["arrays"] else []
     for name, component in zip(COMPONENTS, head["components"], strict=True):
         if name != "deadline_controller" or before["deadline"] == now["deadline"]:
             decode(component, arrays, getattr(runner, name))
-    parts = iter(state.parts)
+    parts = StateParts(state)
     held = [take_parts(parts, described) for described in head["streams"]]
+    stored = [
+        WindowParts.take(described["window"], parts) if "window" in described else None
+        for described in head["streams"]
+    ]
     known = [kept.schema for kept in held]
     for stream, alias in enumerate(runner.query.aliases):
         wanted = runner.schemas[stream] = runner.schemas[stream] or known[stream]
@@ -106,7 +138,11 @@ def _restore(runner: JoinRunner, state: State, reached: Sequence[int | None]) ->
     runner.create_join()
     if head["join"] is not None and runner.join is not None:
         for stream, kept in enumerate(held):
-            _restore_window(runner.join, stream, head["streams"][stream], kept)
+            described = head["streams"][stream]
+            # Join columns depend on the types of all streams.
+            fits = known == runner.schemas and _fits(runner.join, stream, described.get("window"))
+            own = stored[stream] if fits else None
+            _restore_window(runner.join, stream, described, kept, own, state.locate)
         runner.join.windows.complete_from = list(head["complete_from"])
         _restore_join(runner, runner.join, head, arrays)
     if (before["late"], before["idle"]) != (now["late"], now["idle"]):
@@ -202,7 +238,7 @@ def _capture_stream(runner: JoinRunner, stream: int) -> tuple[dict[str, Any], li
         described["buffered"] = 1
     if join is not None:
         window, counted = join.windows[stream], join.windows.row_windows[stream]
-        parts += [s.payload for s in window.segments]
+        parts += [s.part for s in window.segments]
         described["segments"], described["disordered"] = len(window.segments), window.disordered
         described["skip"] = window.first - window.offset_of(window.segments[0]) if window.segments else 0
         kept = join.windows.stored_columns(stream)
@@ -224,7 +260,7 @@ class Kept:
 
     schema: pa.Schema | None
     buffered: list[pa.RecordBatch]
-    segments: list[pa.RecordBatch]
+    segments: list[pa.RecordBatch | Unread]
     row_state: pa.RecordBatch | None
     """Columns other than join columns, of the live rows."""
     keys: pa.RecordBatch | None
@@ -236,15 +272,34 @@ class Kept:
             fitted(alias, batch.drop_columns(CALL), wanted).append_column(CALL, batch.column(CALL))
             for batch in self.buffered
         ]
-        segments = [fitted(alias, batch, wanted) for batch in self.segments]
+        segments = self.segments
+        if self.schema is None or not self.schema.equals(wanted):
+            read = (held.batch if isinstance(held, Unread) else held for held in segments)
+            segments = [fitted(alias, batch, wanted) for batch in read]
         return replace(self, schema=wanted, buffered=buffered, segments=segments)
 
 
-def take_parts(parts: Iterator[pa.RecordBatch], described: dict[str, Any]) -> Kept:
+class StateParts(Iterator[pa.RecordBatch]):
+    """The parts of a state, one after the other."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._at = 0
+
+    def __next__(self) -> pa.RecordBatch:
+        self._at += 1
+        return batch_of(self._state.parts[self._at - 1])
+
+    def payload(self) -> pa.RecordBatch | Unread:
+        check = self._state.checks.get(self._at)
+        return next(self) if check is None else Unread(next(self), check)
+
+
+def take_parts(parts: StateParts, described: dict[str, Any]) -> Kept:
     return Kept(
         next(parts).schema if described["schema"] else None,
         [next(parts) for _ in range(described["buffered"])],
-        [next(parts) for _ in range(described["segments"])],
+        [parts.payload() for _ in range(described["segments"])],
         next(parts) if described["row_state"] else None,
         next(parts) if described["keys"] else None,
     )
@@ -257,33 +312,46 @@ def _restore_buffered(runner: JoinRunner, stream: int, batch: pa.RecordBatch) ->
     runner.buffer[stream].add(event_times(rows.column(time)), rows, calls)
 
 
-def _restore_window(join: Join, stream: int, described: dict[str, Any], kept: Kept) -> None:
+def _fits(join: Join, stream: int, described: dict[str, Any] | None) -> bool:
+    """Whether a stored window has the join columns and sets that the join needs."""
+    if described is None:
+        return False
+    sets = [column.name for column in join.bound.sets[stream]] if described["times"] else []
+    columns = join.windows.derived_columns(stream)
+    return described["columns"] == columns and sorted(described["sets"]) == sorted(sets)
+
+
+def _restore_window(
+    join: Join,
+    stream: int,
+    described: dict[str, Any],
+    kept: Kept,
+    stored: WindowParts | None,
+    locate: Locate,
+) -> None:
     window, counted = join.windows[stream], join.windows.row_windows[stream]
     if counted is not None:
         counted.total, counted.displaced_early = described["total"], described["displaced_early"]
         if counted.keys is not None and kept.keys is not None:
             counted.keys.load(kept.keys)
     time = list(join.bound.query.streams.values())[stream].time
-    skip = described["skip"]
-    at = -skip
-    for batch in kept.segments:
+
+    def read(batch: pa.RecordBatch) -> tuple[np.ndarray, Mapping[str, np.ndarray]]:
         ts = event_times(batch.column(time))
-        columns = dict(join.windows.readers[stream].read(ts, batch).rows.columns)
-        if kept.row_state is not None:
-            # Skipped rows have no row state; pad with zeros.
-            begin = max(at, 0)
-            known = kept.row_state.slice(begin, at + len(ts) - begin)
-            for name, column in zip(known.schema.names, known.columns, strict=True):
-                columns[name] = np.pad(column.to_numpy(), (len(ts) - len(column), 0))
-        window.append(ts, columns, batch)
-        at += len(ts)
-    window.drop_front(skip)
+        return ts, join.windows.readers[stream].read(ts, batch).rows.columns
+
+    row_state = {}
+    if kept.row_state is not None:
+        row_state = {name: kept.row_state.column(name).to_numpy() for name in kept.row_state.schema.names}
+    rows = sum((s.part if isinstance(s, Unread) else s).num_rows for s in kept.segments)
+    plain = {"first": described.get("skip", 0), "end": rows, "times": None}
+    restore_window(window, described.get("window", plain), kept.segments, row_state, read, stored, locate)
     # Scans do less work in order, and the work of a call under a deadline must not depend on a restart.
     window.disordered = described["disordered"]
 
 
 def pack(state: State) -> bytes:
-    parts = [_to_bytes(part) for part in state.parts]
+    parts = [_to_bytes(batch_of(part)) for part in state.parts]
     text = json.dumps({"state": state.metadata, "parts": [len(p) for p in parts]}).encode()
     body = b"".join((len(text).to_bytes(8, "little"), text, *parts))
     return MAGIC + hashlib.blake2b(body, digest_size=_DIGEST).digest() + body

@@ -96,6 +96,10 @@ class Windows(Sequence[WindowStore]):
         found: dict[str, type[np.generic]] = dict.fromkeys(order, np.int64)
         return found | dict(self._row_state)
 
+    def derived_columns(self, stream: int) -> list[str]:
+        """Columns of a window that are computed from a row's payload, and never change."""
+        return sorted(self[stream].column_types.keys() - self.stored_columns(stream).keys())
+
     # -- the data flow ------------------------------------------------------------------------------
 
     def expire(self, horizons: Sequence[int | None], seq: int) -> list[int]:

@@ -38,21 +38,47 @@ def bucket_of(key: Any, buckets: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def link(head: Any, back: Any, keys: Any, start: int, end: int) -> None:
-    """Adds rows start..end to their chains. Invariant: a chain runs from newer to older positions."""
+    """Adds rows start..end to their chains. Invariant: a chain runs from newer to older positions, each row
+    `back[p]` positions after the next, and ends below the first live row. Distances stay the same when the
+    rows move."""
     buckets = len(head)
     for p in range(start, end):
         b = bucket_of(keys[p], buckets)
-        back[p] = head[b]
+        back[p] = p - head[b]
         head[b] = p
 
 
 @njit(cache=True, nogil=True)
-def shift_chains(head: Any, back: Any, shift: int, rows: int) -> None:
-    """Adapts the chains after rows moved `shift` positions to the front. Links to removed rows become -1."""
+def relink(head: Any, keys: Any, start: int, end: int) -> None:
+    """Adds rows start..end, whose distances are known, to the heads of their chains."""
+    buckets = len(head)
+    for p in range(start, end):
+        head[bucket_of(keys[p], buckets)] = p
+
+
+@njit(cache=True, nogil=True)
+def shift_heads(head: Any, shift: int) -> None:
+    """Adapts the heads after rows moved `shift` positions to the front. Heads of removed rows become -1."""
     for b in range(len(head)):
         head[b] = max(head[b] - shift, -1)
-    for p in range(rows):
-        back[p] = max(back[p] - shift, -1)
+
+
+@njit(cache=True, nogil=True)
+def heads_before(head: Any, back: Any, first: int, end: int, out: Any) -> None:
+    """The heads as they were when `end` was the end of the window: each as its distance from `end`, 0 for
+    chains without a live row. `out` is allocated outside: numpy asks the system for large pages."""
+    for b in range(len(head)):
+        p = np.int64(head[b])
+        while p >= end and p >= first:
+            p -= back[p]
+        out[b] = end - p if p >= first else 0
+
+
+@njit(cache=True, nogil=True)
+def heads_from(distances: Any, end: int, out: Any) -> None:
+    """The inverse of `heads_before`."""
+    for b in range(len(distances)):
+        out[b] = end - distances[b] if distances[b] else -1
 
 
 @njit(cache=True, nogil=True)
@@ -106,7 +132,7 @@ def probe_hash(
                         out_probe[found] = i
                         out_row[found] = p
                         found += 1
-                lane_at[lane] = back[p]
+                lane_at[lane] = p - back[p]
             elif following < count:
                 lane_probe[lane] = following
                 lane_at[lane] = head[bucket_of(probe_keys[following], buckets)]

@@ -50,6 +50,6 @@ def probe_hash_slice(
                 out_probe[found] = i
                 out_row[found] = p
                 found += 1
-            p = back[p]
+            p -= back[p]
         p = -1
     return False, found, compared

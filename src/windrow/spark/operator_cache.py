@@ -2,14 +2,20 @@
 
 A task reuses a join only if it holds exactly the version that the task starts from. Spark assigns
 workers to tasks in turn, so many tasks run in a worker without their windows and must load them.
+
+What a worker keeps counts towards the memory limit. Each of the workers that run at the same time may keep
+its part of the limit, so together they hold no more. Joins that another worker has carried on are dropped.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from windrow.spark.partition_join import PartitionJoin
 from windrow.state.commit_log import CommitLog
@@ -21,6 +27,8 @@ from windrow.state.store import StateStore
 
 OPERATORS = 4
 LOGS = 16
+LOCAL = "SPARK_LOCAL_DIRS"
+"""Where Spark gives its workers the local directories of their executor."""
 
 
 @dataclass
@@ -32,6 +40,10 @@ class CachedJoin:
     join: PartitionJoin | None = None
     committing: float = 0.0
     """Seconds that the last commit took."""
+    batch: int = -1
+    """The micro-batch of that version."""
+    held: float = 0.0
+    """What it holds, in the unit of the memory limit; 0 without one."""
 
 
 class OperatorCache:
@@ -70,9 +82,31 @@ class OperatorCache:
     def checkout(self, token: str, log: CommitLog, partition: int) -> CachedJoin:
         """Takes a join out of the cache, so that nobody uses it again if the task fails halfway."""
         kept = self._operators.pop((token, log.join_id, partition), None)
-        return kept or CachedJoin(StateStore(log, partition, cache_of_machine()))
+        return kept or CachedJoin(StateStore(log, partition, cache_of_machine(os.environ.get(LOCAL, ""))))
 
     def checkin(self, token: str, partition: int, kept: CachedJoin) -> None:
         self._operators[(token, kept.store.log.join_id, partition)] = kept
         while len(self._operators) > OPERATORS:
             self._operators.popitem(last=False)
+
+    def drop_outdated(self, token: str, join: JoinId, batch: int) -> None:
+        """Drops what no task can use any more. Every partition has committed the micro-batch before `batch`,
+        so a join at an earlier one was carried on elsewhere; and a new call of `join` starts anew."""
+        for key, kept in list(self._operators.items()):
+            if key[1] == join and (key[0] != token or kept.batch not in (batch - 1, batch)):
+                self._drop(key)
+
+    def limit(self, token: str, join: JoinId, room: float) -> None:
+        """Keeps no more of a join than `room`, in the unit of its memory limit. The least recently used
+        partitions go first."""
+        own = [key for key in self._operators if key[:2] == (token, join)]
+        held = sum(self._operators[key].held for key in own)
+        for key in own:
+            if held <= room:
+                break
+            held -= self._operators[key].held
+            self._drop(key)
+
+    def _drop(self, key: tuple[str, JoinId, int]) -> None:
+        del self._operators[key]
+        pa.default_memory_pool().release_unused()

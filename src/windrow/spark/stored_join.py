@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from windrow.engine.redistribution import old_ranks, redistributed
 from windrow.engine.shared.redistribution import redistributed_group
-from windrow.engine.state import CALL, State, take_parts
+from windrow.engine.state import CALL, State, StateParts, take_parts
 from windrow.errors import QueryError, StateError
 from windrow.model.execution import Execution
 from windrow.model.query import Query, Stream, Window
@@ -82,7 +82,7 @@ class StoredJoin:
     @cached_property
     def _schemas(self) -> list[pa.Schema]:
         state, found = self.states[0], []
-        parts = iter(state.parts)
+        parts = StateParts(state)
         for saved in state.metadata["streams"]:
             schema = take_parts(parts, saved).schema
             assert schema is not None, "on Spark, columns are known before the first row"
@@ -140,7 +140,7 @@ class StoredJoin:
         moves = self._moves_to_one() if may_copy(self.stored.layout.options) else None
         heads = [state.metadata for state in self.states]
         for partition, state in enumerate(self.states):
-            parts = iter(state.parts)
+            parts = StateParts(state)
             for stream, (alias, saved) in enumerate(self._streams(state)):
                 kept = take_parts(parts, saved)
                 assert kept.schema is not None

@@ -171,6 +171,7 @@ class JoinTask:
         start = log.begin(now.run, now.batch)
         if arrived.partition is None:
             raise StateError("this task received no rows, not even the beat with its partition")
+        cache.drop_outdated(self.token, scope, now.batch)
         kept = cache.checkout(self.token, log, arrived.partition)
         known = kept.content
         join = self._load(kept, start)
@@ -182,7 +183,10 @@ class JoinTask:
         if tracked:
             runner.advance_partition_times(log.partition_times(start))
         demands = {} if start.moved_to(log.layout) else start.demands
-        limit = self._set_memory_share(runner, arrived.partition, demands, self._pooled(scope))
+        whole = self._pooled(scope)
+        limit = self._set_memory_share(runner, arrived.partition, demands, whole)
+        if whole is not None and limit is not None:
+            cache.limit(self.token, scope, whole.size / self.parallel_tasks - limit.size)
         errors = apply_controls(join, arrived.control_messages)
         counted = self._counted(runner, arrived)
         runner.count_ahead({self.query.aliases[s]: count for s, (count, _) in arrived.ahead.items()})
@@ -206,7 +210,12 @@ class JoinTask:
         kept.committing = time.perf_counter() - processed
         if demand is not None:
             self._share_forecast(scope, runner, demands, arrived.partition, demand)
+        kept.batch = now.batch
+        if whole is not None:
+            kept.held = after.memory_bytes if whole.kind == "bytes" else after.window_rows
         cache.checkin(self.token, arrived.partition, kept)
+        if whole is not None:
+            cache.limit(self.token, scope, whole.size / self.parallel_tasks)
         yield self._report(
             PartitionReport(
                 batch=now.batch,
@@ -238,12 +247,12 @@ class JoinTask:
         manifest = None if start.base is None else kept.store.manifest(start.base)
         wanted = None if manifest is None else manifest.content
         if kept.join is None or kept.content != wanted or wanted is None:
-            kept.content = wanted
+            kept.content, kept.batch = wanted, start.batch - 1
             kept.join = self._fresh()
             if manifest is None:
                 kept.store.clear()
             else:
-                kept.join.restore(kept.store.load(manifest), start.times)
+                kept.join.restore(kept.store.load(manifest, lazy=True), start.times)
         return kept.join
 
     def _take_over(self, kept: CachedJoin, start: Start, before: StoredLayout) -> PartitionJoin:

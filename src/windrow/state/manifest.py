@@ -20,7 +20,9 @@ from windrow.state.parts import StoredPart, damaged
 from windrow.state.runs import Version
 from windrow.state.storage import Storage
 
-FORMAT = 6
+FORMAT = 7
+CRC32_FORMAT = 6
+"""An earlier format, in which checksums of parts are CRC-32 and windows are stored as rows alone."""
 _OPENING = rb'\{"crc32": "([0-9a-f]{8})",\n"%b": '
 _CLOSING = b"}\n"
 _NAME = re.compile(r"batch-(\d+)-([0-9a-f]+)\.json")
@@ -77,8 +79,10 @@ class Manifest:
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Manifest:
         saved = json.loads(unsealed("manifest", data, where))
-        if saved["format"] != FORMAT:
-            raise StateError(other_format(where, saved, (FORMAT,)))
+        if saved["format"] not in (CRC32_FORMAT, FORMAT):
+            raise StateError(other_format(where, saved, (CRC32_FORMAT, FORMAT)))
+        if saved["format"] == CRC32_FORMAT:
+            saved["parts"] = [(*part, True) for part in saved["parts"]]
         for name in ("format", "windrow"):
             saved.pop(name, None)
         version = Version(saved.pop("batch"), saved.pop("run"))

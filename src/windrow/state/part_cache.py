@@ -2,7 +2,8 @@
 
 Part files have unique names and never change, so a copy is never out of date. Copies appear by rename and
 disappear by unlink, neither of which affects a worker that has mapped one, so workers need no locks. Copies
-that are unused for some time are removed. Losing the cache is harmless, and so is a full disk.
+that are unused for some time are removed, and the least recently used make room for new ones. A file that
+would take too much of the disk is not copied but held in memory. Losing the cache is harmless.
 
 A user who can write a copy can change windows, and one who can read it sees rows. So the directory must be
 private; without a private directory there is no cache. Every use checks this, because another user may create
@@ -12,10 +13,12 @@ the directory after the system has cleaned up its temporary files.
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
@@ -25,11 +28,25 @@ from windrow.state.private import is_private, private_directory
 
 UNUSED = 1800.0
 """Seconds without use after which a copy is removed."""
+LARGEST = 16 << 30
+"""Most bytes of all copies."""
+FREE = 0.1
+"""Part of the disk that stays free."""
 
 
-def cache_of_machine() -> Path:
-    """The cache directory of this user's workers on this machine."""
-    return Path(tempfile.gettempdir()) / f"windrow-parts-{os.geteuid()}"
+class Contents(NamedTuple):
+    """The contents of a file."""
+
+    buffer: pa.Buffer
+    path: str | None
+    """The local file that is mapped; None if the contents are in memory."""
+
+
+def cache_of_machine(local_directories: str = "") -> Path:
+    """The cache directory of this user's workers, in the first of these directories (separated by commas), or
+    in the system's temporary directory."""
+    first = local_directories.split(",")[0].strip()
+    return Path(first or tempfile.gettempdir()) / f"windrow-parts-{os.geteuid()}"
 
 
 class PartCache:
@@ -42,27 +59,36 @@ class PartCache:
         Seconds since 1970.
     unused
         Seconds without use after which a copy may be removed.
+    largest
+        Most bytes of all copies.
     """
 
-    def __init__(self, directory: Path, clock: Callable[[], float], unused: float = UNUSED) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        clock: Callable[[], float],
+        unused: float = UNUSED,
+        largest: int = LARGEST,
+    ) -> None:
         self.directory = directory
         self.unused = unused
+        self.largest = largest
         self._clock = clock
 
-    def get(self, name: str, size: int, fetch: Callable[[], pa.Buffer]) -> pa.Buffer:
+    def get(self, name: str, size: int, fetch: Callable[[], pa.Buffer]) -> Contents:
         """The contents of a part file, mapped. Fetches the file if there is no copy of that size."""
         copy = self._mapped(name, size)
         if copy is not None:
             return copy
         contents = fetch()
         self.put(name, contents)
-        return self._mapped(name, size) or contents
+        return self._mapped(name, size) or Contents(contents, None)
 
     def put(self, name: str, contents: pa.Buffer) -> None:
-        """Keeps a copy, if the disk has room for it."""
+        """Keeps a copy, if there is room for it."""
         aside = self.directory / f"{ASIDE}{uuid4().hex}"
         try:
-            if private_directory(self.directory) is None:
+            if private_directory(self.directory) is None or not self._make_room(contents.size):
                 return
             with aside.open("xb") as file:
                 file.write(contents)
@@ -81,13 +107,39 @@ class PartCache:
         if not is_private(self.directory):
             return
         latest = self._clock() - self.unused
+        for used, _, path in self._copies():
+            if used < latest:
+                path.unlink(missing_ok=True)
+
+    def _make_room(self, size: int) -> bool:
+        """Removes the least recently used copies until a new one of this size has room; false if it never
+        has."""
+        disk = shutil.disk_usage(self.directory)
+        copies = self._copies()
+        missing = max(
+            sum(held for _, held, _ in copies) + size - self.largest,
+            int(FREE * disk.total) + size - disk.free,
+        )
+        if missing > sum(held for _, held, _ in copies):
+            return False
+        for _, held, path in copies:
+            if missing <= 0:
+                break
+            path.unlink(missing_ok=True)
+            missing -= held
+        return True
+
+    def _copies(self) -> list[tuple[float, int, Path]]:
+        """When each copy was last used, its bytes and its path, the least recently used first."""
+        found = []
         with suppress(OSError), os.scandir(self.directory) as listing:
             for item in listing:
                 with suppress(OSError):
-                    if item.stat().st_mtime < latest:
-                        Path(item).unlink()
+                    stat = item.stat()
+                    found.append((stat.st_mtime, stat.st_size, Path(item)))
+        return sorted(found)
 
-    def _mapped(self, name: str, size: int) -> pa.Buffer | None:
+    def _mapped(self, name: str, size: int) -> Contents | None:
         path = self.directory / name
         try:
             if not is_private(self.directory):
@@ -96,6 +148,6 @@ class PartCache:
             os.utime(path, (now, now))
             if path.stat().st_size != size or size == 0:
                 return None
-            return pa.memory_map(str(path)).read_buffer()
+            return Contents(pa.memory_map(str(path)).read_buffer(), str(path))
         except OSError:
             return None

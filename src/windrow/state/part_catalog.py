@@ -1,6 +1,6 @@
 """The stored parts of the last version and their places in files.
 
-Batches never change, so a batch is recognised by identity. An empty batch is recognised by its schema. The
+Parts never change, so a part is recognised by identity. An empty batch is recognised by its schema. The
 catalog holds only one version. A new version may name the same parts: cleanup keeps the files of that version
 until the new one is committed.
 """
@@ -12,21 +12,22 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from windrow.state.parts import StoredPart
+from windrow.window.blocks import Made, Part
 
 Key = int | bytes
 SLACK = 1 << 16
 """Dead bytes in files up to this size are never worth a rewrite."""
 
 
-def key_of(batch: pa.RecordBatch) -> Key:
-    return id(batch) if batch.num_rows else batch.schema.serialize().to_pybytes()
+def key_of(part: Part) -> Key:
+    return id(part) if isinstance(part, Made) or part.num_rows else part.schema.serialize().to_pybytes()
 
 
 class PartCatalog:
     """
     Parameters
     ----------
-    batches, parts
+    parts, places
         Of one version, in order.
     files
         Bytes of each file that holds parts.
@@ -34,23 +35,24 @@ class PartCatalog:
 
     def __init__(
         self,
-        batches: Sequence[pa.RecordBatch] = (),
-        parts: Sequence[StoredPart] = (),
+        parts: Sequence[Part] = (),
+        places: Sequence[StoredPart] = (),
         files: Mapping[str, int] | None = None,
     ) -> None:
-        # The catalog keeps the batches alive, because Python reuses the id of an object that is freed.
-        self._batches = dict(zip(parts, batches, strict=True))
-        self._parts = {key_of(b): p for b, p in zip(batches, parts, strict=True)}
+        # The catalog keeps the parts alive, because Python reuses the id of an object that is freed.
+        self._parts = dict(zip(places, parts, strict=True))
+        self._places = {key_of(part): place for part, place in zip(parts, places, strict=True)}
         self.files = dict(files or {})
 
-    def batch(self, part: StoredPart) -> pa.RecordBatch | None:
-        return self._batches.get(part)
+    def batch(self, place: StoredPart) -> pa.RecordBatch | None:
+        found = self._parts.get(place)
+        return None if isinstance(found, Made) else found
 
-    def stored(self, batches: Sequence[pa.RecordBatch]) -> dict[Key, StoredPart]:
-        """Places of those batches that are stored and need not be rewritten."""
-        keys = {key_of(b): b for b in batches}
-        found = {k: self._parts[k] for k in keys if k in self._parts}
-        fresh = sum(b.nbytes for k, b in keys.items() if k not in found)
+    def stored(self, parts: Sequence[Part]) -> dict[Key, StoredPart]:
+        """Places of those parts that are stored and need not be rewritten."""
+        keys = {key_of(part): part for part in parts}
+        found = {key: self._places[key] for key in keys if key in self._places}
+        fresh = sum(p.nbytes for k, p in keys.items() if k not in found and not isinstance(p, Made))
         rewritten = worth_rewriting(set(found.values()), self.files, fresh)
         return {k: p for k, p in found.items() if p.file not in rewritten}
 

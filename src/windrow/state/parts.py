@@ -1,6 +1,6 @@
 """Parts of a state in files: each part is an Arrow stream of one batch, aligned for memory mapping.
 
-A file holds the new parts of one commit, one after the other, and never changes. Each part has a CRC-32. A
+A file holds the new parts of one commit, one after the other, and never changes. Each part has a checksum. A
 cryptographic hash would be several times slower, and only accidental damage must be detected.
 """
 
@@ -12,9 +12,13 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from windrow.errors import StateError
+from windrow.kernels.checksum import Checksum, checksum
 from windrow.state.storage import ByteWriter
+from windrow.window.mapped_arrays import GRAIN
 
 _ALIGNMENT = 64
+_PAGE = 16_384
+"""A multiple of every page size in use."""
 
 
 class StoredPart(NamedTuple):
@@ -25,6 +29,8 @@ class StoredPart(NamedTuple):
     bytes: int
     checksum: int
     rows: int
+    crc32: bool = False
+    """Whether the checksum is a CRC-32, as in manifests of format 6."""
 
 
 class PartWriter:
@@ -34,14 +40,14 @@ class PartWriter:
         self.file = file
         self.bytes = 0
         self._sink = sink
-        self._checksum = 0
+        self._checksum = Checksum()
 
     def append(self, batch: pa.RecordBatch) -> StoredPart:
-        self.write(bytes(-self.bytes % _ALIGNMENT))
-        start, self._checksum = self.bytes, 0
+        self.write(bytes(_padding(self.bytes, batch)))
+        start, self._checksum = self.bytes, Checksum()
         with pa.ipc.new_stream(pa.PythonFile(self, "w"), batch.schema) as writer:
             writer.write_batch(batch)
-        return StoredPart(self.file, start, self.bytes - start, self._checksum, batch.num_rows)
+        return StoredPart(self.file, start, self.bytes - start, self._checksum.value, batch.num_rows)
 
     # The interface of pa.PythonFile. The commit flushes and closes all its files, so these do nothing.
 
@@ -49,7 +55,7 @@ class PartWriter:
 
     def write(self, data: Any) -> int:
         view = memoryview(data)
-        self._checksum = zlib.crc32(view, self._checksum)
+        self._checksum.update(view)
         self._sink.write(view)
         self.bytes += view.nbytes
         return view.nbytes
@@ -62,14 +68,36 @@ class PartWriter:
     def close(self) -> None: ...
 
 
+def _padding(at: int, batch: pa.RecordBatch) -> int:
+    """Bytes to leave out before a batch. Columns of blocks begin at pages, so that they can be mapped side by
+    side; other batches are aligned for any type."""
+    if batch.num_rows == 0 or batch.num_rows % GRAIN:
+        return -at % _ALIGNMENT
+    described = batch.schema.serialize().size + pa.ipc.get_record_batch_size(batch) - batch.nbytes
+    return -(at + described) % _PAGE
+
+
 def read_part(contents: pa.Buffer, part: StoredPart, where: str) -> pa.RecordBatch:
-    """The batch of a part. Its columns are views of `contents`."""
-    if zlib.crc32(contents.slice(part.offset, part.bytes)) != part.checksum:
+    """The batch of a part, verified. Its columns are views of `contents`."""
+    verify_part(contents, part, where)
+    return open_part(contents, part, where)
+
+
+def verify_part(contents: pa.Buffer, part: StoredPart, where: str) -> None:
+    stored = contents.slice(part.offset, part.bytes)
+    if (zlib.crc32(stored) if part.crc32 else checksum(stored)) != part.checksum:
         raise StateError(damaged(where, f"checksum of the part at byte {part.offset} differs"))
+
+
+def open_part(contents: pa.Buffer, part: StoredPart, where: str) -> pa.RecordBatch:
+    """The batch of a part. Only its description is read."""
     try:
-        return pa.ipc.open_stream(contents.slice(part.offset, part.bytes)).read_next_batch()
+        batch = pa.ipc.open_stream(contents.slice(part.offset, part.bytes)).read_next_batch()
     except (pa.ArrowException, OSError, StopIteration) as error:
         raise StateError(damaged(where, f"part at byte {part.offset} cannot be read: {error}")) from error
+    if batch.num_rows != part.rows:
+        raise StateError(damaged(where, f"checksum of the part at byte {part.offset} differs"))
+    return batch
 
 
 def check_size(contents: pa.Buffer, written: int, where: str) -> None:

@@ -8,23 +8,28 @@ matter which attempt's manifest remains. A part is written once and named by eve
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
 
-from windrow.engine.state import State
+from windrow.engine.state import State, payload_parts
 from windrow.errors import StateError
 from windrow.state.cleanup import remove_obsolete
 from windrow.state.commit_log import CommitLog, Start
 from windrow.state.commit_markers import CommitMarker, times_to_bytes
+from windrow.state.local_storage import LocalStorage
 from windrow.state.manifest import Manifest, manifest_name
 from windrow.state.part_cache import PartCache
 from windrow.state.part_catalog import Key, PartCatalog, key_of
-from windrow.state.parts import PartWriter, StoredPart, check_size, damaged, read_part
+from windrow.state.part_files import PartFiles
+from windrow.state.parts import PartWriter, StoredPart
 from windrow.state.paths import COMMITS, partition_directory, parts_name
 from windrow.state.runs import Version
 from windrow.state.storage import AtomicCommit
+from windrow.state.trusted_files import trust
+from windrow.window.blocks import Part, batch_of
 
 
 class StateStore:
@@ -49,7 +54,7 @@ class StateStore:
         self.storage = log.storage
         self.partition = partition
         self.partitions = log.partitions
-        self._cache = None if cache is None or self.storage.local else PartCache(cache, log.clock)
+        self.cache = None if cache is None or self.storage.local else PartCache(cache, log.clock)
         self._join = log.directory
         self._directory = f"{self._join}/{partition_directory(partition)}"
         self._catalog = PartCatalog()
@@ -71,19 +76,24 @@ class StateStore:
         cleanup removes."""
         self._catalog = PartCatalog()
 
-    def load(self, manifest: Manifest) -> State:
-        """The state of a version, its parts mapped and verified.
+    def load(self, manifest: Manifest, lazy: bool = False) -> State:
+        """The state of a version, its parts mapped and verified. If `lazy`, payloads are verified only when
+        they are read, and files that this machine has written not at all.
 
         Parts of the version that this store loaded or committed last are not read again.
         """
-        contents: dict[str, pa.Buffer] = {}
-        found: dict[StoredPart, pa.RecordBatch] = {}
-        for part in dict.fromkeys(manifest.parts):
-            in_memory = self._catalog.batch(part)
-            found[part] = self._read(part, manifest, contents) if in_memory is None else in_memory
-        batches = [found[part] for part in manifest.parts]
+        known = {part: batch for part in manifest.parts if (batch := self._catalog.batch(part)) is not None}
+        fresh = {part: number for number, part in enumerate(manifest.parts) if part not in known}
+        files = PartFiles(self.storage, self._directory, self.cache, manifest)
+        files.fetch(fresh)
+        trusted = {part for part in fresh if lazy and files.is_trusted(part)}
+        unread = payload_parts(manifest.metadata) if lazy else set()
+        checks = {n: partial(files.read, p) for p, n in fresh.items() if n in unread and p not in trusted}
+        known |= files.read_all(p for p, n in fresh.items() if n not in checks and p not in trusted)
+        known |= {part: files.open(part) for part in fresh if part not in known}
+        batches = tuple(known[part] for part in manifest.parts)
         self._catalog = PartCatalog(batches, manifest.parts, manifest.files)
-        return State(manifest.metadata, tuple(batches))
+        return State(manifest.metadata, batches, files.locate, checks)
 
     def commit(
         self,
@@ -98,13 +108,13 @@ class StateStore:
         is intact. A version that is not `marked` counts only if a rescaling names it."""
         content = uuid4().hex
         placed = self._catalog.stored(state.parts)
-        fresh = {key: b for b in state.parts if (key := key_of(b)) not in placed}
+        fresh = {key: part for part in state.parts if (key := key_of(part)) not in placed}
         what = f"the state of batch {version.batch}, partition {self.partition},"
         # Files become visible in this order: parts, manifest, marker. After a crash between any two of them
         # the marker is missing, so the version does not count and the task runs again.
         with self.storage.commit(what, self._directory) as commit:
             sizes = self._write(commit, parts_name(content), fresh, placed) if fresh else {}
-            parts = tuple(placed[key_of(b)] for b in state.parts)
+            parts = tuple(placed[key_of(part)] for part in state.parts)
             sizes |= self._catalog.files
             manifest = Manifest(
                 version=version,
@@ -123,6 +133,8 @@ class StateStore:
             if marked:
                 sink = commit.open(f"{self._join}/{COMMITS}/{marker.name}")
                 sink.write(times_to_bytes(partition_times) if partition_times else b"")
+        if fresh and isinstance(self.storage, LocalStorage):
+            trust(str(self.storage.directory / self._directory / parts_name(content)))
         self._catalog = PartCatalog(state.parts, parts, manifest.files)
         return manifest
 
@@ -130,8 +142,8 @@ class StateStore:
         """Removes versions that no task of this partition can start from, and files of failed attempts."""
         where = self.storage, self._join, self.partition, self.partitions
         remove_obsolete(*where, start, self.log.clock())
-        if self._cache:
-            self._cache.trim()
+        if self.cache:
+            self.cache.trim()
 
     def _path(self, version: Version) -> str:
         return f"{self._directory}/{manifest_name(version)}"
@@ -140,45 +152,18 @@ class StateStore:
         self,
         commit: AtomicCommit,
         file: str,
-        fresh: Mapping[Key, pa.RecordBatch],
+        fresh: Mapping[Key, Part],
         placed: dict[Key, StoredPart],
     ) -> dict[str, int]:
-        """Writes the batches to one new file, adds their places to `placed`, and returns the file's size."""
+        """Writes parts to one new file, adds their places to `placed`, and returns the file's size."""
         sink = commit.open(f"{self._directory}/{file}")
-        memory = pa.BufferOutputStream() if self._cache else None
+        memory = pa.BufferOutputStream() if self.cache else None
         writer = PartWriter(file, sink if memory is None else memory)
-        for key, batch in fresh.items():
-            placed[key] = writer.append(batch)
-        if memory is not None and self._cache is not None:
+        for key, part in fresh.items():
+            placed[key] = writer.append(batch_of(part))
+        if memory is not None and self.cache is not None:
             contents = memory.getvalue()
             sink.write(contents)
-            self._cache.put(file, contents)
+            self.cache.put(file, contents)
+            trust(str(self.cache.directory / file))
         return {file: writer.bytes}
-
-    def _read(self, part: StoredPart, manifest: Manifest, contents: dict[str, pa.Buffer]) -> pa.RecordBatch:
-        where = self.storage.at(f"{self._directory}/{part.file}")
-        try:
-            if part.file not in contents:
-                contents[part.file] = self._contents(part.file, manifest)
-            return read_part(contents[part.file], part, where)
-        except StateError:
-            if self._cache is None:
-                raise
-            # Only the local copy may be damaged: read the original.
-            self._cache.drop(part.file)
-            contents[part.file] = self._contents(part.file, manifest)
-            return read_part(contents[part.file], part, where)
-
-    def _contents(self, file: str, manifest: Manifest) -> pa.Buffer:
-        path = f"{self._directory}/{file}"
-        where = self.storage.at(path)
-        try:
-            if self._cache:
-                found = self._cache.get(file, manifest.files[file], lambda: self.storage.read(path))
-            else:
-                found = self.storage.read(path)
-        except FileNotFoundError:
-            needed = f"it is missing, and batch {manifest.batch} needs it"
-            raise StateError(damaged(where, needed)) from None
-        check_size(found, manifest.files[file], where)
-        return found

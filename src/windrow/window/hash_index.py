@@ -3,18 +3,34 @@
 Expiry needs no work here: positions ascend in order of arrival, and a chain is followed only down to the
 window's first live position. One index spans all segments of its window, so a probe is one lookup however
 many segments there are.
+
+The links are stored in blocks. The heads change with every row; they are stored now and then, and a restart
+brings them up to date from the keys of the rows since.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from windrow.kernels import hashing, probe_index
+from windrow.window.blocks import Blocks, Part
+from windrow.window.mapped_arrays import values_of
 
 Array = np.ndarray
 _SMALLEST = 64
+HEADS_PER_WINDOW = 4
+"""The heads are stored again after this part of a window's rows."""
+
+
+@dataclass(frozen=True)
+class StoredHeads:
+    end: int
+    """Number of the first row that they do not have."""
+    part: Part
 
 
 class HashIndex:
@@ -25,6 +41,8 @@ class HashIndex:
         self.back: Array = np.empty(0, np.int32)
         self._mixed: Array | None = None if len(names) == 1 else np.empty(0, np.int64)
         self._single: Array = np.empty(0, np.int64)
+        self.links = Blocks()
+        self.stored_heads: StoredHeads | None = None
 
     @property
     def keys(self) -> Array:
@@ -43,48 +61,88 @@ class HashIndex:
 
     def build(self, columns: Mapping[str, Array], first: int, end: int) -> None:
         """Rebuilds the index with these rows only."""
-        capacity = len(columns[self.names[0]])
-        if len(self.back) != capacity:
-            self.back = np.empty(capacity, np.int32)
-            if self._mixed is not None:
-                self._mixed = np.empty(capacity, np.int64)
-        buckets = self.fixed_buckets or max(_SMALLEST, _next_power(end - first))
+        self._reserve(len(columns[self.names[0]]), 0, 0)
+        self._relink(columns, first, end, self.fixed_buckets or max(_SMALLEST, _next_power(end - first)))
+
+    def append(self, columns: Mapping[str, Array], first: int, start: int, end: int) -> None:
+        wanted, buckets = end - first, len(self.head)
+        if self.fixed_buckets is None and (
+            wanted > buckets or (buckets > _SMALLEST and wanted * 8 < buckets)
+        ):
+            self._relink(columns, first, end, max(_SMALLEST, _next_power(wanted)), start)
+            return
+        self._set_keys(columns, start, end)
+        probe_index.link(self.head, self.back, self.keys, start, end)
+
+    def move(self, columns: Mapping[str, Array], shift: int, live: int, capacity: int) -> None:
+        """Adapts the index after the window's arrays were moved down by `shift`."""
+        self._set_keys(columns, 0, 0)
+        self._reserve(capacity, shift, live)
+        if shift:
+            probe_index.shift_heads(self.head, shift)
+
+    def _reserve(self, capacity: int, shift: int, live: int) -> None:
+        """Moves `live` rows down by `shift`, into arrays of this capacity."""
+
+        def moved(column: Array) -> Array:
+            fresh = column if len(column) == capacity else np.empty(capacity, column.dtype)
+            fresh[:live] = column[shift : shift + live]
+            return fresh
+
+        self.back = moved(self.back)
+        if self._mixed is not None:
+            self._mixed = moved(self._mixed)
+
+    def _relink(
+        self, columns: Mapping[str, Array], first: int, end: int, buckets: int, start: int | None = None
+    ) -> None:
+        """Builds all chains again. Keys of rows before `start` are known."""
+        self.links, self.stored_heads = Blocks(), None
+        self._set_keys(columns, first if start is None else start, end)
         if len(self.head) == buckets:
             self.head.fill(-1)
         else:
             self.head = np.full(buckets, -1, np.int32)
-        self._index(columns, first, first, end)
+        probe_index.link(self.head, self.back, self.keys, first, end)
 
-    def append(self, columns: Mapping[str, Array], first: int, start: int, end: int) -> None:
-        self._index(columns, first, start, end)
-
-    def move(self, columns: Mapping[str, Array], shift: int, live: int, capacity: int) -> None:
-        """Adapts the index after the window's arrays were moved down by `shift`."""
-        if self._mixed is None:
-            self._single = columns[self.names[0]].view(np.int64)
-        fresh = np.empty(capacity, np.int32)
-        fresh[:live] = self.back[shift : shift + live]
-        self.back = fresh
-        if self._mixed is not None:
-            mixed = np.empty(capacity, np.int64)
-            mixed[:live] = self._mixed[shift : shift + live]
-            self._mixed = mixed
-        if shift:
-            probe_index.shift_chains(self.head, self.back, shift, live)
-
-    def _index(self, columns: Mapping[str, Array], first: int, start: int, end: int) -> None:
+    def _set_keys(self, columns: Mapping[str, Array], start: int, end: int) -> None:
         if self._mixed is None:
             self._single = columns[self.names[0]].view(np.int64)
         else:
             self._mixed[start:end] = mix_columns([columns[name][start:end] for name in self.names])
-        wanted = end - first
-        if self.fixed_buckets is None and wanted > len(self.head):
-            self.head = np.full(_next_power(wanted), -1, np.int32)
-            start = first
-        elif self.fixed_buckets is None and len(self.head) > _SMALLEST and wanted * 8 < len(self.head):
-            self.head = np.full(max(_SMALLEST, _next_power(wanted)), -1, np.int32)
-            start = first
-        probe_index.link(self.head, self.back, self.keys, start, end)
+
+    # -- storing --------------------------------------------------------------------------------------
+
+    def row_arrays(self) -> dict[str, Array]:
+        """The arrays that have an entry for each row."""
+        return {"back": self.back} | ({} if self._mixed is None else {"mixed": self._mixed})
+
+    def heads(self, first: int, end: int) -> pa.RecordBatch:
+        """The heads of the chains of the rows from position `first` to before `end`."""
+        heads = np.empty(len(self.head), np.int32)
+        probe_index.heads_before(self.head, self.back, first, end, heads)
+        return pa.record_batch({"heads": heads})
+
+    def restore(
+        self,
+        columns: Mapping[str, Array],
+        rows: Mapping[str, Array],
+        heads: pa.RecordBatch,
+        moved: int,
+        first: int,
+    ) -> int:
+        """Takes over stored links and heads; `moved` is the number of the row at position 0. Returns the
+        position up to which rows are in the index."""
+        assert self.stored_heads is not None
+        self.back = rows["back"]
+        if self._mixed is not None:
+            self._mixed = rows["mixed"]
+        self._set_keys(columns, 0, 0)
+        headed, linked = self.stored_heads.end - moved, self.links.end - moved
+        self.head = np.empty(heads.num_rows, np.int32)
+        probe_index.heads_from(values_of(heads.column(0)), headed, self.head)
+        probe_index.relink(self.head, self.keys, max(headed, first), linked)
+        return linked
 
 
 def mix_columns(words: Sequence[Array]) -> Array:

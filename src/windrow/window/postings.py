@@ -7,12 +7,15 @@ themselves are stored once. Like sorted runs, postings are built with a segment 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 
 from windrow.kernels import inverted_index
 from windrow.window.gather import RowLocations
+from windrow.window.mapped_arrays import values_of
 
 Array = np.ndarray
 
@@ -56,8 +59,27 @@ class Postings:
 
     @property
     def nbytes(self) -> int:
-        arrays = (self.tokens, self.bounds, self.numbers, self.starts, self.rows)
-        return int(sum(array.nbytes for array in arrays))
+        return int(sum(array.nbytes for array in self._arrays.values()))
+
+    @property
+    def _arrays(self) -> dict[str, Array]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @cached_property
+    def batch(self) -> pa.RecordBatch:
+        """The postings as a part of a state: one row of lists."""
+        return pa.record_batch(
+            {
+                name: pa.LargeListArray.from_arrays(pa.array([0, len(array)], pa.int64()), pa.array(array))
+                for name, array in self._arrays.items()
+            }
+        )
+
+    @classmethod
+    def from_batch(cls, batch: pa.RecordBatch) -> Postings:
+        found = cls(*(values_of(column.values) for column in batch.columns))
+        found.__dict__["batch"] = batch  # recognised by identity when it is stored again
+        return found
 
 
 def unpack_sets(postings: Sequence[Postings], rows: RowLocations) -> tuple[Array, Array, Array]:

@@ -7,6 +7,7 @@ are read only when a result is built.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -14,9 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from windrow.window.gather import Chunk
+from windrow.window.mapped_arrays import values_of
 from windrow.window.postings import Postings
 
 Array = np.ndarray
+SEGMENTS_PER_WINDOW = 8
+_SMALLEST = 64
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,42 @@ class SortedRun:
     def nbytes(self) -> int:
         return int(self.keys.nbytes + self.rows.nbytes)
 
+    @cached_property
+    def batch(self) -> pa.RecordBatch:
+        """The run as a part of a state."""
+        return pa.record_batch({"keys": self.keys, "rows": self.rows})
+
+    @classmethod
+    def from_batch(cls, batch: pa.RecordBatch) -> SortedRun:
+        found = cls(*map(values_of, batch.columns))
+        found.__dict__["batch"] = batch  # recognised by identity when it is stored again
+        return found
+
+
+class Unread:
+    """A stored payload whose bytes have not been read yet. `read` returns it verified, or raises an error if
+    it is damaged."""
+
+    def __init__(self, part: pa.RecordBatch, read: Callable[[], pa.RecordBatch]) -> None:
+        self.part = part
+        self._read = read
+        self._batch: pa.RecordBatch | None = None
+
+    @property
+    def is_read(self) -> bool:
+        return self._batch is not None
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        if self._batch is None:
+            self._batch = self._read()
+        return self._batch
+
 
 @dataclass(frozen=True)
 class Segment:
     start: int
-    payload: pa.RecordBatch
+    source: pa.RecordBatch | Unread
     oldest: int
     newest: int
     runs: dict[str, SortedRun] = field(default_factory=dict)
@@ -48,8 +83,21 @@ class Segment:
     sets: dict[str, Postings] = field(default_factory=dict)
 
     @property
+    def payload(self) -> pa.RecordBatch:
+        return self.source.batch if isinstance(self.source, Unread) else self.source
+
+    @property
+    def is_read(self) -> bool:
+        return not isinstance(self.source, Unread) or self.source.is_read
+
+    @property
+    def part(self) -> pa.RecordBatch:
+        """The payload as a part of a state, verified or not."""
+        return self.source.part if isinstance(self.source, Unread) else self.source
+
+    @property
     def rows(self) -> int:
-        return int(self.payload.num_rows)
+        return int(self.part.num_rows)
 
     @property
     def end(self) -> int:
@@ -60,12 +108,27 @@ class Segment:
         """Payload columns by name."""
         return dict(zip(self.payload.schema.names, map(Chunk, self.payload.columns), strict=True))
 
+    def is_long(self, span: int | None, live: int) -> bool:
+        """Whether evictions have made it cover so much of a window, of this length and with `live` rows, that
+        it should be trimmed before all its rows have expired."""
+        if span is None:
+            return self.rows * SEGMENTS_PER_WINDOW > 4 * max(_SMALLEST, live)
+        return (self.newest - self.oldest) * SEGMENTS_PER_WINDOW > 2 * span
+
     @cached_property
     def nbytes(self) -> int:
         runs, sets = (
             sum(index.nbytes for index in each) for each in (self.runs.values(), self.sets.values())
         )
-        return int(self.payload.get_total_buffer_size()) + runs + sets
+        return int(self.part.get_total_buffer_size()) + runs + sets
+
+
+def fit_one_segment(older: Segment, newer: Segment, span: int | None, held: int) -> bool:
+    """Whether two segments of a window, of this length and with `held` rows, may be merged."""
+    if span is None:
+        return older.rows + newer.rows <= max(_SMALLEST, held // SEGMENTS_PER_WINDOW)
+    covered = max(older.newest, newer.newest) - min(older.oldest, newer.oldest)
+    return covered <= span // SEGMENTS_PER_WINDOW or older.rows + newer.rows <= _SMALLEST
 
 
 def owned(batch: pa.RecordBatch) -> pa.RecordBatch:

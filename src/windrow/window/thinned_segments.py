@@ -48,7 +48,7 @@ def thinned(segments: Sequence[Segment], positions: Array, ts: Array, moved: int
         return [Segment(moved + end + losing[0][1], payload, *window_arrays.span_of(ts, kept))]
 
     for s, a, b in zip(segments, places[:-1].tolist(), places[1:].tolist(), strict=True):
-        whole, own = b - a == s.rows, s.payload.get_total_buffer_size()
+        whole, own = b - a == s.rows, s.part.get_total_buffer_size()
         if losing and (whole or size + own > _LARGEST):
             found += copied()
             losing, size = [], 0

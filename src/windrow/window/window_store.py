@@ -18,18 +18,23 @@ import pyarrow as pa
 from numpy.typing import DTypeLike
 
 from windrow.kernels import window_arrays
-from windrow.window.gather import RowLocations, gather
+from windrow.window.blocks import Blocks
+from windrow.window.gather import Chunk, RowLocations, gather
 from windrow.window.hash_index import HashIndex
 from windrow.window.postings import Postings, unpack_sets
-from windrow.window.segment import Segment, SortedRun, owned
+from windrow.window.segment import Segment, SortedRun, fit_one_segment, owned
 from windrow.window.thinned_segments import thinned
 
 Array = np.ndarray
 Index = TypeVar("Index", int, Array)
-SEGMENTS_PER_WINDOW = 8
 _SLACK = 1.5
 _SMALLEST = 64
 _ENDLESS, _SECOND = 1 << 62, 1_000_000
+
+
+def roomy(rows: int) -> int:
+    """A capacity with room for more rows."""
+    return max(_SMALLEST, int(rows * _SLACK))
 
 
 class WindowStore:
@@ -66,6 +71,8 @@ class WindowStore:
         self.end = 0
         self._moved = 0
         self._disordered_until = 0
+        self.blocks = Blocks()
+        """Stored rows of the times and of the join columns."""
         self._weighed: tuple[int, int] | None = None
         """Cached bytes: in all, and without spare capacity. None after a change."""
         self.ts: Array = np.empty(_SMALLEST, np.int64)
@@ -79,6 +86,10 @@ class WindowStore:
     def column(self, name: str) -> Array:
         """A column of all rows, by position."""
         return self._columns[name]
+
+    @property
+    def column_types(self) -> dict[str, np.dtype]:
+        return {name: column.dtype for name, column in self._columns.items()}
 
     @property
     def time_span(self) -> int:
@@ -148,7 +159,16 @@ class WindowStore:
         if not self.segments:
             return [pa.array([], self.schema.field(name).type) for name in names]
         places = self._places(positions)
-        return [gather([s.chunks[name] for s in self.segments], places) for name in names]
+        chunks = self._chunks(places)
+        return [gather([of[name] for of in chunks], places) for name in names]
+
+    def _chunks(self, places: RowLocations) -> list[dict[str, Chunk]]:
+        """Payload columns by segment. A stored segment is read only if a row of it is at `places`."""
+        if all(s.is_read for s in self.segments):
+            return [s.chunks for s in self.segments]
+        used = set(np.unique(places.seg).tolist())
+        nothing = {field.name: Chunk(pa.array([], field.type)) for field in self.schema}
+        return [s.chunks if s.is_read or k in used else nothing for k, s in enumerate(self.segments)]
 
     def gather_from(self, position: int, columns: Sequence[str]) -> list[pa.Array]:
         """Payload columns of the rows from `position` on; not copied if they are in one segment."""
@@ -255,6 +275,7 @@ class WindowStore:
         if len(positions) == len(alive):
             return
         self._weighed = None
+        self.blocks = Blocks(renumbered=True)
         ordered = self.ordered
         segments = thinned(self.segments, positions, self.ts, self._moved, self.end)
         if tight:
@@ -264,11 +285,18 @@ class WindowStore:
                 window_arrays.move_down(column, positions)
         self._moved, self.first, self.end = self._moved + self.end, 0, len(positions)
         self._disordered_until = 0 if ordered else self._moved + self.end
-        self.segments = [s if self._is_indexed(s) else self._indexed(s) for s in segments]
+        self.segments = [self.indexed(s) for s in segments]
         for index in self.indexes.values():
             index.build(self._columns, 0, self.end)
+            index.links = Blocks(renumbered=True)
         if not tight:
             self._give_back()
+
+    def adopt(self, ts: Array, columns: dict[str, Array], moved: int, first: int, end: int) -> None:
+        """Takes over the arrays of stored rows, with the numbers `first` to `end`; the row at position 0 has
+        the number `moved`. The window must be empty."""
+        self.ts, self._columns, self._moved = ts, columns, moved
+        self.first, self.end, self._weighed = first - moved, end - moved, None
 
     def shrink(self) -> None:
         """Releases the spare capacity."""
@@ -294,8 +322,10 @@ class WindowStore:
             sets = s.sets or {name: Postings.of(*read(s.payload)) for name, read in self._readers.items()}
         return replace(s, runs=runs, sets=sets)
 
-    def _is_indexed(self, s: Segment) -> bool:
-        return len(s.runs) == len(self.sorted_columns) and len(s.sets) == len(self._readers)
+    def indexed(self, s: Segment) -> Segment:
+        """The segment with all its runs and sets, as it is if it has them."""
+        complete = len(s.runs) == len(self.sorted_columns) and len(s.sets) == len(self._readers)
+        return s if complete else self._indexed(s)
 
     def _trimmed(self) -> list[Segment]:
         """The segments without rows that have expired."""
@@ -316,7 +346,8 @@ class WindowStore:
         fine-grained."""
         while len(segments) > 1:
             older, newer = segments[-2:]
-            if older.rows > 2 * newer.rows or not self._fits_one_segment(older, newer):
+            held = newer.end - self._moved - self.first
+            if older.rows > 2 * newer.rows or not fit_one_segment(older, newer, self.span, held):
                 break
             merged = pa.concat_batches([older.payload, newer.payload])
             gone = max(0, self.first - self.offset_of(older))
@@ -326,25 +357,11 @@ class WindowStore:
             segments[-2:] = [self._segment(older.start + gone, merged, sets)]
         return segments
 
-    def _fits_one_segment(self, older: Segment, newer: Segment) -> bool:
-        if self.span is None:
-            held = newer.end - self._moved - self.first
-            return older.rows + newer.rows <= max(_SMALLEST, held // SEGMENTS_PER_WINDOW)
-        span = max(older.newest, newer.newest) - min(older.oldest, newer.oldest)
-        return span <= self.span // SEGMENTS_PER_WINDOW or older.rows + newer.rows <= _SMALLEST
-
-    def _is_long(self, s: Segment) -> bool:
-        """Whether evictions have made a segment cover so much of the window that it should be trimmed before
-        all its rows have expired."""
-        if self.span is None:
-            return s.rows * SEGMENTS_PER_WINDOW > 4 * max(_SMALLEST, len(self))
-        return (s.newest - s.oldest) * SEGMENTS_PER_WINDOW > 2 * self.span
-
     def _forget_segments(self) -> None:
         self._weighed = None
         live = next((k for k, s in enumerate(self.segments) if self.offset_of(s) + s.rows > self.first), None)
         del self.segments[: len(self.segments) if live is None else live]
-        if self.segments and self._is_long(self.segments[0]):
+        if self.segments and self.segments[0].is_long(self.span, len(self)):
             oldest = self.segments[0]
             if 2 * (self.first - self.offset_of(oldest)) > oldest.rows:
                 positions = np.arange(self.first, self.offset_of(oldest) + oldest.rows)
@@ -354,11 +371,11 @@ class WindowStore:
     def _give_back(self) -> None:
         """Releases memory if the capacity is more than four times the rows."""
         if len(self.ts) > _SMALLEST and len(self) * 4 < len(self.ts):
-            self._move(max(_SMALLEST, int(len(self) * _SLACK)))
+            self._move(roomy(len(self)))
 
     def _reserve(self, count: int) -> None:
         if self.end + count > len(self.ts):
-            self._move(max(_SMALLEST, int((len(self) + count) * _SLACK)))
+            self._move(roomy(len(self) + count))
 
     def _move(self, capacity: int) -> None:
         """Moves the live rows to the front of arrays of this capacity."""

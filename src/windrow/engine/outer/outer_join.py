@@ -265,8 +265,12 @@ class Decider(Stateful):
         self.parked = self.parked.with_rows(stream, renumbered[at]).where(kept)
 
     def dump(self) -> dict[str, Any]:
-        """Row numbers are relative to the first stored row, as a restored window counts them."""
+        """Row numbers are relative to the first stored row."""
         return super().dump() | {"parked": self._shifted(-1)}
+
+    def restore(self, values: dict[str, Any]) -> None:
+        super().restore(values)
+        self.parked = self._shifted(1)
 
     def _shifted(self, sign: int) -> Parked:
         found = self.parked

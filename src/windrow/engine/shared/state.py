@@ -7,6 +7,7 @@ process.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ def restore_group(group: SharedJoin, state: State, reached: Sequence[int | None]
     group.restore_subscribers(
         [Subscriber.load(saved, group.subscribers.like) for saved in shared["subscribers"]]
     )
-    restore_any(group.runner, State(state.metadata, state.parts[: shared["parts"]]), reached)
+    restore_any(group.runner, replace(state, parts=state.parts[: shared["parts"]]), reached)
     decode(shared["names"], [], group.names)
     group.bind()
     join, deferred = group.runner.join, shared.get("backlog")

@@ -1,0 +1,112 @@
+"""The part files of a version: fetched and verified side by side, mapped where they are local."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import pyarrow as pa
+
+from windrow.errors import StateError
+from windrow.state.local_storage import LocalStorage
+from windrow.state.manifest import Manifest
+from windrow.state.part_cache import Contents, PartCache
+from windrow.state.parts import StoredPart, check_size, damaged, open_part, read_part
+from windrow.state.storage import Storage
+from windrow.state.trusted_files import is_trusted
+from windrow.window.mapped_arrays import FilePlace
+
+FETCHING = 8
+"""Files that are fetched at the same time."""
+VERIFYING = 2
+"""Parts that are verified at the same time, if they are large."""
+_LARGE = 1 << 22
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class PartFiles:
+    """
+    Parameters
+    ----------
+    directory
+        The partition's, in `storage`.
+    cache
+        Local copies of the files, if the storage is remote.
+    """
+
+    def __init__(self, storage: Storage, directory: str, cache: PartCache | None, manifest: Manifest) -> None:
+        self._storage = storage
+        self._directory = directory
+        self._cache = cache
+        self._manifest = manifest
+        self._files: dict[str, Contents] = {}
+        self._trusted: dict[str, bool] = {}
+
+    def fetch(self, parts: Iterable[StoredPart]) -> None:
+        """Makes the files of these parts available."""
+        files = list(dict.fromkeys(part.file for part in parts))
+        threads = 1 if self._storage.local else FETCHING
+        self._files |= dict(zip(files, _side_by_side(self._contents, files, threads), strict=True))
+
+    def open(self, part: StoredPart) -> pa.RecordBatch:
+        """The batch of a part. Only its description is read."""
+        return open_part(self._files[part.file].buffer, part, self._where(part.file))
+
+    def is_trusted(self, part: StoredPart) -> bool:
+        """Whether this machine has written the part, so that it need not be verified."""
+        path = self._files[part.file].path
+        if part.file not in self._trusted:
+            self._trusted[part.file] = path is not None and is_trusted(path)
+        return self._trusted[part.file]
+
+    def read(self, part: StoredPart) -> pa.RecordBatch:
+        """The batch of a part, verified."""
+        try:
+            return read_part(self._files[part.file].buffer, part, self._where(part.file))
+        except StateError:
+            if self._cache is None:
+                raise
+            # Only the local copy may be damaged: read the original.
+            self._cache.drop(part.file)
+            self._files[part.file] = self._contents(part.file)
+            return read_part(self._files[part.file].buffer, part, self._where(part.file))
+
+    def read_all(self, parts: Iterable[StoredPart]) -> dict[StoredPart, pa.RecordBatch]:
+        parts = list(parts)
+        threads = VERIFYING if sum(part.bytes for part in parts) > _LARGE else 1
+        return dict(zip(parts, _side_by_side(self.read, parts, threads), strict=True))
+
+    def locate(self, address: int) -> FilePlace | None:
+        """The local file that is mapped at an address, and the place in it."""
+        for found in self._files.values():
+            offset = address - found.buffer.address
+            if found.path is not None and 0 <= offset < found.buffer.size:
+                return FilePlace(found.path, offset)
+        return None
+
+    def _contents(self, file: str) -> Contents:
+        path, size = f"{self._directory}/{file}", self._manifest.files[file]
+        try:
+            if self._cache:
+                found = self._cache.get(file, size, lambda: self._storage.read(path))
+            else:
+                held = self._storage
+                mapped = str(held.directory / path) if isinstance(held, LocalStorage) else None
+                found = Contents(self._storage.read(path), mapped)
+        except FileNotFoundError:
+            needed = f"it is missing, and batch {self._manifest.batch} needs it"
+            raise StateError(damaged(self._where(file), needed)) from None
+        check_size(found.buffer, size, self._where(file))
+        return found
+
+    def _where(self, file: str) -> str:
+        return self._storage.at(f"{self._directory}/{file}")
+
+
+def _side_by_side(action: Callable[[T], R], items: list[T], threads: int) -> list[R]:
+    if min(threads, len(items)) < 2:
+        return [action(item) for item in items]
+    with ThreadPoolExecutor(min(threads, len(items))) as pool:
+        return list(pool.map(action, items))

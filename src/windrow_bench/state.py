@@ -1,0 +1,183 @@
+"""Stored windows: what a cold start costs, and what a commit.
+
+The windows of two streams fill, one batch after the other, and every batch is committed twice: with and
+without stored join columns and indexes. Then fresh processes, whose kernels are loaded, start from each and
+join one more batch. Without them a start rebuilds everything, as it did before they were stored. The process
+joins the same batch again, with windows that are ready; what the start took beyond that is the cost of the
+cold start. Figures are seconds of the processor: on a machine that others use too, a clock on the wall
+measures them as well. Of several turns the least counts, because others only ever add to it; on virtual
+machines, first use of memory takes several times as long at some times as at others.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+
+from windrow.engine.operator import Operator
+from windrow.engine.query_changes import fingerprint
+from windrow.engine.state import State, capture, restore
+from windrow.model.query import Query, Stream
+from windrow.state import CommitLog, JoinId, Manifest, StateStore, Version
+from windrow_bench.data import batches, streams, with_numbers
+
+SECONDS = 100
+BATCHES = 50
+ROWS = 5_000_000
+KEYS = 1 << 40
+TURNS = 5
+JOINS = {
+    "hash, integer key": "a.k = b.k",
+    "hash, text key": "a.t = b.t",
+    "sorted, band": "abs(a.x - b.x) <= 0.01",
+}
+_RUN = "0" * 32
+Batch = Mapping[str, pa.Table]
+
+
+def run(rows: int, console: Console) -> list[dict[str, Any]]:
+    rows = min(rows, ROWS)
+    tables = with_numbers(streams(rows, KEYS, 2, SECONDS), float(KEYS))
+    tables = {a: t.append_column("t", t["k"].cast(pa.string())) for a, t in tables.items()}
+    parts = batches(tables, rows // BATCHES, SECONDS)
+    return [_measure(name, on, parts, console) for name, on in JOINS.items()]
+
+
+def _measure(name: str, on: str, parts: list[dict[str, pa.Table]], console: Console) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as directory, console.status(f"{name}: filling the windows"):
+        roots = {mode: str(Path(directory) / mode) for mode in ("mapped", "rebuilt")}
+        *before, batch = parts
+        operator, commits = _fill(on, before, roots)
+        rows = operator.metrics().window_rows
+        expected = operator.process(batch).num_rows
+        starts: dict[str, list[ColdStart]] = {mode: [] for mode in roots}
+        for _ in range(TURNS):
+            for mode, root in roots.items():
+                start = _in_fresh_process(root, on, batch, mode == "mapped")
+                assert start.results == expected, (name, mode, start.results, expected)
+                starts[mode].append(start)
+    mapped, rebuilt = (_cost(starts[mode], min) for mode in roots)
+    new_rows = sum(t.num_rows for part in before for t in part.values()) / len(before)
+    stored, plain = commits["mapped"], commits["rebuilt"]
+    return {
+        "join": name,
+        "window rows": rows,
+        "cold start, rebuilt (s)": rebuilt,
+        "cold start, mapped (s)": mapped,
+        "mapped : rebuilt": mapped / rebuilt,
+        "mapped : rebuilt, medians": _cost(starts["mapped"], median) / _cost(starts["rebuilt"], median),
+        "a warm batch (s)": min(start.warm for start in starts["mapped"]),
+        "commit (s)": fmean(c.seconds for c in stored),
+        "commit, longest (s)": max(c.seconds for c in stored),
+        "commit : without indexes, time": fmean(c.seconds for c in stored) / fmean(c.seconds for c in plain),
+        "commit, bytes a new row": fmean(c.bytes for c in stored) / new_rows,
+        "commit : without indexes, bytes": fmean(c.bytes for c in stored) / fmean(c.bytes for c in plain),
+    }
+
+
+@dataclass(frozen=True)
+class ColdStart:
+    cold: float
+    """Seconds from nothing to the results of a batch."""
+    warm: float
+    """Seconds of the same batch with windows that are ready."""
+    results: int
+
+
+@dataclass(frozen=True)
+class Commit:
+    seconds: float
+    bytes: int
+
+
+def _cost(starts: list[ColdStart], of: Callable[[list[float]], float]) -> float:
+    return of([start.cold for start in starts]) - of([start.warm for start in starts])
+
+
+def _query(on: str) -> Query:
+    return Query({alias: Stream("ts", f"{10 * SECONDS} s") for alias in "ab"}, on)
+
+
+def _store(root: str) -> StateStore:
+    return StateStore(CommitLog(root, JoinId("bench", "state"), 1), 0)
+
+
+def _fill(
+    on: str, parts: list[dict[str, pa.Table]], roots: Mapping[str, str]
+) -> tuple[Operator, dict[str, list[Commit]]]:
+    """An operator that has seen all batches, and the commits of its states to each store."""
+    operator = Operator(_query(on))
+    stores = {mode: _store(root) for mode, root in roots.items()}
+    for store in stores.values():
+        store.log.check_metadata(fingerprint(operator.runner.query), first=True)
+    commits: dict[str, list[Commit]] = {mode: [] for mode in roots}
+    for number, part in enumerate(parts):
+        operator.process(part)
+        for mode, store in stores.items():
+            start = store.log.begin(_RUN, number)
+            began = time.process_time()
+            state = capture(operator.runner)
+            state = state if mode == "mapped" else _without_indexes(state)
+            manifest = store.commit(Version(number, _RUN), state, operator.runner.watermarks.max_event_times)
+            seconds = time.process_time() - began
+            store.collect(start)
+            commits[mode].append(Commit(seconds, _written(manifest)))
+    return operator, commits
+
+
+def _written(manifest: Manifest) -> int:
+    return sum(size for file, size in manifest.files.items() if manifest.content in file)
+
+
+def _without_indexes(state: State) -> State:
+    """A state without stored join columns and indexes, which follow the parts of the streams."""
+    described = state.metadata["streams"]
+    names = ("buffered", "segments", "row_state", "keys")
+    count = sum(bool(each["schema"]) + sum(each[name] for name in names) for each in described)
+    plain = [{name: value for name, value in each.items() if name != "window"} for each in described]
+    learned = state.parts[-1:] if state.metadata["arrays"] else ()
+    return State(state.metadata | {"streams": plain}, (*state.parts[:count], *learned))
+
+
+def _in_fresh_process(root: str, on: str, batch: Batch, mapped: bool) -> ColdStart:
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_start, (root, on, batch, mapped))
+
+
+def _start(root: str, on: str, batch: Batch, mapped: bool) -> ColdStart:
+    _load_kernels(on, batch)
+    began = time.process_time()
+    results = _restored(_store(root), on, mapped).process(batch).num_rows
+    cold = time.process_time() - began
+    ready = _restored(_store(root), on, mapped)
+    assert ready.runner.join is not None
+    ready.runner.planner.ensure_plan(ready.runner.join)
+    began = time.process_time()
+    ready.process(batch)
+    return ColdStart(cold, time.process_time() - began, results)
+
+
+def _restored(store: StateStore, on: str, mapped: bool) -> Operator:
+    newest = max(marker.version for marker in store.log.read_markers().committed)
+    operator = Operator(_query(on))
+    restore(operator.runner, store.load(store.manifest(newest), lazy=mapped))
+    return operator
+
+
+def _load_kernels(on: str, batch: Batch) -> None:
+    """Stores and restores a small join with some matches."""
+    rows = batch["a"].slice(0, 12_000)
+    few = pa.concat_tables([rows] * (1 + 12_000 // rows.num_rows)).combine_chunks()
+    with tempfile.TemporaryDirectory() as root:
+        operator, _ = _fill(on, [{"a": few, "b": few}] * 2, {"mapped": root})
+        operator = _restored(_store(root), on, True)
+        operator.process({"a": few.slice(0, 10), "b": few.slice(0, 10)})
