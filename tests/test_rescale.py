@@ -19,6 +19,7 @@ from source_cases import source_cases
 from spark_cases import RescaledCase, SparkCase, drawn, outer_spark_cases, rescaled_cases, spark_cases
 from windrow.engine.shared.redistribution import redistributed_group
 from windrow.model.execution import Execution
+from windrow.spark.operator_cache import OperatorCache
 from windrow.spark.partition_join import JoinKind, SingleQuery
 from windrow.spark.shared_partition import QUERY
 from windrow.spark.stored_join import stored_joins
@@ -185,7 +186,12 @@ def totals(join: PartitionedJoin) -> Counter[str]:
 
 
 @pytest.mark.parametrize("shed", ["auto", "random", "age"])
-def test_under_a_memory_limit_counts_are_kept_and_the_loss_is_reported(tmp_path: Path, shed: str) -> None:
+def test_under_a_memory_limit_counts_are_kept_and_the_loss_is_reported(
+    tmp_path: Path, shed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        OperatorCache, "limit", lambda *_: None
+    )  # `totals` reads the operators of all partitions
     query = wr.Query({x: wr.Stream("ts", "9 s") for x in "ab"}, "a.x = b.x", memory="60 rows", shed=shed)
     exact = wr.Operator(wr.Query(query.streams, query.on), dict.fromkeys("ab", FEW))
     want: Counter[tuple] = Counter()
