@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from windrow.lab.memory import JoinWorkload, table
+from windrow.lab.memory import JoinWorkload
 from windrow.lab.memory_streams import arrivals, zipf
+from windrow.lab.timed_rows import timed
 
 
 def bursts(
@@ -51,7 +52,7 @@ def bursts(
         drawn = (upto < rng.random((len(rows), 1)) * upto[:, -1:]).sum(axis=1)
         there = upto[:, -1] > 0
         keys[rows[there]] = drawn[there]
-        tables[alias] = table(ts, k=keys)
+        tables[alias] = timed(ts, k=keys)
     on = " and ".join(f"a.k = {alias}.k" for alias in aliases[1:])
     return JoinWorkload(tables, dict.fromkeys(aliases, window), on=on)
 
@@ -64,5 +65,5 @@ def silence(
     share = zipf(values, skew)
     times = {alias: arrivals(rate, span, rng) for alias in "ab"}
     times["b"] = times["b"][(times["b"] < silent[0]) | (times["b"] >= silent[1])]
-    tables = {alias: table(ts, k=rng.choice(values, len(ts), p=share)) for alias, ts in times.items()}
+    tables = {alias: timed(ts, k=rng.choice(values, len(ts), p=share)) for alias, ts in times.items()}
     return JoinWorkload(tables, {"a": window, "b": window})

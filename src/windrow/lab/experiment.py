@@ -1,15 +1,16 @@
 """Experiments and their outcomes.
 
 An experiment covers one figure, table or worked example of a paper. It is a list of independent tasks, a
-function that runs one of them and returns rows of plain values, a function that reads the claims off all
-rows, and a function that draws them. Whether a claim holds is always computed from the rows.
+function that runs one of them and returns rows of plain values, a function that judges claims by all rows,
+and a function that draws them. Whether a claim holds is always computed from the rows. `sweep.py` makes one
+from a grid.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from matplotlib.figure import Figure
@@ -22,14 +23,14 @@ Task = Any
 
 @dataclass(frozen=True)
 class Claim:
-    """One promise of a paper beside what was measured.
+    """One statement of a claim beside what was measured.
 
     Parameters
     ----------
     id
-        The claim's id in the ledger, such as "M4".
+        The claim's id in the ledger, such as "M4", or that of an extra.
     says
-        What must be seen.
+        What must be seen for it to hold.
     measured
         What was seen: a number, or several by name.
     holds
@@ -50,17 +51,20 @@ class Outcome:
     parameters: Mapping[str, Any]
     rows: Sequence[Row]
     claims: Sequence[Claim]
+    ran: Mapping[str, Any] = field(default_factory=dict)
+    """Commit, time and seconds of the run."""
 
     @property
     def holds(self) -> bool:
         return all(claim.holds for claim in self.claims)
 
-    def to_json(self) -> str:
-        """The record kept of the run, in the format of the claims ledger."""
+    def to_json(self, rows: bool = True) -> str:
+        """The record kept of the run, in the format of the claims ledger; the rows can be left out."""
         record = {
             "experiment": self.experiment,
+            "ran": dict(self.ran),
             "parameters": dict(self.parameters),
-            "rows": list(self.rows),
+            "rows": list(self.rows) if rows else [],
             "claims": [asdict(claim) for claim in self.claims],
         }
         return json.dumps(record, indent=1, ensure_ascii=False)

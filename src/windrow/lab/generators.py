@@ -6,15 +6,14 @@ All times are event times counted from one fixed instant; the same seed always g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
 
 from windrow.errors import WindrowError
+from windrow.lab.timed_rows import instants, timed
 from windrow.model.units import SECOND
 
-START = datetime(2024, 1, 1, tzinfo=UTC)
 ITEMS = ("lamp", "chair", "radio", "globe", "clock", "camera", "violin", "rug")
 CATEGORIES = 10
 SELLERS = 1_000
@@ -50,10 +49,7 @@ def interleaved_streams(
     source = random.choice(len(rates), size=rows, p=share / share.sum())
     attr = random.integers(1, np.asarray(values, dtype=np.int64)[source], endpoint=True)
     steps = np.arange(rows, dtype=np.int64)
-    return {
-        f"s{i + 1}": pa.table({"ts": instants(steps[source == i] * SECOND), "attr": attr[source == i]})
-        for i in range(len(rates))
-    }
+    return {f"s{i + 1}": timed(steps[source == i], attr=attr[source == i]) for i in range(len(rates))}
 
 
 def auctions_and_bids(seconds: int, bids_per_second: float, seed: int) -> dict[str, pa.Table]:
@@ -108,8 +104,3 @@ def auctions_and_bids(seconds: int, bids_per_second: float, seed: int) -> dict[s
         }
     )
     return {"auctions": auctions, "bids": bids}
-
-
-def instants(microseconds: np.ndarray) -> pa.Array:
-    """Timestamps at these offsets from the start, in microseconds."""
-    return pa.array(microseconds + int(START.timestamp()) * SECOND, pa.timestamp("us"))

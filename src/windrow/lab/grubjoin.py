@@ -23,11 +23,10 @@ import pyarrow as pa
 from windrow.engine.operator import Operator
 from windrow.lab.clock import VirtualClock, WorkClock
 from windrow.lab.experiment import Row
-from windrow.lab.generators import instants
+from windrow.lab.timed_rows import handed_over, timed
 from windrow.model.metrics import OperatorMetrics
 from windrow.model.policies.time_policies import Dropping, Harvesting
 from windrow.model.query import Query, Stream
-from windrow.model.units import SECOND
 
 Array = np.ndarray
 SCALE = 4.0
@@ -38,6 +37,7 @@ WINDOW, BASIC, SHREDDING = 20.0, 2.0, 0.1
 ALIGNED, LAGGING = (0.0, 0.0, 0.0, 0.0, 0.0), (0.0, 5.0, 15.0, 10.0, 2.0)
 DEVIATIONS = (2.0, 2.0, 50.0, 50.0, 50.0)
 """tau and kappa of up to five streams; the paper gives those of the first three."""
+LAGS = {"aligned": ALIGNED, "lagging": LAGGING}
 ALIASES = "abcde"
 CAPACITY = 250_000.0
 """Comparisons per second at that scale: three aligned streams of 100 rows/s need 221,000, and a tenth is
@@ -47,6 +47,7 @@ OURS = Harvesting(basic="2 s", shredding=SHREDDING, whole_calls=False)
 PAPERS = Harvesting(
     method="double-sided",
     basic="2 s",
+    parts=False,
     shredding=SHREDDING,
     interval="5 s",
     buffer=10,
@@ -94,7 +95,7 @@ class Process:
             if self.change is not None:
                 lag[times >= self.change[0]] = self.change[1][number]
             noise = self.deviations[number] * random.standard_normal(len(times))
-            streams[alias] = valued(times, (DOMAIN / PERIOD * (times + lag) + noise) % DOMAIN)
+            streams[alias] = timed(times, v=(DOMAIN / PERIOD * (times + lag) + noise) % DOMAIN)
         return streams
 
     def _times(self, random: np.random.Generator) -> Array:
@@ -157,6 +158,21 @@ class RunOutcome:
     def _between(self, after: float, until: float) -> Array:
         begins = np.arange(len(self.results)) * self.tick
         return (begins >= after - 1e-9) & (begins < until - 1e-9)
+
+
+def gains(outputs: Mapping[str, Any]) -> dict[str, Any]:
+    """What each policy finds beyond RandomDrop, as a part of it, by the last column of a pivot."""
+    return {
+        policy: {at: each / outputs["drop"][at] - 1 for at, each in found.items()}
+        for policy, found in outputs.items()
+        if policy != "drop"
+    }
+
+
+def percent(parts: Mapping[Any, float], unit: str = "") -> dict[str, str]:
+    return {
+        f"{at:g}{unit}" if isinstance(at, float) else f"{at}{unit}": f"{p:+.0%}" for at, p in parts.items()
+    }
 
 
 def described(scale: float = SCALE) -> Row:
@@ -222,24 +238,15 @@ def run_in_ticks(
     schemas = {alias: table.schema for alias, table in tables.items()}
     clock.operator = operator = Operator(query, schemas, clock=clock)
     ticks = round(seconds / tick)
-    bounds = instants((np.arange(ticks + 1) * tick * SECOND).astype(np.int64)).cast(pa.int64()).to_numpy()
-    cuts = {
-        alias: np.searchsorted(table[query.streams[alias].time].cast(pa.int64()).to_numpy(), bounds)
-        for alias, table in tables.items()
-    }
+    names = {alias: stream.time for alias, stream in query.streams.items()}
     results, throttles, held, work = np.zeros((4, ticks))
     before = 0.0
-    for k in range(ticks):
+    for k, rows in enumerate(handed_over(tables, np.arange(ticks + 1) * tick, names)):
         clock.machine = VirtualClock(speed(k), insertion=0.0, result=result)
-        spans = {alias: (int(at[k]), int(at[k + 1])) for alias, at in cuts.items()}
-        output = operator.process({a: tables[a].slice(i, j - i) for a, (i, j) in spans.items()})
+        output = operator.process(rows)
         measured = operator.metrics()
         done = clock.machine.comparisons(clock.work)
         results[k], throttles[k], held[k] = output.num_rows, measured.throttle_fraction, measured.window_rows
         work[k], before = done - before, done
         on_tick(k, operator, output)
     return RunOutcome(tick, results, throttles, held, work, operator.metrics())
-
-
-def valued(times: Array, values: Array) -> pa.Table:
-    return pa.table({"ts": instants((times * SECOND).astype(np.int64)), "v": values})

@@ -16,28 +16,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from matplotlib.figure import Figure
 
 import windrow as wr
-from windrow.lab.averages import average
 from windrow.lab.experiment import Row
+from windrow.lab.plots import Lines
+from windrow.lab.timed_rows import timed
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.baselines import Fifo, Random
 from windrow.model.policies.importance import Greedy, Importance, Lookup, Size
 from windrow.model.policies.learned import Auto
-from windrow.model.units import SECOND
 
 Array = np.ndarray
 SCHEMES = ("FIFO", "RAND", "SIZE", "GREEDY", "IJOIN")
-NEAR, FAR = (0, 8), 16
-"""Seconds from one feed to the other: at once or soon enough for a row that found something to find more, and
-so late that FIFO, and mostly IJOIN, let it go."""
-LAGS = (*NEAR, FAR)
-COLOURS = dict(zip((*SCHEMES, "AUTO", "EXACT"), ("C0", "C7", "C1", "C2", "C3", "C4", "black"), strict=True))
+LAGS = (0, 8, 16)
+"""Seconds from one feed to the other: at once, soon enough for a row that found something to find more, and
+so late that FIFO, and mostly IJOIN, evict it."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +97,8 @@ class Feeds:
     importance: Array
 
     def tables(self) -> dict[str, pa.Table]:
-        ts = pa.array(np.arange(len(self.r)) * SECOND, pa.timestamp("us"))
-        return {"r": pa.table({"ts": ts, "keyword": self.r}), "s": pa.table({"ts": ts, "keyword": self.s})}
+        times = np.arange(len(self.r))
+        return {"r": timed(times, keyword=self.r), "s": timed(times, keyword=self.s)}
 
     @property
     def by(self) -> dict[str, Lookup]:
@@ -126,29 +122,10 @@ class Setting:
         return replace(self, memory=memory, maturity=self.maturity * by, unproductive=self.unproductive * by)
 
 
-@dataclass(frozen=True)
-class Trial:
-    """One draw of the feeds, and the schemes that meet it."""
-
-    news: News
-    setting: Setting
-    seed: int
-    schemes: tuple[str, ...] = SCHEMES
-
-
-def run_trial(trial: Trial) -> list[Row]:
-    """A row for each scheme, with what the experiments vary."""
-    feeds = trial.news.draw(trial.seed)
-    varied = {
-        "lag": trial.news.lag,
-        "domain": trial.news.domain,
-        "memory": trial.setting.memory,
-        "window": trial.setting.window,
-        "unproductive": trial.setting.unproductive,
-        "recompute": trial.setting.recompute,
-        "seed": trial.seed,
-    }
-    return [varied | run_scheme(scheme, feeds, trial.setting, trial.seed) for scheme in trial.schemes]
+def run_schemes(news: News, setting: Setting, seed: int, schemes: Sequence[str] = SCHEMES) -> list[Row]:
+    """A row for each scheme, all on one draw of the feeds."""
+    feeds = news.draw(seed)
+    return [run_scheme(scheme, feeds, setting, seed) for scheme in schemes]
 
 
 def run_scheme(scheme: str, feeds: Feeds, setting: Setting, seed: int) -> Row:
@@ -196,34 +173,11 @@ def _policy(scheme: str, feeds: Feeds, setting: Setting) -> MemoryPolicy:
     return plain[scheme](split="equal", monitor=0.0)
 
 
-def means(rows: Sequence[Row], *by: str) -> dict[tuple[Any, ...], Row]:
-    """Averages over the seeds, by the columns `by` and the scheme."""
-    keys = (*by, "scheme")
-    averaged = average(rows, by=keys, of=("importance", "results", "fairness", "recomputations"))
-    return {tuple(row[key] for key in keys): row for row in averaged}
+def lead(importance: Mapping[str, float], scheme: str = "IJOIN") -> float:
+    """Importance of a scheme over that of the best other."""
+    return importance[scheme] / max(each for name, each in importance.items() if name != scheme)
 
 
-def best_other(averaged: Mapping[tuple[Any, ...], Row], *at: Any) -> float:
-    """The highest importance of the approximate schemes except IJOIN."""
-    return max(float(averaged[*at, scheme]["importance"]) for scheme in SCHEMES if scheme != "IJOIN")
-
-
-def draw_sweep(rows: Sequence[Row], figure: Figure, x: str, label: str) -> None:
-    """Importance and fairness of every scheme, a column for each lag."""
-    averaged = means(rows, "lag", x)
-    lags = sorted({row["lag"] for row in rows})
-    places = sorted({row[x] for row in rows})
-    grid = figure.subplots(2, len(lags), sharex=True, squeeze=False)
-    for lag, (above, below) in zip(lags, grid.T, strict=True):
-        for scheme in sorted({row["scheme"] for row in rows}, key=list(COLOURS).index):
-            curve = [averaged[lag, place, scheme] for place in places]
-            for axes, name in ((above, "importance"), (below, "fairness")):
-                axes.plot(
-                    places, [row[name] for row in curve], "o-", ms=3, color=COLOURS[scheme], label=scheme
-                )
-        above.set(title=f"lag {lag} s")
-        above.set_ylim(bottom=0)
-        below.set(xlabel=label, ylim=(0, 1.05))
-    grid[0, 0].set_ylabel("total importance")
-    grid[1, 0].set_ylabel("fairness")
-    grid[0, 0].legend(fontsize=7)
+def curves(x: str, label: str, y: str = "importance") -> Lines:
+    """A curve for each scheme, a panel for each lag."""
+    return Lines(x, y, "scheme", "lag", label, f"total {y}", axes={"ylim": (0, None)})

@@ -17,13 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import windrow as wr
-from windrow.lab.generators import START
+from windrow.lab.timed_rows import seconds, since_start
 from windrow.memory_models.age_curve import AgeCurve
 from windrow.model.interval import Interval
 from windrow.model.metrics import OperatorMetrics
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.baselines import POLICIES
-from windrow.model.units import SECOND
 
 Array = np.ndarray
 
@@ -136,17 +135,3 @@ class RunResults:
     def recall(self, of: RunResults, since: float = 0.0, until: float = np.inf) -> float:
         """The part of another run's results that was found."""
         return self.count(since, until) / max(of.count(since, until), 1)
-
-
-def table(times: Array, **columns: Array) -> pa.Table:
-    """Rows at these seconds, in order."""
-    ts = (times * SECOND).round().astype(np.int64) + int(START.timestamp()) * SECOND
-    return pa.table({"ts": pa.array(ts, pa.timestamp("us")), **columns})
-
-
-def seconds(rows: pa.Table) -> Array:
-    return since_start(rows["ts"])
-
-
-def since_start(ts: pa.ChunkedArray) -> Array:
-    return (ts.cast(pa.int64()).to_numpy() - int(START.timestamp()) * SECOND) / SECOND

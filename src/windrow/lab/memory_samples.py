@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 import windrow as wr
 from windrow.engine.result_builder import WEIGHT
-from windrow.lab.memory import JoinWorkload, seconds, since_start
+from windrow.lab.memory import JoinWorkload
 from windrow.lab.memory_streams import frequency_based
+from windrow.lab.timed_rows import seconds, since_start
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.sampling import Cluster, PpsCluster, Uniform
 

@@ -14,12 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 import windrow as wr
 from windrow.lab.clock import WorkTotals, expiry_accesses
-from windrow.lab.generators import START, interleaved_streams
+from windrow.lab.generators import interleaved_streams
+from windrow.lab.timed_rows import handed_over
 from windrow.planning.cost import plan_cost
 from windrow.planning.statistics import JoinStatistics, StreamStatistics
 
@@ -138,13 +136,11 @@ def count_work(
     rows = round(units * steps)
     data = interleaved_streams(streams.rates, streams.values, before_rows + rows, seed)
     operator = wr.Operator(_query(streams, orders, tau, tables))
-    border = pa.scalar(START.replace(tzinfo=None) + timedelta(seconds=before_rows), pa.timestamp("us"))
-    operator.process({alias: table.filter(pc.less(table["ts"], border)) for alias, table in data.items()})
-    before = operator.metrics()
-    operator.process(
-        {alias: table.filter(pc.greater_equal(table["ts"], border)) for alias, table in data.items()}
-    )
-    after = operator.metrics()
+    measured = []
+    for part in handed_over(data, (0, before_rows, before_rows + rows)):
+        operator.process(part)
+        measured.append(operator.metrics())
+    before, after = measured
     expired = rows - (after.window_rows - before.window_rows)
     expiries = expiry_accesses(after.expiry_passes - before.expiry_passes, tables, expired)
     work = WorkTotals(after.comparisons - before.comparisons, rows, expiries)

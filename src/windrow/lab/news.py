@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from windrow.lab.generators import instants
-from windrow.model.units import SECOND
+from windrow.lab.timed_rows import timed
 
 Array = np.ndarray
 DELAYS = {"wire": 1.0, "broadcaster": 3.0, "paper": 6.0}
@@ -82,12 +81,11 @@ def news_items(minutes: float, stories_per_minute: float, seed: int) -> dict[str
             np.add.at(vectors, (item, place[chosen]), sign[chosen] * heavy)
         kept = np.argsort(at, kind="stable")
         kept = kept[at[kept] < minutes]
-        tables[source] = pa.table(
-            {
-                "at": instants((at[kept] * 60 * SECOND).astype(np.int64)),
-                "story": about[kept],
-                "weights": _lists(vectors[kept] / np.linalg.norm(vectors[kept], axis=1, keepdims=True)),
-            }
+        tables[source] = timed(
+            60 * at[kept],
+            "at",
+            story=about[kept],
+            weights=_lists(vectors[kept] / np.linalg.norm(vectors[kept], axis=1, keepdims=True)),
         )
     return tables
 

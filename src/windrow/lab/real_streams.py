@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from windrow.lab.memory import JoinWorkload, table
+from windrow.lab.memory import JoinWorkload
 from windrow.lab.package_data import read
+from windrow.lab.timed_rows import timed
 
 Array = np.ndarray
 HOUR = 3600.0
@@ -120,7 +121,7 @@ def _trace(
         number = keys if isinstance(keys, np.ndarray) else _numbers(keys)
         inside = (times >= span[0]) & (times < span[1]) & (number >= 0)
         order = np.argsort(times[inside], kind="stable")
-        made[alias] = table(times[inside][order] - span[0], k=number[inside][order])
+        made[alias] = timed(times[inside][order] - span[0], k=number[inside][order])
     first, *others = made
     on = " and ".join(f"{first}.k = {alias}.k" for alias in others)
     return JoinWorkload(made, dict.fromkeys(made, window), on=on)

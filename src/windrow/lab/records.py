@@ -1,4 +1,4 @@
-"""The records that `windrow lab run --out` leaves behind, read again: what was measured, what is missing."""
+"""The records that `windrow lab run` leaves behind, read again: what was measured, and what holds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from windrow.errors import QueryError
 from windrow.lab import experiments
+from windrow.lab.claims import Promise, promises
 from windrow.lab.experiment import Claim, Experiment, Outcome
 
 PAPERS = {
@@ -33,39 +34,48 @@ class Record:
     """Why the file that should hold the result cannot be used."""
 
     @property
-    def quick(self) -> bool:
-        return self.outcome is not None and self.outcome.parameters.get("size") == "quick"
+    def size(self) -> str:
+        return "" if self.outcome is None else str(self.outcome.parameters.get("size"))
 
     @property
     def command(self) -> str:
-        return f"windrow lab run {self.experiment.name}{' --quick' if self.quick else ''}"
-
-    @property
-    def ids(self) -> tuple[str, ...]:
-        """The claims it covers."""
-        measured = tuple(c.id for c in self.outcome.claims) if self.outcome else ()
-        return tuple(dict.fromkeys((*self.experiment.claims, *measured)))
+        return f"windrow lab run {self.experiment.name}{' --quick' if self.size == 'quick' else ''}"
 
     @property
     def papers(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(each[0] for each in self.ids))
+        return tuple(dict.fromkeys(each[0] for each in self.experiment.claims))
 
 
 @dataclass(frozen=True)
 class ClaimVerdict:
-    """A claim of the ledger, over all experiments that cover it."""
+    """A claim, over all experiments that judge it."""
 
-    id: str
-    statements: int
-    held: int
-    experiments: tuple[str, ...]
+    promise: Promise
+    statements: tuple[Claim, ...]
     missing: tuple[str, ...]
     """Experiments of these that have no result."""
+    size: str
+    """Of the runs: "full", or "quick" if any of them is."""
+
+    @property
+    def id(self) -> str:
+        return self.promise.id
+
+    @property
+    def missed(self) -> tuple[Claim, ...]:
+        return tuple(each for each in self.statements if not each.holds)
 
     @property
     def holds(self) -> bool | None:
-        """None where nothing was measured."""
-        return None if not self.statements else self.held == self.statements
+        """None where an experiment has no result, and none of the others says no."""
+        if self.missed:
+            return False
+        return None if self.missing or not self.statements else True
+
+    @property
+    def cause(self) -> str:
+        """Why it misses, as far as known."""
+        return self.promise.misses.get(self.size, "") if self.holds is False else ""
 
 
 def read_records(directory: Path) -> list[Record]:
@@ -100,7 +110,7 @@ def _outcome(name: str, plain: Mapping[str, Any]) -> Outcome:
         raise ValueError(f"it is of {plain['experiment']!r}")
     rows: list[dict[str, Any]] = [dict(row) for row in plain["rows"]]
     claims = [Claim(str(c["id"]), str(c["says"]), c["measured"], _truth(c["holds"])) for c in plain["claims"]]
-    return Outcome(name, dict(plain["parameters"]), rows, claims)
+    return Outcome(name, dict(plain["parameters"]), rows, claims, dict(plain.get("ran", {})))
 
 
 def _truth(value: object) -> bool:
@@ -110,24 +120,21 @@ def _truth(value: object) -> bool:
 
 
 def verdicts(records: Sequence[Record]) -> list[ClaimVerdict]:
-    """Claim by claim, in the order of the ledger."""
-    ids = sorted({each for record in records for each in record.ids}, key=_place)
+    """Claim by claim, in the order of the ledger; then the extras."""
+    by_name = {record.experiment.name: record for record in records}
     found = []
-    for each in ids:
-        covering = [record for record in records if each in record.ids]
-        claims = [c for r in covering if r.outcome for c in r.outcome.claims if c.id == each]
-        found.append(
-            ClaimVerdict(
-                each,
-                len(claims),
-                sum(c.holds for c in claims),
-                tuple(r.experiment.name for r in covering),
-                tuple(r.experiment.name for r in covering if r.outcome is None),
-            )
-        )
+    for promise in promises().values():
+        judging = [by_name[name] for name in promise.judged_by]
+        claims = [c for r in judging if r.outcome for c in r.outcome.claims if c.id == promise.id]
+        quick = any(r.size == "quick" for r in judging)
+        missing = tuple(r.experiment.name for r in judging if r.outcome is None)
+        found.append(ClaimVerdict(promise, tuple(claims), missing, "quick" if quick else "full"))
     return found
 
 
-def _place(claim: str) -> tuple[int, int, str]:
-    number = "".join(c for c in claim if c.isdigit())
-    return list(PAPERS).index(claim[0]) if claim[0] in PAPERS else len(PAPERS), int(number or 0), claim
+def headline(judged: Sequence[ClaimVerdict]) -> str:
+    """Only the ledger's claims count."""
+    counted = [v for v in judged if v.promise.counted]
+    held = sum(v.holds is True for v in counted)
+    missed = sum(v.holds is False for v in counted)
+    return f"of {len(counted)} claims {held} hold, {missed} miss, {len(counted) - held - missed} not run"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from io import StringIO
 from typing import Any
 
@@ -10,7 +11,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from windrow.draw import document, escape, panel, panels, table
-from windrow.lab.records import PAPERS, ClaimVerdict, Record, verdicts
+from windrow.lab.records import PAPERS, ClaimVerdict, Record, headline, verdicts
 from windrow.lab.run import shown
 
 ROWS_SHOWN = 200
@@ -44,17 +45,6 @@ def page(records: Sequence[Record]) -> str:
     return document("Windrow's lab", parts, headline(judged))
 
 
-def headline(judged: Sequence[ClaimVerdict]) -> str:
-    """
-    >>> headline([Verdict("G1", 2, 2, ("x",), ()), Verdict("G2", 0, 0, ("y",), ("y",))])
-    '1 of 2 claims hold, 0 are missed, 1 not measured'
-    """
-    held = sum(v.holds is True for v in judged)
-    missed = sum(v.holds is False for v in judged)
-    left = len(judged) - held - missed
-    return f"{held} of {len(judged)} claims hold, {missed} are missed, {left} not measured"
-
-
 def _filters() -> str:
     choices = [("all", "all papers"), *PAPERS.items()]
     radios = [
@@ -69,27 +59,43 @@ def _filters() -> str:
 def _summary(judged: Sequence[ClaimVerdict]) -> str:
     lines = []
     for v in judged:
-        links = " ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in v.experiments)
+        links = " ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in v.promise.judged_by)
         lines.append(
-            f'<tr data-papers="{escape(v.id[0])}" data-holds="{_word(v.holds)}">'
+            f'<tr data-papers="{escape(v.promise.paper)}" data-holds="{_word(v.holds)}">'
             + _cell(v.id, "left")
-            + _cell(PAPERS.get(v.id[0], ""), "left")
-            + _cell(f"{v.held} of {v.statements}", "")
+            + _cell(v.promise.says, "said")
             + _cell(_sign(v.holds), f"left {_word(v.holds)}")
+            + _cell(missed_text(v), "said")
             + f'<td class="said">{links}</td></tr>'
         )
-    head = "".join(
-        f'<th class="{kind}">{name}</th>'
-        for name, kind in (
-            ("claim", "left"),
-            ("paper", "left"),
-            ("statements held", ""),
-            ("holds", "left"),
-            ("measured by", "left"),
-        )
-    )
+    names = ("claim", "says", "holds", "missed, and why", "judged by")
+    head = "".join(f'<th class="left">{name}</th>' for name in names)
     body = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-    return panels([panel("Claims", f'<div class="table">{body}</div>')])
+    return panels(
+        [panel("Claims (those with a name of their own do not count)", f'<div class="table">{body}</div>')]
+    )
+
+
+def missed_text(verdict: ClaimVerdict) -> str:
+    """What was measured where a claim misses, and why."""
+    parts = [f"{each.says}: {shown(each.measured)}" for each in verdict.missed]
+    return ". ".join([*parts, verdict.cause] if verdict.cause else parts)
+
+
+def text(records: Sequence[Record]) -> str:
+    """For a terminal: the count, and each miss with its number and its cause."""
+    judged = verdicts(records)
+    lines = [headline(judged)]
+    for v in judged:
+        if v.holds is False:
+            size = "" if v.size == "full" else ", quick"
+            lines += ["", f"{v.id} ({v.promise.where or 'extra'}{size}) misses: {v.promise.says}"]
+            lines += [f"  measured: {each.says}: {shown(each.measured)}" for each in v.missed]
+            lines.append(f"  cause: {v.cause or 'not known; the miss is new'}")
+    left = [v.id for v in judged if v.holds is None]
+    if left:
+        lines += ["", f"not run: {', '.join(left)}"]
+    return "\n".join(lines)
 
 
 def _experiment(record: Record) -> str:
@@ -113,7 +119,7 @@ def _experiment(record: Record) -> str:
         _more("Parameters", table(("parameter", "value"), _pairs(outcome.parameters), (0, 1))),
     ]
     papers, holds = escape(" ".join(record.papers)), _word(outcome.holds)
-    size = "a quick run" if record.quick else "full size"
+    size = "a quick run" if record.size == "quick" else "full size"
     return (
         f'<div id="{escape(experiment.name)}" data-papers="{papers}" data-holds="{holds}">'
         + panel(experiment.name, "".join(inside), experiment.title, unit=size)
@@ -124,6 +130,8 @@ def _experiment(record: Record) -> str:
 def picture(record: Record) -> str:
     """The experiment's own plot as SVG, from the rows of its record."""
     assert record.outcome is not None
+    if not record.outcome.rows:
+        return "<p>the record holds no rows; run it again to see its picture</p>"
     figure, drawn = Figure(figsize=(9, 4.5), layout="constrained"), StringIO()
     # Names inside one drawing must not meet those of another on the same page.
     settings = {"svg.fonttype": "none", "svg.hashsalt": record.experiment.name}
@@ -164,42 +172,22 @@ def _word(holds: bool | None) -> str:
 
 
 def _sign(holds: bool | None) -> str:
-    return "not measured" if holds is None else "✓ yes" if holds else "✗ no"
+    return "not run" if holds is None else "✓ yes" if holds else "✗ no"
 
 
 def markdown(records: Sequence[Record]) -> str:
-    """The summary and every statement as tables, for a page that is kept beside the code."""
+    """Every claim with what was measured, as a table."""
     judged = verdicts(records)
-    lines = [
-        f"{headline(judged)}.",
-        "",
-        "| claim | paper | held | holds | measured by |",
-        "|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {v.id} | {PAPERS.get(v.id[0], '')} | {v.held} of {v.statements} | {_sign(v.holds)} | "
-        f"{', '.join(v.experiments)} |"
-        for v in judged
-    ]
-    for record in records:
-        if record.outcome is None:
-            continue
-        lines += [
-            "",
-            f"## {record.experiment.name}",
-            "",
-            f"{record.experiment.title}. `{record.command}`",
-            "",
-        ]
-        lines += ["| claim | says | measured | holds |", "|---|---|---|---|"]
-        lines += [
-            f"| {c.id} | {_plain(c.says)} | {_plain(shown(c.measured))} | {_sign(c.holds)} |"
-            for c in record.outcome.claims
-        ]
+    lines = [f"{headline(judged).capitalize()}.", "", "| claim | holds | measured |", "|---|---|---|"]
+    for v in judged:
+        said = "; ".join(
+            f"{'' if c.holds else '**missed:** '}{c.says}: {shown(c.measured)}" for c in v.statements
+        )
+        size = {"quick": "quick size; "}.get(v.size, "") if v.statements else ""
+        cause = f" **Cause:** {v.cause}" if v.cause else ""
+        lines.append(f"| {v.id} | {_sign(v.holds)} | {_plain(size + said + cause)} |")
     lacking = [r.experiment.name for r in records if r.outcome is None]
-    if lacking:
-        lines += ["", f"Without a result: {', '.join(lacking)}."]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", f"Without a result: {', '.join(lacking)}."] if lacking else lines)
 
 
 def _plain(text: str) -> str:
@@ -208,18 +196,22 @@ def _plain(text: str) -> str:
 
 def to_dict(records: Sequence[Record]) -> dict[str, Any]:
     """As values that JSON can hold."""
+    judged = verdicts(records)
     return {
+        "summary": headline(judged),
         "claims": [
             {
                 "id": v.id,
-                "paper": PAPERS.get(v.id[0]),
+                "paper": PAPERS.get(v.promise.paper),
+                "counted": v.promise.counted,
+                "says": v.promise.says,
                 "holds": v.holds,
-                "held": v.held,
-                "statements": v.statements,
-                "experiments": list(v.experiments),
+                "missed": [{"says": c.says, "measured": c.measured} for c in v.missed],
+                "cause": v.cause or None,
+                "experiments": list(v.promise.judged_by),
                 "without_result": list(v.missing),
             }
-            for v in verdicts(records)
+            for v in judged
         ],
         "experiments": [
             {
@@ -228,12 +220,7 @@ def to_dict(records: Sequence[Record]) -> dict[str, Any]:
                 "command": r.command,
                 "holds": None if r.outcome is None else r.outcome.holds,
                 "unreadable": r.unreadable,
-                "claims": []
-                if r.outcome is None
-                else [
-                    {"id": c.id, "says": c.says, "measured": c.measured, "holds": c.holds}
-                    for c in r.outcome.claims
-                ],
+                "claims": [asdict(c) for c in r.outcome.claims] if r.outcome else [],
             }
             for r in records
         ],

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -35,7 +39,7 @@ def run_experiment(
 
     A quick run, or one with a single task, stays in this process: starting Spark would take longer.
     """
-    tasks = experiment.tasks(size)
+    began, tasks = time.monotonic(), experiment.tasks(size)
     if size == "quick" or len(tasks) == 1:
         results: list[list[Row]] = []
         for task in tasks:
@@ -45,15 +49,33 @@ def run_experiment(
         from windrow.spark.parallel_tasks import run_tasks
 
         results = run_tasks(experiment.run, tasks, cores, on_done)
-    return experiment.outcome(size, results)
+    ran = {
+        "commit": _commit(),
+        "at": datetime.now(UTC).isoformat(timespec="minutes"),
+        "seconds": round(time.monotonic() - began),
+    }
+    return replace(experiment.outcome(size, results), ran=ran)
+
+
+def _commit() -> str:
+    """Of the sources, if they are in a repository."""
+    git = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--abbrev=10"]
+    ran = subprocess.run(git, capture_output=True, text=True, check=False)
+    return ran.stdout.strip() or "unknown"
 
 
 def run_all(
-    experiments: Sequence[Experiment], size: Size, out: Path, cores: int, console: Console
+    experiments: Sequence[Experiment],
+    size: Size,
+    out: Path,
+    cores: int,
+    console: Console,
+    keep: Path | None = None,
 ) -> list[Outcome]:
-    """Runs experiments one after the other, printing and keeping what each found."""
-    out.mkdir(parents=True, exist_ok=True)
+    """Runs experiments one after the other, printing what each found. `out` gets records and pictures, `keep`
+    records without rows."""
     outcomes = []
+    began = time.monotonic()
     for experiment in experiments:
         with Progress(
             SpinnerColumn(),
@@ -67,14 +89,20 @@ def run_all(
             bar = progress.add_task(experiment.name, total=len(experiment.tasks(size)))
             outcome = run_experiment(experiment, size, cores, _advancing(progress, bar))
         save(experiment, outcome, out)
+        if keep is not None:
+            keep.mkdir(parents=True, exist_ok=True)
+            (keep / f"{experiment.name}.json").write_text(outcome.to_json(rows=False) + "\n")
         console.print(claims_table(experiment, outcome) if outcome.claims else _no_claims(experiment))
-        console.print(f"[dim]{out / experiment.name}.json, .png[/dim]\n")
+        console.print(f"[dim]{out / experiment.name}.json, .png; {outcome.ran['seconds']} s[/dim]\n")
         outcomes.append(outcome)
+    minutes, seconds = divmod(round(time.monotonic() - began), 60)
+    console.print(f"{len(outcomes)} experiments took {minutes} min {seconds} s")
     return outcomes
 
 
 def save(experiment: Experiment, outcome: Outcome, out: Path) -> None:
     """Writes `<out>/<experiment>.json` and `.png`."""
+    out.mkdir(parents=True, exist_ok=True)
     (out / f"{experiment.name}.json").write_text(outcome.to_json() + "\n")
     figure = Figure(figsize=(9, 4.5), layout="constrained")
     experiment.plot(outcome.rows, figure)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from windrow.lab.generators import instants
-from windrow.model.units import SECOND
+from windrow.lab.timed_rows import timed
 
 Array = np.ndarray
 GATES = {"a": 0.0, "b": 400.0, "c": 1_000.0, "d": 1_500.0}
@@ -57,12 +56,11 @@ def passages(seconds: float, per_second: float, seed: int) -> dict[str, pa.Table
         kept = np.argsort(times, kind="stable")
         kept = kept[times[kept] < seconds]
         offsets = np.arange(len(kept) + 1, dtype=np.int32) * look.shape[1]
-        tables[gate] = pa.table(
-            {
-                "at": instants((times[kept] * SECOND).astype(np.int64)),
-                "vehicle": vehicle[kept],
-                "look": pa.ListArray.from_arrays(pa.array(offsets), pa.array(look[kept].ravel())),
-            }
+        tables[gate] = timed(
+            times[kept],
+            "at",
+            vehicle=vehicle[kept],
+            look=pa.ListArray.from_arrays(pa.array(offsets), pa.array(look[kept].ravel())),
         )
     return tables
 

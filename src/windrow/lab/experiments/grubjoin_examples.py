@@ -6,93 +6,58 @@ dropping rows does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-from matplotlib.figure import Figure
+from collections.abc import Callable, Sequence
 
 from windrow.lab import news, tracking
-from windrow.lab.averages import average
-from windrow.lab.experiment import Claim, Experiment, Row, Size
+from windrow.lab.averages import pivot
+from windrow.lab.experiment import Claim, Row
+from windrow.lab.plots import Lines
 from windrow.lab.slow_machine import Scenario, compare
+from windrow.lab.sweep import swept
 
-SLOWER = {"full": (2.0, 5.0, 10.0, 20.0), "quick": (5.0,)}
-SEEDS = {"full": 3, "quick": 1}
-MINUTES, STORIES = {"full": 120.0, "quick": 40.0}, {"full": 12.0, "quick": 8.0}
-SECONDS, VEHICLES = {"full": 600.0, "quick": 180.0}, {"full": 4.0, "quick": 1.5}
 AHEAD = 1.5
 
 
-def items(size: Size, seed: int) -> Scenario:
-    tables = news.news_items(MINUTES[size], STORIES[size], seed)
-    return Scenario(tables, 60 * MINUTES[size], 60.0, "at", news.WITHIN, news.ON)
+def items(short: bool, seed: int) -> Scenario:
+    minutes, stories = (40.0, 8.0) if short else (120.0, 12.0)
+    tables = news.news_items(minutes, stories, seed)
+    return Scenario(tables, 60 * minutes, 60.0, "at", news.WITHIN, news.ON)
 
 
-def readings(size: Size, seed: int) -> Scenario:
-    tables = tracking.passages(SECONDS[size], VEHICLES[size], seed)
-    return Scenario(tables, SECONDS[size], 2.0, "at", tracking.WITHIN, tracking.ON)
+def readings(short: bool, seed: int) -> Scenario:
+    seconds, vehicles = (180.0, 1.5) if short else (600.0, 4.0)
+    return Scenario(
+        tracking.passages(seconds, vehicles, seed), seconds, 2.0, "at", tracking.WITHIN, tracking.ON
+    )
 
 
-SCENES: dict[str, Callable[[Size, int], Scenario]] = {"news": items, "tracking": readings}
+SCENES: dict[str, Callable[[bool, int], Scenario]] = {"news": items, "tracking": readings}
 
 
-def parameters(size: Size) -> Mapping[str, Any]:
-    return {
-        "news": {"minutes": MINUTES[size], "stories a minute": STORIES[size], "within": news.WITHIN},
-        "tracking": {"seconds": SECONDS[size], "vehicles/s": VEHICLES[size], "within": tracking.WITHIN},
-        "slower than needed": SLOWER[size],
-        "seeds": SEEDS[size],
-    }
-
-
-def tasks(size: Size) -> Sequence[tuple[str, float, Size, int]]:
-    return [
-        (name, slower, size, seed)
-        for name in SCENES
-        for slower in SLOWER[size]
-        for seed in range(SEEDS[size])
-    ]
-
-
-def run(task: tuple[str, float, Size, int]) -> list[Row]:
-    name, slower, size, seed = task
-    return [{"scene": name, "seed": seed, **compare(SCENES[name](size, seed), slower, seed).row()}]
+def measure(scene: str, slower: float, short: bool, seed: int) -> Row:
+    return compare(SCENES[scene](short, seed), slower, seed).row()
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:
-    means = average(rows, by=["scene", "slower"], of=["harvest", "drop"])
-    claims = []
-    for name in SCENES:
-        kept = [mean for mean in means if mean["scene"] == name]
-        claims.append(
-            Claim(
-                "examples",
-                f"{name}: harvesting finds {AHEAD:g} times what is left after dropping rows, and more",
-                {f"{m['slower']:g} times too slow": f"{m['harvest']:.2f} : {m['drop']:.2f}" for m in kept},
-                all(m["harvest"] >= AHEAD * m["drop"] for m in kept),
-            )
+    harvest, drop = (pivot(rows, "scene", "slower", of=policy) for policy in ("harvest", "drop"))
+    return [
+        Claim(
+            "examples",
+            f"{scene}: harvesting finds {AHEAD:g} times what is left after dropping rows, and more",
+            {f"{s:g} times too slow": f"{each:.2f} : {drop[scene][s]:.2f}" for s, each in found.items()},
+            all(each >= AHEAD * drop[scene][s] for s, each in found.items()),
         )
-    return claims
+        for scene, found in harvest.items()
+    ]
 
 
-def plot(rows: Sequence[Row], figure: Figure) -> None:
-    means = average(rows, by=["scene", "slower"], of=["harvest", "drop"])
-    for axes, name in zip(figure.subplots(1, len(SCENES), sharey=True), SCENES, strict=True):
-        kept = [mean for mean in means if mean["scene"] == name]
-        for policy in ("harvest", "drop"):
-            axes.plot([m["slower"] for m in kept], [m[policy] for m in kept], "o-", label=policy)
-        axes.set(title=name, xlabel="times the machine is too slow", ylim=(0, 1))
-    figure.axes[0].set_ylabel("recall")
-    figure.axes[0].legend()
-
-
-EXPERIMENT = Experiment(
+EXPERIMENT = swept(
     "grubjoin-examples",
     "News of three sources, vehicles at four gates",
     ("examples",),
-    parameters,
-    tasks,
-    run,
-    assess,
-    plot,
+    measure,
+    full={"scene": tuple(SCENES), "slower": (2.0, 5.0, 10.0, 20.0), "short": False, "seed": range(3)},
+    quick={"slower": (2.0, 5.0), "short": True, "seed": 0},
+    assess=assess,
+    plot=Lines("slower", ("harvest", "drop"), panel="scene", xlabel="times too slow", ylabel="recall"),
 )

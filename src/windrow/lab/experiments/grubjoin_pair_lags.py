@@ -4,63 +4,31 @@ the lags of two streams behind the first are independent.
 S_2 and S_3 report the same events within a quarter of a second; S_1 reports them at some other time, spread
 as swept. The lags behind S_1 are then nearly equal, the less independent the more S_1 is spread. Harvests are
 chosen by scores learned from so many results, and what they find is computed from the true lags; the throttle
-is set so that the true cost of each is the same. Nothing is claimed in the ledger: this shows a choice.
+is set so that the true cost of each is the same. Nothing is claimed: this shows a choice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
-from matplotlib.figure import Figure
 
 from windrow.harvest.lags import KINDS, PairLags
 from windrow.harvest.model import HarvestModel
 from windrow.harvest.selectivity import directional
 from windrow.harvest.solve import solve
-from windrow.lab.averages import average
-from windrow.lab.experiment import Claim, Experiment, Row, Size
+from windrow.lab.experiment import Row
 from windrow.lab.harvest import realised
+from windrow.lab.plots import Lines
+from windrow.lab.sweep import swept
 from windrow.model.harvest import BasicWindows
 
 WINDOWS = BasicWindows((10.0,) * 3, (1.0,) * 3)
 ORDERS = ((1, 2), (2, 0), (1, 0))
 RATE, SELECTIVITY, CLOSE = 200.0, 0.002, 0.25
-SPREADS = {"full": (0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0), "quick": (0.25, 4.0)}
-LEARNED = {"full": (30, 300, 3000), "quick": (300,)}
-SEEDS = {"full": 8, "quick": 2}
-THROTTLES = {"full": (0.05, 0.2), "quick": (0.2,)}
 TRUE = 30_000
 """Results that the true scores are counted from."""
 
 
-def parameters(size: Size) -> Mapping[str, Any]:
-    return {
-        "windows": WINDOWS.sizes,
-        "basic windows": WINDOWS.lengths,
-        "rate": RATE,
-        "selectivity": SELECTIVITY,
-        "spread of S_1": SPREADS[size],
-        "of S_2 and S_3": CLOSE,
-        "results learned from": LEARNED[size],
-        "z": THROTTLES[size],
-        "seeds": SEEDS[size],
-    }
-
-
-def tasks(size: Size) -> Sequence[tuple[float, int, float, int]]:
-    return [
-        (spread, learned, z, seed)
-        for spread in SPREADS[size]
-        for learned in LEARNED[size]
-        for z in THROTTLES[size]
-        for seed in range(SEEDS[size])
-    ]
-
-
-def run(task: tuple[float, int, float, int]) -> list[Row]:
-    spread, learned, z, seed = task
+def measure(spread: float, learned: int, z: float, seed: int) -> list[Row]:
     random = np.random.default_rng(seed)
     true = PairLags.empty(WINDOWS.sizes, 400, prior=0.0).add(_results(random, spread, TRUE))
     truth = _model(true.scores(WINDOWS, ORDERS))
@@ -69,29 +37,8 @@ def run(task: tuple[float, int, float, int]) -> list[Row]:
     rows = []
     for kind, lags in KINDS.items():
         scores = lags.empty(WINDOWS.sizes).add(sample).scores(WINDOWS, ORDERS)
-        found = _found(truth, scores, z) / best
-        rows.append(
-            {"spread": spread, "learned": learned, "z": z, "seed": seed, "lags": kind, "found": found}
-        )
+        rows.append({"lags": f"by {kind}, {learned} results", "found": _found(truth, scores, z) / best})
     return rows
-
-
-def assess(rows: Sequence[Row]) -> list[Claim]:
-    return []
-
-
-def plot(rows: Sequence[Row], figure: Figure) -> None:
-    throttles = sorted({row["z"] for row in rows})
-    means = average(rows, by=["z", "lags", "learned", "spread"], of=["found"])
-    for axes, z in zip(figure.subplots(1, len(throttles), squeeze=False)[0], throttles, strict=True):
-        for kind, style in (("stream", "-"), ("pair", "--")):
-            for colour, learned in enumerate(sorted({row["learned"] for row in rows})):
-                kept = [m for m in means if (m["z"], m["lags"], m["learned"]) == (z, kind, learned)]
-                line = {"color": f"C{colour}", "label": f"by {kind}, {learned} results"}
-                axes.plot([m["spread"] for m in kept], [m["found"] for m in kept], style, **line)
-        axes.set(xlabel="spread of S_1, seconds", title=f"z = {z:g}")
-    figure.axes[0].set_ylabel("output, of that with the true scores")
-    figure.axes[0].legend(fontsize=7)
 
 
 def _results(random: np.random.Generator, spread: float, count: int) -> np.ndarray:
@@ -120,6 +67,19 @@ def _found(truth: HarvestModel, scores: np.ndarray, z: float) -> float:
     return best
 
 
-EXPERIMENT = Experiment(
-    "grubjoin-pair-lags", "Lags by pair or by stream", (), parameters, tasks, run, assess, plot
+EXPERIMENT = swept(
+    "grubjoin-pair-lags",
+    "Lags by pair or by stream",
+    (),
+    measure,
+    full={
+        "spread": (0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0),
+        "learned": (30, 300, 3000),
+        "z": (0.05, 0.2),
+        "seed": range(8),
+    },
+    quick={"spread": (0.25, 4.0), "learned": 300, "z": 0.2, "seed": range(2)},
+    assess=lambda rows: [],
+    plot=Lines("spread", "found", "lags", "z", "spread of S_1, seconds", "output, of that with true scores"),
+    fixed={"rate": RATE, "selectivity": SELECTIVITY, "spread of S_2 and S_3": CLOSE},
 )

@@ -2,97 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise
-from typing import Any
 
-from matplotlib.figure import Figure
+from windrow.lab.averages import pivot
+from windrow.lab.experiment import Claim, Row
+from windrow.lab.ijoin import LAGS, News, Setting, curves, run_schemes
+from windrow.lab.sweep import swept
 
-from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.ijoin import (
-    FAR,
-    LAGS,
-    News,
-    Setting,
-    Trial,
-    draw_sweep,
-    means,
-    run_trial,
-)
-
-SWEPT = {"full": LAGS, "quick": (8, FAR)}
-WINDOWS = {"full": (10, 15, 20, 25), "quick": (10, 25)}
-SECONDS = {"full": 300, "quick": 150}
-SEEDS = {"full": 5, "quick": 2}
+LOW, HIGH = 0.80, 0.85
 
 
-def parameters(size: Size) -> Mapping[str, Any]:
-    return {
-        "streams": asdict(News(SECONDS[size], 0)),
-        "lags": SWEPT[size],
-        "windows": WINDOWS[size],
-        "setting": asdict(Setting()),
-        "seeds": SEEDS[size],
-    }
-
-
-def tasks(size: Size) -> Sequence[Trial]:
-    return [
-        Trial(News(SECONDS[size], lag), Setting(window=window), seed)
-        for lag in SWEPT[size]
-        for window in WINDOWS[size]
-        for seed in range(SEEDS[size])
-    ]
+def measure(lag: int, window: int, seconds: int, seed: int) -> list[Row]:
+    return run_schemes(News(seconds, lag), Setting(window=window), seed)
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:
-    averaged = means(rows, "lag", "window")
-    lags, windows = (sorted({row[name] for row in rows}) for name in ("lag", "window"))
-    first, last = windows[0], windows[-1]
-
-    def gains(scheme: str) -> dict[str, float]:
-        return {
-            f"lag {lag}": averaged[lag, last, scheme]["importance"]
-            / averaged[lag, first, scheme]["importance"]
-            for lag in lags
-        }
-
-    def fairness(scheme: str) -> dict[str, list[float]]:
-        return {f"lag {lag}": [averaged[lag, w, scheme]["fairness"] for w in windows] for lag in lags}
-
-    ijoin, greedy = gains("IJOIN"), gains("GREEDY")
-    fair, size = fairness("IJOIN"), fairness("SIZE")
-    return [
-        Claim(
-            "I3",
-            f"IJOIN gains with the window where there is a lag, GREEDY where it is {FAR} s (not as in the "
-            f"paper: only there); measured: importance at {last} over {first} s",
-            {"IJOIN": ijoin, "GREEDY": greedy},
-            all(ijoin[f"lag {lag}"] > 1 for lag in lags if lag) and greedy[f"lag {FAR}"] > 1,
-        ),
-        Claim(
-            "I3",
-            f"IJOIN stays more than 0.7 fair (paper: 0.80 to 0.85), SIZE falls (0.90 to 0.42); measured: "
-            f"from {first} to {last} s",
-            {"IJOIN": fair, "SIZE": size},
-            all(value > 0.7 for by in fair.values() for value in by)
-            and all(a > b for by in size.values() for a, b in pairwise(by)),
-        ),
-    ]
+    claims = []
+    fairness = pivot(rows, "lag", "scheme", "window", of="fairness")
+    for lag, by_scheme in pivot(rows, "lag", "scheme", "window", of="importance").items():
+        first, last = (end(by_scheme["IJOIN"]) for end in (min, max))
+        gain = {name: by_scheme[name][last] / by_scheme[name][first] for name in ("IJOIN", "GREEDY")}
+        fair, size = (fairness[lag][name] for name in ("IJOIN", "SIZE"))
+        claims += [
+            Claim(
+                "I3",
+                f"lag {lag} s: IJOIN and GREEDY gain with the window; importance at {last} over {first} s",
+                gain,
+                all(each > 1 for each in gain.values()),
+            ),
+            Claim(
+                "I3",
+                f"lag {lag} s: IJOIN stays {LOW:.2f} to {HIGH:.2f} fair",
+                fair,
+                all(LOW <= round(each, 2) <= HIGH for each in fair.values()),
+            ),
+            Claim(
+                "I3",
+                f"lag {lag} s: the fairness of SIZE falls",
+                size,
+                all(size[a] > size[b] for a, b in pairwise(sorted(size))),
+            ),
+        ]
+    return claims
 
 
-def plot(rows: Sequence[Row], figure: Figure) -> None:
-    draw_sweep(rows, figure, "window", "window (s)")
-
-
-EXPERIMENT = Experiment(
+EXPERIMENT = swept(
     "ijoin-fig3",
     "Importance and fairness against the window",
     ("I3",),
-    parameters,
-    tasks,
-    run_trial,
-    assess,
-    plot,
+    measure,
+    full={"lag": LAGS, "window": (10, 15, 20, 25), "seconds": 300, "seed": range(5)},
+    quick={"window": (10, 25), "seconds": 150, "seed": 0},
+    assess=assess,
+    plot=curves("window", "window (s)"),
+    fixed={"streams": asdict(News(0, 0)), "setting": asdict(Setting())},
 )

@@ -7,116 +7,68 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.ijoin import (
-    NEAR,
-    News,
-    Setting,
-    Trial,
-    best_other,
-    draw_sweep,
-    means,
-    run_trial,
-)
+from windrow.lab.averages import pivot
+from windrow.lab.claims import about
+from windrow.lab.experiment import Claim, Row
+from windrow.lab.ijoin import LAGS, News, Setting, curves, lead, run_schemes
+from windrow.lab.sweep import swept
 
-SWEPT = {"full": NEAR, "quick": (8,)}
-DOMAINS = {"full": (10, 12, 14, 16, 18, 20), "quick": (10, 20)}
-SECONDS = {"full": 300, "quick": 150}
-SEEDS = {"full": 10, "quick": 2}
+STRAIGHT = 0.8
+"""r squared."""
 
 
-def parameters(size: Size) -> Mapping[str, Any]:
-    return {
-        "streams": asdict(News(SECONDS[size], 0, equal=True)),
-        "lags": SWEPT[size],
-        "domains": DOMAINS[size],
-        "setting": asdict(Setting()),
-        "seeds": SEEDS[size],
-    }
-
-
-def tasks(size: Size) -> Sequence[Trial]:
-    return [
-        Trial(News(SECONDS[size], lag, domain, equal=True), Setting(), seed)
-        for lag in SWEPT[size]
-        for domain in DOMAINS[size]
-        for seed in range(SEEDS[size])
-    ]
+def measure(lag: int, domain: int, seconds: int, seed: int) -> list[Row]:
+    return run_schemes(News(seconds, lag, domain, equal=True), Setting(), seed)
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:
-    averaged = means(rows, "lag", "domain")
-    lags, domains = (sorted({row[name] for row in rows}) for name in ("lag", "domain"))
-    schemes = sorted({row["scheme"] for row in rows})
-    fall = {
-        scheme: {
-            f"lag {lag}": averaged[lag, domains[-1], scheme]["results"]
-            / averaged[lag, domains[0], scheme]["results"]
-            for lag in lags
-        }
-        for scheme in schemes
-    }
-    gain = {
-        f"lag {lag}": {
-            d: averaged[lag, d, "IJOIN"]["importance"] / best_other(averaged, lag, d) for d in domains
-        }
-        for lag in lags
-    }
-    greedy = {f"lag {lag}": [averaged[lag, d, "GREEDY"]["fairness"] for d in domains] for lag in lags}
-    ijoin = {f"lag {lag}": [averaged[lag, d, "IJOIN"]["fairness"] for d in domains] for lag in lags}
-    line = {
-        scheme: {
-            f"lag {lag}": _straight(domains, [averaged[lag, d, scheme]["results"] for d in domains])
-            for lag in lags
-        }
-        for scheme in schemes
-    }
-    return [
-        Claim(
-            "I4",
-            f"every scheme finds less as the domain grows, along a line (r² above 0.8); measured: results at "
-            f"{domains[-1]} over {domains[0]}, and r²",
-            {"results": fall, "r²": line},
-            all(value < 1 for by in fall.values() for value in by.values())
-            and all(value > 0.8 for by in line.values() for value in by.values()),
-        ),
-        Claim(
-            "I4",
-            "IJOIN has the highest total importance at every domain size; over the best other scheme",
-            gain,
-            all(value > 1 for by in gain.values() for value in by.values()),
-        ),
-        Claim(
-            "I4",
-            "GREEDY is about 0.2 fair, IJOIN more than 0.8",
-            {"GREEDY": greedy, "IJOIN": ijoin},
-            all(0.15 < value < 0.25 for by in greedy.values() for value in by)
-            and all(value > 0.8 for by in ijoin.values() for value in by),
-        ),
-    ]
+    claims = []
+    results = pivot(rows, "lag", "scheme", "domain", of="results")
+    fairness = pivot(rows, "lag", "scheme", "domain", of="fairness")
+    for lag, by_domain in pivot(rows, "lag", "domain", "scheme", of="importance").items():
+        lines = {name: _line(found) for name, found in results[lag].items()}
+        ahead = {d: lead(found) for d, found in by_domain.items()}
+        greedy = fairness[lag]["GREEDY"]
+        claims += [
+            Claim(
+                "I4",
+                f"lag {lag} s: everyone falls linearly (r² above {STRAIGHT}); slope and r²",
+                {name: [round(slope, 2), round(r2, 2)] for name, (slope, r2) in lines.items()},
+                all(slope < 0 and r2 > STRAIGHT for slope, r2 in lines.values()),
+            ),
+            Claim(
+                "I4",
+                f"lag {lag} s: IJOIN stays best; over the best other scheme, by domain",
+                ahead,
+                all(each > 1 for each in ahead.values()),
+            ),
+            Claim(
+                "I4",
+                f"lag {lag} s: GREEDY is about 0.2 fair",
+                greedy,
+                all(about(each, 0.2, 0.1) for each in greedy.values()),
+            ),
+        ]
+    return claims
 
 
-def _straight(x: Sequence[float], y: Sequence[float]) -> float:
-    """How close to a line (r²)."""
-    return float(np.corrcoef(x, y)[0, 1] ** 2)
+def _line(found: Mapping[int, float]) -> tuple[float, float]:
+    """Slope and r² of a straight line through the points."""
+    x, y = list(found), list(found.values())
+    return float(np.polyfit(x, y, 1)[0]), float(np.corrcoef(x, y)[0, 1] ** 2)
 
 
-def plot(rows: Sequence[Row], figure: Figure) -> None:
-    draw_sweep(rows, figure, "domain", "values of the join attribute")
-
-
-EXPERIMENT = Experiment(
+EXPERIMENT = swept(
     "ijoin-fig4",
     "Importance and fairness against the domain, all rows equally important",
     ("I4",),
-    parameters,
-    tasks,
-    run_trial,
-    assess,
-    plot,
+    measure,
+    full={"lag": LAGS, "domain": (10, 12, 14, 16, 18, 20), "seconds": 300, "seed": range(10)},
+    quick={"domain": (10, 14, 17, 20), "seconds": 150, "seed": 0},
+    assess=assess,
+    plot=curves("domain", "values of the join attribute"),
+    fixed={"streams": asdict(News(0, 0, equal=True)), "setting": asdict(Setting())},
 )

@@ -10,94 +10,52 @@ what each join needs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from windrow.lab.averages import average
-from windrow.lab.experiment import Claim, Experiment, Row, Size
+from windrow.lab.averages import pivot
+from windrow.lab.experiment import Claim, Row
 from windrow.lab.frequency_model import FrequencyModel
 from windrow.lab.memory import JoinWorkload
 from windrow.lab.memory_streams import BUCKETS, N, age_based, falling, frequency_based, rising, zipf
 from windrow.lab.memory_theory import proportional, recall_of_ages, recall_of_frequencies
+from windrow.lab.plots import Lines
+from windrow.lab.sweep import swept
 from windrow.memory_models.age_curve import AgeCurve
 from windrow.memory_models.allocation import RecallCurve, allocate_max_min
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.learned import Age, Frequency
 
 WINDOW, VALUES = 500.0, 50
-SPAN = {"full": 4000.0, "quick": 2000.0}
-SEEDS = {"full": 3, "quick": 1}
-SWEEPS: dict[Size, dict[str, tuple[float, ...]]] = {
-    "full": {"frequency": (0.5, 1.0, 1.5, 1.75, 2.0), "age": (0.0, 1.0, 2.0, 3.0, 4.0)},
-    "quick": {"frequency": (1.0, 1.5, 2.0), "age": (0.0, 2.0, 4.0)},
-}
+EXPONENTS = {"frequency": (0.5, 1.0, 1.5, 1.75, 2.0), "age": (0.0, 1.0, 2.0, 3.0, 4.0)}
 MEMORY = {"frequency": 0.2, "age": 0.5}
 JOINS = {"frequency": ("DC", "IC"), "age": ("INC", "DEC")}
-PACE = {"full": "every 60 rows", "quick": "every 150 rows"}
 SAME = 0.02
 """Recalls that differ by less are the same: what two runs differ by."""
+NEARLY, RISES = 0.15, 0.1
+Join = tuple[JoinWorkload, RecallCurve, MemoryPolicy]
 
 
-def parameters(size: Size) -> Mapping[str, Any]:
-    return {
-        "rates": (1, 5),
-        "window": WINDOW,
-        "values": VALUES,
-        "n": N,
-        "memory": MEMORY,
-        "seconds": SPAN[size],
-        "evaluated": PACE[size],
-        "seeds": SEEDS[size],
-    }
-
-
-def tasks(size: Size) -> Sequence[tuple[Size, str, float, int]]:
-    return [
-        (size, model, sweep, seed)
-        for model, sweeps in SWEEPS[size].items()
-        for sweep in sweeps
-        for seed in range(SEEDS[size])
-    ]
-
-
-def run(task: tuple[Size, str, float, int]) -> list[Row]:
-    size, model, sweep, seed = task
-    joins = {
-        name: (_frequency if model == "frequency" else _age)(name, sweep, SPAN[size], seed)
-        for name in JOINS[model]
-    }
-    curves = [curve for _, curve, _ in joins.values()]
+def measure(model: str, exponent: float, seed: int, span: float, pace: str) -> list[Row]:
+    make = _frequency if model == "frequency" else _age
+    joins = [make(name, exponent, span, seed) for name in JOINS[model]]
+    curves = [curve for _, curve, _ in joins]
     memory = MEMORY[model] * sum(float(curve.memory[-1]) for curve in curves)
     rows = []
     for scheme, divided in (
         ("ALLOC", allocate_max_min(curves, memory)),
         ("PROP", proportional(curves, memory)),
     ):
-        found = {
-            name: trace.under(given, policy, seed, PACE[size]).recall(trace.exact, 2 * WINDOW)
-            for (name, (trace, _, policy)), given in zip(joins.items(), divided.memory, strict=True)
-        }
-        shares = dict(zip(joins, divided.memory, strict=True))
-        rows.append(
-            {
-                "model": model,
-                "sweep": sweep,
-                "seed": seed,
-                "scheme": scheme,
-                "worst": min(found.values()),
-                "foretold": divided.worst,
-                "first": shares[JOINS[model][0]] / memory,
-                **{f"recall {k}": found[name] for k, name in enumerate(JOINS[model])},
-            }
-        )
+        found = [
+            trace.under(given, policy, seed, pace).recall(trace.exact, 2 * WINDOW)
+            for (trace, _, policy), given in zip(joins, divided.memory, strict=True)
+        ]
+        given = {"forecast": divided.worst, "first": divided.memory[0] / memory}
+        rows.append({"scheme": scheme, "worst": min(found), "recalls": found, **given})
     return rows
 
 
-def _frequency(
-    name: str, skew: float, span: float, seed: int
-) -> tuple[JoinWorkload, RecallCurve, MemoryPolicy]:
+def _frequency(name: str, skew: float, span: float, seed: int) -> Join:
     trace = frequency_based(skew, name, span, seed)
     share = zipf(VALUES, skew)
     shares = np.stack([share, share if name == "DC" else share[::-1]])
@@ -105,7 +63,7 @@ def _frequency(
     return trace, recall_of_frequencies(model), Frequency(monitor=0)
 
 
-def _age(name: str, power: float, span: float, seed: int) -> tuple[JoinWorkload, RecallCurve, MemoryPolicy]:
+def _age(name: str, power: float, span: float, seed: int) -> Join:
     shape = rising(power) if name == "INC" else falling(power)
     trace = age_based([shape], span, seed)
     curve = AgeCurve(tuple(N * shape / shape.sum()), WINDOW / BUCKETS)
@@ -114,76 +72,52 @@ def _age(name: str, power: float, span: float, seed: int) -> tuple[JoinWorkload,
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:
-    worst = _worst(rows)
+    worst = pivot(rows, "model", "scheme", "exponent", of="worst")
     claims = []
-    for model, figure in (("frequency", 10), ("age", 11)):
-        ahead = {s: worst[model, "ALLOC"][s] - worst[model, "PROP"][s] for s in worst[model, "PROP"]}
-        claims.append(
-            Claim(
-                "A7",
-                f"Fig. {figure}: the worse recall under ALLOC is never below that under PROP; ahead by",
-                ahead,
-                min(ahead.values()) >= -SAME and ahead[max(ahead)] > 0.05,
-            )
-        )
-    # Below an exponent of 1 the values are too alike for either join to be the easy one.
-    alloc, prop = (
-        {s: recall for s, recall in worst["frequency", scheme].items() if s >= 1}
-        for scheme in ("ALLOC", "PROP")
-    )
-    claims.append(
+    for model, by in worst.items():
+        ahead = {s: each - by["PROP"][s] for s, each in by["ALLOC"].items()}
+        says = f"{model}: the worse recall under ALLOC is never below that under PROP; ahead by"
+        claims.append(Claim("A7", says, ahead, min(ahead.values()) >= 0))
+    frequency, age = worst["frequency"], worst["age"]
+    return [
+        *claims,
         Claim(
             "A7",
-            "Fig. 10: as the skew grows from 1 the worse recall falls under PROP, and hardly changes under "
-            "ALLOC",
-            {"ALLOC": alloc, "PROP": prop},
-            prop[max(prop)] < 0.75 * prop[min(prop)] and max(alloc.values()) - min(alloc.values()) < 0.15,
-        )
-    )
-    alloc, prop = worst["age", "ALLOC"], worst["age", "PROP"]
-    claims.append(
+            f"Fig. 10: as the skew grows ALLOC is nearly constant (within {NEARLY}), PROP falls",
+            frequency,
+            _range(frequency["ALLOC"]) < NEARLY
+            and frequency["PROP"][max(EXPONENTS["frequency"])] < min(frequency["PROP"].values()) + SAME
+            and _range(frequency["PROP"]) > NEARLY,
+        ),
         Claim(
             "A7",
-            "Fig. 11: with the exponent the worse recall rises under ALLOC, and stays the same under PROP",
-            {"ALLOC": alloc, "PROP": prop},
-            alloc[max(alloc)] - alloc[min(alloc)] > 0.1
-            and max(prop.values()) - min(prop.values()) < 2 * SAME,
-        )
-    )
-    return claims
+            "Fig. 11: with the exponent ALLOC rises, PROP stays flat",
+            age,
+            age["ALLOC"][max(age["ALLOC"])] - age["ALLOC"][min(age["ALLOC"])] > RISES
+            and _range(age["PROP"]) < 2 * SAME,
+        ),
+    ]
 
 
-def plot(rows: Sequence[Row], figure: Figure) -> None:
-    worst = _worst(rows)
-    given = average(rows, by=("model", "scheme", "sweep"), of=("first",))
-    labels = {"frequency": ("Zipf's exponent", "DC"), "age": ("exponent of the age curves", "INC")}
-    for axes, (model, (label, first)) in zip(figure.subplots(1, 2, sharey=True), labels.items(), strict=True):
-        for scheme, line in (("ALLOC", "o-"), ("PROP", "s-")):
-            found = worst[model, scheme]
-            axes.plot(sorted(found), [found[s] for s in sorted(found)], line, label=scheme)
-        mine = [row for row in given if row["model"] == model and row["scheme"] == "ALLOC"]
-        axes.plot(
-            [r["sweep"] for r in mine], [r["first"] for r in mine], "k--", label=f"memory of {first} (ALLOC)"
-        )
-        axes.set(xlabel=label, title=f"{model} model, memory {MEMORY[model]:.0%}", ylim=(0, 1))
-        axes.legend()
-    figure.axes[0].set_ylabel("worse recall of two joins")
+def _range(values: Mapping[float, float]) -> float:
+    return max(values.values()) - min(values.values())
 
 
-def _worst(rows: Sequence[Row]) -> dict[tuple[str, str], dict[float, float]]:
-    found: dict[tuple[str, str], dict[float, float]] = {}
-    for row in average(rows, by=("model", "scheme", "sweep"), of=("worst",)):
-        found.setdefault((row["model"], row["scheme"]), {})[row["sweep"]] = row["worst"]
-    return found
-
-
-EXPERIMENT = Experiment(
+EXPERIMENT = swept(
     "memory-allocation",
     "Memory divided between two joins",
     ("A7",),
-    parameters,
-    tasks,
-    run,
-    assess,
-    plot,
+    measure,
+    full={
+        "model": tuple(EXPONENTS),
+        "exponent": sorted({each for values in EXPONENTS.values() for each in values}),
+        "seed": range(3),
+        "span": 4000.0,
+        "pace": "every 60 rows",
+    },
+    quick={"exponent": (0.0, 0.5, 1.0, 2.0, 4.0), "seed": 0, "span": 2000.0, "pace": "every 150 rows"},
+    where=lambda point: point["exponent"] in EXPONENTS[point["model"]],
+    assess=assess,
+    plot=Lines("exponent", ("worst", "first"), "scheme", "model", ylabel="worse recall; memory of the first"),
+    fixed={"rates": (1, 5), "window": WINDOW, "values": VALUES, "n": N, "memory": MEMORY},
 )

@@ -7,41 +7,18 @@ the frequencies, as in the paper; "UNIFORM, unbiased" learns them and loses noth
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
 
-from matplotlib.figure import Figure
-
-from windrow.lab.averages import average
-from windrow.lab.experiment import Claim, Experiment, Row, Size
+from windrow.lab.averages import pivot
+from windrow.lab.experiment import Claim, Row
 from windrow.lab.memory_samples import VALUES, WINDOW, Averaged
+from windrow.lab.plots import Lines
+from windrow.lab.sweep import swept
 
 SKEW, SPREAD = 2.0, 1.0
-SPAN = {"full": 4000.0, "quick": 2000.0}
-SEEDS = {"full": 4, "quick": 2}
-MEMORY = {"full": (0.1, 0.3, 0.6, 0.9), "quick": (0.1, 0.5)}
 PACE = "every 120 rows"
-LINES = {"UNIFORM": "o-", "UNIFORM, unbiased": "o:", "EQ-CLUSTER": "v-", "PPS-CLUSTER": "s-"}
-
-
-def parameters(size: Size) -> Mapping[str, Any]:
-    return {
-        "rates": (1, 5),
-        "window": WINDOW,
-        "aggregation window": WINDOW,
-        "values": VALUES,
-        "order": "IC",
-        "Zipf": SKEW,
-        "deviation over mean": SPREAD,
-        "seconds": SPAN[size],
-        "evaluated": PACE,
-        "seeds": SEEDS[size],
-    }
-
-
-def tasks(size: Size) -> Sequence[tuple[Size, int, float]]:
-    return [(size, seed, memory) for seed in range(SEEDS[size]) for memory in MEMORY[size]]
+LOW = 0.1
 
 
 @lru_cache(maxsize=1)
@@ -49,14 +26,11 @@ def _streams(span: float, seed: int) -> Averaged:
     return Averaged.frequency(SKEW, "IC", span, seed)
 
 
-def run(task: tuple[Size, int, float]) -> list[Row]:
-    size, seed, memory = task
-    streams = _streams(SPAN[size], seed)
+def measure(seed: int, memory: float, span: float) -> list[Row]:
+    streams = _streams(span, seed)
     return [
         {
             "approach": name,
-            "memory": memory,
-            "seed": seed,
             "error": streams.errors(memory * rows, policy, seed, PACE, (SPREAD,))["a", SPREAD],
         }
         for name, (policy, rows) in streams.policies().items()
@@ -64,62 +38,26 @@ def run(task: tuple[Size, int, float]) -> list[Row]:
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:
-    errors = _errors(rows)
+    errors = pivot(rows, "approach", "memory", of="error")
     equal, pps, uniform = (errors[name] for name in ("EQ-CLUSTER", "PPS-CLUSTER", "UNIFORM"))
-    more = {memory: equal[memory] / pps[memory] for memory in pps}
-    high = {memory: uniform[memory] / pps[memory] for memory in pps if memory > 0.1}
-    claims = [
-        Claim(
-            "A5",
-            "PPS-CLUSTER errs less than EQ-CLUSTER at each memory; EQ over PPS",
-            more,
-            min(more.values()) > 1,
-        ),
-        Claim(
-            "A5",
-            "above 10 % memory PPS-CLUSTER errs less than UNIFORM; UNIFORM over PPS",
-            high,
-            min(high.values()) > 1,
-        ),
-        Claim(
-            "A5",
-            "the error of UNIFORM does not go down to that of PPS-CLUSTER with the most memory",
-            {name: found[max(found)] for name, found in errors.items()},
-            uniform[max(uniform)] > pps[max(pps)],
-        ),
+    more = {memory: equal[memory] / each for memory, each in pps.items()}
+    over = {memory: uniform[memory] / each for memory, each in pps.items()}
+    high = {memory: each for memory, each in over.items() if memory > LOW}
+    return [
+        Claim("A5", "PPS-CLUSTER errs less than EQ-CLUSTER; EQ over PPS", more, min(more.values()) > 1),
+        Claim("A5", "UNIFORM errs less than PPS at 10 % memory; UNIFORM over PPS", over[LOW], over[LOW] < 1),
+        Claim("A5", "UNIFORM errs more at higher memory; UNIFORM over PPS", high, min(high.values()) > 1),
     ]
-    if len(pps) > len(MEMORY["quick"]):  # two runs are too few to tell
-        low = uniform[0.1] / pps[0.1]
-        claims.append(
-            Claim("A5", "at 10 % memory UNIFORM errs less than PPS-CLUSTER; UNIFORM over PPS", low, low < 1)
-        )
-    return claims
 
 
-def plot(rows: Sequence[Row], figure: Figure) -> None:
-    axes = figure.subplots()
-    for name, found in _errors(rows).items():
-        axes.plot(
-            [100 * m for m in sorted(found)], [found[m] for m in sorted(found)], LINES[name], label=name
-        )
-    axes.set(xlabel="memory (% of the window)", ylabel="relative error of the average", ylim=(0, None))
-    axes.legend()
-
-
-def _errors(rows: Sequence[Row]) -> dict[str, dict[float, float]]:
-    found: dict[str, dict[float, float]] = {}
-    for row in average(rows, by=("approach", "memory"), of=("error",)):
-        found.setdefault(row["approach"], {})[row["memory"]] = row["error"]
-    return found
-
-
-EXPERIMENT = Experiment(
+EXPERIMENT = swept(
     "memory-sample-fig8",
     "Error of a windowed average against memory",
     ("A5",),
-    parameters,
-    tasks,
-    run,
-    assess,
-    plot,
+    measure,
+    full={"seed": range(4), "memory": (LOW, 0.3, 0.6, 0.9), "span": 4000.0},
+    quick={"seed": range(2), "memory": (LOW, 0.5), "span": 2000.0},
+    assess=assess,
+    plot=Lines("memory", "error", "approach", xlabel="memory, of the window", ylabel="relative error"),
+    fixed={"window": WINDOW, "values": VALUES, "order": "IC", "Zipf": SKEW, "evaluated": PACE},
 )

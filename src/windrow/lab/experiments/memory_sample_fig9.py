@@ -7,113 +7,54 @@ stream, a cluster's values differ, and cluster sampling has the larger sample (s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
-from matplotlib.figure import Figure
-
-from windrow.lab.averages import average
-from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.experiments.memory_sample_fig8 import LINES, PACE
+from windrow.lab.averages import pivot
+from windrow.lab.experiment import Claim, Row
+from windrow.lab.experiments.memory_sample_fig8 import PACE, SKEW
 from windrow.lab.memory_samples import VALUES, WINDOW, Averaged
+from windrow.lab.plots import Lines
+from windrow.lab.sweep import swept
 
-SKEW, MEMORY = 2.0, 0.1
-SPAN = {"full": 4000.0, "quick": 2000.0}
-SEEDS = {"full": 8, "quick": 4}
 SPREADS = (0.1, 0.25, 0.5, 1.0, 1.5, 2.0)
+CLUSTERS = ("EQ-CLUSTER", "PPS-CLUSTER")
+STORED, OTHER = "value of the stored rows", "value of the other stream"
 
 
-def parameters(size: Size) -> Mapping[str, Any]:
-    return {
-        "rates": (1, 5),
-        "window": WINDOW,
-        "aggregation window": WINDOW,
-        "values": VALUES,
-        "order": "UC",
-        "Zipf": SKEW,
-        "memory": MEMORY,
-        "seconds": SPAN[size],
-        "evaluated": PACE,
-        "seeds": SEEDS[size],
-    }
-
-
-def tasks(size: Size) -> Sequence[tuple[Size, int]]:
-    return [(size, seed) for seed in range(SEEDS[size])]
-
-
-def run(task: tuple[Size, int]) -> list[Row]:
-    size, seed = task
-    streams = Averaged.frequency(SKEW, "UC", SPAN[size], seed)
-    rows = []
-    for name, (policy, part) in streams.policies().items():
-        errors = streams.errors(MEMORY * part, policy, seed, PACE, SPREADS)
-        rows += [
-            {"approach": name, "value of": alias, "spread": spread, "seed": seed, "error": error}
-            for (alias, spread), error in errors.items()
-        ]
-    return rows
+def measure(seed: int, memory: float, span: float) -> list[Row]:
+    streams = Averaged.frequency(SKEW, "UC", span, seed)
+    return [
+        {"approach": name, "of": STORED if alias == "a" else OTHER, "spread": spread, "error": error}
+        for name, (policy, part) in streams.policies().items()
+        for (alias, spread), error in streams.errors(memory * part, policy, seed, PACE, SPREADS).items()
+    ]
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:
-    errors = _errors(rows)
+    errors = pivot(rows, "of", "approach", "spread", of="error")
     claims = []
-    names = ("EQ-CLUSTER", "PPS-CLUSTER") if len({row["seed"] for row in rows}) > 4 else ("EQ-CLUSTER",)
-    for name in names:
-        gap = {s: errors["a", name][s] - errors["a", "UNIFORM"][s] for s in SPREADS}
-        claims.append(
-            Claim(
-                "A6",
-                f"value of stored rows: {name} degrades against UNIFORM as the spread grows; by how much it "
-                "errs more",
-                gap,
-                all(gap[more] > gap[less] for less, more in pairwise(SPREADS)),
-            )
-        )
+    for name in CLUSTERS:
+        gap = {s: each - errors[STORED]["UNIFORM"][s] for s, each in errors[STORED][name].items()}
+        says = f"{STORED}: {name} degrades against UNIFORM as the spread grows; by how much it errs more"
+        claims.append(Claim("A6", says, gap, all(gap[b] > gap[a] for a, b in pairwise(SPREADS))))
     ratio = {
-        name: {s: errors["b", name][s] / errors["b", "UNIFORM"][s] for s in SPREADS}
-        for name in ("EQ-CLUSTER", "PPS-CLUSTER")
+        name: {s: each / errors[OTHER]["UNIFORM"][s] for s, each in errors[OTHER][name].items()}
+        for name in CLUSTERS
     }
-    claims.append(
-        Claim(
-            "A6",
-            "value of the other stream: cluster sampling wins; its error over UNIFORM's",
-            ratio,
-            max(max(found.values()) for found in ratio.values()) < 1,
-        )
-    )
-    return claims
+    wins = max(max(found.values()) for found in ratio.values()) < 1
+    says = f"{OTHER}: cluster sampling wins; its error over UNIFORM's"
+    return [*claims, Claim("A6", says, ratio, wins)]
 
 
-def plot(rows: Sequence[Row], figure: Figure) -> None:
-    errors = _errors(rows)
-    for axes, (of, title) in zip(
-        figure.subplots(1, 2, sharey=True),
-        {"a": "value of the stored rows", "b": "value of the other stream"}.items(),
-        strict=True,
-    ):
-        for name, line in LINES.items():
-            axes.plot(SPREADS, [errors[of, name][s] for s in SPREADS], line, label=name)
-        axes.set(title=title, xlabel="deviation over mean", ylim=(0, None))
-    figure.axes[0].set_ylabel("relative error of the average")
-    figure.axes[0].legend()
-
-
-def _errors(rows: Sequence[Row]) -> dict[tuple[str, str], dict[float, float]]:
-    found: dict[tuple[str, str], dict[float, float]] = {}
-    for row in average(rows, by=("value of", "approach", "spread"), of=("error",)):
-        found.setdefault((row["value of"], row["approach"]), {})[row["spread"]] = row["error"]
-    return found
-
-
-EXPERIMENT = Experiment(
+EXPERIMENT = swept(
     "memory-sample-fig9",
     "Error of a windowed average against the spread of its values",
     ("A6",),
-    parameters,
-    tasks,
-    run,
-    assess,
-    plot,
+    measure,
+    full={"seed": range(8), "memory": 0.1, "span": 4000.0},
+    quick={"seed": range(4), "span": 2000.0},
+    assess=assess,
+    plot=Lines("spread", "error", "approach", "of", "deviation over mean", "relative error"),
+    fixed={"window": WINDOW, "values": VALUES, "order": "UC", "Zipf": SKEW, "evaluated": PACE},
 )

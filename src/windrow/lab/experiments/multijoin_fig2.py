@@ -6,116 +6,64 @@ per unit of time come from the cost model and from the operator, which counts th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from matplotlib.figure import Figure
-
-from windrow.lab.averages import average
-from windrow.lab.experiment import Claim, Experiment, Row, Size
+from windrow.lab.averages import pivot
+from windrow.lab.experiment import Claim, Row
 from windrow.lab.multijoin import Streams, arrival_first, count_work
+from windrow.lab.plots import Lines
+from windrow.lab.sweep import swept
 from windrow.planning.cost import plan_cost
 
-MOST = {"full": 8, "quick": 4}
-UNITS = {"full": 300, "quick": 200}
-SEEDS = {"full": 4, "quick": 2}
+SOURCES = ("model", "counted")
 TOLERANCE = 0.15
 
 
-def parameters(size: Size) -> Mapping[str, Any]:
-    return {"rate": 1, "window": 100, "values": 50, "units measured": UNITS[size], "seeds": SEEDS[size]}
-
-
-def tasks(size: Size) -> Sequence[tuple[str, int, int, int]]:
-    return [
-        (algorithm, windows, UNITS[size], seed)
-        for windows in range(MOST[size], 1, -1)
-        for algorithm in ("eager", "naive")
-        for seed in range(SEEDS[size])
-    ]
-
-
-def run(task: tuple[str, int, int, int]) -> list[Row]:
-    algorithm, windows, units, seed = task
+def measure(windows: int, algorithm: str, units: int, seed: int) -> Row:
     streams = Streams((1,) * windows, (100,) * windows, (50,) * windows)
     orders = {
         s: arrival_first(s, range(windows)) if algorithm == "eager" else tuple(range(windows))
         for s in range(windows)
     }
     counted = count_work(streams, orders, units, seed)
-    return [
-        {
-            "algorithm": algorithm,
-            "windows": windows,
-            "seed": seed,
-            "model": plan_cost(streams.statistics(), orders),
-            "counted": counted.comparisons_per_unit,
-            "results": counted.results,
-        }
-    ]
+    model = plan_cost(streams.statistics(), orders)
+    return {"model": model, "counted": counted.comparisons_per_unit, "results": counted.results}
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:
-    means = _means(rows)
+    cost = {source: pivot(rows, "algorithm", "windows", of=source) for source in SOURCES}
     claims = []
-    for source in ("model", "counted"):
-        eager, naive = (_by_windows(means, algorithm, source) for algorithm in ("eager", "naive"))
-        ratio = {windows: naive[windows] / eager[windows] for windows in sorted(eager)}
+    for source, by in cost.items():
+        ratio = {n: naive / by["eager"][n] for n, naive in sorted(by["naive"].items())}
         claims.append(
             Claim(
                 "M3",
-                f"Fig. 2, {source}: the naive join costs what the eager one does for two windows, "
-                "and many times that from three on",
-                {f"{windows} windows": value for windows, value in ratio.items()},
-                abs(ratio[2] - 1) < 0.01
-                and all(value > 5 for windows, value in ratio.items() if windows > 2),
+                f"Fig. 2, {source}: the naive join costs what the eager one does for two windows, and many "
+                "times (5) that from three on",
+                {f"{n} windows": each for n, each in ratio.items()},
+                abs(ratio[2] - 1) < 0.01 and all(each > 5 for n, each in ratio.items() if n > 2),
             )
         )
-    off = {f"{row['algorithm']} {row['windows']}": row["counted"] / row["model"] for row in means}
-    claims.append(
-        Claim(
-            "M3",
-            f"Fig. 2: comparisons counted are those of the cost model, within {TOLERANCE:.0%}",
-            off,
-            all(abs(value - 1) <= TOLERANCE for value in off.values()),
-        )
-    )
-    return claims
+    off = {
+        f"{name} {n}": cost["counted"][name][n] / model
+        for name, by_n in cost["model"].items()
+        for n, model in by_n.items()
+    }
+    near = all(abs(each - 1) <= TOLERANCE for each in off.values())
+    says = f"Fig. 2: comparisons counted are those of the cost model, within {TOLERANCE:.0%}"
+    return [*claims, Claim("M3", says, off, near)]
 
 
-def plot(rows: Sequence[Row], figure: Figure) -> None:
-    axes = figure.subplots()
-    means = _means(rows)
-    for algorithm, colour in (("naive", "tab:red"), ("eager", "tab:blue")):
-        for source, style in (("model", "-"), ("counted", "o")):
-            cost = _by_windows(means, algorithm, source)
-            axes.plot(
-                sorted(cost),
-                [cost[n] for n in sorted(cost)],
-                style,
-                color=colour,
-                label=f"{algorithm}, {source}",
-            )
-    axes.set(xlabel="windows", ylabel="comparisons per unit of time", yscale="log")
-    axes.set_xticks(sorted({row["windows"] for row in rows}))
-    axes.legend()
-
-
-def _means(rows: Sequence[Row]) -> list[Row]:
-    return average(rows, by=("algorithm", "windows"), of=("model", "counted"))
-
-
-def _by_windows(means: Sequence[Row], algorithm: str, source: str) -> dict[int, float]:
-    return {row["windows"]: row[source] for row in means if row["algorithm"] == algorithm}
-
-
-EXPERIMENT = Experiment(
+EXPERIMENT = swept(
     "multijoin-fig2",
     "Eager multi-way join against the naive one",
     ("M3",),
-    parameters,
-    tasks,
-    run,
-    assess,
-    plot,
+    measure,
+    full={"windows": range(8, 1, -1), "algorithm": ("eager", "naive"), "units": 300, "seed": range(4)},
+    quick={"windows": (4, 3, 2), "units": 200, "seed": range(2)},
+    assess=assess,
+    plot=Lines(
+        "windows", SOURCES, "algorithm", ylabel="comparisons per unit of time", axes={"yscale": "log"}
+    ),
+    fixed={"rate": 1, "window": 100, "values": 50},
 )

@@ -6,14 +6,13 @@ evaluation without indexes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import permutations
-from typing import Any
 
-from matplotlib.figure import Figure
-
-from windrow.lab.experiment import Claim, Experiment, Row, Size
-from windrow.lab.multijoin import TABLE_5, TABLE_6, TABLE_7, Streams, arrival_first, eager_cost
+from windrow.lab.experiment import Claim, Row
+from windrow.lab.multijoin import TABLE_5, TABLE_6, TABLE_7, arrival_first, eager_cost
+from windrow.lab.plots import Bars
+from windrow.lab.sweep import swept
 from windrow.planning.cost import direction_cost, join_size
 from windrow.planning.order import heuristic_order
 
@@ -29,46 +28,32 @@ SIZES = {"12": 200, "13": 400, "14": 600, "23": 400, "24": 600, "34": 1500, "123
 DIRECTIONS = [3800, 3800, 2400, 6000]
 
 
-def parameters(size: Size) -> Mapping[str, Any]:
-    return {
-        name: {"rates": streams.rates, "windows": streams.spans, "values": streams.values}
-        for name, streams in TABLES.items()
-    }
-
-
-def tasks(size: Size) -> Sequence[tuple[str, Streams]]:
-    return list(TABLES.items())
-
-
-def run(task: tuple[str, Streams]) -> list[Row]:
-    name, streams = task
-    stats = streams.statistics()
+def measure(streams: str) -> list[Row]:
+    stats = TABLES[streams].statistics()
     chosen = heuristic_order(stats)
     return [
-        {
-            "streams": name,
-            "order": _text(order),
-            "cost": eager_cost(stats, order),
-            "heuristic": order == chosen,
-        }
+        {"order": _text(order), "cost": eager_cost(stats, order), "heuristic": order == chosen}
         for order in permutations(range(4))
     ]
 
 
 def assess(rows: Sequence[Row]) -> list[Claim]:
-    claims = [_costs(name, _of(rows, name)) for name in TABLES]
-    claims += [_appendix_b(), _heuristic(rows)]
-    return claims
-
-
-def plot(rows: Sequence[Row], figure: Figure) -> None:
-    for axes, name in zip(figure.subplots(1, 3), TABLES, strict=True):
-        ranked = sorted(_of(rows, name), key=lambda row: (round(row["cost"]), row["order"]))
-        colours = ["tab:orange" if row["heuristic"] else "tab:blue" for row in ranked]
-        axes.bar([row["order"] for row in ranked], [row["cost"] for row in ranked], color=colours)
-        axes.tick_params(axis="x", rotation=90, labelsize=7)
-        axes.set(title=f"{name} (orange: heuristic)", xlabel="global order")
-    figure.axes[0].set_ylabel("comparisons per unit of time")
+    claims = [_costs(name, [row for row in rows if row["streams"] == name]) for name in TABLES]
+    stats = TABLE_5.statistics()
+    sizes = {text: round(join_size(stats, [int(each) - 1 for each in text])) for text in SIZES}
+    directions = [round(direction_cost(stats, s, arrival_first(s, range(4)))) for s in range(4)]
+    chosen = {row["streams"]: row["order"] for row in rows if row["heuristic"]}
+    return [
+        *claims,
+        Claim("M2", "the heuristic finds the best order in all three", chosen, chosen == BEST),
+        Claim(
+            "M2",
+            "Appendix B: intermediate sizes 200 400 600 400 600 1500 800 1200 and directions 3800 3800 2400 "
+            "6000",
+            {"phi": sizes, "C1..C4": directions},
+            sizes == SIZES and directions == DIRECTIONS,
+        ),
+    ]
 
 
 def _costs(name: str, rows: Sequence[Row]) -> Claim:
@@ -77,49 +62,30 @@ def _costs(name: str, rows: Sequence[Row]) -> Claim:
     measured = {order: round(cost[order]) for order in PRINTED[name]}
     measured |= {"best": round(ranked[0]), "worst": round(ranked[-1]), "mean": round(sum(ranked) / 24)}
     exact = all(abs(cost[order] / printed - 1) < 0.005 for order, printed in PRINTED[name].items())
-    also = {
-        "Table 5": ranked[4] == cost["2134"] and 80_000 < ranked[-1] < 90_000,
-        "Table 6": 640_000 < ranked[-1] < 650_000,
-        "Table 7": measured["mean"] == 63_362,
-    }
+    ends, also = {
+        "Table 5": (
+            "2134 fifth best, worst nearly 90000",
+            ranked[4] == cost["2134"] and 80_000 < ranked[-1] < 90_000,
+        ),
+        "Table 6": ("worst nearly 650000", 640_000 < ranked[-1] < 650_000),
+        "Table 7": ("mean 63362", measured["mean"] == 63_362),
+    }[name]
     says = ", ".join(f"{order} = {printed}" for order, printed in PRINTED[name].items())
-    ends = {
-        "Table 5": "2134 fifth best, worst nearly 90000",
-        "Table 6": "worst nearly 650000",
-        "Table 7": "mean 63362",
-    }
     best = abs(cost[BEST[name]] - ranked[0]) < 1e-6
-    return Claim(
-        "M2", f"{name}: {says}; {BEST[name]} best; {ends[name]}", measured, exact and best and also[name]
-    )
-
-
-def _appendix_b() -> Claim:
-    stats = TABLE_5.statistics()
-    sizes = {text: round(join_size(stats, [int(each) - 1 for each in text])) for text in SIZES}
-    directions = [round(direction_cost(stats, s, arrival_first(s, range(4)))) for s in range(4)]
-    measured = {"phi": sizes, "C1..C4": directions}
-    return Claim(
-        "M2",
-        "Appendix B: intermediate sizes 200 400 600 400 600 1500 800 1200 and directions 3800 3800 2400 6000",
-        measured,
-        sizes == SIZES and directions == DIRECTIONS,
-    )
-
-
-def _heuristic(rows: Sequence[Row]) -> Claim:
-    chosen = {row["streams"]: row["order"] for row in rows if row["heuristic"]}
-    return Claim("M2", "the heuristic finds the best order in all three", chosen, chosen == BEST)
-
-
-def _of(rows: Sequence[Row], name: str) -> list[Row]:
-    return [row for row in rows if row["streams"] == name]
+    return Claim("M2", f"{name}: {says}; {BEST[name]} best; {ends}", measured, exact and best and also)
 
 
 def _text(order: Sequence[int]) -> str:
     return "".join(str(each + 1) for each in order)
 
 
-EXPERIMENT = Experiment(
-    "multijoin-orders", "What a join order costs", ("M2",), parameters, tasks, run, assess, plot
+EXPERIMENT = swept(
+    "multijoin-orders",
+    "What a join order costs",
+    ("M2",),
+    measure,
+    full={"streams": tuple(TABLES)},
+    quick={},
+    assess=assess,
+    plot=Bars("order", "cost", panel="streams", ylabel="comparisons per unit of time"),
 )
