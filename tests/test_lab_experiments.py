@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from windrow.cli.lab import app
 from windrow.errors import WindrowError
-from windrow.lab import experiments
-from windrow.lab.averages import average, pivot
-from windrow.lab.claims import ledger, promises
-from windrow.lab.experiment import Claim, Outcome
-from windrow.lab.multijoin import EQUAL_FOUR, Streams, arrival_first, count_work
-from windrow.lab.run import run_experiment, save
 from windrow.planning.cost import join_size
+from windrow_lab import experiments
+from windrow_lab.averages import average, pivot
+from windrow_lab.claims import ledger, promises
+from windrow_lab.experiment import Claim, Outcome
+from windrow_lab.multijoin import EQUAL_FOUR, Streams, arrival_first, count_work
+from windrow_lab.run import run_experiment, save
 
 EVERY_RUN = {
     *("grubjoin-fig2", "grubjoin-fig4", "grubjoin-pair-lags", "ijoin-example", "memory-age-examples"),

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from windrow.lab import experiments
-from windrow.lab.experiment import Row
-from windrow.lab.experiments import ijoin_example
-from windrow.lab.ijoin import SCHEMES, Feeds, News, Setting, run_scheme, run_schemes
+from windrow_lab import experiments
+from windrow_lab.experiment import Row
+from windrow_lab.experiments import ijoin_example
+from windrow_lab.ijoin import SCHEMES, Feeds, News, Setting, run_scheme, run_schemes
 
 NEWS = News(60, 8)
 

@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 
 from test_explain import Page
 from windrow.cli import app
-from windrow.lab import experiments
-from windrow.lab.records import read_records, verdicts
-from windrow.lab.run import run_experiment, save
+from windrow_lab import experiments
+from windrow_lab.records import read_records, verdicts
+from windrow_lab.run import run_experiment, save
 
 RAN = ("grubjoin-fig2", "multijoin-table3")
 
@@ -82,3 +82,11 @@ def test_a_directory_without_results_is_refused(kind, tmp_path):
     assert ran.exit_code == 2
     assert str(place) in ran.stderr.replace("\n", "") and "windrow lab run --all" in ran.stderr
     assert not ran.stdout
+
+
+def test_without_the_lab_one_line_says_how_to_install_it(monkeypatch):
+    monkeypatch.setattr("windrow.cli.lab.find_spec", lambda name: None)
+    ran = CliRunner().invoke(app, ["lab", "list"])
+    assert ran.exit_code == 2 and not ran.stdout
+    assert "lab: not installed; `pip install windrow-lab` brings" in ran.stderr
+    assert ran.stderr.count("\n") == 1

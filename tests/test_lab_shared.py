@@ -7,8 +7,8 @@ import pytest
 
 from windrow.engine.shared.schedule import SCHEDULES
 from windrow.errors import WindrowError
-from windrow.lab.queue_kernels import serve
-from windrow.lab.shared import (
+from windrow_lab.queue_kernels import serve
+from windrow_lab.shared import (
     VALUES,
     ArrivalTrace,
     CountedMatches,

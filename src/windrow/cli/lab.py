@@ -1,8 +1,10 @@
-"""`windrow lab`: list and run the experiments, and gather what they found."""
+"""`windrow lab`: list and run the experiments, and gather what they found. They are a package of their own,
+windrow-lab."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -29,8 +31,14 @@ app = typer.Typer(
 )
 
 
+@app.callback()
+def installed() -> None:
+    if find_spec("windrow_lab") is None:
+        raise QueryError("lab: not installed; `pip install windrow-lab` brings the experiments")
+
+
 def _names(incomplete: str) -> list[str]:
-    from windrow.lab import experiments
+    from windrow_lab import experiments
 
     return [name for name in experiments.names() if name.startswith(incomplete)]
 
@@ -45,7 +53,7 @@ def list_experiments(as_json: AsJson = False) -> None:
 
       windrow lab list --json
     """
-    from windrow.lab import experiments
+    from windrow_lab import experiments
 
     found = [experiments.find(name) for name in experiments.names()]
     if as_json:
@@ -83,9 +91,9 @@ def run(
 
       windrow lab run grubjoin-fig2 --quick --json
     """
-    from windrow.lab import experiments
-    from windrow.lab.claims import promises
-    from windrow.lab.run import run_all
+    from windrow_lab import experiments
+    from windrow_lab.claims import promises
+    from windrow_lab.run import run_all
 
     chosen = list(experiments.names()) if everything else list(names or ())
     if not chosen:
@@ -137,8 +145,8 @@ def report(
 
       windrow lab report lab-results --json --strict
     """
-    from windrow.lab.records import read_records, verdicts
-    from windrow.lab.report import markdown, page, text, to_dict
+    from windrow_lab.records import read_records, verdicts
+    from windrow_lab.report import markdown, page, text, to_dict
 
     records = read_records(results)
     if html is not None:
