@@ -41,7 +41,7 @@ bench: $(READY) ## speed and memory against bare kernels and DuckDB, as ratios
 lab: $(READY) ## every experiment of the papers, first quick, then at full size; evidence into lab/results/; judged
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --lab -m lab
 	@$(BIN)/windrow lab run --all --out lab-results --keep lab/results
-	@$(BIN)/windrow lab report lab/results
+	@$(BIN)/windrow lab report lab/results --into docs/papers.md
 
 kafka: $(READY) ## the tests against a Kafka broker, which they start; needs Maven
 	@$(BIN)/python -m pytest --kafka -m kafka

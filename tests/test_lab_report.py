@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from test_explain import Page
 from windrow.cli import app
+from windrow.errors import WindrowError
 from windrow_lab import experiments
+from windrow_lab.papers_page import written_into
 from windrow_lab.records import read_records, verdicts
 from windrow_lab.run import run_experiment, save
 
+ROOT = Path(__file__).parents[1]
 RAN = ("grubjoin-fig2", "multijoin-table3")
 
 
@@ -82,6 +86,16 @@ def test_a_directory_without_results_is_refused(kind, tmp_path):
     assert ran.exit_code == 2
     assert str(place) in ran.stderr.replace("\n", "") and "windrow lab run --all" in ran.stderr
     assert not ran.stdout
+
+
+def test_the_page_on_the_papers_says_what_the_kept_records_say():
+    page = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
+    assert written_into(page, read_records(ROOT / "lab/results")) == page, "make lab renews it"
+
+
+def test_a_page_without_places_for_claims_is_refused(results):
+    with pytest.raises(WindrowError, match="has no line '<!-- claims count -->'"):
+        written_into("# Papers", read_records(results))
 
 
 def test_without_the_lab_one_line_says_how_to_install_it(monkeypatch):

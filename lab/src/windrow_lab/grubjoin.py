@@ -25,8 +25,9 @@ from windrow.model.metrics import OperatorMetrics
 from windrow.model.policies.time_policies import Dropping, Harvesting
 from windrow.model.query import Query, Stream
 from windrow_lab.clock import VirtualClock, WorkClock
+from windrow_lab.driver import drive
 from windrow_lab.experiment import Row
-from windrow_lab.timed_rows import handed_over, timed
+from windrow_lab.timed_rows import timed
 
 Array = np.ndarray
 SCALE = 4.0
@@ -234,19 +235,19 @@ def run_in_ticks(
     take as long as so many comparisons.
     """
     speed = capacity if callable(capacity) else lambda tick: capacity
-    clock = WorkClock(VirtualClock(speed(0), insertion=0.0, result=result))
-    schemas = {alias: table.schema for alias, table in tables.items()}
-    clock.operator = operator = Operator(query, schemas, clock=clock)
+
+    def machine(tick: int) -> VirtualClock:
+        return VirtualClock(speed(tick), insertion=0.0, result=result)
+
+    clock = WorkClock(machine(0))
     ticks = round(seconds / tick)
-    names = {alias: stream.time for alias, stream in query.streams.items()}
     results, throttles, held, work = np.zeros((4, ticks))
     before = 0.0
-    for k, rows in enumerate(handed_over(tables, np.arange(ticks + 1) * tick, names)):
-        clock.machine = VirtualClock(speed(k), insertion=0.0, result=result)
-        output = operator.process(rows)
+    for k, (operator, output) in enumerate(drive(query, tables, np.arange(ticks + 1) * tick, clock)):
         measured = operator.metrics()
         done = clock.machine.comparisons(clock.work)
         results[k], throttles[k], held[k] = output.num_rows, measured.throttle_fraction, measured.window_rows
         work[k], before = done - before, done
         on_tick(k, operator, output)
+        clock.machine = machine(k + 1)
     return RunOutcome(tick, results, throttles, held, work, operator.metrics())

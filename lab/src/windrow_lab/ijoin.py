@@ -25,6 +25,7 @@ from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.baselines import Fifo, Random
 from windrow.model.policies.importance import Greedy, Importance, Lookup, Size
 from windrow.model.policies.learned import Auto
+from windrow_lab.driver import run_whole
 from windrow_lab.experiment import Row
 from windrow_lab.plots import Lines
 from windrow_lab.timed_rows import timed
@@ -139,8 +140,7 @@ def run_scheme(scheme: str, feeds: Feeds, setting: Setting, seed: int) -> Row:
         evaluate=None if exact else "eager",
         seed=seed,
     )
-    operator = wr.Operator(query)
-    found = operator.process(feeds.tables())
+    operator, found = run_whole(query, feeds.tables())
     # Both rows of a result have one keyword, so its importance is the least of both.
     importance = feeds.importance[found["r"].combine_chunks().field("keyword").to_numpy()]
     quality = operator.metrics().quality

@@ -22,6 +22,7 @@ from windrow.model.interval import Interval
 from windrow.model.metrics import OperatorMetrics
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.baselines import POLICIES
+from windrow_lab.driver import run_whole
 from windrow_lab.timed_rows import seconds, since_start
 
 Array = np.ndarray
@@ -112,8 +113,8 @@ class JoinWorkload:
         return {alias: wr.Stream("ts", timedelta(seconds=span)) for alias, span in self.windows.items()}
 
     def _run(self, query: wr.Query) -> RunResults:
-        operator = wr.Operator(query)
-        results = operator.process(self.tables).combine_chunks()
+        operator, found = run_whole(query, self.tables)
+        results = found.combine_chunks()
         ts = {alias: since_start(pc.struct_field(results[alias], "ts")) for alias in self.tables}
         newest = np.max(list(ts.values()), axis=0)
         return RunResults(newest, {alias: newest - each for alias, each in ts.items()}, operator.metrics())

@@ -20,6 +20,7 @@ import windrow as wr
 from windrow.engine.result_builder import WEIGHT
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.sampling import Cluster, PpsCluster, Uniform
+from windrow_lab.driver import run_whole
 from windrow_lab.memory import JoinWorkload
 from windrow_lab.memory_streams import frequency_based
 from windrow_lab.timed_rows import seconds, since_start
@@ -87,7 +88,7 @@ class Averaged:
         return found
 
     def _averages(self, query: wr.Query) -> dict[str, Array]:
-        results = wr.Operator(query).process(self.trace.tables).combine_chunks()
+        results = run_whole(query, self.trace.tables)[1].combine_chunks()
         times = since_start(pc.struct_field(results["b"], "ts"))
         order = np.argsort(times, kind="stable")
         weight = results[WEIGHT].to_numpy() if WEIGHT in results.column_names else np.ones(len(times))

@@ -22,7 +22,8 @@ from windrow.errors import WindrowError
 from windrow.planning.cost import plan_cost
 from windrow.planning.statistics import JoinStatistics, StreamStatistics
 from windrow_lab.clock import WorkTotals, expiry_accesses
-from windrow_lab.timed_rows import handed_over, timed
+from windrow_lab.driver import drive
+from windrow_lab.timed_rows import timed
 
 Orders = Mapping[int, Sequence[int]]
 
@@ -166,12 +167,8 @@ def count_work(
     before_rows = round((1.5 * max(streams.spans) if filling is None else filling) * steps)
     rows = round(units * steps)
     data = interleaved_streams(streams.rates, streams.values, before_rows + rows, seed)
-    operator = wr.Operator(_query(streams, orders, tau, tables))
-    measured = []
-    for part in handed_over(data, (0, before_rows, before_rows + rows)):
-        operator.process(part)
-        measured.append(operator.metrics())
-    before, after = measured
+    driven = drive(_query(streams, orders, tau, tables), data, (0, before_rows, before_rows + rows))
+    before, after = [operator.metrics() for operator, _ in driven]
     expired = rows - (after.window_rows - before.window_rows)
     expiries = expiry_accesses(after.expiry_passes - before.expiry_passes, tables, expired)
     work = WorkTotals(after.comparisons - before.comparisons, rows, expiries)

@@ -125,6 +125,9 @@ def report(
     html: Annotated[
         Path | None, typer.Option("--html", "-o", help="Write a page too, one HTML file.", metavar="PAGE")
     ] = None,
+    into: Annotated[
+        Path | None, typer.Option(help="Renew the claims that a Markdown page lists.", metavar="PAGE")
+    ] = None,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print all claims as Markdown.")] = False,
     as_json: AsJson = False,
     strict: Annotated[
@@ -145,12 +148,15 @@ def report(
 
       windrow lab report lab-results --json --strict
     """
+    from windrow_lab.papers_page import written_into
     from windrow_lab.records import read_records, verdicts
     from windrow_lab.report import markdown, page, text, to_dict
 
     records = read_records(results)
     if html is not None:
         html.write_text(page(records), encoding="utf-8")
+    if into is not None:
+        into.write_text(written_into(into.read_text(encoding="utf-8"), records), encoding="utf-8")
     if as_json:
         print_json(to_dict(records))
     else:

@@ -20,10 +20,11 @@ from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.baselines import Fifo
 from windrow.model.policies.importance import Greedy, Lookup
 from windrow.model.policies.importance import Size as SizePolicy
+from windrow_lab.driver import drive
 from windrow_lab.experiment import Claim, Row
 from windrow_lab.plots import Lines
 from windrow_lab.sweep import swept
-from windrow_lab.timed_rows import handed_over, timed
+from windrow_lab.timed_rows import timed
 
 TABLE_1 = {"r": "abcddbac", "s": "babbccda"}
 IMPORTANCE = {"a": 1, "b": 2, "c": 3, "d": 4}
@@ -48,12 +49,10 @@ def measure(scheme: str) -> list[Row]:
         shed="fifo" if exact else POLICIES[scheme],
         evaluate="eager",
     )
-    operator = wr.Operator(query)
     times = np.arange(1, 9)
     tables = {a: timed(times, time=times, value=list(values)) for a, values in TABLE_1.items()}
     rows, reached = [], 0
-    for time, call in enumerate(handed_over(tables, np.arange(1, 10)), start=1):
-        found = operator.process(call)
+    for time, (operator, found) in enumerate(drive(query, tables, np.arange(1, 10)), start=1):
         held = _held(operator)
         results = [{alias: _name(result[alias]) for alias in TABLE_1} for result in found.to_pylist()]
         counted = [result for result in results if all(result[alias] in held[alias] for alias in TABLE_1)]

@@ -14,11 +14,11 @@ from dataclasses import replace
 
 import numpy as np
 
-import windrow as wr
 from windrow.memory_models.age_curve import AgeCurve
 from windrow.memory_models.sampling import AgeSample, SampledStream
 from windrow.model.policies.sampling import Uniform
 from windrow_lab.averages import pivot
+from windrow_lab.driver import drive
 from windrow_lab.experiment import Claim, Row
 from windrow_lab.memory import JoinWorkload
 from windrow_lab.memory_samples import VALUES, WINDOW, Averaged
@@ -26,7 +26,6 @@ from windrow_lab.memory_streams import BUCKETS, SHAPES, N, age_based, evenly
 from windrow_lab.memory_theory import FrequencySample
 from windrow_lab.plots import Lines
 from windrow_lab.sweep import swept
-from windrow_lab.timed_rows import handed_over
 
 AGREES = 0.05
 """By how much measured and forecast rows may differ, as a part of these."""
@@ -41,13 +40,13 @@ FREQUENCY, ON_TIME = ("Zipf DC", "Zipf UC"), "on time"
 def measure(case: str, fraction: float, span: float, seed: int) -> Row:
     trace, model, known = _case(case, span, seed)
     policy = replace(known, p=fraction, reach=0.0, monitor=0.0)
-    operator = wr.Operator(trace.query(8 * trace.whole, policy, seed))
-    held = []
     bounds = np.arange(0.0, span, STEP)
-    for until, rows in zip(bounds[1:], handed_over(trace.tables, bounds), strict=True):
-        operator.process(rows)
-        if until > 2 * WINDOW:
-            held.append(operator.metrics().streams["a"].window_rows)
+    driven = drive(trace.query(8 * trace.whole, policy, seed), trace.tables, bounds)
+    held = [
+        operator.metrics().streams["a"].window_rows
+        for until, (operator, _) in zip(bounds[1:], driven, strict=True)
+        if until > 2 * WINDOW
+    ]
     return {"measured": float(np.mean(held)) / trace.whole, "forecast": model.memory(fraction) / trace.whole}
 
 

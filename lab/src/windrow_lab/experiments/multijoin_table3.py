@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 import windrow as wr
+from windrow_lab.driver import run_whole
 from windrow_lab.experiment import Claim, Row
 from windrow_lab.plots import Bars
 from windrow_lab.sweep import swept
@@ -37,7 +38,7 @@ def measure(algorithm: str, evaluated: str) -> Row:
         order=("s1", "s2", "s3"),
         algorithm=algorithm,
     )
-    found = wr.Operator(query).process(tables).combine_chunks()
+    found = run_whole(query, tables)[1].combine_chunks()
     times = [since_start(found[alias].combine_chunks().field("ts")).round().astype(int) for alias in TABLE_2]
     results = sorted(zip(*(each.tolist() for each in times), strict=True))
     naive = naive_multi_way(*tables.values())
