@@ -31,6 +31,7 @@ VALUES = 50
 FIELDS = 32 / 34
 """The paper's rows take 32 bytes, and two more for the counters of UNIFORM."""
 RATES = (1.0, 5.0)
+BY_FORMULA = "PPS-CLUSTER, p by the formula"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +60,27 @@ class Averaged:
         expected_results.update(enumerate((counts / counts.sum() * trace.rates["b"] * WINDOW).tolist()))
         return cls(replace(trace, tables=tables), {"a": expected_results})
 
-    def policies(self) -> dict[str, tuple[MemoryPolicy, float]]:
-        """The approaches, and how many rows each has where others have one."""
+    def policies(self, memory: float) -> dict[str, tuple[MemoryPolicy, float]]:
+        """The approaches under a part of the memory of whole windows, and how many rows each has where others
+        have one."""
         return {
             "UNIFORM": (Uniform(expected=self.expected, reach=0.0, monitor=0.0), FIELDS),
             "UNIFORM, unbiased": (Uniform(), FIELDS),
             "EQ-CLUSTER": (Cluster(), 1.0),
             "PPS-CLUSTER": (PpsCluster(expected=self.expected), 1.0),
+            BY_FORMULA: (PpsCluster(expected=self.expected), self._without_iteration(memory)),
         }
+
+    def _without_iteration(self, memory: float) -> float:
+        """The part of this memory, itself a part of whole windows, that PPS-CLUSTER has with p by formula.
+
+        The formula takes p n for a probability even where it exceeds 1. A footnote repairs that by an
+        iteration (s. 4.3.1); PPS-CLUSTER with the memory that is left without it keeps rows with
+        probabilities min(1, p n).
+        """
+        keys = self.trace.tables["a"]["k"].to_numpy()
+        results = np.array([self.expected["a"][key] for key in keys.tolist()])
+        return float(np.minimum(1.0, memory * results / results.mean()).mean() / memory)
 
     @cached_property
     def true(self) -> dict[str, Array]:

@@ -26,7 +26,7 @@ def measure(seed: int, memory: float, span: float) -> list[Row]:
     streams = Averaged.frequency(SKEW, "UC", span, seed)
     return [
         {"approach": name, "of": STORED if alias == "a" else OTHER, "spread": spread, "error": error}
-        for name, (policy, part) in streams.policies().items()
+        for name, (policy, part) in streams.policies(memory).items()
         for (alias, spread), error in streams.errors(memory * part, policy, seed, PACE, SPREADS).items()
     ]
 
