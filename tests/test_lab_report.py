@@ -98,9 +98,10 @@ def test_a_page_without_places_for_claims_is_refused(results):
         written_into("# Papers", read_records(results))
 
 
-def test_without_the_lab_one_line_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr("windrow.cli.lab.find_spec", lambda name: None)
-    ran = CliRunner().invoke(app, ["lab", "list"])
+@pytest.mark.parametrize("command", [["lab", "list"], ["bench", "harvest"]])
+def test_without_the_lab_one_line_says_how_to_install_it(command, monkeypatch):
+    monkeypatch.setattr("windrow.cli.common.find_spec", lambda name: None)
+    ran = CliRunner().invoke(app, command)
     assert ran.exit_code == 2 and not ran.stdout
     assert "lab: not installed; `pip install windrow-lab` brings" in ran.stderr
     assert ran.stderr.count("\n") == 1

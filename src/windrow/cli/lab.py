@@ -4,14 +4,13 @@ windrow-lab."""
 from __future__ import annotations
 
 from dataclasses import asdict
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from windrow.cli.common import CODES, FAILED, AsJson, CommandGroup, output, print_json
+from windrow.cli.common import CODES, FAILED, AsJson, CommandGroup, output, print_json, require_lab
 from windrow.errors import QueryError
 
 app = typer.Typer(
@@ -33,8 +32,7 @@ app = typer.Typer(
 
 @app.callback()
 def installed() -> None:
-    if find_spec("windrow_lab") is None:
-        raise QueryError("lab: not installed; `pip install windrow-lab` brings the experiments")
+    require_lab()
 
 
 def _names(incomplete: str) -> list[str]:
