@@ -12,6 +12,7 @@ from test_explain import Page
 from windrow.cli import app
 from windrow.errors import WindrowError
 from windrow_lab import experiments
+from windrow_lab.claims import promises
 from windrow_lab.papers_page import written_into
 from windrow_lab.records import read_records, verdicts
 from windrow_lab.run import run_experiment, save
@@ -91,6 +92,17 @@ def test_a_directory_without_results_is_refused(kind, tmp_path):
 def test_the_page_on_the_papers_says_what_the_kept_records_say():
     page = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
     assert written_into(page, read_records(ROOT / "lab/results")) == page, "make lab renews it"
+
+
+def test_kept_records_miss_what_the_ledger_knows_to_miss():
+    """So a miss that begins to hold at full size is noticed as well."""
+    for record in read_records(ROOT / "lab/results"):
+        if record.outcome is None:
+            continue
+        missed = {claim.id for claim in record.outcome.claims if not claim.holds}
+        name = record.experiment.name
+        known = {c for c in record.experiment.claims if promises()[c].known_miss(name, record.size)}
+        assert missed == known, name
 
 
 def test_a_page_without_places_for_claims_is_refused(results):

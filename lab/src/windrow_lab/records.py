@@ -137,4 +137,6 @@ def headline(judged: Sequence[ClaimVerdict]) -> str:
     counted = [v for v in judged if v.promise.counted]
     held = sum(v.holds is True for v in counted)
     missed = sum(v.holds is False for v in counted)
-    return f"of {len(counted)} claims {held} hold, {missed} miss, {len(counted) - held - missed} not run"
+    quick = sum(v.size == "quick" for v in counted if v.holds is not None)
+    found = f"of {len(counted)} claims {held} hold, {missed} miss, {len(counted) - held - missed} not run"
+    return f"{found} ({quick} judged at quick size)" if quick else found
