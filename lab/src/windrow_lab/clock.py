@@ -16,7 +16,7 @@ from windrow.errors import WindrowError
 
 @dataclass(frozen=True)
 class WorkTotals:
-    """What was done: rows compared, inserted, rows or buckets touched to let old rows go, results built."""
+    """What was done: rows compared and inserted, rows or buckets touched by expiry, results built."""
 
     comparisons: float
     insertions: float = 0
@@ -64,7 +64,7 @@ class VirtualClock:
 
 
 def expiry_accesses(passes: int, buckets: Sequence[int], expired: int) -> int:
-    """Accesses to let old rows go (MultiJoin s. 4.1).
+    """Accesses of expiry (MultiJoin s. 4.1).
 
     Each pass looks at the head of every bucket of every window, whether or not anything is stale there
     (a window without an index is one bucket), and each row that goes moves a head on.

@@ -1,8 +1,8 @@
 """Joins under a memory limit, beside the exact answer.
 
 A trace is a join with all its rows. It is run once without a limit and then under limits in rows; results
-are told by the time of their newest row, so that recall can be taken over any part of a run. Memory is told
-as a part of what whole windows hold.
+have the time of their newest row, so that recall can be taken over any part of a run. Memory is stated as a
+part of what whole windows hold.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """GrubJoin Fig. 7: how near the greedy metrics come to the best harvest fractions; and how near ours does.
 
 Three streams, windows of 10 s, basic windows of 1 s, random rates and selectivities (`lab/harvest.py`). The
-paper tells neither the range of its selectivities nor its time correlations, and greedy's distance from the
+paper gives neither the range of its selectivities nor its time correlations, and greedy's distance from the
 best depends on both. So they are swept: three decades, with and without correlations.
 
 Why greedy misses the best is looked at too, in rows that no claim is judged by: what part of the full cost
