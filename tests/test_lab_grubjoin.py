@@ -8,6 +8,7 @@ import pytest
 from windrow.harvest.model import HarvestModel
 from windrow.harvest.solve import SOLVERS
 from windrow.model.harvest import BasicWindows
+from windrow_lab.experiments.grubjoin_fig8_10 import evaluated
 from windrow_lab.grubjoin import (
     CAPACITY,
     LAGGING,
@@ -76,3 +77,13 @@ def test_the_papers_harvest_probes_whole_basic_windows_and_ours_parts():
         parts[policy] = pieces
     assert parts[PAPERS] and np.allclose(parts[PAPERS], 0)
     assert not np.allclose(parts[OURS], 0)
+
+
+@pytest.mark.parametrize("m", [3, 4, 5])
+def test_settings_are_counted_on_the_way_that_the_product_goes(m):
+    """G4 itself is judged by time and so in no test; which way double-sided goes is not."""
+    model = random_problem(0, m, 10)
+    switch = 0.5 ** ((m - 1) / 2)
+    assert evaluated("double-sided", model, switch) == evaluated("greedy", model, switch)
+    assert evaluated("double-sided", model, switch + 0.01) == evaluated("reverse", model, switch + 0.01)
+    assert evaluated("greedy", model, 0.3)[0] == "up" and evaluated("reverse", model, 0.3)[0] == "down"
