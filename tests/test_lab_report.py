@@ -58,7 +58,7 @@ def test_a_page_of_what_is_there_and_what_is_not(results, tmp_path):
 
 def test_markdown_and_json_say_the_same(results):
     shown = run(str(results), "--markdown").output
-    assert "| G1 | ✗ no | quick size; **missed:** <script>alert(1)</script>: " in shown
+    assert "- **G1** (Fig. 2) **misses at quick size" in shown and "**Missed:** <script>alert(1)" in shown
     assert "Without a result: " in shown
     plain = json.loads(run(str(results), "--json").output)
     claims = {claim["id"]: claim for claim in plain["claims"]}

@@ -1,4 +1,4 @@
-"""The lists of claims in docs/papers.md, written from records."""
+"""Claims as lists in Markdown, written from records: those of docs/papers.md, and all of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,18 @@ from windrow_lab.run import shown
 END = "<!-- end -->"
 
 
+def markdown(records: Sequence[Record]) -> str:
+    """Every claim with what was measured."""
+    judged, by_name = verdicts(records), {record.experiment.name: record for record in records}
+    items = [_item(v, by_name) for v in judged]
+    lacking = [r.experiment.name for r in records if r.outcome is None]
+    left = ["", f"Without a result: {', '.join(lacking)}."] if lacking else []
+    return "\n".join([f"{headline(judged).capitalize()}.", "", *items, *left])
+
+
 def written_into(page: str, records: Sequence[Record]) -> str:
     """A page with the claims of each paper renewed, between `<!-- claims GrubJoin -->` and `<!-- end -->`."""
-    judged = verdicts(records)
-    by_name = {record.experiment.name: record for record in records}
+    judged, by_name = verdicts(records), {record.experiment.name: record for record in records}
     page = _between(page, "count", [f"{headline(judged).capitalize()}."])
     for letter, paper in PAPERS.items():
         mine = [v for v in judged if v.id[0] == letter or (letter == "B" and v.id[0] not in PAPERS)]

@@ -175,25 +175,6 @@ def _sign(holds: bool | None) -> str:
     return "not run" if holds is None else "✓ yes" if holds else "✗ no"
 
 
-def markdown(records: Sequence[Record]) -> str:
-    """Every claim with what was measured, as a table."""
-    judged = verdicts(records)
-    lines = [f"{headline(judged).capitalize()}.", "", "| claim | holds | measured |", "|---|---|---|"]
-    for v in judged:
-        said = "; ".join(
-            f"{'' if c.holds else '**missed:** '}{c.says}: {shown(c.measured)}" for c in v.statements
-        )
-        size = {"quick": "quick size; "}.get(v.size, "") if v.statements else ""
-        cause = f" **Cause:** {v.cause}" if v.cause else ""
-        lines.append(f"| {v.id} | {_sign(v.holds)} | {_plain(size + said + cause)} |")
-    lacking = [r.experiment.name for r in records if r.outcome is None]
-    return "\n".join([*lines, "", f"Without a result: {', '.join(lacking)}."] if lacking else lines)
-
-
-def _plain(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
 def to_dict(records: Sequence[Record]) -> dict[str, Any]:
     """As values that JSON can hold."""
     judged = verdicts(records)

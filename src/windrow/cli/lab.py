@@ -146,9 +146,9 @@ def report(
 
       windrow lab report lab-results --json --strict
     """
-    from windrow_lab.papers_page import written_into
+    from windrow_lab.papers_page import markdown, written_into
     from windrow_lab.records import read_records, verdicts
-    from windrow_lab.report import markdown, page, text, to_dict
+    from windrow_lab.report import page, text, to_dict
 
     records = read_records(results)
     if html is not None:
