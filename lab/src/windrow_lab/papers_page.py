@@ -40,19 +40,20 @@ def _between(page: str, name: str, lines: Sequence[str]) -> str:
 
 
 def _item(verdict: ClaimVerdict, by_name: Mapping[str, Record]) -> str:
-    """A claim in a list: verdict, sentence, what was measured, cause, and where from."""
+    """A claim in a list: verdict, sentence, cause and where from; below it what was measured."""
     promise = verdict.promise
     where = f" ({promise.where})" if promise.where else ""
     parts = [
         f"- **{promise.id}**{where} **{_phrase(verdict)}.** {promise.says[0].upper()}{promise.says[1:]}."
     ]
-    for each in verdict.statements:
-        missed = "" if each.holds else "**Missed:** "
-        parts.append(f"{missed}{each.says}: {shown(each.measured)}.")
     if verdict.cause:
         parts.append(f"*Cause:* {verdict.cause}.")
     parts += [f"(`{name}`: {_ran(by_name[name])})" for name in promise.judged_by]
-    return " ".join(parts).replace("\n", " ")
+    lines = [" ".join(parts)]
+    for each in verdict.statements:
+        missed = "" if each.holds else "**Missed:** "
+        lines.append(f"    - {missed}{each.says}: {shown(each.measured)}".replace("\n", " "))
+    return "\n".join(lines)
 
 
 def _phrase(verdict: ClaimVerdict) -> str:
