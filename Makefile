@@ -16,7 +16,7 @@ help: ## this text
 
 install: $(READY) ## install everything into .venv (Python 3.11+; a Java runtime too if there is none)
 
-$(READY): pyproject.toml scripts/install
+$(READY): pyproject.toml lab/pyproject.toml scripts/install
 	@PYTHON="$(PYTHON)" VENV="$(VENV)" bash scripts/install
 	@touch $(READY)
 
@@ -27,20 +27,21 @@ test: lint ## lint, types, import rules and the tests, with one fault of each ki
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 lint: $(READY) ## ruff, mypy and the import rules
-	@$(BIN)/ruff check src tests examples scripts
-	@$(BIN)/ruff format --check src tests examples scripts
+	@$(BIN)/ruff check src lab tests examples scripts
+	@$(BIN)/ruff format --check src lab tests examples scripts
 	@$(BIN)/lint-imports --no-cache & imports=$$!; $(BIN)/mypy; types=$$?; wait $$imports && exit $$types
 
 fmt: $(READY) ## format the code
-	@$(BIN)/ruff check --fix src tests examples scripts
-	@$(BIN)/ruff format src tests examples scripts
+	@$(BIN)/ruff check --fix src lab tests examples scripts
+	@$(BIN)/ruff format src lab tests examples scripts
 
 bench: $(READY) ## speed and memory against bare kernels and DuckDB, as ratios
 	@$(BIN)/windrow bench
 
-lab: $(READY) ## every experiment of the papers, first quick, then at full size into lab-results/; judged
+lab: $(READY) ## every experiment of the papers, first quick, then at full size; evidence into lab/results/; judged
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --lab -m lab
-	@$(BIN)/windrow lab run --all --out lab-results
+	@$(BIN)/windrow lab run --all --out lab-results --keep lab/results
+	@$(BIN)/windrow lab report lab/results --into docs/papers.md
 
 kafka: $(READY) ## the tests against a Kafka broker, which they start; needs Maven
 	@$(BIN)/python -m pytest --kafka -m kafka
@@ -61,6 +62,7 @@ package: $(READY) ## wheel and source distribution into dist/, checked, installe
 	@rm -rf dist
 	@$(BIN)/python -m build --outdir dist .
 	@bash scripts/try-package "$(PYTHON)" dist
+	@$(BIN)/python -m build --outdir dist/lab lab
 
 clean: ## remove .venv, caches and what was built; results in *-results/ stay
 	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis build dist

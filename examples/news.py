@@ -1,15 +1,15 @@
 """Similar news items from three sources, on a machine that is too slow: `python examples/news.py`.
 
 Items are weighted keywords; three of them, one of each source, are about the same story if all inner products
-are 0.75 or more. How the items are drawn: src/windrow/lab/news.py.
+are 0.75 or more. How the items are drawn: lab/src/windrow_lab/news.py.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from windrow.lab.news import ON, WITHIN, news_items
-from windrow.lab.slow_machine import Scenario, compare
+from windrow_lab.news import ON, WITHIN, news_items
+from windrow_lab.slow_machine import Scenario, compare
 
 
 def main() -> None:

@@ -1,15 +1,15 @@
 """Vehicles that pass four gates, on a machine that is too slow: `python examples/tracking.py`.
 
 Readings of gates next to each other are of one vehicle if what they saw lies within 0.2 of each other; a
-result is a way through all gates. How the readings are drawn: src/windrow/lab/tracking.py.
+result is a way through all gates. How the readings are drawn: lab/src/windrow_lab/tracking.py.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from windrow.lab.slow_machine import Scenario, compare
-from windrow.lab.tracking import ON, WITHIN, passages
+from windrow_lab.slow_machine import Scenario, compare
+from windrow_lab.tracking import ON, WITHIN, passages
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ BESIDE = (
     "pyproject.toml",
     "mkdocs.yml",
 )
-FOLDERS = ("src", "tests", "docs", "examples", "scripts")
+FOLDERS = ("src", "lab", "tests", "docs", "examples", "scripts")
 
 
 def missing(dist: Path, sources: Path) -> dict[str, list[str]]:

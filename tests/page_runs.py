@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 import windrow as wr
-from windrow.lab.clock import VirtualClock, WorkClock
 from windrow.spark.metrics import BatchMetrics, PartitionQueryMetrics
 from windrow.spark.partition_report import PartitionReport
 from windrow.spark.query_progress import BatchProgress
+from windrow_lab.clock import VirtualClock, WorkClock
 
 START = datetime(2026, 3, 2, 9, 30, tzinfo=UTC)
 SECONDS = 4.0

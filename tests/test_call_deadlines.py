@@ -20,9 +20,9 @@ from windrow.estimation.recall import UNKNOWN
 from windrow.harvest.call_costs import COMPARE, RESULT, ROW, CallCosts, Costs
 from windrow.harvest.call_load import Choice, Curve, Work, choose
 from windrow.kernels.admission_units import UNITS
-from windrow.lab.clock import VirtualClock, WorkClock
 from windrow.model.metric_fields import between
 from windrow.model.metrics import ResultCounts
+from windrow_lab.clock import VirtualClock, WorkClock
 
 EQUAL = "a.k = b.k"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from windrow.lab.news import DELAYS, news_items
-from windrow.lab.tracking import GATES, passages
+from windrow_lab.news import DELAYS, news_items
+from windrow_lab.tracking import GATES, passages
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

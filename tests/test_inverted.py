@@ -24,10 +24,10 @@ from windrow.errors import QueryError
 from windrow.expr.split_predicate import split_predicate
 from windrow.kernels import inverted_index
 from windrow.kernels.probe_index import fresh_state
-from windrow.lab.clock import VirtualClock, WorkClock
 from windrow.testing.oracle import SECOND, Term
 from windrow.window.postings import Postings
 from windrow.window.window_store import WindowStore
+from windrow_lab.clock import VirtualClock, WorkClock
 
 ROWS = {2: 110, 3: 40}
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from windrow.errors import WindrowError
-from windrow.lab.clairvoyant import OfflineOptimum, ResultTrace, clairvoyant
+from windrow_lab.clairvoyant import OfflineOptimum, ResultTrace, clairvoyant
 
 Limit = int | tuple[int, int]
 

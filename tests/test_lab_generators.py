@@ -5,9 +5,10 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
+from windrow.auctions import auctions_and_bids
 from windrow.errors import WindrowError
-from windrow.lab.clock import VirtualClock, WorkTotals, expiry_accesses
-from windrow.lab.generators import auctions_and_bids, interleaved_streams
+from windrow_lab.clock import VirtualClock, WorkTotals, expiry_accesses
+from windrow_lab.multijoin import interleaved_streams
 
 
 def test_one_row_per_step_in_proportion_to_the_rates():

@@ -7,9 +7,19 @@ import pytest
 
 from windrow.harvest.model import HarvestModel
 from windrow.harvest.solve import SOLVERS
-from windrow.lab.grubjoin import CAPACITY, LAGGING, OURS, Process, epsilon_run
-from windrow.lab.harvest import first_hops, greedy_opening_wide, random_problem
 from windrow.model.harvest import BasicWindows
+from windrow_lab.experiments.grubjoin_fig8_10 import evaluated
+from windrow_lab.grubjoin import (
+    CAPACITY,
+    LAGGING,
+    OURS,
+    PAPERS,
+    Process,
+    epsilon_join,
+    epsilon_run,
+    run_in_ticks,
+)
+from windrow_lab.harvest import first_hops, greedy_opening_wide, random_problem
 
 
 def test_results_that_cost_time_leave_less_for_looking():
@@ -48,3 +58,32 @@ def test_opening_wide_is_what_greedy_lacks_where_matches_are_rare_and_close():
     narrow = fmean(m.at(SOLVERS["greedy"](m, 0.2))[1] / b for m, b in zip(models, best, strict=True))
     wide = fmean(greedy_opening_wide(m, 0.2) / b for m, b in zip(models, best, strict=True))
     assert narrow < 0.97 and wide > 0.98
+
+
+def test_the_papers_harvest_probes_whole_basic_windows_and_ours_parts():
+    process = Process.steady(200.0, LAGGING, seconds=24.0)
+    parts = {}
+    for policy in (PAPERS, OURS):
+        pieces = []
+
+        def keep(tick, operator, output, pieces=pieces):
+            harvest = operator.plan.harvest if operator.plan else None
+            hops = [hop for d in harvest.directions for hop in d.hops] if harvest else []
+            spans = [span for hop in hops for span in hop.ages(harvest.windows)]
+            pieces += [(high - low) % 2.0 for low, high in spans if low > 0]
+
+        query = epsilon_join(3, 1.0, shed=policy)
+        run_in_ticks(query, process.tables(0), 24.0, 1.0, CAPACITY / 4, keep)
+        parts[policy] = pieces
+    assert parts[PAPERS] and np.allclose(parts[PAPERS], 0)
+    assert not np.allclose(parts[OURS], 0)
+
+
+@pytest.mark.parametrize("m", [3, 4, 5])
+def test_settings_are_counted_on_the_way_that_the_product_goes(m):
+    """G4 itself is judged by time and so in no test; which way double-sided goes is not."""
+    model = random_problem(0, m, 10)
+    switch = 0.5 ** ((m - 1) / 2)
+    assert evaluated("double-sided", model, switch) == evaluated("greedy", model, switch)
+    assert evaluated("double-sided", model, switch + 0.01) == evaluated("reverse", model, switch + 0.01)
+    assert evaluated("greedy", model, 0.3)[0] == "up" and evaluated("reverse", model, 0.3)[0] == "down"

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from test_explain import Page
 from windrow.cli import app
-from windrow.lab import experiments
-from windrow.lab.records import read_records, verdicts
-from windrow.lab.run import run_experiment, save
+from windrow.errors import WindrowError
+from windrow_lab import experiments
+from windrow_lab.claims import promises
+from windrow_lab.papers_page import written_into
+from windrow_lab.records import read_records, verdicts
+from windrow_lab.run import run_experiment, save
 
+ROOT = Path(__file__).parents[1]
 RAN = ("grubjoin-fig2", "multijoin-table3")
 
 
@@ -38,7 +43,8 @@ def results(tmp_path_factory):
 def test_a_page_of_what_is_there_and_what_is_not(results, tmp_path):
     ran = run(str(results), "--html", str(tmp_path / "lab.html"))
     assert ran.exit_code == 0, ran.output
-    assert "claims hold, 1 are missed" in ran.output
+    assert ran.output.startswith("of 44 claims 1 hold, 1 miss, 42 not run")
+    assert "G1 (Fig. 2, quick) misses" in ran.output and "cause: not known; the miss is new" in ran.output
     text = (tmp_path / "lab.html").read_text()
     page = Page(text)
     assert sum(tag == "svg" for tag, _ in page.seen) == 2
@@ -51,12 +57,13 @@ def test_a_page_of_what_is_there_and_what_is_not(results, tmp_path):
 
 
 def test_markdown_and_json_say_the_same(results):
-    told = run(str(results), "--markdown").output
-    assert "| G1 | GrubJoin | 2 of 3 | ✗ no | grubjoin-fig2 |" in told
-    assert "Without a result: " in told
+    shown = run(str(results), "--markdown").output
+    assert "- **G1** (Fig. 2) **misses at quick size" in shown and "**Missed:** <script>alert(1)" in shown
+    assert "Without a result: " in shown
     plain = json.loads(run(str(results), "--json").output)
     claims = {claim["id"]: claim for claim in plain["claims"]}
     assert claims["G1"]["holds"] is False and claims["M1"]["holds"] is True and claims["S1"]["holds"] is None
+    assert claims["drift"]["counted"] is False
     assert [v.id for v in verdicts(read_records(results))][:2] == ["G1", "G2"]
     strict = run(str(results), "--json", "--strict")
     assert strict.exit_code == 1 and json.loads(strict.stdout) == plain
@@ -80,3 +87,33 @@ def test_a_directory_without_results_is_refused(kind, tmp_path):
     assert ran.exit_code == 2
     assert str(place) in ran.stderr.replace("\n", "") and "windrow lab run --all" in ran.stderr
     assert not ran.stdout
+
+
+def test_the_page_on_the_papers_says_what_the_kept_records_say():
+    page = (ROOT / "docs/papers.md").read_text(encoding="utf-8")
+    assert written_into(page, read_records(ROOT / "lab/results")) == page, "make lab renews it"
+
+
+def test_kept_records_miss_what_the_ledger_knows_to_miss():
+    """So a miss that begins to hold at full size is noticed as well."""
+    for record in read_records(ROOT / "lab/results"):
+        if record.outcome is None:
+            continue
+        missed = {claim.id for claim in record.outcome.claims if not claim.holds}
+        name = record.experiment.name
+        known = {c for c in record.experiment.claims if promises()[c].known_miss(name, record.size)}
+        assert missed == known, name
+
+
+def test_a_page_without_places_for_claims_is_refused(results):
+    with pytest.raises(WindrowError, match="has no line '<!-- claims count -->'"):
+        written_into("# Papers", read_records(results))
+
+
+@pytest.mark.parametrize("command", [["lab", "list"], ["bench", "harvest"]])
+def test_without_the_lab_one_line_says_how_to_install_it(command, monkeypatch):
+    monkeypatch.setattr("windrow.cli.common.find_spec", lambda name: None)
+    ran = CliRunner().invoke(app, command)
+    assert ran.exit_code == 2 and not ran.stdout
+    assert "lab: not installed; `pip install windrow-lab` brings" in ran.stderr
+    assert ran.stderr.count("\n") == 1

@@ -9,7 +9,7 @@ import pytest
 
 from windrow.engine.shared.schedule import SCHEDULES
 from windrow.errors import WindrowError
-from windrow.lab.shared import VALUES, ArrivalTrace, ServerCosts, SharedWorkload, bursts, poisson
+from windrow_lab.shared import VALUES, ArrivalTrace, ServerCosts, SharedWorkload, bursts, poisson
 
 WINDOWS = (0.5, 2.0, 3.0, 7.0)
 

@@ -10,8 +10,8 @@ from scipy.optimize import linprog
 
 from queries import examples
 from windrow.errors import QueryError
-from windrow.lab.memory_theory import best_retention, has_minima, paper_results, results_by
 from windrow.memory_models.age_curve import AgeCurve, Retention, split
+from windrow_lab.memory_theory import best_retention, has_minima, paper_results, results_by
 
 EXAMPLE_3_3 = AgeCurve((1, 1, 2, 1))
 EXAMPLE_3_4 = AgeCurve((3, 0, 2))

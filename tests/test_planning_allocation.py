@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from queries import examples
 from windrow.errors import QueryError
-from windrow.lab.frequency_model import FrequencyModel
-from windrow.lab.memory_theory import proportional, recall_of_ages, recall_of_frequencies
 from windrow.memory_models.age_curve import AgeCurve, split
 from windrow.memory_models.allocation import RecallCurve, allocate_max_min
+from windrow_lab.frequency_model import FrequencyModel
+from windrow_lab.memory_theory import proportional, recall_of_ages, recall_of_frequencies
 
 MIB = 2**20
 K = np.arange(1, 21)

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from windrow.errors import WindrowError
-from windrow.lab.multijoin import arrival_first, eager_cost, lazy_cost
 from windrow.planning.cost import direction_cost, join_size, naive_cost, plan_cost
 from windrow.planning.statistics import JoinStatistics, StreamStatistics
+from windrow_lab.multijoin import arrival_first, eager_cost, lazy_cost
 
 
 def on_one_attribute(*streams: tuple[float, float, float], **access) -> JoinStatistics:

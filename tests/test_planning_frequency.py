@@ -10,9 +10,9 @@ from scipy.optimize import linprog
 
 from queries import examples
 from windrow.errors import QueryError
-from windrow.lab.frequency_model import FrequencyModel
 from windrow.planning.cost import join_size
 from windrow.planning.statistics import JoinStatistics, StreamStatistics
+from windrow_lab.frequency_model import FrequencyModel
 
 
 def zipf(values: int, skew: float) -> np.ndarray:

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from windrow.errors import QueryError
-from windrow.lab.multijoin import arrival_first, eager_cost
 from windrow.model.query import ALGORITHMS, ORDERS
 from windrow.planning.cost import plan_cost
 from windrow.planning.order import (
@@ -18,6 +17,7 @@ from windrow.planning.order import (
     low_selectivity_orders,
 )
 from windrow.planning.statistics import JoinStatistics, StreamStatistics
+from windrow_lab.multijoin import arrival_first, eager_cost
 
 
 def on_one_attribute(*streams: tuple[float, float, float]) -> JoinStatistics:

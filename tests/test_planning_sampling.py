@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from queries import examples
 from windrow.errors import QueryError
-from windrow.lab.memory_theory import FrequencySample
 from windrow.memory_models.age_curve import AgeCurve
 from windrow.memory_models.sampling import (
     AgeSample,
@@ -15,6 +14,7 @@ from windrow.memory_models.sampling import (
     pps_constant,
     uniform_fraction,
 )
+from windrow_lab.memory_theory import FrequencySample
 
 WINDOW = 100.0
 fractions = st.floats(0.001, 1.0)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import windrow as wr
-from windrow.lab.clock import VirtualClock, WorkClock
+from windrow_lab.clock import VirtualClock, WorkClock
 
 
 def rows(seconds: Any, **columns: Any) -> pa.Table:

@@ -8,9 +8,9 @@ import pytest
 import windrow as wr
 from windrow.eviction.models.match_rates import fit
 from windrow.eviction.policies.auto import AutoRanking
-from windrow.lab.memory import JoinWorkload
-from windrow.lab.memory_streams import following, shared_key
 from windrow.model.policies.baselines import POLICIES
+from windrow_lab.memory import JoinWorkload
+from windrow_lab.memory_streams import following, shared_key
 
 
 def recall(trace: JoinWorkload, part: float, policy: str) -> float:

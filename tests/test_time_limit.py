@@ -16,8 +16,8 @@ import windrow as wr
 from queries import Case, cases, examples
 from windrow.engine.limits.deadline_controller import OVERTIME_FRACTION, DeadlineController
 from windrow.errors import QueryError
-from windrow.lab.clock import VirtualClock, WorkClock
 from windrow.model.limits import Deadline
+from windrow_lab.clock import VirtualClock, WorkClock
 
 POLICIES = ["harvest", "drop", wr.policies.Harvesting(method="greedy", interval="2 s", shredding=0.3)]
 

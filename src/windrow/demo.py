@@ -22,11 +22,11 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from windrow.auctions import auctions_and_bids
 from windrow.demo_limits import compare_limits, show_limits
 from windrow.engine.compile_notice import first_batch_notice
 from windrow.engine.rows import event_times
 from windrow.errors import WindrowError
-from windrow.lab.generators import auctions_and_bids
 from windrow.model.query import Stream
 
 SECOND = 1_000_000

@@ -19,7 +19,7 @@ from rich.console import Console
 from windrow.harvest.lags import StreamLags
 from windrow.harvest.model import HarvestModel
 from windrow.harvest.solve import SOLVERS, solve
-from windrow.lab.harvest import random_problem
+from windrow_lab.harvest import random_problem
 
 PROBLEMS = 15
 REPEATS = 5

@@ -17,10 +17,11 @@ from rich.console import Console
 
 from windrow.engine.operator import Operator
 from windrow.explanation.explain import explain
-from windrow.lab.memory import JoinWorkload, seconds
-from windrow.lab.real_streams import REAL
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.baselines import POLICIES
+from windrow_lab.memory import JoinWorkload
+from windrow_lab.real_streams import REAL
+from windrow_lab.timed_rows import seconds
 
 Figures = list[dict[str, Any]]
 CALLS = 64

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import windrow
-from windrow.cli.common import CODES, FAILED, AsJson, CommandGroup, output, print_json
+from windrow.cli.common import CODES, FAILED, AsJson, CommandGroup, output, print_json, require_lab
 from windrow.cli.explain import explain_command
 from windrow.cli.lab import app as lab
 from windrow.cli.queries import app as queries
@@ -117,6 +117,7 @@ def bench(
 
       windrow bench harvest --quick --json
     """
+    require_lab()
     from windrow_bench import run_benchmarks
 
     figures = run_benchmarks(names or [], rows // 10 if quick else rows, out, case, output(as_json))

@@ -7,6 +7,7 @@ nothing was done. Errors go to standard error as one sentence. With `--json`, st
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import typer
@@ -45,6 +46,14 @@ class CommandGroup(TyperGroup):
                 raise
             typer.echo(redacted(f"{error.filename}: {error.strerror}"), err=True)
             raise typer.Exit(USAGE_ERROR if isinstance(error, PATH_ERRORS) else FAILED) from None
+
+
+def require_lab() -> None:
+    """The experiments, and the data of some benchmarks, are a package of their own."""
+    if find_spec("windrow_lab") is None:
+        raise QueryError(
+            "lab: not installed; `pip install windrow-lab` brings the experiments and their data"
+        )
 
 
 def exit_code(error: WindrowError) -> int:

@@ -271,7 +271,7 @@ def _of_operator(
             and throttle < 1
             and isinstance(policy, Harvesting)
         ):
-            plan = replace(plan, harvest=solve(as_planned, throttle, policy.method, parts=True))
+            plan = replace(plan, harvest=solve(as_planned, throttle, policy.method, policy.parts))
     return Explanation(
         plan=plan,
         exact=MemoryLimit("bytes", round(exact)),
@@ -325,6 +325,8 @@ def _time_curve(query: Query, model: HarvestModel, seconds: float | None) -> Tim
     policy = query.time_policy
     if isinstance(policy, Dropping):
         return TimeCurve.of_drop(model, seconds)
+    if not isinstance(policy, Harvesting):
+        return TimeCurve.of_harvest(model, seconds)
     # An exhaustive search for each point of the curve would take too long.
-    method = policy.method if isinstance(policy, Harvesting) and policy.method != "exhaustive" else DEFAULT
-    return TimeCurve.of_harvest(model, seconds, method)
+    method = policy.method if policy.method != "exhaustive" else DEFAULT
+    return TimeCurve.of_harvest(model, seconds, method, policy.parts)

@@ -52,10 +52,10 @@ class TimeCurve:
 
     @classmethod
     def of_harvest(
-        cls, model: HarvestModel, seconds: float | None = None, method: str = DEFAULT
+        cls, model: HarvestModel, seconds: float | None = None, method: str = DEFAULT, parts: bool = True
     ) -> TimeCurve:
         """The curve of a join that probes the parts of windows with the highest yield."""
-        return cls._of_output(lambda z: solve(model, z, method, parts=True).output, model, seconds)
+        return cls._of_output(lambda z: solve(model, z, method, parts).output, model, seconds)
 
     @classmethod
     def of_drop(cls, model: HarvestModel, seconds: float | None = None) -> TimeCurve:

@@ -125,7 +125,8 @@ class Harvester(Stateful):
             or controller.calls - known[1] >= CALLS_BETWEEN_CURVES
         ):
             model, omega = self.model(windows), self.policy.shredding
-            found = [solve(model, z, self.policy.method, parts=True).output for z in CURVE_AT[1:-1].tolist()]
+            method, parts = self.policy.method, self.policy.parts
+            found = [solve(model, z, method, parts).output for z in CURVE_AT[1:-1].tolist()]
             part = np.array([0.0, *found, model.full[1]]) / max(model.full[1], 1e-300)
             curve = Curve(CURVE_AT, (1 - omega) * np.maximum.accumulate(part) + omega * CURVE_AT)
             known = self._curve = self.followed, controller.calls, curve
@@ -357,7 +358,8 @@ class Harvester(Stateful):
     def _plan(self, windows: Windows, z: float, now: int) -> None:
         """Choose the harvest for this throttle fraction."""
         self._planned, self._planned_at, self._planned_now = self.followed, self.statistics.sub_batches, now
-        self.harvest = self.last_harvest = solve(self.model(windows), z, self.policy.method, parts=True)
+        method, parts = self.policy.method, self.policy.parts
+        self.harvest = self.last_harvest = solve(self.model(windows), z, method, parts)
         self._ages = [
             tuple(
                 _micros(hop.ages(self.harvest.windows), self.harvest.windows.sizes[hop.stream])

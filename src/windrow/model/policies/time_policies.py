@@ -85,6 +85,9 @@ class Harvesting(TimePolicy):
         tries everything.
     basic
         Length of the basic windows that are probed or skipped; None for a tenth of the shortest window.
+    parts
+        Probe basic windows in part where that uses the time better. False: only whole ones, as in the paper;
+        then nothing is found if there is not time for the cheapest.
     shredding
         Fraction of the rows that probe an even sample of everything instead (window shredding). Their results
         teach the lags between streams and measure the recall. With 1 no row would be left to harvest.
@@ -104,6 +107,7 @@ class Harvesting(TimePolicy):
     name = "harvest"
     method: str = field(default=METHODS[0], metadata=setting(choice("method", *METHODS)))
     basic: str | timedelta | int | None = field(default=None, metadata=SPAN)
+    parts: bool = field(default=True, metadata=setting(truth))
     shredding: float = field(
         default=0.1, metadata=setting(number(lambda n: 0 <= n < 1, "a fraction from 0 to below 1"))
     )

@@ -1,0 +1,100 @@
+"""Shared s. 5.3: what SWF and Greedy hold beyond the windows: rows in queues, results held back.
+
+Both are fractions of the join buffer of one stream, as in the paper: 600 s of it, 60,000 rows. The input
+buffer, too, is that of one stream; the output buffer holds results of both. Arrivals are those of the
+experiments before: Poisson for the four mixes, and bursts of 5 for Small-Large. LWO is run beside: it has an
+input buffer too, and holds no results. The paper does not say how busy its machine was; here it is busy for
+half of the time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from windrow_lab.experiment import Claim, Experiment, Row, Size
+from windrow_lab.shared import MIXES, SCHEDULES, SharedWorkload, bursts, poisson
+
+RATE, LOAD = 100.0, 0.5
+ROWS = {"full": 20_000, "quick": 600}
+SEEDS = {"full": 2, "quick": 1}
+JUDGED = ("swf", "greedy")
+LIMITS = {"input": 0.10, "output": 0.03}
+STREAMS = [*(("Poisson", mix) for mix in MIXES), ("bursts of 5", "Small-Large")]
+
+
+def parameters(size: Size) -> Mapping[str, Any]:
+    return {"rows/s": RATE, "busy": LOAD, "rows": ROWS[size], "seeds": SEEDS[size], "streams": STREAMS}
+
+
+def tasks(size: Size) -> Sequence[tuple[str, str, int, int]]:
+    return [(*stream, ROWS[size], seed) for stream in STREAMS for seed in range(SEEDS[size])]
+
+
+def run(task: tuple[str, str, int, int]) -> list[Row]:
+    arrivals, mix, rows, seed = task
+    windows = MIXES[mix]
+    longest = windows[-1]
+    trace = (
+        poisson(RATE, rows, longest, seed) if arrivals == "Poisson" else bursts(RATE, 5, rows, longest, seed)
+    )
+    workload = SharedWorkload.of(windows, trace)
+    costs = workload.costs(LOAD)
+    found: list[Row] = []
+    for schedule in SCHEDULES:
+        served = workload.serve(schedule, costs)
+        found.append(
+            {
+                "arrivals": arrivals,
+                "mix": mix,
+                "schedule": schedule,
+                "seed": seed,
+                "input": served.waiting / (RATE * longest),
+                "output": served.held / (RATE * longest),
+            }
+        )
+    return found
+
+
+def assess(rows: Sequence[Row]) -> list[Claim]:
+    claims = []
+    for arrivals in dict(STREAMS):
+        for what, limit in LIMITS.items():
+            most = {s: _most(rows, arrivals, s, what) for s in SCHEDULES}
+            claims.append(
+                Claim(
+                    "S6",
+                    f"{arrivals}: SWF and Greedy have an {what} buffer below {limit:.0%} of the join buffer",
+                    most,
+                    max(most[s] for s in JUDGED) < limit,
+                )
+            )
+    return claims
+
+
+def plot(rows: Sequence[Row], figure: Figure) -> None:
+    for axes, what in zip(figure.subplots(1, 2), ("input", "output"), strict=True):
+        for k, schedule in enumerate(JUDGED):
+            parts = [_most([r for r in rows if r["mix"] == m], "Poisson", schedule, what) for m in MIXES]
+            axes.bar([x + 0.4 * k for x in range(len(MIXES))], [100 * p for p in parts], 0.4, label=schedule)
+        axes.set_xticks([x + 0.2 for x in range(len(MIXES))], list(MIXES), fontsize=8)
+        axes.set_ylabel(f"{what} buffer, % of the join buffer")
+    figure.axes[0].legend()
+
+
+def _most(rows: Sequence[Row], arrivals: str, schedule: str, what: str) -> float:
+    return max(r[what] for r in rows if (r["arrivals"], r["schedule"]) == (arrivals, schedule))
+
+
+EXPERIMENT = Experiment(
+    "shared-buffers",
+    "What scheduling holds beyond the windows",
+    ("S6",),
+    parameters,
+    tasks,
+    run,
+    assess,
+    plot,
+)
