@@ -72,13 +72,13 @@ def check(case: Case) -> None:
         assert results.ids(case.run()[0]) == answer
 
 
-@examples(60)
+@examples(30)
 @given(failing_cases(counted=False))
 def test_failures_over_time_windows(case: Case) -> None:
     check(case)
 
 
-@examples(40)
+@examples(25)
 @given(failing_cases(counted=True))
 def test_failures_over_row_windows(case: Case) -> None:
     check(case)
@@ -106,7 +106,7 @@ def test_failures_in_outer_joins(counted: bool) -> None:
     """They end a join of two streams where they end the inner join, and whether they end one does not depend
     on the order of its conditions."""
 
-    @examples(40)
+    @examples(20)
     @given(failing_outer_cases(counted), st.randoms(use_true_random=False))
     def check(case: OuterCase, random: Random) -> None:
         answer = case.answer()
@@ -139,7 +139,7 @@ def test_failures_in_a_shared_join_under_a_deadline(schedule: str, counted: bool
         found = {name: [row for out in outputs for row in ids_in_order(out[name])] for name in queries}
         return found, [join.combinations_failed for join in op.metrics().joins]
 
-    @examples(15)
+    @examples(8)
     @given(shared_cases(counted), st.data())
     def check(drawn: tuple[Case, dict[str, Asked]], data: st.DataObject) -> None:
         case, asked = drawn

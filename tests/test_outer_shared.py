@@ -35,7 +35,7 @@ def answer(case: OuterCase, taken: Callable[[int], bool]) -> Counter[tuple]:
     return Counter(tuple(row.get("id") for row in bound.values()) for bound in found)
 
 
-@examples(60)
+@examples(30)
 @given(
     outer_cases(snapshots=False) | outer_cases(snapshots=False, counted=True),
     st.frozensets(st.integers(0, 6), max_size=2),
