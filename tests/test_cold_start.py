@@ -28,7 +28,8 @@ from stored import newest, publish, store
 from test_inverted import set_cases
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.state import payload_parts, restore
-from windrow.state import trusted_files
+from windrow.state import part_catalog, trusted_files
+from windrow.state.part_cache import PartCache
 from windrow.state.storage import ArrowStorage
 from windrow.state.trusted_files import is_trusted, trust
 from windrow.window import blocks, mapped_arrays
@@ -176,6 +177,30 @@ def test_any_flipped_bit_is_noticed_before_it_counts(tmp_path: Path) -> None:
     _restored(tmp_path, query)
 
 
+def test_damage_is_noticed_by_a_store_that_has_opened_the_part_before(tmp_path: Path, monkeypatch) -> None:
+    """A micro-batch may run twice in a worker, and parts may move to another file unread."""
+    query = _started(tmp_path, QUERIES["hash"])
+    manifest = newest(store(tmp_path), 6)
+    part = manifest.parts[min(payload_parts(manifest.metadata))]
+    file = next(f for f in stored.files(tmp_path, "*.arrows") if f.name == part.file)
+    data = bytearray(file.read_bytes())
+    data[part.offset + part.bytes // 2] ^= 1
+    file.write_bytes(data)
+
+    held = store(tmp_path)
+    held.load(manifest, lazy=True)
+    op = wr.Operator(query)
+    restore(op.runner, held.load(manifest, lazy=True))
+    with pytest.raises(wr.StateError, match="is damaged"):
+        for window in op.runner.join.windows:
+            window.live_payload()
+    with pytest.raises(wr.StateError, match="is damaged"):
+        held.load(manifest)
+    monkeypatch.setattr(part_catalog, "worth_rewriting", lambda *_: {part.file})
+    with pytest.raises(wr.StateError, match="is damaged"):
+        publish(held, 6, op)
+
+
 def test_pieces_that_are_not_whole_pages_are_copied(tmp_path: Path) -> None:
     values = np.arange(8 * mapped_arrays.GRAIN)
     values.tofile(tmp_path / "values")
@@ -210,6 +235,17 @@ def test_a_file_is_trusted_until_it_changes_or_the_machine_restarts(tmp_path: Pa
     file.write_bytes(b"CONTENTS")
     assert not is_trusted(str(file))
     assert not is_trusted(str(tmp_path / "none"))
+
+
+def test_a_copy_that_is_used_stays_trusted(tmp_path: Path) -> None:
+    cache = PartCache(tmp_path / "cache", lambda: 1e9)
+    cache.put("file", pa.py_buffer(b"contents"))
+    copy = str(cache.directory / "file")
+    trust(copy)
+    if not is_trusted(copy):
+        pytest.skip("this filesystem keeps no notes with files")
+    assert cache.get("file", 8, lambda: pytest.fail("it is there")).path == copy
+    assert is_trusted(copy)
 
 
 def test_where_no_notes_can_be_kept_files_are_verified(tmp_path: Path, monkeypatch) -> None:

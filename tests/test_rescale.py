@@ -178,6 +178,20 @@ def test_a_row_is_taken_from_a_partition_that_still_needs_it(tmp_path: Path) -> 
     assert ids(second.process(2, {"b": rows((60, 60))})) == [(waits, 1)]
 
 
+def test_rows_take_no_more_memory_in_another_layout(tmp_path: Path) -> None:
+    query = wr.Query({x: wr.Stream("ts", "9 s") for x in "ab"}, "a.x = b.x")
+    call = {x: rows(*((n, 0) for n in range(20_000))) for x in "ab"}
+    before = PartitionedJoin(query, dict.fromkeys("ab", FEW), str(tmp_path), 2)
+    before.process(0, call)
+    after = PartitionedJoin(query, dict.fromkeys("ab", FEW), str(tmp_path), 3)
+    after.process(1, {"a": rows((1, 1))})
+    sizes = []
+    for join in (before, after):
+        windows = [w for kept in join.cache._operators.values() for w in kept.join.runner.join.windows]
+        sizes.append(sum(segment.nbytes for window in windows for segment in window.segments))
+    assert sizes[1] < 1.2 * sizes[0]
+
+
 def totals(join: PartitionedJoin) -> Counter[str]:
     metrics = [kept.join.runner.metrics() for kept in join.cache._operators.values()]
     assert len(metrics) == join.layout.partitions

@@ -44,7 +44,7 @@ from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.parse import SHED
 from windrow.model.stateful import decode, encode, this_version
 from windrow.window.blocks import batch_of
-from windrow.window.segment import SEGMENTS_PER_WINDOW
+from windrow.window.segment import SEGMENTS_PER_WINDOW, owned
 
 Array = np.ndarray
 
@@ -279,7 +279,7 @@ def _segments(rows: pa.Table) -> list[pa.RecordBatch]:
     """Rows in the order of time, cut so that what expires first can be freed first."""
     size = -(-rows.num_rows // SEGMENTS_PER_WINDOW)
     cut = [rows.slice(start, size).combine_chunks() for start in range(0, rows.num_rows, size)]
-    return [batch for table in cut for batch in table.to_batches()]
+    return [owned(batch) for table in cut for batch in table.to_batches()]
 
 
 def _renumbered(held: Sequence[_Taken]) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:

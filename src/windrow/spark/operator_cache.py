@@ -46,6 +46,11 @@ class CachedJoin:
     """What it holds, in the unit of the memory limit; 0 without one."""
 
 
+def open_store(log: CommitLog, partition: int) -> StateStore:
+    """The state of a partition, with copies of remote files in Spark's local directories."""
+    return StateStore(log, partition, cache_of_machine(os.environ.get(LOCAL, "")))
+
+
 class OperatorCache:
     """A cache of operators and commit logs. Keys begin with the token of a call of `join`, because another
     call may define another query under the same id."""
@@ -82,7 +87,7 @@ class OperatorCache:
     def checkout(self, token: str, log: CommitLog, partition: int) -> CachedJoin:
         """Takes a join out of the cache, so that nobody uses it again if the task fails halfway."""
         kept = self._operators.pop((token, log.join_id, partition), None)
-        return kept or CachedJoin(StateStore(log, partition, cache_of_machine(os.environ.get(LOCAL, ""))))
+        return kept or CachedJoin(open_store(log, partition))
 
     def checkin(self, token: str, partition: int, kept: CachedJoin) -> None:
         self._operators[(token, kept.store.log.join_id, partition)] = kept

@@ -39,18 +39,16 @@ from windrow.spark.hot_keys import hottest
 from windrow.spark.memory_pool import MemoryPool
 from windrow.spark.metrics import COLUMN
 from windrow.spark.microbatch import MicroBatch, micro_batch
-from windrow.spark.operator_cache import CachedJoin, OperatorCache
+from windrow.spark.operator_cache import CachedJoin, OperatorCache, open_store
 from windrow.spark.partition_join import JoinKind, PartitionJoin, SingleQuery
 from windrow.spark.partition_report import PartitionReport
 from windrow.spark.redistribution import layout_moves
 from windrow.spark.task_control import apply_controls
 from windrow.spark.task_input import TaskInput, gather
 from windrow.state.commit_log import Start
-from windrow.state.part_cache import cache_of_machine
 from windrow.state.paths import JoinId
 from windrow.state.runs import StoredLayout
 from windrow.state.storage import Storage
-from windrow.state.store import StateStore
 
 REPORTING_PARTITIONS = 2
 """Partitions that report their learned models in a micro-batch."""
@@ -261,7 +259,7 @@ class JoinTask:
         assert start.base is not None
         log, partition = kept.store.log, kept.store.partition
         old = log.in_layout(before)
-        stores = [StateStore(old, p, cache_of_machine()) for p in range(before.partitions)]
+        stores = [open_store(old, p) for p in range(before.partitions)]
         states = [store.load(store.manifest(start.base)) for store in stores]
         kept.content, kept.join = None, self._fresh()
         kept.store.clear()

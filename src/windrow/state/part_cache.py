@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from windrow.state.local_storage import ASIDE
 from windrow.state.private import is_private, private_directory
+from windrow.state.trusted_files import is_trusted, trust
 
 UNUSED = 1800.0
 """Seconds without use after which a copy is removed."""
@@ -144,8 +145,10 @@ class PartCache:
         try:
             if not is_private(self.directory):
                 return None
-            now = self._clock()
+            now, trusted = self._clock(), is_trusted(str(path))
             os.utime(path, (now, now))
+            if trusted:  # what is noted of the file holds for its old time
+                trust(str(path))
             if path.stat().st_size != size or size == 0:
                 return None
             return Contents(pa.memory_map(str(path)).read_buffer(), str(path))

@@ -48,6 +48,9 @@ class PartCatalog:
         found = self._parts.get(place)
         return None if isinstance(found, Made) else found
 
+    def place(self, key: Key) -> StoredPart | None:
+        return self._places.get(key)
+
     def stored(self, parts: Sequence[Part]) -> dict[Key, StoredPart]:
         """Places of those parts that are stored and need not be rewritten."""
         keys = {key_of(part): part for part in parts}

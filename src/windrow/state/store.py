@@ -7,9 +7,10 @@ matter which attempt's manifest remains. A part is written once and named by eve
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
@@ -30,6 +31,14 @@ from windrow.state.runs import Version
 from windrow.state.storage import AtomicCommit
 from windrow.state.trusted_files import trust
 from windrow.window.blocks import Part, batch_of
+
+
+class _Opened(NamedTuple):
+    """A part whose bytes this store has not verified."""
+
+    read: Callable[[], pa.RecordBatch]
+    """Returns the part, verified."""
+    trusted: bool
 
 
 class StateStore:
@@ -58,6 +67,7 @@ class StateStore:
         self._join = log.directory
         self._directory = f"{self._join}/{partition_directory(partition)}"
         self._catalog = PartCatalog()
+        self._opened: dict[StoredPart, _Opened] = {}
 
     def manifest(self, version: Version) -> Manifest:
         """The partition's manifest of a committed version."""
@@ -74,25 +84,36 @@ class StateStore:
     def clear(self) -> None:
         """Forgets all stored parts, for a start without state: they may belong to a void version, whose files
         cleanup removes."""
-        self._catalog = PartCatalog()
+        self._catalog, self._opened = PartCatalog(), {}
 
     def load(self, manifest: Manifest, lazy: bool = False) -> State:
         """The state of a version, its parts mapped and verified. If `lazy`, payloads are verified only when
         they are read, and files that this machine has written not at all.
 
-        Parts of the version that this store loaded or committed last are not read again.
+        Parts of the version that this store loaded or committed last are not read again, unless they were
+        only opened and must now be verified.
         """
-        known = {part: batch for part in manifest.parts if (batch := self._catalog.batch(part)) is not None}
-        fresh = {part: number for number, part in enumerate(manifest.parts) if part not in known}
+        parts, payloads = manifest.parts, payload_parts(manifest.metadata) if lazy else set()
+        opened = {part: self._opened[part] for part in parts if lazy and part in self._opened}
+        known = {part: self._catalog.batch(part) for part in parts if lazy or part not in self._opened}
+        known = {part: batch for part, batch in known.items() if batch is not None}
+        fresh = dict.fromkeys(part for part in parts if part not in known)
         files = PartFiles(self.storage, self._directory, self.cache, manifest)
         files.fetch(fresh)
-        trusted = {part for part in fresh if lazy and files.is_trusted(part)}
-        unread = payload_parts(manifest.metadata) if lazy else set()
-        checks = {n: partial(files.read, p) for p, n in fresh.items() if n in unread and p not in trusted}
-        known |= files.read_all(p for p, n in fresh.items() if n not in checks and p not in trusted)
-        known |= {part: files.open(part) for part in fresh if part not in known}
-        batches = tuple(known[part] for part in manifest.parts)
-        self._catalog = PartCatalog(batches, manifest.parts, manifest.files)
+        needed = {part for number, part in enumerate(parts) if number not in payloads}
+        for part in fresh:
+            trusted = lazy and files.is_trusted(part)
+            if trusted or part not in needed:
+                opened[part] = _Opened(partial(files.read, part), trusted)
+        known |= files.read_all(part for part in fresh if part not in opened)
+        known |= {part: files.open(part) for part in fresh if part in opened}
+        checks = {
+            number: opened[part].read
+            for number, part in enumerate(parts)
+            if number in payloads and part in opened and not opened[part].trusted
+        }
+        batches = tuple(known[part] for part in parts)
+        self._catalog, self._opened = PartCatalog(batches, parts, manifest.files), opened
         return State(manifest.metadata, batches, files.locate, checks)
 
     def commit(
@@ -136,6 +157,7 @@ class StateStore:
         if fresh and isinstance(self.storage, LocalStorage):
             trust(str(self.storage.directory / self._directory / parts_name(content)))
         self._catalog = PartCatalog(state.parts, parts, manifest.files)
+        self._opened = {part: self._opened[part] for part in parts if part in self._opened}
         return manifest
 
     def collect(self, start: Start) -> None:
@@ -160,7 +182,9 @@ class StateStore:
         memory = pa.BufferOutputStream() if self.cache else None
         writer = PartWriter(file, sink if memory is None else memory)
         for key, part in fresh.items():
-            placed[key] = writer.append(batch_of(part))
+            # A part that moves to this file gets a new checksum, so the old one is verified first.
+            before = self._opened.get(place) if (place := self._catalog.place(key)) is not None else None
+            placed[key] = writer.append(batch_of(part) if before is None else before.read())
         if memory is not None and self.cache is not None:
             contents = memory.getvalue()
             sink.write(contents)

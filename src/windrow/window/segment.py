@@ -58,7 +58,7 @@ class Unread:
 
     def __init__(self, part: pa.RecordBatch, read: Callable[[], pa.RecordBatch]) -> None:
         self.part = part
-        self._read = read
+        self._read: Callable[[], pa.RecordBatch] | None = read
         self._batch: pa.RecordBatch | None = None
 
     @property
@@ -68,7 +68,8 @@ class Unread:
     @property
     def batch(self) -> pa.RecordBatch:
         if self._batch is None:
-            self._batch = self._read()
+            assert self._read is not None
+            self._batch, self._read = self._read(), None  # it holds all files of the version
         return self._batch
 
 

@@ -167,10 +167,10 @@ class BacklogScheduler:
         found, self._counted = self.found - self._counted, self.found
         return found
 
-    def resume(self, call: PendingRows) -> None:
+    def resume(self, call: PendingRows, tiers: int) -> None:
         """Queue rows of a stored state again, in order."""
         self.calls.append(call)
-        self.rows += call.rows
+        self.rows += sum(q.rows for q in call.sub_batches if q.done < tiers)
         self.held += call.held
 
     def retain_rows(self, windows: Windows) -> None:

@@ -123,7 +123,7 @@ def _save(scheduler: BacklogScheduler, join: Join, now: float) -> tuple[dict[str
 def _load(group: SharedJoin, join: Join, saved: dict[str, Any], parts: list[pa.RecordBatch]) -> int:
     """Restore the backlog; return the number of parts read."""
     scheduler, now = group.scheduler, group.clock()
-    assert scheduler is not None
+    assert scheduler is not None and group.router is not None
     base = [w.number(w.first) for w in join.windows]
     scheduler.speed = saved["speed"]
     at = 0
@@ -137,7 +137,7 @@ def _load(group: SharedJoin, join: Join, saved: dict[str, Any], parts: list[pa.R
         for stream in each["arrivals"]:
             call.arrivals.setdefault(stream, []).append(_came_from_batch(parts[at]))
             at += 1
-        scheduler.resume(call)
+        scheduler.resume(call, len(group.router.tiers))
     scheduler.retain_rows(join.windows)
     return at
 
