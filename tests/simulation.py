@@ -16,19 +16,16 @@ from typing import Any
 from uuid import UUID
 
 import windrow as wr
-from results import ids
+from simulated_rows import SimulatedRows
 from simulated_store import FAULT, Actor, Killed, Scheduler, SimulatedRoot
 from simulated_tasks import (
     SECOND,
     SMALL,
     WHOLE,
     Batch,
-    Row,
     SmallKind,
     SmallTask,
     WholeTask,
-    answer,
-    batch_of,
     pairs_in,
 )
 from windrow.spark.microbatch import MicroBatch
@@ -105,45 +102,13 @@ class Simulation:
             "keys": (None, None), "partitions": 1, "name": "join", "state": "",
         }  # fmt: skip
         self.task = WholeTask(**options) if self.real else SmallTask(**options, kind=SmallKind(held_back))
+        self.rows = SimulatedRows(self.rng, self.query, self.schema, self.late, self.counted)
         flushes = 2 if held_back and (self.late or not self.real) else 0
-        batches = [self.form(n) for n in range(self.last)] + [self._flush(n) for n in range(flushes)]
+        batches = [self.rows.form(n) for n in range(self.last)]
+        batches += [self.rows.flush(n) for n in range(flushes)]
         root = SimulatedRoot(self.scheduler, eventual=self.rng.random() < 0.5)
         self.queries = [SimulatedQuery(self, "query", root, batches, Checkpoint())]
         self.workers = [self.worker() for _ in range(3)]
-
-    # -- the rows -----------------------------------------------------------------------------------------
-
-    def form(self, batch: int) -> Batch:
-        """Few rows of few keys, so that partitions without rows and batches without any are common."""
-        counts = {alias: self.rng.randint(0, 4) for alias in "ab"}
-        return self._batch_of(
-            {a: [self._row(self.rng.uniform(batch - 2, batch)) for _ in range(n)] for a, n in counts.items()}
-        )
-
-    def _flush(self, number: int) -> Batch:
-        """Rows of a time so late that all held back comes out, after the second of them in every partition.
-        None matches them."""
-        time = 1000.0 * (number + 1)
-        return self._batch_of({"a": [self._row(time, -number)], "b": [self._row(time, -50 - number)]})
-
-    def _row(self, seconds: float, key: int | None = None) -> Row:
-        return (
-            self.rng.getrandbits(40),
-            int(seconds * SECOND),
-            self.rng.randint(1, 3) if key is None else key,
-        )
-
-    def _batch_of(self, rows: dict[str, list[Row]]) -> Batch:
-        return Batch(rows, self.schema)
-
-    def wanted(self, batches: list[Batch]) -> Counter[tuple]:
-        if not self.counted:
-            return answer([batch.rows for batch in batches], self.query.streams["a"].window.size, self.late)
-        op = wr.Operator(self.query, dict.fromkeys("ab", self.schema))
-        found: Counter[tuple] = Counter()
-        for batch in batches:
-            found.update(ids(op.process({a: batch_of(rows, self.schema) for a, rows in batch.rows.items()})))
-        return found
 
     # -- machines -----------------------------------------------------------------------------------------
 
@@ -209,7 +174,7 @@ class SimulatedQuery:
         found = sum(self.checkpoint.sink.values(), Counter())
         refused = None if self.done else self.refused or "gave up"
         lost = self.stopped and not self.excused
-        return Outcome(found, self.sim.wanted(self.batches), refused, lost, self.scheduler.trace)
+        return Outcome(found, self.sim.rows.wanted(self.batches), refused, lost, self.scheduler.trace)
 
     def note(self, event: str) -> None:
         self.scheduler.trace.append(f"{self.name}: {event}")
@@ -346,7 +311,7 @@ class SimulatedQuery:
         for batch in range(self.checkpoint.next, len(self.batches)):
             self.checkpoint.sink.pop(batch, None)
             if batch < self.sim.last and self.rng.random() < 0.8:
-                self.batches[batch] = self.sim.form(batch)
+                self.batches[batch] = self.sim.rows.form(batch)
 
     def _back_up(self) -> None:
         """Begins to copy the state, one directory after another; tasks run meanwhile."""

@@ -9,20 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from windrow_lab.experiment import Claim, Experiment, Row, Size
-from windrow_lab.experiments.shared_fig7 import LOAD, measure, plot, ranking
-from windrow_lab.shared import MIXES
+from windrow_lab.experiments import shared_fig7 as hashed
+from windrow_lab.experiments.shared_fig7 import measure, plot, ranking, tasks
 
 RATE = 15.0
-ROWS = {"full": 20_000, "quick": 600}
-SEEDS = {"full": 2, "quick": 1}
 
 
 def parameters(size: Size) -> Mapping[str, Any]:
-    return {"rows/s": RATE, "busy": LOAD, "rows": ROWS[size], "seeds": SEEDS[size], "mixes": MIXES}
-
-
-def tasks(size: Size) -> Sequence[tuple[str, int, int]]:
-    return [(mix, ROWS[size], seed) for mix in MIXES for seed in range(SEEDS[size])]
+    return {**hashed.parameters(size), "rows/s": RATE}
 
 
 def run(task: tuple[str, int, int]) -> list[Row]:
