@@ -20,8 +20,8 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 LATER = ("faults", "lab", "kafka")
 """Markers of tests that wait for the option of their name."""
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-EXAMPLES, SOAK = 100, 10
-"""Examples a test would run by itself (`queries.examples` scales them), and how many times more in a soak."""
+EXAMPLES, SOAK = 40, 1000
+"""Of a hundred examples a test asks for (`queries.examples`), so many are run, and in a soak so many."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
         database=None,
         print_blob=soak,
         suppress_health_check=QUIET,
-        max_examples=EXAMPLES * SOAK if soak else EXAMPLES,
+        max_examples=SOAK if soak else EXAMPLES,
     )
     settings.load_profile("windrow")
     if soak and not hasattr(config, "workerinput"):

@@ -148,8 +148,8 @@ def play(target: wr.Query | wr.Operator, *calls: Mapping[str, pa.Table]) -> Coun
 
 
 def examples(count: int) -> settings:
-    """So many random examples; in a soak, so many times more (see conftest.py)."""
-    return settings(max_examples=count * settings().max_examples // 100)
+    """So many random examples, scaled: fewer in `make test`, many more in a soak (see conftest.py)."""
+    return settings(max_examples=max(4, count * settings().max_examples // 100))
 
 
 # --- Whole cases ----------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def kept(place: SimulatedRoot) -> Counter[tuple[str, int]]:
     return found
 
 
-@pytest.mark.blocks(2, soak=100)
+@pytest.mark.blocks(1, soak=60)
 def test_any_schedule_keeps_every_late_row_once(
     block: int, first_seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

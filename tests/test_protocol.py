@@ -14,7 +14,7 @@ from windrow.state.store import StateStore
 SEEDS = 75
 
 
-@pytest.mark.blocks(4, soak=270)
+@pytest.mark.blocks(2, soak=270)
 def test_any_schedule_ends_right_or_is_refused(block: int, first_seed: int) -> None:
     ends = refused = 0
     for seed in range(first_seed + block * SEEDS, first_seed + (block + 1) * SEEDS):

@@ -304,9 +304,9 @@ def source_spark_cases(draw: st.DrawFn) -> SparkCase:
     return SparkCase(0, case, partitions, None, None, draw(st.integers(1, len(calls))), {}, 0)
 
 
-@pytest.mark.blocks(1, soak=20)
+@pytest.mark.blocks(1, soak=40)
 def test_any_progress_of_source_partitions(tmp_path, block, first_seed):
-    chosen = [drawn(first_seed + 10 * block + n, source_spark_cases()) for n in range(10)]
+    chosen = [drawn(first_seed + 5 * block + n, source_spark_cases()) for n in range(5)]
     wrong = failures(chosen, tmp_path)
     assert not wrong, "\n\n".join(wrong)
 

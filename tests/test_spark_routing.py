@@ -1,4 +1,5 @@
-"""Where rows go: the rows of every result meet in exactly one partition, whatever they are joined on."""
+"""Where rows go: the rows of every result meet in exactly one partition, whatever they are joined on; rows of
+files go where Spark sends the same rows."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from flows import SCHEMA, VALUES
 from results import ids
 from spark_tools import spark
 from windrow.model.execution import Execution
+from windrow.spark.files.packed_rows import place_finder
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.partitioning import read_layout
 from windrow.spark.routing import Router, described
@@ -145,9 +147,24 @@ def answer(case: PreparedJoin) -> Counter[tuple]:
     return ids(op.process({f.alias: arrow(f.alias).cast(f.arrow) for f in case.frames}))
 
 
+def routes_of_files(case: PreparedJoin, number: int) -> Counter[tuple[int, int, int, int]]:
+    """As `routes`, by the code that sends rows of files."""
+    went: Counter[tuple[int, int, int, int]] = Counter()
+    for stream, frame in enumerate(case.frames):
+        rows = arrow(frame.alias).cast(frame.arrow).combine_chunks().to_batches()[0]
+        starts, values = place_finder(case.join, case.layout, case.frames, stream).partitions(rows).listed
+        for row, one in enumerate(rows.column("id").to_pylist()):
+            went.update((number, stream, one, p) for p in values[starts[row] : starts[row + 1]].tolist())
+    return went
+
+
 def check(cases: list[PreparedJoin]) -> Counter[tuple[int, int, int, int]]:
     """Every result's rows meet once. Returns where they went."""
     went = routes(cases)
+    for number, case in enumerate(cases):
+        files = routes_of_files(case, number)
+        spark = Counter({key: n for key, n in went.items() if key[0] == number})
+        assert files == spark, f"{case}\nfiles: {files - spark}\nSpark: {spark - files}"
     assert set(went.values()) == {1}, "a row goes to a partition twice"
     to: dict[tuple[int, int, int], set[int]] = {}
     for number, stream, row, partition in went:
@@ -210,8 +227,9 @@ SPREAD = {
 
 def test_spread_values_are_known_on_every_side():
     cases = [prepared(on, spread={"key": values, "ways": 4}) for on, values in SPREAD.items()]
+    cases += [prepared(on, spread={"key": SPREAD[on], "ways": 2}) for on in list(SPREAD)[1:8:2]]
     copies = Counter((number, stream, row) for number, stream, row, _ in check(cases))
-    for number, case in enumerate(cases):
+    for number, case in enumerate(cases[: len(SPREAD)]):
         spread = {s for (n, s, _), count in copies.items() if n == number and count > 1}
         assert spread == {0, 1}, str(case)
 
