@@ -380,20 +380,20 @@ class SimulatedQuery:
         if self.rng.random() < 0.7:
             self.scheduler.run(lambda: all(actor.done for actor in began), self.sim.faults)
         if not self.scheduler.actors:
-            won = [actor for actor in began if actor.result]
-            assert self.root.eventual or len(won) <= 1, "two have won"
+            won = [actor.result for actor in began if actor.result]
+            assert self.root.eventual or len(set(won)) == len(won), "two rescalings of one version have won"
 
     def _launch_rescale(self, partitions: int) -> Actor:
         root, task = self.root, replace(self.sim.task, partitions=partitions)
         self.note(f"rescaled to {partitions} partitions")
 
-        def work() -> bool:
+        def work() -> Version:
             stored = rescale.StoredVersion(root, "query/join", lambda: self.scheduler.now)
             made = rescale.Rescale(stored, StoredLayout(partitions))
             for partition in range(partitions):
                 moves = task.moves(stored.layout, partition)
                 made.build(partition, task.kind.redistributed(stored.states(), moves))
             made.finish()
-            return True
+            return stored.version
 
         return self.scheduler.spawn(f"{self.name} rescale", work)
