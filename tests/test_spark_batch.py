@@ -125,3 +125,13 @@ def test_what_is_no_frame_is_refused():
     twice = frame(TABLES["a"]).selectExpr("ts", "k", "k")
     with pytest.raises(wr.QueryError, match="stream 'b': column 'k' occurs 2 times"):
         join({"a": frame(TABLES["a"]), "b": twice}, "a.k = b.k", "ts", "1 s")
+
+
+@pytest.mark.parametrize(("compiled", "level"), [(True, "INFO"), (False, "WARNING")])
+def test_it_says_why_the_first_batch_takes_longest(caplog, monkeypatch, compiled, level):
+    monkeypatch.setattr("windrow.engine.compile_notice.is_compiled", lambda: compiled)
+    caplog.set_level("INFO", "windrow")
+    join({a: frame(TABLES[a]) for a in "ab"}, "a.k = b.k", "ts", "2 seconds")
+    (said,) = caplog.records
+    assert said.levelname == level
+    assert said.message.startswith("the first batch takes longest: workers ")

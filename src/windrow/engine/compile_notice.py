@@ -25,6 +25,11 @@ def announce_compilation() -> None:
     _announced = True
 
 
+def announce_first_batch() -> None:
+    """Say why the first micro-batch of a query takes longest: as a warning if its workers must compile."""
+    _log.log(logging.INFO if is_compiled() else logging.WARNING, first_batch_notice())
+
+
 def first_batch_notice() -> str:
     """Why the first micro-batch of a streaming query takes longest."""
     return f"the first batch takes longest: workers {'load' if is_compiled() else 'compile'} the join"

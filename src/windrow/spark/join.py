@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
+from windrow.engine.compile_notice import announce_first_batch
 from windrow.engine.late_rows import check_late_rows_names
 from windrow.errors import Option, QueryError
 from windrow.model.access import Access
@@ -341,7 +342,9 @@ def join(
     else:
         execution = _beside(query, given, pool)
         query = query if pool is None else replace(query, memory=pool.limit)
-    return prepare(frames, query, execution, control, pool).frame()
+    prepared = prepare(frames, query, execution, control, pool)
+    announce_first_batch()
+    return prepared.frame()
 
 
 def _beside(query: Query, given: Mapping[str, Any], pool: MemoryPool | None) -> Execution:

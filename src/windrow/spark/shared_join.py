@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
+from windrow.engine.compile_notice import announce_first_batch
 from windrow.engine.shared.bound_subscription import bind
 from windrow.engine.shared.grouping import QueryGroup, base_query, group_queries
 from windrow.engine.shared.schedule import find_schedule
@@ -166,9 +167,9 @@ def share(
     ...     state="/data/state")                                                       # doctest: +SKIP
     """
     execution = Execution(partitions, state, name, partitioning, spread, late_rows)
-    return union_of(
-        prepare_shared(queries, frames, execution, schedule, deadline, backlog, control, heartbeat)
-    )
+    prepared = prepare_shared(queries, frames, execution, schedule, deadline, backlog, control, heartbeat)
+    announce_first_batch()
+    return union_of(prepared)
 
 
 def union_of(prepared: Sequence[PreparedSharedJoin]) -> DataFrame:
