@@ -94,11 +94,11 @@ def drivers(started: Drivers) -> Iterator[Drivers]:
 
 
 @pytest.fixture
-def uncompiled() -> Iterator[None]:
-    """Spark's plans are interpreted."""
-    from spark_tools import UNCOMPILED, settings
+def compiled() -> Iterator[None]:
+    """Spark compiles its plans, as it does by default."""
+    from spark_tools import CODEGEN, settings
 
-    with settings(UNCOMPILED):
+    with settings(dict(zip(CODEGEN, ("true", "FALLBACK"), strict=True))):
         yield
 
 

@@ -24,8 +24,7 @@ from windrow.spark.session import local_session
 SCHEMA = "id long, ts timestamp, k long, x double, s string"
 SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
-UNCOMPILED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""For plans over a few rows: compiling them takes longer than running them."""
+CODEGEN = ("spark.sql.codegen.wholeStage", "spark.sql.codegen.factoryMode")
 
 
 @cache
@@ -33,6 +32,9 @@ def spark() -> SparkSession:
     session = local_session(2, "windrow tests")
     session.conf.set("spark.sql.shuffle.partitions", "3")
     session.conf.set("spark.sql.session.timeZone", "UTC")
+    # Compiling a plan takes longer than running it over a few rows.
+    for name, value in zip(CODEGEN, ("false", "NO_CODEGEN"), strict=True):
+        session.conf.set(name, value)
     return session
 
 

@@ -13,8 +13,6 @@ from file_tools import ON, WITHIN, joined_with_itself, put, query
 from spark_tools import SCHEMA, found, in_process, rows, settings, spark
 from windrow.spark.join import join
 
-pytestmark = pytest.mark.usefixtures("uncompiled")
-
 
 def read_one(path: Path, format: str, schema: str, **options) -> list[dict]:
     stream = wr.files(spark(), str(path), format, schema, streaming=False, options=options)

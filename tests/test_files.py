@@ -24,8 +24,6 @@ from windrow.spark.files.reader import FileReader
 from windrow.spark.join import join, prepare
 from windrow.spark.metrics import metrics
 
-pytestmark = pytest.mark.usefixtures("uncompiled")
-
 
 def _json(table: pa.Table, path: Path) -> None:
     path.write_text("\n".join(json.dumps(row, default=str) for row in table.to_pylist()))

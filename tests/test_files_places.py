@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from pyspark.sql import functions as sf
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from spark_tools import spark
 from windrow.spark.files.places import spark_hash
-
-pytestmark = pytest.mark.usefixtures("uncompiled")
 
 
 def hashed_by_spark(table: pa.Table, columns: list[str]) -> list[int]:

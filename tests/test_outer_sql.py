@@ -15,8 +15,6 @@ from spark_tools import Stream, failing, frame, rows, run, spark
 from windrow.pipeline.toml_reader import read_pipeline
 from windrow.sql_frontend.parser import read_script
 
-pytestmark = pytest.mark.usefixtures("uncompiled")
-
 SPANS = {"a": 4, "b": 2, "c": 3}
 DATA = {"a": rows(1, 200), "b": rows(2, 60), "c": rows(3, 60)}
 WINDOWS = {alias: f"[RANGE {span} SECONDS]" for alias, span in SPANS.items()}

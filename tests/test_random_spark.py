@@ -24,8 +24,6 @@ together: every join of a query has as many as the longest."""
 
 ANY, HELD_BACK, OUTER = spark_cases(), spark_cases(counted=True, held_back=True), outer_spark_cases()
 
-pytestmark = pytest.mark.usefixtures("uncompiled")
-
 
 def cases(
     strategy: st.SearchStrategy[SparkCase], config: pytest.Config, block: int, first: int

@@ -11,6 +11,8 @@ import windrow as wr
 from spark_tools import found, frame, in_process, rows, spark
 from windrow.spark.join import join
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 TABLES = {"a": rows(1, 300), "b": rows(2, 300), "c": rows(3, 60)}
 
 

@@ -18,8 +18,6 @@ from windrow.spark.metrics import metrics
 from windrow.state.commit_markers import CommitMarker
 from windrow.state.inspect import verify
 
-pytestmark = pytest.mark.usefixtures("uncompiled")
-
 PARTITIONS = 3
 
 

@@ -15,8 +15,6 @@ from windrow.spark.join import join
 from windrow.spark.metrics import metrics
 from windrow.spark.shared_join import share
 
-pytestmark = pytest.mark.usefixtures("uncompiled")
-
 SECOND = 1_000_000
 FAR = START + 80 * 365 * 86_400 * SECOND
 FILES = 4

@@ -12,7 +12,6 @@ from spark_tools import Stream, failing, frame, rows, run, settings, spark, writ
 from windrow.spark.join import join, prepare
 from windrow.spark.shared_join import share
 
-pytestmark = pytest.mark.usefixtures("uncompiled")
 ANSI = "spark.sql.ansi.enabled"
 CAST = "cast(a.s as int) = b.k and a.k <> 3"
 QUOTIENT = "a.k > b.k and a.x / b.k > 0.4"

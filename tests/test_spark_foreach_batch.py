@@ -19,8 +19,6 @@ from windrow.spark.metrics import metrics
 from windrow.spark.shared_join import share
 from windrow.state.inspect import verify
 
-pytestmark = pytest.mark.usefixtures("uncompiled")
-
 Reading = Callable[[DataFrame], object]
 
 QUERY = wr.Query({alias: wr.Stream("ts", "4 seconds") for alias in "ab"}, "a.k = b.k")

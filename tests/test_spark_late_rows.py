@@ -27,7 +27,6 @@ from windrow.model.execution import Execution
 from windrow.spark.join import join, prepare
 from windrow.spark.shared_join import share
 
-pytestmark = pytest.mark.usefixtures("uncompiled")
 ON = "a.k = b.k"
 
 

@@ -16,8 +16,6 @@ from windrow.spark.join import join
 from windrow.spark.metrics import metrics
 from windrow.state.paths import JoinId
 
-pytestmark = pytest.mark.usefixtures("uncompiled")
-
 FILES, SIZE, LIMIT = 6, 900, 180
 ON = "a.k = b.k"
 

@@ -19,8 +19,6 @@ from windrow.spark.shared_join import share
 
 WITHIN, LATE = "8 seconds", "1 second"
 
-pytestmark = pytest.mark.usefixtures("uncompiled")
-
 
 class Restarted:
     """A query over two streams of files, started again and again."""

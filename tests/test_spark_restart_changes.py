@@ -15,8 +15,6 @@ from windrow.engine.completeness import NEVER
 from windrow.spark.join import join
 from windrow.spark.metrics import metrics
 
-pytestmark = pytest.mark.usefixtures("uncompiled")
-
 Call = Mapping[str, pa.Table]
 
 

@@ -26,8 +26,6 @@ from windrow.spark.partitioning import read_layout
 from windrow.spark.routing import Router, described
 from windrow.state.runs import SPREAD_VALUES
 
-pytestmark = pytest.mark.usefixtures("uncompiled")
-
 EXTRA = {
     "c": "collate(s, 'UTF8_LCASE')",
     "span": "make_dt_interval(0, 0, 0, i)",

@@ -17,8 +17,6 @@ from windrow.model.execution import Execution
 from windrow.spark.metrics import metrics
 from windrow.spark.shared_join import prepare_shared, share
 
-pytestmark = pytest.mark.usefixtures("uncompiled")
-
 ON = "a.k = b.k"
 FILES = 4
 COLUMNS = ["query", "a.id as a", "b.id as b"]

@@ -14,8 +14,6 @@ from windrow.spark.metrics import metrics
 
 ON = "a.k = b.k"
 
-pytestmark = pytest.mark.usefixtures("uncompiled")
-
 
 def query(on: str = ON, within: str = "4 seconds", late: str = "1 second", aliases: str = "ab") -> wr.Query:
     return wr.Query({a: wr.Stream("ts", within) for a in aliases}, on, late=late)

@@ -12,8 +12,6 @@ import windrow as wr
 from pipelines import in_microseconds
 from spark_tools import Stream, failing, frame, rows, run, spark, written
 
-pytestmark = pytest.mark.usefixtures("uncompiled")
-
 SELECT = """
 SELECT a.id AS a, b.id AS b, a.x + b.x AS sum
 FROM left a [RANGE 4 SECONDS], right b [RANGE 2 SECONDS]
