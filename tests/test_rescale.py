@@ -138,7 +138,7 @@ def wrong(case: RescaledCase, root: Path) -> str | None:
     return None
 
 
-@pytest.mark.blocks(1, soak=100)
+@pytest.mark.blocks(1, soak=30)
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_join_goes_on_in_any_layout(kind: str, block: int, first_seed: int, tmp_path: Path) -> None:
     for number in range(first_seed + block * CASES, first_seed + (block + 1) * CASES):
