@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,11 @@ class SparkCase:
     sides: tuple[str, ...] = ("spark", "windrow", "windrow-files")
     batches: int = BATCHES
     warm_up: int = WARM_UP
+    memory: int = 0
+    """Bytes of memory for the side that spills."""
+
+    def with_sides(self, sides: tuple[str, ...], memory: int) -> SparkCase:
+        return replace(self, sides=sides, memory=memory)
 
 
 def cases(rows: int) -> list[SparkCase]:
@@ -188,7 +193,7 @@ def _utc(table: pa.Table) -> pa.Table:
 
 def _measure(side: str, case: SparkCase, folder: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "windrow_bench.on_spark.join", side, case.join, str(folder)]
-    numbers = (case.streams, CORES, PARTITIONS, case.warm_up)
+    numbers = (case.streams, CORES, PARTITIONS, case.warm_up, case.memory)
     run = watched([*command, *map(str, numbers)], side)
     # Counted here: to Spark, a file that Windrow reads is one row.
     rows = run.printed["batches"] * case.rows * case.streams
