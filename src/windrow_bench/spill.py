@@ -2,13 +2,14 @@
 
 Two streams are joined on a key with few matches, in one process, until the windows have turned over once.
 Runs with and without a limit take turns. The limit is a tenth of the most that the windows take without one.
-`windrow bench state --case rocksdb` joins such rows on Spark instead, beside Spark's own join with RocksDB.
+`windrow bench state --case rocksdb` joins such rows on Spark instead, beside Spark's own join with RocksDB,
+and `--case resident` measures the memory of Spark's Python workers under a limit.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -29,6 +30,8 @@ ROWS = 3_000_000
 PART = 10
 """The windows take so many times the memory limit."""
 TURNS = 3
+ROW_BYTES = 100
+"""About what a row of the join on Spark takes in its window."""
 PAYLOADS = {"payload of 20 characters": 1, "payload of 200 characters": 10}
 Batches = list[dict[str, pa.Table]]
 
@@ -120,5 +123,26 @@ def on_spark(rows: int, console: Console) -> list[dict[str, Any]]:
             **{f"{side} peak MiB": measured[side]["peak"] / 2**20 for side in sides},
             "windrow-spill : windrow": rate["windrow-spill"] / rate["windrow"],
             "windrow-spill : spark-rocksdb": rate["windrow-spill"] / rate["spark-rocksdb"],
+        }
+    ]
+
+
+def resident(rows: int, console: Console) -> list[dict[str, Any]]:
+    """What the Python workers of a join with 8 partitions hold of their own, evicting and spilling under a
+    limit, beyond what they hold with empty windows. Complete windows take about twice the limit."""
+    sides = ("windrow-empty", "windrow-limited", "windrow-spill")
+    case = spark.SparkCase("resident", "key", 2, rows // 4, 50 * rows, batches=8, warm_up=0, partitions=8)
+    limit = 2 * case.rows * spark.WINDOW_BATCHES * ROW_BYTES // 2
+    measured = spark.measure(replace(case.with_sides(sides, limit), alike=False), console)
+    empty, limited, spilling = (measured[side]["workers"] for side in sides)
+    return [
+        {
+            "memory of all workers": f"{case.partitions} partitions, {spark.CORES} cores",
+            "memory limit (MiB)": limit / 2**20,
+            "empty windows (MiB)": empty / 2**20,
+            "evicting (MiB)": limited / 2**20,
+            "spilling (MiB)": spilling / 2**20,
+            "evicting, beyond empty : limit": (limited - empty) / limit,
+            "spilling, beyond empty : limit": (spilling - empty) / limit,
         }
     ]

@@ -48,7 +48,7 @@ Batch = Mapping[str, pa.Table]
 
 def run(rows: int, console: Console, case: str | None = None) -> list[dict[str, Any]]:
     """Cold starts and spilling, or the case of that name."""
-    known = {"cold": _cold_starts, "spill": spill.run, "rocksdb": spill.on_spark}
+    known = {"cold": _cold_starts, "spill": spill.run, "rocksdb": spill.on_spark, "resident": spill.resident}
     if case is not None and case not in known:
         raise QueryError(unknown("case", case, known))
     chosen = ("cold", "spill") if case is None else (case,)

@@ -34,8 +34,10 @@ STORES = {
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     },
 }
-WINDROW = ("windrow", "windrow-spill", "windrow-files")
-"""From DataFrames; the same, with windows that spill beyond MEMORY bytes; and from files it reads itself."""
+WINDROW = ("windrow", "windrow-spill", "windrow-limited", "windrow-empty", "windrow-files")
+"""From DataFrames, the second to fourth with windows that spill beyond MEMORY bytes, that evict beyond it, or
+that hold next to nothing; and from files that Windrow reads itself."""
+LIMITED: dict[str, dict[str, Any]] = {"windrow-spill": {"disk": "unlimited"}, "windrow-limited": {}}
 Equalities = dict[tuple[str, str], str]
 EQUALITIES: dict[str, Equalities] = {
     "key": {("a", "b"): "k", ("b", "c"): "k"},
@@ -77,8 +79,9 @@ def main() -> None:
         joined = _own_chain(frames, EQUALITIES[name], used, how)
     elif side in WINDROW:
         given = read if side == "windrow-files" else frames
-        limits: dict[str, Any] = {"memory": memory, "disk": "unlimited"} if side == "windrow-spill" else {}
-        state, within = str(folder / f"state-{side}"), f"{SPAN} seconds"
+        limits = LIMITED[side] | {"memory": memory} if side in LIMITED else {}
+        state = str(folder / f"state-{side}")
+        within = "1 microsecond" if side == "windrow-empty" else f"{SPAN} seconds"
         on = predicate(name, aliases)
         joined = join(given, on, "ts", within, partitions=partitions, state=state, how=how, **limits)
     else:
