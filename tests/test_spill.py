@@ -139,6 +139,32 @@ def test_stored_payloads_are_mapped_and_written_once(exact, tmp_path: Path, monk
     assert found == answer
 
 
+@pytest.mark.parametrize("memory", ["100 MiB", "1 MiB", "100 KiB"])
+@pytest.mark.parametrize("within", ["5 seconds", "20000 rows", "2 rows per key"])
+def test_a_cold_start_maps_stored_rows_and_spills_the_others(
+    tmp_path: Path, within: str, memory: str
+) -> None:
+    """Arrays that a cold start maps are replaced, never written to, when rows move or are linked anew."""
+    streams = {alias: wr.Stream("ts", within) for alias in "ab"}
+    plain = query("a.k = b.k and a.k >= 0", streams=streams, late="0 seconds")
+    asked = replace(plain, memory=memory, disk="unlimited")
+    straight, held, op = wr.Operator(plain), store(tmp_path), wr.Operator(asked)
+    held.log.check_metadata(fingerprint(asked), first=True)
+    calls = stored.batches(12, 9_000)
+    for number, call in enumerate(calls):
+        assert ids(op.process(call)) == ids(straight.process(call))
+        publish(held, number, op)
+        if number == 5:
+            held = store(tmp_path)
+            op = wr.Operator(asked)
+            restore(op.runner, held.load(newest(held, 6), lazy=True))
+            if within == "5 seconds":
+                assert op.metrics().memory_bytes < straight.metrics().memory_bytes / 2
+        op.runner.join.windows.replace_parts(held.map_written())
+        assert op.metrics().memory_bytes <= asked.memory_limit.size
+    assert op.metrics().window_rows == straight.metrics().window_rows
+
+
 # --- Failures -------------------------------------------------------------------------------------------
 
 

@@ -216,6 +216,7 @@ class Join(Stateful):
                 ranged[step.stream].update(own)
         for window, by_hash, by_range in zip(self.windows, hashed, ranged, strict=True):
             window.index(by_hash, by_range)
+        self.spill()
 
     # -- the data flow ------------------------------------------------------------------------------
 

@@ -189,8 +189,8 @@ class Operator:
         """Resume where the operator that wrote `blob` stopped.
 
         The query may differ in `within`, `late`, `idle`, limits, policies, and in how it runs, and so may the
-        number of threads. `schemas` are the streams' columns from now on, if they have changed: a new column
-        is null in rows already held. What cannot change is refused.
+        number of threads and the directory that windows spill to. `schemas` are the streams' columns from now
+        on, if they have changed: a new column is null in rows already held. What cannot change is refused.
         """
         operator = cls(query, schemas, clock, threads, spill_directory)
         restore(operator.runner, unpack(blob))

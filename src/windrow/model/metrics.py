@@ -34,7 +34,7 @@ class StreamCounts:
     window_rows: int = gauge("Rows in the windows.", held=True)
     memory_bytes: int = gauge("Memory of the windows.", unit="bytes", held=True)
     spilled_bytes: int = gauge(
-        "Bytes of the windows in local files, because they exceed the memory limit.", unit="bytes", held=True
+        "Bytes of the windows that are in local files and not in memory.", unit="bytes", held=True
     )
 
 

@@ -79,9 +79,9 @@ def new_array(files: SpillFiles | None, count: int, dtype: np.dtype) -> Array:
     return np.empty(count, dtype) if files is None else files.empty(count, dtype)
 
 
-def moved_to_file(files: SpillFiles | None, array: Array) -> Array:
+def moved_to_file(files: SpillFiles, array: Array) -> Array:
     """The array in a file, as it is if most of it is in one."""
-    if files is None or 2 * bytes_in_files(array) >= array.nbytes:
+    if 2 * bytes_in_files(array) >= array.nbytes:
         return array
     found = files.empty(len(array), array.dtype)
     found[:] = array

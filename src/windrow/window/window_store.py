@@ -77,8 +77,10 @@ class WindowStore:
         """Stored rows of the times and of the join columns."""
         self.files: SpillFiles | None = None
         """Where its arrays are, if they have spilled."""
+        self.payload_files: SpillFiles | None = None
+        """Where payloads go that eviction has copied."""
         self.largest_segment = _ENDLESS
-        """The most bytes of a payload that is merged from two: a merge takes memory."""
+        """The most bytes of a segment that is made of others, which takes memory."""
         self._weighed: tuple[int, int, int] | None = None
         """Cached bytes: in all, without spare capacity, and in files. None after a change."""
         self.ts: Array = np.empty(_SMALLEST, np.int64)
@@ -257,10 +259,10 @@ class WindowStore:
         self._weighed = None
         self.blocks = Blocks(renumbered=True)
         ordered = self.ordered
-        segments = thinned(self.segments, positions, self.ts, self._moved, self.end)
-        tight = tight or is_private(self.ts)
-        if tight:
-            self._replace(lambda column: self._placed(window_arrays.alive_values(column, positions)))
+        to_files = self.payload_files, self.largest_segment
+        segments = thinned(self.segments, positions, self.ts, self._moved, self.end, *to_files)
+        if tight := tight or is_private(self.ts):
+            self._replace(lambda column: self._taken(column, positions))
         else:
             for column in (self.ts, *self._columns.values()):
                 window_arrays.move_down(column, positions)
@@ -286,7 +288,7 @@ class WindowStore:
     def spill_arrays(self, files: SpillFiles) -> None:
         """Moves times, columns and hash indexes to files, also those of rows to come."""
         self.files, self._weighed = files, None
-        self._replace(self._placed)
+        self._replace(lambda column: moved_to_file(files, column))
         for index in self.indexes.values():
             index.spill(files, self._columns)
 
@@ -339,9 +341,8 @@ class WindowStore:
         while len(segments) > 1:
             older, newer = segments[-2:]
             held = newer.end - self._moved - self.first
-            if older.rows > 2 * newer.rows or not fit_one_segment(older, newer, self.span, held):
-                break
-            if older.nbytes + newer.nbytes > self.largest_segment:
+            small = older.rows <= 2 * newer.rows and older.nbytes + newer.nbytes <= self.largest_segment
+            if not small or not fit_one_segment(older, newer, self.span, held):
                 break
             merged = pa.concat_batches([older.payload, newer.payload])
             gone = max(0, self.first - self.offset_of(older))
@@ -388,8 +389,10 @@ class WindowStore:
         self._moved += shift
         self.first, self.end = 0, live
 
-    def _placed(self, column: Array) -> Array:
-        return moved_to_file(self.files, column)
+    def _taken(self, column: Array, positions: Array) -> Array:
+        found = new_array(self.files, len(positions), column.dtype)
+        window_arrays.take_values(column, positions, found)
+        return found
 
     def _replace(self, change: Callable[[Array], Array]) -> None:
         """Replaces every array by the result of `change`."""

@@ -43,6 +43,8 @@ class Spiller:
             window.largest_segment = max(_SMALLEST_MERGE, self.limit.size // _MERGES_PER_LIMIT)
         if self.held(windows) <= self.limit.size:
             return
+        for window in windows:
+            window.payload_files = self._files
         # Down to half the limit, so that each file holds the payload of many rows.
         self._spill_segments(windows, self.limit.size // 2, _has_payload, Segment.spilled)
         self._spill_segments(windows, self.limit.size, _has_indexes, Segment.with_spilled_indexes)
