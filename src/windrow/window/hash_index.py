@@ -91,12 +91,12 @@ class HashIndex:
         if shift:
             probe_index.shift_heads(self.head, shift)
 
-    def spill(self, files: SpillFiles, columns: Mapping[str, Array]) -> None:
-        """Moves the index to files, once the columns are there."""
+    def spill(self, files: SpillFiles, columns: Mapping[str, Array], part: float) -> None:
+        """Moves the index to files, once the columns are there; not arrays of which this part is in files."""
         self.files = files
-        self.head, self.back = moved_to_file(files, self.head), moved_to_file(files, self.back)
+        self.head, self.back = moved_to_file(files, self.head, part), moved_to_file(files, self.back, part)
         if self._mixed is not None:
-            self._mixed = moved_to_file(files, self._mixed)
+            self._mixed = moved_to_file(files, self._mixed, part)
         self._set_keys(columns, 0, 0)
 
     def _reserve(self, capacity: int, shift: int, live: int) -> None:

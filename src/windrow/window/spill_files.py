@@ -79,9 +79,9 @@ def new_array(files: SpillFiles | None, count: int, dtype: np.dtype) -> Array:
     return np.empty(count, dtype) if files is None else files.empty(count, dtype)
 
 
-def moved_to_file(files: SpillFiles, array: Array) -> Array:
-    """The array in a file, as it is if most of it is in one."""
-    if 2 * bytes_in_files(array) >= array.nbytes:
+def moved_to_file(files: SpillFiles, array: Array, part: float) -> Array:
+    """The array in a file, as it is if this part of it is in one."""
+    if bytes_in_files(array) >= part * array.nbytes:
         return array
     found = files.empty(len(array), array.dtype)
     found[:] = array

@@ -285,12 +285,12 @@ class WindowStore:
         """Replaces the segments by the same ones, with other parts of them in files."""
         self.segments, self._weighed = segments, None
 
-    def spill_arrays(self, files: SpillFiles) -> None:
-        """Moves times, columns and hash indexes to files, also those of rows to come."""
+    def spill_arrays(self, files: SpillFiles, part: float) -> None:
+        """Moves times, columns and hash indexes to files; not arrays of which this part is in files."""
         self.files, self._weighed = files, None
-        self._replace(lambda column: moved_to_file(files, column))
+        self._replace(lambda column: moved_to_file(files, column, part))
         for index in self.indexes.values():
-            index.spill(files, self._columns)
+            index.spill(files, self._columns, part)
 
     def shrink(self) -> None:
         """Releases the spare capacity."""
