@@ -129,9 +129,10 @@ def on_spark(rows: int, console: Console) -> list[dict[str, Any]]:
 
 def resident(rows: int, console: Console) -> list[dict[str, Any]]:
     """What the Python workers of a join with 8 partitions hold of their own, evicting and spilling under a
-    limit, beyond what they hold with empty windows. Complete windows take about twice the limit."""
+    limit, beyond what they hold with empty windows. Complete windows take about twice the limit, which is
+    1 GiB with the usual number of rows."""
     sides = ("windrow-empty", "windrow-limited", "windrow-spill")
-    case = spark.SparkCase("resident", "key", 2, rows // 4, 50 * rows, batches=8, warm_up=0, partitions=8)
+    case = spark.SparkCase("resident", "key", 2, rows // 2, 50 * rows, batches=8, warm_up=0, partitions=8)
     limit = 2 * case.rows * spark.WINDOW_BATCHES * ROW_BYTES // 2
     measured = spark.measure(replace(case.with_sides(sides, limit), alike=False), console)
     empty, limited, spilling = (measured[side]["workers"] for side in sides)
