@@ -156,6 +156,10 @@ def examples(count: int) -> settings:
 
 EVALUATE = ("eager", "every 7 rows", "every 3 seconds", "every 200 us")
 EXPIRE = ("eager", "every 10 seconds", "every 300 us")
+SPILLS = st.sampled_from(
+    [{}, {}, {}, *({"memory": size, "disk": "unlimited"} for size in (600, 5_000, 50_000))]
+)
+"""Windows in memory, or in files: all of them, their payloads, or some of those."""
 ROWS = {2: 110, 3: 50, 4: 20, 5: 11}
 """Most rows per stream, by number of streams: what the oracle's loops can carry."""
 
@@ -192,8 +196,10 @@ def cases(
     idle: bool = True,
     snapshots: bool = True,
     nans: bool = True,
+    spills: bool = False,
 ) -> Case:
-    """Anything that can be asked. `counted`: at least one window is counted in rows."""
+    """Anything that can be asked. `counted`: at least one window is counted in rows. `spills`: windows may
+    spill to files."""
     count = draw(st.integers(2, most_streams))
     aliases = ALIASES[:count]
     flow = draw(flows(count, nans=nans))
@@ -227,4 +233,6 @@ def cases(
     points = (
         draw(st.frozensets(st.integers(0, max(0, len(calls) - 1)), max_size=3)) if snapshots else frozenset()
     )
+    if spills:
+        options |= draw(SPILLS)
     return Case(windows, terms, tables, calls, options, access, points)

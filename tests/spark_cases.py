@@ -26,7 +26,7 @@ import windrow as wr
 from flows import SCHEMA, flows
 from forms import computed_keys
 from outer_cases import OuterCase, outer_cases
-from queries import ALIASES, EVALUATE, EXPIRE, Case, orders, paths
+from queries import ALIASES, EVALUATE, EXPIRE, SPILLS, Case, orders, paths
 from shared_cases import Asked, asked
 from windrow.expr.join_columns import column_values
 from windrow.model.execution import Execution, SkewedKeys
@@ -205,6 +205,8 @@ def spark_cases(draw: st.DrawFn, counted: bool | None = None, held_back: bool = 
     asks = {}
     if draw(st.integers(0, 3)) == 0:
         asks = {f"q{k}": draw(asked(case)) for k in range(draw(st.integers(1, 3)))}
+    else:
+        case = replace(case, options=options | draw(SPILLS))
     partitioning = draw(st.sampled_from([*[None] * 6, *_possible(case, partitions)]))
     spread = None if asks else _spread(draw, case, partitions, partitioning)
     restart = draw(st.integers(1, len(calls)))
@@ -215,7 +217,7 @@ def spark_cases(draw: st.DrawFn, counted: bool | None = None, held_back: bool = 
 def outer_spark_cases(draw: st.DrawFn) -> SparkCase:
     """Outer, semi, anti and as-of joins. The last calls only move time on, so that all is decided; further
     than any window reaches."""
-    whole: OuterCase = draw(outer_cases(most_streams=3, late=True, snapshots=False))
+    whole: OuterCase = draw(outer_cases(most_streams=3, late=True, snapshots=False, spills=True))
     count = len(whole.windows)
     tables = {a: t.slice(0, ROWS[count]) for a, t in whole.tables.items()}
     rng = Random(draw(st.integers(0, 2**32)))

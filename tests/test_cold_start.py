@@ -57,6 +57,8 @@ def cold_run(case: Case, restarts: frozenset[int], **changes: Any) -> pa.Table:
         for number, call in enumerate(case.inputs()):
             outputs.append(op.process(call))
             publish(held, number, op)
+            if query.disk_limit is not None:
+                op.runner.join.windows.replace_parts(held.map_written())
             if number in restarts:
                 held = store(root)
                 op = wr.Operator(query)
@@ -69,7 +71,7 @@ def _short(case: Any) -> Any:
 
 
 @examples(25)
-@given(cases(most_streams=3), cases(counted=True, most_streams=3), RESTARTS)
+@given(cases(most_streams=3, spills=True), cases(counted=True, most_streams=3, spills=True), RESTARTS)
 def test_any_join_goes_on(timed: Case, counted: Case, restarts: frozenset[int]) -> None:
     for case in map(_short, (timed, counted)):
         assert ids(cold_run(case, restarts)) == case.answer()
@@ -83,7 +85,7 @@ def test_set_joins_go_on(case: Case, restarts: frozenset[int]) -> None:
 
 
 @examples(20)
-@given(outer_cases(most_streams=3), RESTARTS)
+@given(outer_cases(most_streams=3, spills=True), RESTARTS)
 def test_outer_joins_go_on(case: OuterCase, restarts: frozenset[int]) -> None:
     case = _short(case)
     assert outer_ids(cold_run(case, restarts)) == case.answer()

@@ -31,25 +31,25 @@ def check(case: OuterCase) -> None:
 
 
 @examples(30)
-@given(outer_cases(most_streams=2, matches=False))
+@given(outer_cases(most_streams=2, matches=False, spills=True))
 def test_two_streams(case: OuterCase) -> None:
     check(case)
 
 
 @examples(30)
-@given(outer_cases(matches=False))
+@given(outer_cases(matches=False, spills=True))
 def test_roles_of_two_to_four_streams(case: OuterCase) -> None:
     check(case)
 
 
 @examples(30)
-@given(outer_cases())
+@given(outer_cases(spills=True))
 def test_matches(case: OuterCase) -> None:
     check(case)
 
 
 @examples(150)
-@given(outer_cases(counted=True))
+@given(outer_cases(counted=True, spills=True))
 def test_row_windows(case: OuterCase) -> None:
     check(case)
 

@@ -40,19 +40,19 @@ def check(case: Case) -> None:
 
 
 @examples(70)
-@given(cases(most_streams=2))
+@given(cases(most_streams=2, spills=True))
 def test_two_streams(case: Case) -> None:
     check(case)
 
 
 @examples(120)
-@given(cases())
+@given(cases(spills=True))
 def test_two_to_five_streams(case: Case) -> None:
     check(case)
 
 
 @examples(80)
-@given(cases(counted=True, most_streams=4))
+@given(cases(counted=True, most_streams=4, spills=True))
 def test_count_windows(case: Case) -> None:
     check(case)
 

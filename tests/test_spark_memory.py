@@ -68,6 +68,19 @@ def test_a_limit_holds_for_the_whole_join_and_over_a_restart(two):
     assert told[-1].recall[0] < 1 and "recall 0." in str(told[-1])
 
 
+def test_windows_that_spill_lose_nothing_over_a_restart(two):
+    path, streams = two
+    limit = 30 << 10
+    put(streams, 0, 3)
+    given = {"memory": limit, "disk": "unlimited"}
+    reported = metrics(run(joined(path, streams, **given), path))
+    put(streams, 3, FILES)
+    reported += metrics(run(joined(path, streams, **given), path))
+    assert written(path) == exact()
+    assert sum(m.rows_evicted for m in reported) == 0
+    assert all(m.memory_bytes <= limit < m.spilled_bytes for m in reported[1:])
+
+
 def test_a_sample_comes_with_weights(two):
     path, streams = two
     put(streams, 0, FILES)
@@ -194,6 +207,7 @@ def test_what_is_wrong_is_told_before_any_data_is_read(two):
         ({"shed": "frequncy"}, "Did you mean 'frequency'"),
         ({"shed": wr.policies.Greedy(by="a.nothing")}, "nothing"),
         ({"memory": None, "shed": "uniform"}, "samples to stay inside a limit"),
+        ({"memory": wr.MemoryPool("1 MiB", str(path / "pool")), "disk": "1 GiB"}, "disk: a pool divides"),
         ({"control": frame(rows(1, 2))}, "must be a stream"),
         ({"control": streams["a"].read()}, "text column 'document'"),
     ):

@@ -25,6 +25,8 @@ class Watched:
     printed: dict[str, Any]
     memory: int
     disk: int
+    workers: int = 0
+    """What Spark's Python workers held of their own, without what they map from files."""
 
 
 def watched(
@@ -59,7 +61,9 @@ def watched(
 
 def _watch(process: subprocess.Popen[str], most: Watched, directories: Sequence[Path]) -> None:
     while process.poll() is None:
-        most.memory = max(most.memory, _held(_tree(process.pid)))
+        tree = _tree(process.pid)
+        most.memory = max(most.memory, _held(tree))
+        most.workers = max(most.workers, sum(_own(pid)[0] for pid in tree if _is_worker(pid)))
         most.disk = max(most.disk, sum(map(_size, directories)))
         time.sleep(LOOK)
 
@@ -99,12 +103,22 @@ def _held(pids: list[int]) -> int:
     than they are. Read from `statm`, which the kernel keeps; exact shares it would have to count page by
     page, halting the process meanwhile.
     """
-    own, files = 0, 0
-    for pid in pids:
-        try:
-            resident, shared = map(int, Path(f"/proc/{pid}/statm").read_text().split()[1:3])
-        except (OSError, ValueError):
-            continue
-        own += resident - shared
-        files = max(files, shared)
-    return (own + files) * os.sysconf("SC_PAGE_SIZE")
+    own, files = zip((0, 0), *map(_own, pids), strict=True)
+    return sum(own) + max(files)
+
+
+def _own(pid: int) -> tuple[int, int]:
+    """Bytes that a process has of its own, and that it maps from files or shares."""
+    try:
+        resident, shared = map(int, Path(f"/proc/{pid}/statm").read_text().split()[1:3])
+    except (OSError, ValueError):
+        return 0, 0
+    page = os.sysconf("SC_PAGE_SIZE")
+    return (resident - shared) * page, shared * page
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        return b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

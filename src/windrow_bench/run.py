@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -49,19 +50,19 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "overload": ("Streams faster than the machine on Spark, a deadline for each micro-batch", overload.run),
     "spark": ("On Spark, against Spark's own stream-stream join, on the same files", spark.run),
     "peers": ("The same joins of the same files by Spark, Flink, DuckDB and Windrow", peers.run),
-    "state": ("Stored windows: a cold start mapped and rebuilt, and what a commit costs", state.run),
+    "state": ("Stored windows: cold starts, what a commit costs, and windows that spill", state.run),
     "startup": ("First use compiles, later processes load from disk", startup.run),
 }
 ON_REQUEST = ("coverage", "forecast", "policies", "peers")
 """Run only by name: they take long, and fetch packages."""
-WITH_CASES = {"spark": spark.run, "peers": peers.run}
+WITH_CASES = {"spark": spark.run, "peers": peers.run, "state": state.run}
 
 
 def run_benchmarks(
     names: list[str], rows: int, out: Path, case: str | None = None, console: Console | None = None
 ) -> dict[str, Figures]:
-    """The benchmarks of these names, or all but those on request; of `spark` and `peers`, only what `case`
-    tells. Returns their figures."""
+    """The benchmarks of these names, or all but those on request; of `spark`, `peers` and `state`, only what
+    `case` names. Returns their figures."""
     for name in names:
         if name not in BENCHMARKS:
             raise QueryError(unknown("benchmark", name, BENCHMARKS))
@@ -75,7 +76,8 @@ def run_benchmarks(
         console.print(f"[bold]{name}[/bold]: {title}")
         found[name] = figures = (run if case is None else partial(WITH_CASES[name], case=case))(rows, console)
         (out / f"{name}.json").write_text(json.dumps({"benchmark": name, "figures": figures}, indent=1))
-        console.print(_table(figures))
+        for _, alike in groupby(figures, key=tuple):
+            console.print(_table(list(alike)))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Stored windows: what a cold start costs, and what a commit.
+"""Stored windows: what a cold start costs, and what a commit; and windows that spill (see `spill.py`).
 
 The windows of two streams fill, one batch after the other, and every batch is committed twice: with and
 without stored join columns and indexes. Then fresh processes, whose kernels are loaded, start from each and
@@ -26,8 +26,10 @@ from rich.console import Console
 from windrow.engine.operator import Operator
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.state import State, capture, restore
+from windrow.errors import QueryError, unknown
 from windrow.model.query import Query, Stream
 from windrow.state import CommitLog, JoinId, Manifest, StateStore, Version
+from windrow_bench import spill
 from windrow_bench.data import batches, streams, with_numbers
 
 SECONDS = 100
@@ -44,7 +46,16 @@ _RUN = "0" * 32
 Batch = Mapping[str, pa.Table]
 
 
-def run(rows: int, console: Console) -> list[dict[str, Any]]:
+def run(rows: int, console: Console, case: str | None = None) -> list[dict[str, Any]]:
+    """Cold starts and spilling, or the case of that name."""
+    known = {"cold": _cold_starts, "spill": spill.run, "rocksdb": spill.on_spark, "resident": spill.resident}
+    if case is not None and case not in known:
+        raise QueryError(unknown("case", case, known))
+    chosen = ("cold", "spill") if case is None else (case,)
+    return [figure for name in chosen for figure in known[name](rows, console)]
+
+
+def _cold_starts(rows: int, console: Console) -> list[dict[str, Any]]:
     rows = min(rows, ROWS)
     tables = with_numbers(streams(rows, KEYS, 2, SECONDS), float(KEYS))
     tables = {a: t.append_column("t", t["k"].cast(pa.string())) for a, t in tables.items()}

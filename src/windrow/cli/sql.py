@@ -235,6 +235,8 @@ def _run(
 
 def statement_facts(statement: Statement) -> dict[str, Any]:
     """A statement as values for JSON."""
+    from windrow.model.limits import memory_text
+
     query = statement.query
     return {
         "name": statement.name,
@@ -246,7 +248,7 @@ def statement_facts(statement: Statement) -> dict[str, Any]:
         "join": list(statement.conditions),
         "filter": list(statement.filters),
         "group": str(statement.grouping.groups) if statement.grouping else None,
-        "memory": str(query.memory_limit) if query.memory_limit else None,
+        "memory": memory_text(query.memory_limit, query.disk_limit),
         "deadline": str(query.deadline) if query.deadline else None,
     }
 

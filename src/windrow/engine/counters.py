@@ -82,14 +82,17 @@ class Counters(Stateful):
             blind = _sums(self.counts["rows_dropped"], join.unsampled)
             admitted = math.prod(1 - d / max(n, 1) for d, n in zip(blind, counts["rows_in"], strict=True))
             known = quality(join, self.results, admitted)
+            # Without a limit on disk, what a cold start has mapped counts as memory: it may all be read.
+            spilled = [window.bytes_in_files if join.spiller else 0 for window in join.windows]
             counts = counts | {
                 "rows_evicted": _sums(evicted, join.conserved, counts["rows_evicted"]),
                 "rows_dropped": _sums(counts["rows_dropped"], join.dropped),
                 "window_rows": [len(window) for window in join.windows],
                 "memory_bytes": [
-                    window.nbytes + (join.outer.nbytes(s) if join.outer else 0)
-                    for s, window in enumerate(join.windows)
+                    window.nbytes - files + (join.outer.nbytes(s) if join.outer else 0)
+                    for s, (window, files) in enumerate(zip(join.windows, spilled, strict=True))
                 ],
+                "spilled_bytes": spilled,
             }
         streams = {
             alias: StreamMetrics(

@@ -7,6 +7,7 @@ result among rows of one sub-batch is therefore found exactly once, by the last 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import call
 from typing import Protocol
@@ -20,6 +21,7 @@ from windrow.engine.limits.call_planner import CallPlanner
 from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.engine.limits.evictor import Evictor
 from windrow.engine.limits.load_shedder import LoadShedder, make_load_shedder
+from windrow.engine.limits.spiller import Spiller
 from windrow.engine.outer.outer_join import Decided, OuterJoin
 from windrow.engine.partial_matches import PartialMatches, in_pieces
 from windrow.engine.probe import Probe
@@ -28,6 +30,7 @@ from windrow.engine.threads import ONE_THREAD, Threads
 from windrow.engine.windows import Windows
 from windrow.eviction.ranking import Selection
 from windrow.eviction.window_view import RowState
+from windrow.model.limits import MemoryLimit
 from windrow.model.plan import Plan
 from windrow.model.stateful import Stateful
 from windrow.planning.bound_query import BoundQuery
@@ -73,6 +76,8 @@ class Join(Stateful):
         Makes the sink for the results.
     threads
         Probe and build results. The sink must allow that if there are several.
+    spill_directory
+        Where windows spill to, if the query lets them; by default the system's directory for temporary files.
     """
 
     saved = (
@@ -92,14 +97,18 @@ class Join(Stateful):
         bound: BoundQuery,
         make_sink: Callable[[BoundQuery], ResultSink],
         threads: Threads = ONE_THREAD,
+        spill_directory: str | None = None,
     ) -> None:
         self.bound = bound
         self._threads = threads
         query, count = bound.query, len(bound.schemas)
         self._watermark_delay_us = query.watermark_delay_us
         self.evictor: Evictor | None = None
-        if query.memory_limit is not None:
-            self.evictor = Evictor(query.memory_policy, query.memory_limit, bound)
+        if query.shed_limit is not None:
+            self.evictor = Evictor(query.memory_policy, query.shed_limit, bound)
+        self.spiller: Spiller | None = None
+        if query.memory_limit is not None and query.disk_limit is not None:
+            self.spiller = Spiller(query.memory_limit, spill_directory)
         units = Units.of_predicate(count, bound.predicate.atoms, bound.classes)
         self.load_shedder = make_load_shedder(
             query, units, self.evictor.result_weights if self.evictor else None
@@ -165,6 +174,27 @@ class Join(Stateful):
             for name, _ in row_state:
                 window.column(name)[window.first : window.end] = 0
 
+    @property
+    def memory_limit(self) -> MemoryLimit | None:
+        """The limit of what is held in memory."""
+        limiting = self.spiller or self.evictor
+        return None if limiting is None else limiting.limit
+
+    def memory_demand(self) -> float | None:
+        """Memory that complete windows would take, in the limit's unit; None without a limit."""
+        if self.evictor:
+            return self.evictor.memory_demand(self.windows)
+        return float(sum(window.nbytes for window in self.windows)) if self.spiller else None
+
+    def set_memory_limit(self, limit: MemoryLimit, whole: MemoryLimit) -> None:
+        """Change the memory limit, of which the query's is `whole`. What may be on disk changes with it."""
+        if self.spiller:
+            self.spiller.limit = limit
+        if self.evictor:
+            in_all = self.bound.query.shed_limit
+            share = limit.size if in_all is None else limit.size * in_all.size // whole.size
+            self.evictor.limit = replace(limit, size=share)
+
     def install(self, plan: Plan) -> None:
         """Follow another plan from now on; the windows build the indexes it needs."""
         self._compared_before += sum(p.comparisons for p in self.probes)
@@ -186,6 +216,7 @@ class Join(Stateful):
                 ranged[step.stream].update(own)
         for window, by_hash, by_range in zip(self.windows, hashed, ranged, strict=True):
             window.index(by_hash, by_range)
+        self.spill()
 
     # -- the data flow ------------------------------------------------------------------------------
 
@@ -222,6 +253,12 @@ class Join(Stateful):
             self._evict_unharvested(load_shedder, now)
         if self.evictor:
             self.evictor.enforce_limit(self.windows)
+        self.spill()
+
+    def spill(self) -> None:
+        """Move to files what exceeds the memory limit, if the query lets windows spill."""
+        if self.spiller:
+            self.spiller.enforce_limit(self.windows)
 
     def decide(self, earliest: Sequence[int | None]) -> Iterator[pa.RecordBatch]:
         """Results of an outer join that rows no older than `earliest`, per stream, cannot change."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from windrow.engine.join import Join
 from windrow.engine.limits.harvester import Harvester
 from windrow.model.learned_models import Histogram, LagHistogram, LearnedModels
+from windrow.model.limits import memory_text
 from windrow.model.query import Query
 
 NOTHING = 1e-6
@@ -16,12 +17,12 @@ def learned_models(query: Query, join: Join | None, throttle: float) -> LearnedM
     load_shedder = join.load_shedder if join is not None else None
     harvest = load_shedder.last_harvest if isinstance(load_shedder, Harvester) and throttle < 1 else None
     plan = join.plan if join is not None else None
-    sheds = [str(query.memory_policy)] if query.memory_limit is not None else []
+    sheds = [str(query.memory_policy)] if query.shed_limit is not None else []
     sheds += [query.time_policy.name] if query.time_limit is not None else []
     return LearnedModels(
         on=query.on,
         windows={alias: str(stream.window) for alias, stream in query.streams.items()},
-        memory=None if query.memory_limit is None else str(query.memory_limit),
+        memory=memory_text(query.memory_limit, query.disk_limit),
         deadline=None if query.time_limit is None else str(query.time_limit),
         shed=" and ".join(sheds),
         plan=None if plan is None else str(plan),

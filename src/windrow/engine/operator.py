@@ -38,6 +38,9 @@ class Operator:
         Number of threads that join the rows of a call. They help from some thousand rows per stream and call
         on. The exact answer does not depend on them, only its order does; nor does the order on which thread
         is faster. Functions of the query run on any of them. Not with a deadline.
+    spill_directory
+        A directory on a local disk where windows spill to, if the query has `disk`; by default the system's
+        directory for temporary files.
 
     Examples
     --------
@@ -54,6 +57,7 @@ class Operator:
         schemas: Mapping[str, pa.Schema] | None = None,
         clock: Callable[[], float] = perf_counter,
         threads: int = 1,
+        spill_directory: str | None = None,
     ) -> None:
         if not isinstance(query, Query):
             raise QueryError(f"expected wr.Query(streams, on=...), got {query!r}", Option("query"))
@@ -63,7 +67,9 @@ class Operator:
                 "leave out threads, or the deadline",
                 Option("threads"),
             )
-        self.runner = JoinRunner(query, schemas, clock, threads=Threads(threads))
+        self.runner = JoinRunner(
+            query, schemas, clock, threads=Threads(threads), spill_directory=spill_directory
+        )
         """The running join; internal, used by Spark tasks."""
 
     @property
@@ -178,13 +184,14 @@ class Operator:
         clock: Callable[[], float] = perf_counter,
         schemas: Mapping[str, pa.Schema] | None = None,
         threads: int = 1,
+        spill_directory: str | None = None,
     ) -> Operator:
         """Resume where the operator that wrote `blob` stopped.
 
         The query may differ in `within`, `late`, `idle`, limits, policies, and in how it runs, and so may the
-        number of threads. `schemas` are the streams' columns from now on, if they have changed: a new column
-        is null in rows already held. What cannot change is refused.
+        number of threads and the directory that windows spill to. `schemas` are the streams' columns from now
+        on, if they have changed: a new column is null in rows already held. What cannot change is refused.
         """
-        operator = cls(query, schemas, clock, threads)
+        operator = cls(query, schemas, clock, threads, spill_directory)
         restore(operator.runner, unpack(blob))
         return operator

@@ -32,7 +32,7 @@ def fingerprint(query: Query) -> dict[str, Any]:
         "within": {alias: [s.window.kind, s.window.size] for alias, s in query.streams.items()},
         "late": dict(zip(query.aliases, query.watermark_delays, strict=True)),
         "idle": query.idle_timeout_us,
-        "memory": query.memory_limit and [query.memory_limit.kind, query.memory_policy.described()],
+        "memory": query.shed_limit and [query.shed_limit.kind, query.memory_policy.described()],
         "deadline": query.time_limit and query.time_policy.described(),
     }
 

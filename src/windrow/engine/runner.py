@@ -63,6 +63,8 @@ class JoinRunner:
         Makes the sink of the results, once all schemas are known.
     threads
         Of the join.
+    spill_directory
+        Where windows spill to; by default the system's directory for temporary files.
     """
 
     def __init__(
@@ -72,11 +74,12 @@ class JoinRunner:
         clock: Callable[[], float] = perf_counter,
         make_sink: Callable[[BoundQuery], ResultSink] = ResultBuilder,
         threads: Threads = ONE_THREAD,
+        spill_directory: str | None = None,
     ) -> None:
         announce_compilation()
         self.query = query
         count = len(query.streams)
-        self._make_sink, self._threads = make_sink, threads
+        self._make_sink, self._threads, self._spill_directory = make_sink, threads, spill_directory
         self._number = {alias: k for k, alias in enumerate(query.aliases)}
         self.schemas: list[pa.Schema | None] = [None] * count
         self.join: Join | None = None
@@ -267,9 +270,7 @@ class JoinRunner:
 
     def memory_demand(self) -> float | None:
         """Memory demand in the limit's unit; None without a limit."""
-        if self.join is None or self.join.evictor is None:
-            return None
-        return self.join.evictor.memory_demand(self.join.windows)
+        return None if self.join is None else self.join.memory_demand()
 
     def late_rows(self) -> pa.Table:
         """The rows that the last call dropped because of their time."""
@@ -321,14 +322,13 @@ class JoinRunner:
     def set_memory_limit(self, limit: MemoryLimit) -> None:
         """Change the memory limit from the next rows on; the query must have one."""
         self.check_usable()
-        if self.query.memory_limit is None:
+        whole = self.query.memory_limit
+        if whole is None:
             raise QueryError("this query has no memory limit; give Query(memory=...) one", Option("memory"))
-        if limit.kind != self.query.memory_limit.kind:
-            raise QueryError(
-                f"the query's limit counts {self.query.memory_limit.kind}, got {limit}", Option("memory")
-            )
-        if self.join is not None and self.join.evictor is not None:
-            self.join.evictor.limit = limit
+        if limit.kind != whole.kind:
+            raise QueryError(f"the query's limit counts {whole.kind}, got {limit}", Option("memory"))
+        if self.join is not None:
+            self.join.set_memory_limit(limit, whole)
 
     def set_windows(self, query: Query) -> None:
         """Continue the same join over other windows."""
@@ -365,7 +365,8 @@ class JoinRunner:
         """Create the join if all schemas are known."""
         schemas = [s for s in self.schemas if s is not None]
         if self.join is None and len(schemas) == len(self.schemas):
-            self.join = Join(BoundQuery.of(self.query, schemas), self._make_sink, self._threads)
+            bound = BoundQuery.of(self.query, schemas)
+            self.join = Join(bound, self._make_sink, self._threads, self._spill_directory)
 
     def _release(self, join: Join, final: bool) -> list[ArrivingRows]:
         """Rows that are ready, per stream in time order, with their join columns."""
@@ -396,5 +397,4 @@ class JoinRunner:
 
     def _sub_batches(self, arrivals: Sequence[ArrivingRows]) -> Iterator[list[int]]:
         assert self.join is not None
-        limit = None if self.join.evictor is None else self.join.evictor.limit
-        return sub_batches(self.query, limit, self.join.windows, arrivals)
+        return sub_batches(self.query, self.join.memory_limit, self.join.windows, arrivals)

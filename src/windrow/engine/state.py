@@ -148,6 +148,8 @@ def _restore(runner: JoinRunner, state: State, reached: Sequence[int | None]) ->
     if (before["late"], before["idle"]) != (now["late"], now["idle"]):
         _keep_watermarks(runner, before, reached)
     runner.changes = tuple(changes(before, now, known, runner.schemas))
+    if runner.join is not None:
+        runner.join.spill()
     for change in runner.changes:
         _log.info("restored with a changed query: %s", change)
 

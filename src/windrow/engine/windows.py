@@ -10,6 +10,7 @@ from functools import partial
 from typing import Protocol, overload
 
 import numpy as np
+import pyarrow as pa
 
 from windrow.engine.key_numbers import KeyNumbers
 from windrow.engine.outer.missing_rows import MISSING, values_or
@@ -182,6 +183,11 @@ class Windows(Sequence[WindowStore]):
             counted.displaced_early += (early := int(np.count_nonzero(leaving & dead)))
             return int(np.count_nonzero(leaving)) - early
         return int(np.count_nonzero(leaving))
+
+    def replace_parts(self, stored: Mapping[int, pa.RecordBatch]) -> None:
+        """Continue with these parts of segments, by the identity of those they equal, mapped from files."""
+        for window in self:
+            window.put([segment.replaced(stored) for segment in window.segments])
 
     def forget_keys(self) -> None:
         """Remove keys without stored rows. Only between calls: rows in flight already have key numbers."""

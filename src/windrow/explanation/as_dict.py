@@ -58,6 +58,7 @@ def plain(e: Explanation) -> dict[str, Any]:
             "exact_bytes": e.exact.size,
             "bytes_per_second": e.bytes_per_second,
             "limit": None if e.limit is None else {e.limit.kind: e.limit.size},
+            "spilled_bytes": None if e.spilled is None else e.spilled.size,
             "recall": e.expected_recall,
             "binds": e.binds,
             "split": None if e.split is None else dict(zip(plan.aliases, e.split, strict=True)),

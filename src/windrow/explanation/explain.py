@@ -123,9 +123,13 @@ def explain(
                 "distinct and curves are learned from the data; leave them out", Option("explain")
             )
         return explain_sample(query, data, rates, every, partitions)
-    return _from_stated(
-        StatedJoin(query, schemas or {}, rates or {}, distinct or {}, curves), _Calls(every, partitions)
-    )
+    stated = StatedJoin(_in_memory(query), schemas or {}, rates or {}, distinct or {}, curves)
+    return replace(_from_stated(stated, _Calls(every, partitions)), query=query)
+
+
+def _in_memory(query: Query) -> Query:
+    """The query with all that it may hold in memory. What has spilled changes no result."""
+    return replace(query, memory=query.shed_limit, disk=None)
 
 
 def explain_sample(
@@ -141,6 +145,7 @@ def explain_sample(
     """`explain` from data. Calls `progress` with the number of rows processed and their total. Memory is that
     of all partitions if `divided` says how rows reach them."""
     check_rates(query, rates or {})
+    asked, query = query, _in_memory(query)
     operator, learned_from = dry_run(query, data, progress, max_seconds)
     assert learned_from.sample is not None
     calls = _Calls(every, partitions)
@@ -167,7 +172,7 @@ def explain_sample(
         found,
         exact=MemoryLimit("bytes", max(1, round(sum(held.streams) * faster))),
         held=tuple(each * faster for each in held.streams),
-        query=query,
+        query=asked,
         limit=query.memory_limit,
     )
 
@@ -252,8 +257,8 @@ def _of_operator(
         recall = forecast.curve(evictor.limit.kind)
         if recall.unit == "bytes":
             exact = max(1.0, float(recall.memory[-1]))
-        if query.memory_limit is not None:
-            size = float(query.memory_limit.size)
+        if query.shed_limit is not None:
+            size = float(query.shed_limit.size)
             split, binds = forecast.shares(size), forecast.binding_fraction(size)
     time, throttle = None, None
     model = _model(join)
@@ -276,7 +281,7 @@ def _of_operator(
         plan=plan,
         exact=MemoryLimit("bytes", round(exact)),
         recall=recall,
-        limit=query.memory_limit,
+        limit=query.shed_limit,
         query=query,
         row_bytes=row_bytes,
         split=split,

@@ -29,7 +29,7 @@ class Explanation:
     recall: RecallCurve | None
     """Expected recall by memory."""
     limit: MemoryLimit | None
-    """The query's memory limit."""
+    """What windows may hold before rows are shed: the query's memory limit, and what may be on disk."""
     query: Query
     row_bytes: tuple[float, ...]
     """Bytes of a row of each stream in its window."""
@@ -53,6 +53,14 @@ class Explanation:
         """What each stream's windows take, measured if possible."""
         modelled = (rows * size for rows, size in zip(self.plan.rows, self.row_bytes, strict=True))
         return tuple(modelled) if self.held is None else self.held
+
+    @property
+    def spilled(self) -> MemoryLimit | None:
+        """What of complete windows exceeds the memory limit and spills to disk; None if they may not."""
+        memory, disk = self.query.memory_limit, self.query.disk_limit
+        if memory is None or disk is None:
+            return None
+        return MemoryLimit("bytes", max(0, min(disk.size, self.exact.size - memory.size)))
 
     @property
     def bytes_per_second(self) -> float:
@@ -81,6 +89,8 @@ class Explanation:
         sizes = zip(self.plan.aliases, self.window_bytes, strict=True)
         each = ", ".join(f"{alias} {_size(size)}" for alias, size in sizes)
         lines.append(f"Memory for an exact answer: about {self.exact} ({each})")
+        if self.spilled is not None:
+            lines.append(f"  of it at most {self.query.memory_limit} in memory, {self.spilled} on local disk")
         lines.append(f"Memory for new rows: about {_size(self.bytes_per_second)} a second")
         if self.recall is not None:
             lines += ["Recall against memory: (of rows that are not late)", *_indented(str(self.recall))]

@@ -55,9 +55,7 @@ def alive_positions(alive: Any, first: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def alive_values(column: Any, positions: Any) -> Any:
+def take_values(column: Any, positions: Any, out: Any) -> None:
     """The values at `positions`, faster than numpy's indexing."""
-    out = np.empty(len(positions), column.dtype)
     for k in range(len(positions)):
         out[k] = column[positions[k]]
-    return out

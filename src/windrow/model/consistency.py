@@ -17,17 +17,28 @@ MOST_EXHAUSTIVE = 5
 
 
 def check_limits(query: Query) -> None:
-    """Check a memory limit and its policy."""
+    """Check a memory limit, its policy, and what may spill to disk."""
     limit, policy, count = query.memory_limit, query.memory_policy, len(query.streams)
+    if query.disk_limit is not None and limit is None:
+        raise QueryError(
+            f"{query.disk_limit} on disk holds what does not fit into memory; pass memory='2 GiB' or similar "
+            "as well, or leave disk out",
+            Option("disk"),
+        )
+    if query.disk_limit is not None and limit is not None and limit.kind == "rows":
+        raise QueryError(
+            f"windows spill to disk by bytes, and {limit} counts rows; pass bytes such as memory='2 GiB', or "
+            "leave disk out",
+            Option("memory"),
+        )
     with placed(Option("shed")):
         if not isinstance(policy.split, str) and set(policy.split) != set(query.streams):
             raise QueryError(
                 f"split must give a share to each of {list(query.streams)}, got {dict(policy.split)}"
             )
-        if limit is None and policy.samples:
-            raise QueryError(
-                f"'{policy.name}' samples to stay inside a limit; pass memory='64 MiB' or similar"
-            )
+        if query.shed_limit is None and policy.samples:
+            remedy = "a limit on disk" if query.disk_limit is not None else "memory='64 MiB' or similar"
+            raise QueryError(f"'{policy.name}' samples to stay inside a limit; pass {remedy}")
     with placed(Option(policy=policy.name)):
         policy.check(query.aliases)
     if limit is not None and limit.kind == "rows" and limit.size < count:

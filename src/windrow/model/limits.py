@@ -8,11 +8,13 @@ from datetime import timedelta
 from typing import Literal
 
 from windrow.errors import QueryError
+from windrow.model.settings import setting
 from windrow.model.units import SECOND, format_duration, parse_duration, parse_rows
 
 _BYTES = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+))\s*([KMGT]?i?B?)\s*", re.IGNORECASE)
 _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+UNLIMITED = "unlimited"
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,46 @@ class MemoryLimit:
                     return cls("bytes", round(float(match[1]) * scale))
         raise QueryError(f"expected '256 MiB', '100000 rows' or a number of bytes, got {value!r}")
 
+    @property
+    def is_unlimited(self) -> bool:
+        return self.size >= _ENDLESS
+
     def __str__(self) -> str:
+        if self.is_unlimited:
+            return UNLIMITED
         if self.kind == "rows":
             return f"{self.size} rows"
         for unit in ("g", "m", "k"):
             if self.size >= _BINARY[unit]:
                 return f"{self.size / _BINARY[unit]:.4g} {unit.upper()}iB"
         return f"{self.size} bytes"
+
+
+_ENDLESS = 1 << 60
+
+
+def _disk_limit(value: str | int | MemoryLimit | None) -> MemoryLimit | None:
+    """Accepts "20 GiB", a number of bytes, or "unlimited"; None keeps windows in memory."""
+    limit = MemoryLimit("bytes", _ENDLESS) if value == UNLIMITED else MemoryLimit.parse(value)
+    if limit is not None and limit.kind == "rows":
+        raise QueryError(f"expected bytes such as '20 GiB', or '{UNLIMITED}', got {value!r}")
+    return limit
+
+
+def memory_text(memory: MemoryLimit | None, disk: MemoryLimit | None) -> str | None:
+    """What windows may hold, in memory and on disk.
+
+    >>> memory_text(MemoryLimit.parse("2 GiB"), MemoryLimit.parse("20 GiB"))
+    '2 GiB and 20 GiB on disk'
+    """
+    return None if memory is None else f"{memory} and {disk} on disk" if disk else str(memory)
+
+
+DISK = setting(
+    _disk_limit,
+    'What the windows may hold on local disk beyond `memory`: "20 GiB", or "unlimited". They spill to it '
+    "before rows are shed; unlimited, none are, and the answer is exact. None keeps windows in memory.",
+)
 
 
 _RATE = re.compile(

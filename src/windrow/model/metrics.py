@@ -33,6 +33,9 @@ class StreamCounts:
     rows_dropped: int = counter("Rows never admitted, for lack of time.", lost="dropped", copies=True)
     window_rows: int = gauge("Rows in the windows.", held=True)
     memory_bytes: int = gauge("Memory of the windows.", unit="bytes", held=True)
+    spilled_bytes: int = gauge(
+        "Bytes of the windows that are in local files and not in memory.", unit="bytes", held=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +164,9 @@ class OperatorMetrics(JoinCounts):
         lines = [
             f"{self.rows_in:,} rows in, {self.results:,} results, recall "
             + recall_text((self.recall, self.recall_low, self.recall_high), self.rows_late),
-            f"windows hold {self.window_rows:,} rows in {format_bytes(self.memory_bytes)}; "
+            f"windows hold {self.window_rows:,} rows in {format_bytes(self.memory_bytes)}"
+            + (f" and {format_bytes(self.spilled_bytes)} on disk" if self.spilled_bytes else "")
+            + "; "
             f"{self.comparisons:,} comparisons in {self.sub_batches:,} sub-batches",
         ]
         others = {"filtered": self.rows_filtered, "buffered": self.rows_buffered}

@@ -22,7 +22,7 @@ from windrow.model.evaluation_rules import NAN, ON_ERROR, NanRule
 from windrow.model.interval import Interval
 from windrow.model.join_kind import HOW, INNER, MATCH, JoinShapes
 from windrow.model.keywords import checks_keywords
-from windrow.model.limits import Deadline, MemoryLimit
+from windrow.model.limits import DISK, UNLIMITED, Deadline, MemoryLimit
 from windrow.model.notebook import html_table
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.parse import parse_policies, parse_shed
@@ -48,7 +48,6 @@ MIN_STREAMS = 2
 MAX_STREAMS = 8
 ORDERS = ("heuristic", "low-selectivity", "exhaustive")
 ALGORITHMS = ("eager", "naive", "general")
-UNLIMITED = "unlimited"
 _DEFAULTS = {"late": 0, "ahead": 86_400_000_000, "shed": parse_shed("auto", None, None)}
 """Defaults after parsing."""
 DURATION = "a duration such as '5 seconds'"
@@ -218,6 +217,7 @@ class Query:
             'What the windows may hold in all: "256 MiB", "100000 rows", or None for no limit.',
         ),
     )
+    disk: str | int | MemoryLimit | None = field(default=None, metadata=DISK)
     deadline: str | timedelta | Deadline | None = field(
         default=None,
         metadata=setting(
@@ -296,6 +296,7 @@ class Query:
     nan_rule = Parsed[NanRule]("nan")
     calls = Parsed[Mapping[str, Function]]("functions")
     memory_limit = Parsed[MemoryLimit | None]("memory")
+    disk_limit = Parsed[MemoryLimit | None]("disk")
     time_limit = Parsed[Deadline | None]("deadline")
 
     def __post_init__(self) -> None:
@@ -360,6 +361,14 @@ class Query:
         return max(self.watermark_delays)
 
     @property
+    def shed_limit(self) -> MemoryLimit | None:
+        """What the windows may hold, in memory and on disk, before rows are evicted; None for no limit."""
+        memory, disk = self.memory_limit, self.disk_limit
+        if memory is None or disk is None:
+            return memory
+        return None if disk.is_unlimited else MemoryLimit("bytes", memory.size + disk.size)
+
+    @property
     def memory_policy(self) -> MemoryPolicy:
         """The memory policy of `shed`."""
         assert isinstance(self.shed, tuple) and isinstance(self.shed[0], MemoryPolicy)
@@ -383,7 +392,7 @@ class Query:
     @cached_property
     def kind(self) -> JoinShapes:
         """`how` and `match`, parsed."""
-        return JoinShapes.parse(self.how, self.match, self.aliases, bool(self.memory or self.deadline))
+        return JoinShapes.parse(self.how, self.match, self.aliases, bool(self.shed_limit or self.deadline))
 
     @cached_property
     def counts_rows(self) -> bool:

@@ -222,6 +222,12 @@ def prepare(
                 "rows of batch frames are never late, so none would be kept; leave it out, or read streams",
                 Option("late_rows"),
             )
+    if pool is not None and query.disk_limit is not None:
+        raise QueryError(
+            "a pool divides memory by what each join loses without it, and a join that spills loses nothing; "
+            "give the join memory of its own, or leave disk out",
+            Option("disk"),
+        )
     if control is not None:
         control = control_documents(control, streaming)
     if query.time_limit is not None and query.time_policy.buffer is not None:
@@ -272,6 +278,7 @@ def join(
     idle: str | timedelta | int | None = None,
     ahead: str | timedelta | int | None = "1 day",
     memory: str | int | MemoryLimit | MemoryPool | None = None,
+    disk: str | int | MemoryLimit | None = None,
     deadline: str | timedelta | Deadline | None = None,
     shed: str | MemoryPolicy | TimePolicy | tuple[str | MemoryPolicy, str | TimePolicy] = "auto",
     evaluate: str | Interval | None = None,

@@ -9,7 +9,6 @@ its part of the limit, so together they hold no more. Joins that another worker 
 
 from __future__ import annotations
 
-import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from windrow.spark.partition_join import PartitionJoin
+from windrow.spark.partition_join import PartitionJoin, local_directory
 from windrow.state.commit_log import CommitLog
 from windrow.state.late_rows import LateRows
 from windrow.state.part_cache import cache_of_machine
@@ -27,8 +26,6 @@ from windrow.state.store import StateStore
 
 OPERATORS = 4
 LOGS = 16
-LOCAL = "SPARK_LOCAL_DIRS"
-"""Where Spark gives its workers the local directories of their executor."""
 
 
 @dataclass
@@ -48,7 +45,7 @@ class CachedJoin:
 
 def open_store(log: CommitLog, partition: int) -> StateStore:
     """The state of a partition, with copies of remote files in Spark's local directories."""
-    return StateStore(log, partition, cache_of_machine(os.environ.get(LOCAL, "")))
+    return StateStore(log, partition, cache_of_machine(local_directory() or ""))
 
 
 class OperatorCache:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -24,6 +25,11 @@ ROWS_PER_BATCH = 32_768
 BYTES_PER_BATCH = 16 << 20
 Batches = Iterator[pa.RecordBatch]
 """Results for Spark: the kind's columns, and an empty column for metrics."""
+
+
+def local_directory() -> str | None:
+    """The first of the local directories that Spark gives the workers of an executor, if it names any."""
+    return os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0].strip() or None
 
 
 class PartitionJoin(Protocol):
@@ -95,7 +101,7 @@ class SingleQuery:
 
 class _SingleQueryJoin:
     def __init__(self, query: Query, schemas: dict[str, pa.Schema]) -> None:
-        self._operator = Operator(query, schemas)
+        self._operator = Operator(query, schemas, spill_directory=local_directory())
         self.runner = self._operator.runner
         self.control = self._operator.control
 

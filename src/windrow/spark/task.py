@@ -204,6 +204,10 @@ class JoinTask:
             place.publish(log, start, arrived.partition, late)
         by_source = runner.watermarks.partition_times if tracked else ()
         kept.content = kept.store.commit(start.version, join.capture(), times, demand, by_source).content
+        if self.query.disk_limit is not None and runner.join is not None:
+            # What is stored on a local disk need not be in memory, nor in a spill file.
+            runner.join.windows.replace_parts(kept.store.map_written())
+            after = runner.metrics()
         kept.store.collect(start)
         kept.committing = time.perf_counter() - processed
         if demand is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from windrow.errors import QueryError
 from windrow.model.execution import Execution
+from windrow.model.limits import memory_text
 from windrow.model.query import Query
 from windrow.model.result_groups import ResultGroups
 from windrow.model.settings import setting
@@ -115,13 +116,16 @@ class Statement:
             "how": _kind(self.query),
             "where": " AND ".join(self.where),
             "group": str(self.grouping.groups) if self.grouping else "",
-            "memory": f"{self.query.memory_limit} by {self.query.memory_policy}"
-            if self.query.memory_limit
-            else "",
+            "memory": _memory(self.query),
             "deadline": f"{self.query.deadline} by {self.query.time_policy}" if self.query.deadline else "",
         }
         lines = [f"  {key:<9}{value}" for key, value in shown.items() if value]
         return "\n".join([f"{'explain ' if self.explain else ''}{self.name}", *lines])
+
+
+def _memory(query: Query) -> str:
+    shown = memory_text(query.memory_limit, query.disk_limit) or ""
+    return f"{shown} by {query.memory_policy}" if query.shed_limit else shown
 
 
 def _kind(query: Query) -> str:

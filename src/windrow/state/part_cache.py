@@ -78,12 +78,12 @@ class PartCache:
 
     def get(self, name: str, size: int, fetch: Callable[[], pa.Buffer]) -> Contents:
         """The contents of a part file, mapped. Fetches the file if there is no copy of that size."""
-        copy = self._mapped(name, size)
+        copy = self.mapped(name, size)
         if copy is not None:
             return copy
         contents = fetch()
         self.put(name, contents)
-        return self._mapped(name, size) or Contents(contents, None)
+        return self.mapped(name, size) or Contents(contents, None)
 
     def put(self, name: str, contents: pa.Buffer) -> None:
         """Keeps a copy, if there is room for it."""
@@ -140,7 +140,8 @@ class PartCache:
                     found.append((stat.st_mtime, stat.st_size, Path(item)))
         return sorted(found)
 
-    def _mapped(self, name: str, size: int) -> Contents | None:
+    def mapped(self, name: str, size: int) -> Contents | None:
+        """The copy of a part file, if there is one of that size."""
         path = self.directory / name
         try:
             if not is_private(self.directory):

@@ -48,6 +48,10 @@ class PartCatalog:
         found = self._parts.get(place)
         return None if isinstance(found, Made) else found
 
+    @property
+    def parts(self) -> Mapping[StoredPart, Part]:
+        return self._parts
+
     def place(self, key: Key) -> StoredPart | None:
         return self._places.get(key)
 

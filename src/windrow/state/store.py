@@ -22,10 +22,10 @@ from windrow.state.commit_log import CommitLog, Start
 from windrow.state.commit_markers import CommitMarker, times_to_bytes
 from windrow.state.local_storage import LocalStorage
 from windrow.state.manifest import Manifest, manifest_name
-from windrow.state.part_cache import PartCache
+from windrow.state.part_cache import Contents, PartCache
 from windrow.state.part_catalog import Key, PartCatalog, key_of
 from windrow.state.part_files import PartFiles
-from windrow.state.parts import PartWriter, StoredPart
+from windrow.state.parts import PartWriter, StoredPart, open_part
 from windrow.state.paths import COMMITS, partition_directory, parts_name
 from windrow.state.runs import Version
 from windrow.state.storage import AtomicCommit
@@ -68,6 +68,8 @@ class StateStore:
         self._directory = f"{self._join}/{partition_directory(partition)}"
         self._catalog = PartCatalog()
         self._opened: dict[StoredPart, _Opened] = {}
+        self._written: str | None = None
+        """The file of the last commit."""
 
     def manifest(self, version: Version) -> Manifest:
         """The partition's manifest of a committed version."""
@@ -157,8 +159,29 @@ class StateStore:
         if fresh and isinstance(self.storage, LocalStorage):
             trust(str(self.storage.directory / self._directory / parts_name(content)))
         self._catalog = PartCatalog(state.parts, parts, manifest.files)
+        self._written = parts_name(content) if fresh else None
         self._opened = {part: self._opened[part] for part in parts if part in self._opened}
         return manifest
+
+    def map_written(self) -> dict[int, pa.RecordBatch]:
+        """Maps the parts that the last commit has written, if their file is local, and continues with those
+        in place of the ones in memory. Returns them by the identity of the part they replace."""
+        file = self._written
+        contents = None if file is None else self._local(file, self._catalog.files[file])
+        if contents is None:
+            return {}
+        found, parts = {}, dict(self._catalog.parts)
+        for place, part in self._catalog.parts.items():
+            if place.file == file and isinstance(part, pa.RecordBatch) and part.num_rows:
+                found[id(part)] = parts[place] = open_part(contents.buffer, place, file)
+        self._catalog = PartCatalog(list(parts.values()), list(parts), self._catalog.files)
+        return found
+
+    def _local(self, file: str, size: int) -> Contents | None:
+        if self.cache is not None:
+            return self.cache.mapped(file, size)
+        path = f"{self._directory}/{file}"
+        return Contents(self.storage.read(path), None) if self.storage.local else None
 
     def collect(self, start: Start) -> None:
         """Removes versions that no task of this partition can start from, and files of failed attempts."""

@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from windrow.kernels import hashing, probe_index
 from windrow.window.blocks import Blocks, Part
-from windrow.window.mapped_arrays import values_of
+from windrow.window.mapped_arrays import bytes_in_files, is_private, values_of
+from windrow.window.spill_files import SpillFiles, moved_to_file, new_array
 
 Array = np.ndarray
 _SMALLEST = 64
@@ -43,6 +44,8 @@ class HashIndex:
         self._single: Array = np.empty(0, np.int64)
         self.links = Blocks()
         self.stored_heads: StoredHeads | None = None
+        self.files: SpillFiles | None = None
+        """Where its arrays are, if they have spilled."""
 
     @property
     def keys(self) -> Array:
@@ -50,9 +53,16 @@ class HashIndex:
         return self._single if self._mixed is None else self._mixed
 
     @property
+    def _arrays(self) -> list[Array]:
+        return [self.head, self.back, *([] if self._mixed is None else [self._mixed])]
+
+    @property
     def nbytes(self) -> int:
-        mixed = 0 if self._mixed is None else self._mixed.nbytes
-        return int(self.head.nbytes + self.back.nbytes + mixed)
+        return sum(int(array.nbytes) for array in self._arrays)
+
+    @property
+    def bytes_in_files(self) -> int:
+        return sum(map(bytes_in_files, self._arrays))
 
     @property
     def row_bytes(self) -> int:
@@ -81,11 +91,20 @@ class HashIndex:
         if shift:
             probe_index.shift_heads(self.head, shift)
 
+    def spill(self, files: SpillFiles, columns: Mapping[str, Array], part: float) -> None:
+        """Moves the index to files, once the columns are there; not arrays of which this part is in files."""
+        self.files = files
+        self.head, self.back = moved_to_file(files, self.head, part), moved_to_file(files, self.back, part)
+        if self._mixed is not None:
+            self._mixed = moved_to_file(files, self._mixed, part)
+        self._set_keys(columns, 0, 0)
+
     def _reserve(self, capacity: int, shift: int, live: int) -> None:
         """Moves `live` rows down by `shift`, into arrays of this capacity."""
 
         def moved(column: Array) -> Array:
-            fresh = column if len(column) == capacity else np.empty(capacity, column.dtype)
+            fits = len(column) == capacity and not is_private(column)
+            fresh = column if fits else new_array(self.files, capacity, column.dtype)
             fresh[:live] = column[shift : shift + live]
             return fresh
 
@@ -99,10 +118,11 @@ class HashIndex:
         """Builds all chains again. Keys of rows before `start` are known."""
         self.links, self.stored_heads = Blocks(), None
         self._set_keys(columns, first if start is None else start, end)
-        if len(self.head) == buckets:
-            self.head.fill(-1)
-        else:
-            self.head = np.full(buckets, -1, np.int32)
+        if len(self.head) != buckets:
+            self.head = new_array(self.files, buckets, self.head.dtype)
+        self.head.fill(-1)
+        if is_private(self.back):
+            self.back = new_array(self.files, len(self.back), self.back.dtype)
         probe_index.link(self.head, self.back, self.keys, first, end)
 
     def _set_keys(self, columns: Mapping[str, Array], start: int, end: int) -> None:

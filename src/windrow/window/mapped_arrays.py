@@ -1,7 +1,8 @@
-"""Arrays that begin with stored pieces, mapped from their files and followed by room for more.
+"""Arrays whose memory is mapped from files, in part or as a whole.
 
-A piece that fills whole pages is mapped in its place, privately: pages are read when they are touched, and
-copied when they are written. Other pieces are copied.
+An array of stored rows begins with stored pieces and has room for more. A piece that fills whole pages is
+mapped in its place, privately: pages are read when they are touched, and copied when they are written. Other
+pieces are copied. A spilled array is mapped as a whole, and what is written to it goes to its file.
 """
 
 from __future__ import annotations
@@ -34,6 +35,35 @@ def not_in_a_file(address: int) -> FilePlace | None:
     return None
 
 
+class Region(mmap.mmap):
+    """The memory of an array."""
+
+    in_files = 0
+    """Bytes that are mapped from files."""
+    private = False
+    """Whether a page that is written becomes a copy in memory."""
+
+
+def _region(array: Array) -> Region | None:
+    owner = array
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    held = getattr(owner.base, "obj", None)
+    return held if isinstance(held, Region) else None
+
+
+def bytes_in_files(array: Array) -> int:
+    """Bytes of an array that are mapped from files."""
+    region = _region(array)
+    return 0 if region is None else region.in_files
+
+
+def is_private(array: Array) -> bool:
+    """Whether stored rows are mapped privately. They must not be written to: each page would be copied."""
+    region = _region(array)
+    return region is not None and region.private
+
+
 class _View:
     """Lets numpy use a buffer's memory without a copy. The array counts as writable although the memory may
     not be: kernels are compiled once, for arrays of this kind. Nothing writes to it."""
@@ -62,32 +92,53 @@ def assembled(dtype: np.dtype, capacity: int, pieces: Mapping[int, Array], locat
     files = {at: locate(piece.ctypes.data) for at, piece in pieces.items() if len(piece)}
     mapped = {at: file for at, file in files.items() if file and _fits(at, pieces[at], file)}
     if not mapped:
-        found = np.empty(capacity, dtype)
+        found, region = np.empty(capacity, dtype), None
     else:
-        region = mmap.mmap(-1, capacity * dtype.itemsize, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        region = _reserve(capacity * dtype.itemsize)
         found = np.frombuffer(region, dtype)
     for at, piece in pieces.items():
-        if at not in mapped or not _map(found.ctypes.data + at * dtype.itemsize, piece.nbytes, mapped[at]):
+        address = found.ctypes.data + at * dtype.itemsize
+        if region is not None and at in mapped and _map_stored(address, piece.nbytes, mapped[at]):
+            region.in_files, region.private = region.in_files + piece.nbytes, True
+        else:
             found[at : at + len(piece)] = piece
     return found
+
+
+def mapped_file(handle: int, size: int, writable: bool) -> Region:
+    """All of a file, which must not be empty, as memory. The handle may be closed."""
+    region = _reserve(size)
+    access, flags = mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0), mmap.MAP_SHARED
+    if not _map(np.frombuffer(region, np.uint8).ctypes.data, size, access, flags, handle, 0):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    region.in_files = size
+    return region
+
+
+def _reserve(size: int) -> Region:
+    return Region(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 def _fits(at: int, piece: Array, file: FilePlace) -> bool:
     return not any(n % mmap.PAGESIZE for n in (at * piece.itemsize, piece.nbytes, file.offset))
 
 
-def _map(address: int, size: int, file: FilePlace) -> bool:
-    """Maps a piece of a file over memory that the caller owns; false if the file is gone."""
+def _map_stored(address: int, size: int, file: FilePlace) -> bool:
+    """Maps a piece of a file privately; false if the file is gone."""
     try:
         handle = os.open(file.path, os.O_RDONLY)
     except OSError:
         return False
     try:
         access = mmap.PROT_READ | mmap.PROT_WRITE
-        flags = mmap.MAP_PRIVATE | _MAP_FIXED
-        return bool(_mmap()(address, size, access, flags, handle, file.offset) == address)
+        return _map(address, size, access, mmap.MAP_PRIVATE, handle, file.offset)
     finally:
         os.close(handle)
+
+
+def _map(address: int, size: int, access: int, flags: int, handle: int, offset: int) -> bool:
+    """Maps a piece of a file over memory that the caller owns."""
+    return bool(_mmap()(address, size, access, flags | _MAP_FIXED, handle, offset) == address)
 
 
 _MAP_FIXED = 0x10

@@ -7,8 +7,8 @@ are read only when a result is built.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ import pyarrow as pa
 from windrow.window.gather import Chunk
 from windrow.window.mapped_arrays import values_of
 from windrow.window.postings import Postings
+from windrow.window.spill_files import SpillFiles
 
 Array = np.ndarray
 SEGMENTS_PER_WINDOW = 8
@@ -82,6 +83,9 @@ class Segment:
     runs: dict[str, SortedRun] = field(default_factory=dict)
     """By join column."""
     sets: dict[str, Postings] = field(default_factory=dict)
+    in_file: bool = False
+    """Whether the payload is mapped from a local file."""
+    indexes_in_file: bool = False
 
     @property
     def payload(self) -> pa.RecordBatch:
@@ -116,12 +120,45 @@ class Segment:
             return self.rows * SEGMENTS_PER_WINDOW > 4 * max(_SMALLEST, live)
         return (self.newest - self.oldest) * SEGMENTS_PER_WINDOW > 2 * span
 
-    @cached_property
+    @property
     def nbytes(self) -> int:
-        runs, sets = (
-            sum(index.nbytes for index in each) for each in (self.runs.values(), self.sets.values())
+        return self._payload_bytes + self._index_bytes
+
+    @property
+    def bytes_in_files(self) -> int:
+        return self._payload_bytes * self.in_file + self._index_bytes * self.indexes_in_file
+
+    @cached_property
+    def _payload_bytes(self) -> int:
+        return int(self.part.get_total_buffer_size())
+
+    @cached_property
+    def _index_bytes(self) -> int:
+        return sum(index.nbytes for each in (self.runs, self.sets) for index in each.values())
+
+    def spilled(self, files: SpillFiles) -> Segment:
+        """The segment with its payload in a file."""
+        return replace(self, source=files.store([self.payload])[0], in_file=True)
+
+    def with_spilled_indexes(self, files: SpillFiles) -> Segment:
+        """The segment with its runs and sets in a file."""
+        indexes: list[SortedRun | Postings] = [*self.runs.values(), *self.sets.values()]
+        stored = files.store([index.batch for index in indexes])
+        return self.replaced({id(index.batch): batch for index, batch in zip(indexes, stored, strict=True)})
+
+    def replaced(self, stored: Mapping[int, pa.RecordBatch]) -> Segment:
+        """The segment with these of its parts, by identity, mapped from files."""
+        runs = {n: SortedRun.from_batch(stored.get(id(r.batch), r.batch)) for n, r in self.runs.items()}
+        sets = {n: Postings.from_batch(stored.get(id(s.batch), s.batch)) for n, s in self.sets.items()}
+        return replace(
+            self,
+            source=stored.get(id(self.part), self.source),
+            in_file=self.in_file or id(self.part) in stored,
+            runs=runs,
+            sets=sets,
+            indexes_in_file=self.indexes_in_file
+            or all(id(index.batch) in stored for each in (self.runs, self.sets) for index in each.values()),
         )
-        return int(self.part.get_total_buffer_size()) + runs + sets
 
 
 def fit_one_segment(older: Segment, newer: Segment, span: int | None, held: int) -> bool:

@@ -176,7 +176,7 @@ def restore_window(
     window.blocks = rows
     window.sorted_columns = () if stored is None else tuple(described["sorted"])
     window.segments = [
-        _segment(window, k, start, payload, described["times"], stored)
+        _segment(window, k, start, payload, described["times"], stored, locate)
         for k, (start, payload) in enumerate(zip(starts, payloads, strict=True))
     ]
     for index, heads in indexes:
@@ -193,18 +193,28 @@ def _segment(
     payload: pa.RecordBatch | Unread,
     times: Sequence[tuple[int, int]] | None,
     stored: WindowParts | None,
+    locate: Locate,
 ) -> Segment:
     if times is None:
         begin = max(window.first, window.position(start))
         oldest, newest = bounds_of(window.ts, begin, window.position(start) + _rows(payload))
     else:
         oldest, newest = times[number]
-    found = Segment(start, payload, oldest, newest)
+    part = payload.part if isinstance(payload, Unread) else payload
+    found = Segment(start, payload, oldest, newest, in_file=_is_in_file([part], locate))
     if stored is not None:
         runs = {name: SortedRun.from_batch(batch) for name, batch in stored.runs[number].items()}
         sets = {name: Postings.from_batch(batch) for name, batch in stored.sets[number].items()}
-        found = replace(found, runs=runs, sets=sets)
+        parts = [*stored.runs[number].values(), *stored.sets[number].values()]
+        found = replace(found, runs=runs, sets=sets, indexes_in_file=_is_in_file(parts, locate))
     return window.indexed(found)
+
+
+def _is_in_file(batches: Sequence[pa.RecordBatch], locate: Locate) -> bool:
+    """Whether these stored batches are mapped from local files."""
+    columns = (column for batch in batches for column in batch.columns)
+    held = (next((b for b in column.buffers() if b is not None and b.size), None) for column in columns)
+    return all(buffer is None or locate(buffer.address) is not None for buffer in held)
 
 
 def _rows(payload: pa.RecordBatch | Unread) -> int:

@@ -19,10 +19,12 @@ from numpy.typing import DTypeLike
 
 from windrow.kernels import window_arrays
 from windrow.window.blocks import Blocks
-from windrow.window.gather import Chunk, RowLocations, gather
 from windrow.window.hash_index import HashIndex
-from windrow.window.postings import Postings, unpack_sets
+from windrow.window.mapped_arrays import bytes_in_files, is_private
+from windrow.window.payloads import columns_from, gather_columns, gather_sets, live_rows
+from windrow.window.postings import Postings
 from windrow.window.segment import Segment, SortedRun, fit_one_segment, owned
+from windrow.window.spill_files import SpillFiles, moved_to_file, new_array
 from windrow.window.thinned_segments import thinned
 
 Array = np.ndarray
@@ -73,8 +75,14 @@ class WindowStore:
         self._disordered_until = 0
         self.blocks = Blocks()
         """Stored rows of the times and of the join columns."""
-        self._weighed: tuple[int, int] | None = None
-        """Cached bytes: in all, and without spare capacity. None after a change."""
+        self.files: SpillFiles | None = None
+        """Where its arrays are, if they have spilled."""
+        self.payload_files: SpillFiles | None = None
+        """Where payloads go that eviction has copied."""
+        self.largest_segment = _ENDLESS
+        """The most bytes of a segment that is made of others, which takes memory."""
+        self._weighed: tuple[int, int, int] | None = None
+        """Cached bytes: in all, without spare capacity, and in files. None after a change."""
         self.ts: Array = np.empty(_SMALLEST, np.int64)
         self._columns: dict[str, Array] = {name: np.empty(_SMALLEST, kind) for name, kind in columns.items()}
 
@@ -128,12 +136,19 @@ class WindowStore:
         return self._weight[1]
 
     @property
-    def _weight(self) -> tuple[int, int]:
+    def bytes_in_files(self) -> int:
+        """Bytes that are mapped from files and not held in memory."""
+        return self._weight[2]
+
+    @property
+    def _weight(self) -> tuple[int, int, int]:
         if self._weighed is None:
             arrays, indexes = (self.ts, *self._columns.values()), self.indexes.values()
             whole = sum(int(part.nbytes) for each in (arrays, indexes, self.segments) for part in each)
             per_row = sum(a.itemsize for a in arrays) + sum(i.row_bytes for i in indexes)
-            self._weighed = whole, whole - (len(self.ts) - len(self)) * per_row
+            in_files = sum(part.bytes_in_files for each in (indexes, self.segments) for part in each)
+            in_files += sum(map(bytes_in_files, arrays))
+            self._weighed = whole, whole - (len(self.ts) - len(self)) * per_row, in_files
         return self._weighed
 
     @property
@@ -155,56 +170,22 @@ class WindowStore:
 
     def gather(self, positions: Array, columns: Sequence[str] | None = None) -> list[pa.Array]:
         """Payload columns of the rows at `positions`."""
-        names = self.schema.names if columns is None else columns
-        if not self.segments:
-            return [pa.array([], self.schema.field(name).type) for name in names]
-        places = self._places(positions)
-        chunks = self._chunks(places)
-        return [gather([of[name] for of in chunks], places) for name in names]
-
-    def _chunks(self, places: RowLocations) -> list[dict[str, Chunk]]:
-        """Payload columns by segment. A stored segment is read only if a row of it is at `places`."""
-        if all(s.is_read for s in self.segments):
-            return [s.chunks for s in self.segments]
-        used = set(np.unique(places.seg).tolist())
-        nothing = {field.name: Chunk(pa.array([], field.type)) for field in self.schema}
-        return [s.chunks if s.is_read or k in used else nothing for k, s in enumerate(self.segments)]
+        fields = [self.schema.field(name) for name in (self.schema.names if columns is None else columns)]
+        return gather_columns(self.segments, self._moved, positions, fields)
 
     def gather_from(self, position: int, columns: Sequence[str]) -> list[pa.Array]:
         """Payload columns of the rows from `position` on; not copied if they are in one segment."""
-        parts = [s for s in self.segments if self.offset_of(s) + s.rows > position]
-        if not parts:
+        if position >= self.end:
             return self.gather(np.empty(0, np.int64), columns)
-        first = max(0, position - self.offset_of(parts[0]))
-        found = []
-        for name in columns:
-            chunks = [s.payload.column(name) for s in parts]
-            chunks[0] = chunks[0].slice(first)
-            found.append(chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks))
-        return found
+        return columns_from(self.segments, self.number(position), columns)
 
     def sets(self, name: str, positions: Array) -> tuple[Array, Array, Array]:
         """(starts, sizes, elements): the sets of this name of the rows at `positions`."""
-        if len(positions) == 0:
-            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64)
-        low, high = int(positions.min()), int(positions.max()) + 1
-        if high - low < len(positions):
-            # Candidates repeat rows: each row is unpacked once.
-            starts, sizes, elements = self.sets(name, np.arange(low, high))
-            return starts[positions - low], sizes[positions - low], elements
-        places = self._places(positions)
-        return unpack_sets([segment.sets[name] for segment in self.segments], places)
-
-    def _places(self, positions: Array) -> RowLocations:
-        starts = np.array([*(s.start for s in self.segments), self.segments[-1].end], np.int64) - self._moved
-        return RowLocations(positions, starts)
+        return gather_sets(self.segments, self._moved, positions, name)
 
     def live_payload(self) -> pa.Table:
         """The payload of every live row, in order."""
-        batches = [s.payload for s in self.segments]
-        table = pa.Table.from_batches(batches, self.schema)
-        skipped = self.first - self.offset_of(self.segments[0]) if self.segments else 0
-        return table.slice(skipped)
+        return live_rows(self.segments, self.number(self.first), self.schema)
 
     # -- changes ------------------------------------------------------------------------------------
 
@@ -215,6 +196,7 @@ class WindowStore:
         for names, buckets in by_hash.items():
             if names not in kept:
                 kept[names] = HashIndex(names, buckets)
+                kept[names].files = self.files
                 kept[names].build(self._columns, self.first, self.end)
         self.indexes = kept
         if set(by_range) != set(self.sorted_columns):
@@ -277,9 +259,10 @@ class WindowStore:
         self._weighed = None
         self.blocks = Blocks(renumbered=True)
         ordered = self.ordered
-        segments = thinned(self.segments, positions, self.ts, self._moved, self.end)
-        if tight:
-            self._replace(lambda column: window_arrays.alive_values(column, positions))
+        to_files = self.payload_files, self.largest_segment
+        segments = thinned(self.segments, positions, self.ts, self._moved, self.end, *to_files)
+        if tight := tight or is_private(self.ts):
+            self._replace(lambda column: self._taken(column, positions))
         else:
             for column in (self.ts, *self._columns.values()):
                 window_arrays.move_down(column, positions)
@@ -297,6 +280,17 @@ class WindowStore:
         the number `moved`. The window must be empty."""
         self.ts, self._columns, self._moved = ts, columns, moved
         self.first, self.end, self._weighed = first - moved, end - moved, None
+
+    def put(self, segments: list[Segment]) -> None:
+        """Replaces the segments by the same ones, with other parts of them in files."""
+        self.segments, self._weighed = segments, None
+
+    def spill_arrays(self, files: SpillFiles, part: float) -> None:
+        """Moves times, columns and hash indexes to files; not arrays of which this part is in files."""
+        self.files, self._weighed = files, None
+        self._replace(lambda column: moved_to_file(files, column, part))
+        for index in self.indexes.values():
+            index.spill(files, self._columns, part)
 
     def shrink(self) -> None:
         """Releases the spare capacity."""
@@ -320,7 +314,7 @@ class WindowStore:
         runs = {name: SortedRun.of(self.column(name)[a : a + s.rows]) for name in self.sorted_columns}
         if sets is None:
             sets = s.sets or {name: Postings.of(*read(s.payload)) for name, read in self._readers.items()}
-        return replace(s, runs=runs, sets=sets)
+        return replace(s, runs=runs, sets=sets, indexes_in_file=False)
 
     def indexed(self, s: Segment) -> Segment:
         """The segment with all its runs and sets, as it is if it has them."""
@@ -347,7 +341,8 @@ class WindowStore:
         while len(segments) > 1:
             older, newer = segments[-2:]
             held = newer.end - self._moved - self.first
-            if older.rows > 2 * newer.rows or not fit_one_segment(older, newer, self.span, held):
+            small = older.rows <= 2 * newer.rows and older.nbytes + newer.nbytes <= self.largest_segment
+            if not small or not fit_one_segment(older, newer, self.span, held):
                 break
             merged = pa.concat_batches([older.payload, newer.payload])
             gone = max(0, self.first - self.offset_of(older))
@@ -383,7 +378,8 @@ class WindowStore:
         shift, live = self.first, len(self)
 
         def moved(column: Array) -> Array:
-            fresh = column if len(column) == capacity else np.empty(capacity, column.dtype)
+            fits = len(column) == capacity and not is_private(column)
+            fresh = column if fits else new_array(self.files, capacity, column.dtype)
             fresh[:live] = column[shift : self.end]
             return fresh
 
@@ -392,6 +388,11 @@ class WindowStore:
             index.move(self._columns, shift, live, capacity)
         self._moved += shift
         self.first, self.end = 0, live
+
+    def _taken(self, column: Array, positions: Array) -> Array:
+        found = new_array(self.files, len(positions), column.dtype)
+        window_arrays.take_values(column, positions, found)
+        return found
 
     def _replace(self, change: Callable[[Array], Array]) -> None:
         """Replaces every array by the result of `change`."""

@@ -1,6 +1,6 @@
 """One side of the benchmark against Spark's own joins: run as a process of its own, print its figures.
 
-    python -m windrow_bench.on_spark.join SIDE JOIN FOLDER STREAMS CORES PARTITIONS WARM_UP
+    python -m windrow_bench.on_spark.join SIDE JOIN FOLDER STREAMS CORES PARTITIONS WARM_UP MEMORY
 
 reads the files below FOLDER as streams, one file of each per batch, joins them and throws the results away,
 counting them and adding up their hashes on the way. The first WARM_UP batches do not count: the windows are
@@ -34,8 +34,10 @@ STORES = {
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     },
 }
-WINDROW = ("windrow", "windrow-files")
-"""From DataFrames, and from files that Windrow reads itself."""
+WINDROW = ("windrow", "windrow-spill", "windrow-limited", "windrow-empty", "windrow-files")
+"""From DataFrames, the second to fourth with windows that spill beyond MEMORY bytes, that evict beyond it, or
+that hold next to nothing; and from files that Windrow reads itself."""
+LIMITED: dict[str, dict[str, Any]] = {"windrow-spill": {"disk": "unlimited"}, "windrow-limited": {}}
 Equalities = dict[tuple[str, str], str]
 EQUALITIES: dict[str, Equalities] = {
     "key": {("a", "b"): "k", ("b", "c"): "k"},
@@ -59,7 +61,7 @@ COLUMNS = {
 
 def main() -> None:
     side, name, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
-    count, cores, partitions, warm_up = map(int, sys.argv[4:8])
+    count, cores, partitions, warm_up, memory = map(int, sys.argv[4:9])
     # Spark's own join holds its windows on the heap, and with Spark's default of 1 GB does little but collect
     # garbage; so every side gets what that one needs.
     spark = local_session(cores, f"windrow benchmark: {side}", heap="8g")
@@ -76,10 +78,12 @@ def main() -> None:
     if side in STORES:
         joined = _own_chain(frames, EQUALITIES[name], used, how)
     elif side in WINDROW:
-        given = frames if side == "windrow" else read
-        state, within = str(folder / f"state-{side}"), f"{SPAN} seconds"
+        given = read if side == "windrow-files" else frames
+        limits = LIMITED[side] | {"memory": memory} if side in LIMITED else {}
+        state = str(folder / f"state-{side}")
+        within = "1 microsecond" if side == "windrow-empty" else f"{SPAN} seconds"
         on = predicate(name, aliases)
-        joined = join(given, on, "ts", within, partitions=partitions, state=state, how=how)
+        joined = join(given, on, "ts", within, partitions=partitions, state=state, how=how, **limits)
     else:
         joined, aliases = _no_join(side, frames, partitions), ["a"]
     print(json.dumps(_run(joined, aliases, COLUMNS[name], folder / f"checkpoint-{side}", warm_up)))
