@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Iterable
 
 import pyarrow as pa
 
@@ -13,17 +11,13 @@ from windrow.state.local_storage import LocalStorage
 from windrow.state.manifest import Manifest
 from windrow.state.part_cache import Contents, PartCache
 from windrow.state.parts import StoredPart, check_size, damaged, open_part, read_part
-from windrow.state.storage import Storage
+from windrow.state.storage import FETCHING, Storage, side_by_side
 from windrow.state.trusted_files import is_trusted
 from windrow.window.mapped_arrays import FilePlace
 
-FETCHING = 8
-"""Files that are fetched at the same time."""
 VERIFYING = 2
 """Parts that are verified at the same time, if they are large."""
 _LARGE = 1 << 22
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class PartFiles:
@@ -48,7 +42,7 @@ class PartFiles:
         """Makes the files of these parts available."""
         files = list(dict.fromkeys(part.file for part in parts))
         threads = 1 if self._storage.local else FETCHING
-        self._files |= dict(zip(files, _side_by_side(self._contents, files, threads), strict=True))
+        self._files |= dict(zip(files, side_by_side(self._contents, files, threads), strict=True))
 
     def open(self, part: StoredPart) -> pa.RecordBatch:
         """The batch of a part. Only its description is read."""
@@ -76,7 +70,7 @@ class PartFiles:
     def read_all(self, parts: Iterable[StoredPart]) -> dict[StoredPart, pa.RecordBatch]:
         parts = list(parts)
         threads = VERIFYING if sum(part.bytes for part in parts) > _LARGE else 1
-        return dict(zip(parts, _side_by_side(self.read, parts, threads), strict=True))
+        return dict(zip(parts, side_by_side(self.read, parts, threads), strict=True))
 
     def locate(self, address: int) -> FilePlace | None:
         """The local file that is mapped at an address, and the place in it."""
@@ -103,10 +97,3 @@ class PartFiles:
 
     def _where(self, file: str) -> str:
         return self._storage.at(f"{self._directory}/{file}")
-
-
-def _side_by_side(action: Callable[[T], R], items: list[T], threads: int) -> list[R]:
-    if min(threads, len(items)) < 2:
-        return [action(item) for item in items]
-    with ThreadPoolExecutor(min(threads, len(items))) as pool:
-        return list(pool.map(action, items))
