@@ -4,10 +4,11 @@ grow.
 The store is in this process and counts what it is asked: a listing is one request per 1,000 names, as on S3.
 Requests before the last result of a task are on the critical path; those of the cleanup come later. A task
 may find its windows in the memory of its worker, in local copies that another worker of its machine has made,
-or nowhere on its machine. Every task lists for itself, as if it had a worker of its own.
+or nowhere on its machine. There are as many workers as partitions, so every task lists for itself.
 
 The fixed cost is the processor time that state adds to a task which has nothing to do: to begin from the
-version before, to commit the next and, in turns, to clean up.
+version before, to commit the next and, in turns, to clean up. Tasks of a micro-batch in one worker share a
+listing, so it depends on the number of workers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from statistics import median
+from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
@@ -38,7 +39,11 @@ from windrow.state.storage import AtomicCommit, Entry, Pending, Storage
 
 PARTITIONS = (4, 50, 200)
 PLACES = ("in memory", "on the machine", "elsewhere")
-FEW, MANY = 20, 200
+MOVED = (4, 2)
+"""Micro-batches before the measurement, and in it, if tasks move."""
+FEW = 20
+WORKERS = 2
+KINDS = ("list", "put", "get", "delete")
 PAGE = 1000
 TURNS = 3
 _RUN = "1" * 32
@@ -80,10 +85,13 @@ class CountedObjects(Storage):
             raise FileNotFoundError(path) from None
 
     def entries(self, path: str) -> list[Entry]:
-        found = [Entry(name, len(data), 0.0) for name, data in self._files.get(path, {}).items()]
+        files = self._files.get(path, {})
+        return [Entry(name, len(files.get(name, b"")), 0.0, name not in files) for name in self.names(path)]
+
+    def names(self, path: str) -> list[str]:
         inside = f"{path}/"
         below = {held[len(inside) :].partition("/")[0] for held in self._files if held.startswith(inside)}
-        found += [Entry(name, 0, 0.0, True) for name in below]
+        found = [*self._files.get(path, ()), *below]
         self.requests["list"] += 1 + len(found) // PAGE
         self.names_listed += len(found)
         return found
@@ -108,56 +116,70 @@ class CountedObjects(Storage):
 
 def run(rows: int, console: Console) -> list[dict[str, Any]]:
     found = []
+    with console.status(f"fixed cost of {FEW} partitions"):
+        few = [_fixed_cost(FEW, workers) for workers in (WORKERS, FEW)]
     for partitions in PARTITIONS:
+        asked = {}
         for place in PLACES:
             with console.status(f"{partitions} partitions, windows {place}"):
-                found.append(_requests(partitions, place))
-    with console.status(f"fixed cost of {FEW} and {MANY} partitions"):
-        costs = {count: median(_fixed_cost(count) for _ in range(TURNS)) for count in (FEW, MANY)}
-    for figures in found:
-        figures["fixed cost of a task (ms)"] = costs.get(figures["partitions"])
-        figures[f"fixed cost : {FEW} partitions"] = (
-            costs[MANY] / costs[FEW] if figures["partitions"] == MANY else None
+                asked[place] = _requests(partitions, place)
+        with console.status(f"fixed cost of {partitions} partitions"):
+            costs = [_fixed_cost(partitions, workers) for workers in (WORKERS, partitions)]
+        warm = asked[PLACES[0]]
+        found.append(
+            {"partitions": str(partitions)}
+            | {f"critical, windows {place}": sum(asked[place].critical.values()) for place in PLACES}
+            | {f"of them {kind}s, windows {PLACES[0]}": warm.critical[kind] for kind in KINDS}
+            | {
+                f"critical of a batch, windows {PLACES[0]}": sum(warm.critical.values()) * partitions,
+                "later (cleanup)": warm.later,
+                "names listed": warm.names_listed,
+                f"fixed cost (ms), {WORKERS} workers": costs[0],
+                f"fixed cost : {FEW} partitions, {WORKERS} workers": costs[0] / few[0],
+                f"fixed cost : {FEW} partitions, a worker each": costs[1] / few[1],
+            }
         )
     return found
 
 
-def _requests(partitions: int, place: str) -> dict[str, Any]:
-    """Averages over as many micro-batches as it takes until every partition has cleaned up once."""
+@dataclass(frozen=True)
+class Requests:
+    """Averages per partition and micro-batch."""
+
+    critical: dict[str, float]
+    later: float
+    names_listed: float
+
+
+def _requests(partitions: int, place: str) -> Requests:
+    """In memory, over as many micro-batches as it takes until every partition has cleaned up once.
+    Elsewhere, every task runs in another worker than the one before it, with its own log of commits."""
     root, workers = CountedObjects(), [OperatorCache() for _ in range(partitions)]
     task = JoinTask(
         query=_QUERY, schemas=(_SCHEMA, _SCHEMA), union_columns=(), keys=(None, None), partitions=partitions,
         name="join", state="",
     )  # fmt: skip
-    before, critical, later, listed = COLLECTING, Counter[str](), Counter[str](), 0
+    stays = place == PLACES[0]
+    before, measured = (COLLECTING, COLLECTING) if stays else MOVED
+    critical, later, listed = Counter[str](), Counter[str](), 0
     with tempfile.TemporaryDirectory() as directory:
-        for batch in range(before + COLLECTING):
+        for batch in range(before + measured):
             for partition in range(partitions):
-                machine = directory if place != "elsewhere" else f"{directory}/{batch}-{partition}"
-                worker = workers[partition] if place == "in memory" else OperatorCache()
+                machine = f"{directory}/{batch}-{partition}" if place == PLACES[-1] else directory
+                worker = workers[partition if stays else (partition + batch) % partitions]
                 root.requests, root.names_listed = Counter(), 0
                 until_results: Counter[str] = Counter()
-                now = MicroBatch("query", _RUN, batch)
+                now, arrived = MicroBatch("query", _RUN, batch), _arrived(partition, batch)
                 with patch.dict(os.environ, {LOCAL: machine}):
-                    arrived = _arrived(partition, batch)
                     for _ in task.of(partition).run_micro_batch(root, now, arrived, 0.0, worker):
                         until_results = root.requests.copy()
                 if batch >= before:
                     critical += until_results
                     later += root.requests - until_results
                     listed += root.names_listed
-    tasks = partitions * COLLECTING
-    return {
-        "case": f"{partitions} partitions, windows {place}",
-        "partitions": partitions,
-        "critical requests per partition": critical.total() / tasks,
-        "of them listings": critical["list"] / tasks,
-        "of them reads": critical["get"] / tasks,
-        "of them writes": critical["put"] / tasks,
-        "critical requests of a batch": critical.total() / COLLECTING,
-        "later requests per partition": later.total() / tasks,
-        "names listed per partition": listed / tasks,
-    }
+    tasks = partitions * measured
+    kinds = {kind: critical[kind] / tasks for kind in KINDS}
+    return Requests(kinds, later.total() / tasks, listed / tasks)
 
 
 def _arrived(partition: int, batch: int) -> TaskInput:
@@ -167,10 +189,16 @@ def _arrived(partition: int, batch: int) -> TaskInput:
     return TaskInput(partition, {0: rows, 1: rows})
 
 
-def _fixed_cost(partitions: int) -> float:
-    """Milliseconds of the processor that state adds to a task."""
+def _fixed_cost(partitions: int, workers: int) -> float:
+    """Milliseconds of the processor that state adds to a task; the least of several turns, because others
+    only ever add to it."""
+    return min(_turn(partitions, workers) for _ in range(TURNS))
+
+
+def _turn(partitions: int, workers: int) -> float:
     root, scope = CountedObjects(), JoinId("query", "join")
-    stores = [StateStore(CommitLog(root, scope, partitions), number) for number in range(partitions)]
+    logs = [CommitLog(root, scope, partitions) for _ in range(workers)]
+    stores = [StateStore(logs[number % workers], number) for number in range(partitions)]
     state = capture(Operator(_QUERY, dict.fromkeys("ab", _SCHEMA)).runner)
     stores[0].log.check_metadata(fingerprint(_QUERY), first=True)
     began = 0.0

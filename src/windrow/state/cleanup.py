@@ -52,7 +52,7 @@ def remove_obsolete(
     """Cleans up after one partition of a join, in a task that has committed `version`; and after partitions
     that only earlier layouts have, divided among those there are. Partition 0 also removes what belongs to no
     partition. The manifests in `known` are not read."""
-    markers = log.read_markers()
+    markers = log.markers_after(version)
     mine = log.run(version.run)
     if mine is not None and max(markers.runs, default=mine) > mine:
         return Removed([], dict(known))  # only the last run knows what is needed
@@ -78,6 +78,7 @@ class _Cleanup:
         self._root, self._join, self._markers, self._oldest = log.storage, log.directory, markers, oldest
         self._now = log.clock()
         self._before = known
+        self._there = frozenset(markers.names)
         self._runs = {run.id for run in markers.runs} | {each.run for each in markers.rescalings.values()}
         self.known: dict[str, CommittedFiles] = {}
         self.removed: list[str] = []
@@ -85,7 +86,7 @@ class _Cleanup:
     def partition(self, partition: int) -> None:
         directory = partition_directory(partition)
         entries = self._root.entries(f"{self._join}/{directory}")
-        own = [marker for marker in self._markers.committed if marker.partition == partition]
+        own = self._markers.of_partition(partition)
         manifests = {marker.manifest: marker.version for marker in own if marker.content}
         manifests |= {f"{directory}/{e.name}": v for e in entries if (v := version_of(e.name)) is not None}
         expired = {path for path, version in manifests.items() if self._is_expired(version, path)}
@@ -115,11 +116,10 @@ class _Cleanup:
 
     def _markers_of(self, partition: int, expired: set[str]) -> None:
         """Removes files beside expired manifests, and markers of earlier formats."""
-        there = set(self._markers.names)
-        for marker in self._markers.committed:
+        for marker in self._markers.of_partition(partition):
             beside = marker.partition_times
             gone = marker.manifest in expired or (not marker.content and self._is_void(marker.version))
-            if marker.partition == partition and gone and beside.removeprefix(f"{COMMITS}/") in there:
+            if gone and beside.removeprefix(f"{COMMITS}/") in self._there:
                 self._delete(beside)
 
     def records(self) -> None:

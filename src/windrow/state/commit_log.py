@@ -14,7 +14,7 @@ from typing import Any
 
 from windrow.engine.source_partitions import PartitionTimes, latest
 from windrow.errors import StateError
-from windrow.state.commit_markers import CommitMarkers, incomplete, times_from_bytes
+from windrow.state.commit_markers import CommitMarker, CommitMarkers, incomplete, times_from_bytes
 from windrow.state.join_metadata import JoinMetadata
 from windrow.state.parts import damaged
 from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId, batch_directory, batch_in
@@ -96,6 +96,7 @@ class CommitLog:
         self._start: Start | None = None
         """Of the newest micro-batch."""
         self._partition_times: tuple[Version, list[PartitionTimes]] | None = None
+        self._after: tuple[Version, CommitMarkers] | None = None
 
     def check_metadata(self, query: Mapping[str, Any], first: bool) -> None:
         """Refuses state of another join. In the `first` micro-batch, writes the metadata."""
@@ -161,6 +162,11 @@ class CommitLog:
         """Whether all partitions have committed the version."""
         return len(CommitMarkers(self._names(version.batch), ()).markers(version)) == self.partitions
 
+    @property
+    def runs(self) -> tuple[QueryRun, ...]:
+        """All that this log has seen, in order."""
+        return tuple(sorted(self._runs.values()))
+
     def replaced(self, run: str) -> bool:
         """Whether a later run has taken over the state."""
         mine = self.run(run)
@@ -174,6 +180,13 @@ class CommitLog:
         held = [number for name in beside if (number := batch_in(name)) is not None]
         return self._markers(beside + [name for number in held for name in self._names(number)])
 
+    def markers_after(self, version: Version) -> CommitMarkers:
+        """All markers, listed when a task of this process has committed the version, or later. What the other
+        tasks of the micro-batch commit meanwhile may be missing."""
+        if self._after is None or self._after[0] != version:
+            self._after = version, self.read_markers()
+        return self._after[1]
+
     def _names(self, batch: int | None = None) -> list[str]:
         """The names of a micro-batch's commits, or those beside the micro-batches; all relative to the
         directory of commits."""
@@ -186,13 +199,16 @@ class CommitLog:
     def _markers(self, names: list[str], mine: QueryRun | None = None) -> CommitMarkers:
         """Markers with the runs and rescalings that are named, and `mine`: a listing may be behind and not
         yet show this run's own record. A run without a record has no layout."""
-        rescaled = [self.rescaling(of, name) for name in names if (of := rescaled_of(name)) is not None]
+        others = [name for name in names if CommitMarker.parse(name) is None]
+        rescaled = [self.rescaling(of, name) for name in others if (of := rescaled_of(name)) is not None]
         found = CommitMarkers(names, (), filter(None, rescaled))
-        runs = {run: self.run(run) for name in names if (run := run_of(name)) is not None}
+        runs = {run: self.run(run) for name in others if (run := run_of(name)) is not None}
+        begun: dict[str, QueryRun] = {}
         for marker in found.committed:
-            run, batch = marker.version.run, marker.version.batch
-            if marker.number and run not in runs:
-                runs[run] = self.run(run) or QueryRun(marker.number, run, batch)
+            name, batch = marker.version.run, marker.version.batch
+            if marker.number and name not in runs and (name not in begun or batch < begun[name].first):
+                begun[name] = QueryRun(marker.number, name, batch)
+        runs |= {name: self.run(name) or run for name, run in begun.items()}
         own = [] if mine is None else [mine]
         known = {run.id: run for run in (*filter(None, runs.values()), *own)}
         return CommitMarkers(names, sorted(known.values()), found.rescalings.values())

@@ -21,7 +21,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from windrow.engine.source_partitions import PartitionTimes
 from windrow.errors import StateError
@@ -50,7 +50,7 @@ class CommitMarker:
     number: int = 0
     """Of the run; 0 if it is a rescaling."""
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Relative to the directory of commits."""
         batch, run = self.version.batch, self.version.run
@@ -113,6 +113,7 @@ class CommitMarkers:
         self.runs = tuple(runs)
         self.rescalings = {each.of: each for each in rescalings}
         self.committed = [m for m in map(CommitMarker.parse, self.names) if m is not None]
+        self._known: dict[Version | None, dict[int, CommitMarker]] = {}
 
     @property
     def newest(self) -> int:
@@ -174,16 +175,28 @@ class CommitMarkers:
 
     def attempts(self, version: Version, partition: int) -> list[CommitMarker]:
         """One for each attempt that has committed exactly this version, if it is stored since format 8."""
-        return [m for m in self.committed if m.version == version and m.partition == partition and m.content]
+        return [m for m in self.of_partition(partition) if m.version == version and m.content]
+
+    def of_partition(self, partition: int) -> list[CommitMarker]:
+        return self._by_partition.get(partition, [])
+
+    @cached_property
+    def _by_partition(self) -> dict[int, list[CommitMarker]]:
+        found: dict[int, list[CommitMarker]] = {}
+        for marker in self.committed:
+            found.setdefault(marker.partition, []).append(marker)
+        return found
 
     def _of(self, version: Version | None) -> dict[int, CommitMarker]:
         """By partition. A rescaled version has the markers of the one that it stands for."""
-        same = {} if version is None else self._same(version.batch)
-        committed = next(iter(same)) if version in same else version
-        # Attempts at a task may differ in their demand. The largest counts, so that the order of the listing
-        # does not matter.
-        own = sorted((m for m in self.committed if m.version == committed), key=lambda m: m.demand or 0)
-        return {m.partition: m for m in own}
+        if version not in self._known:
+            same = {} if version is None else self._same(version.batch)
+            committed = next(iter(same)) if version in same else version
+            # Attempts at a task may differ in their demand. The largest counts, so that the order of the
+            # listing does not matter.
+            own = [m for m in self.committed if m.version == committed]
+            self._known[version] = {m.partition: m for m in sorted(own, key=lambda m: m.demand or 0)}
+        return self._known[version]
 
 
 def incomplete(batch: int, missing: int, partitions: int) -> str:

@@ -199,13 +199,18 @@ class ArrowStorage(Storage):
             return source.read_buffer()
 
     def entries(self, path: str) -> list[Entry]:
-        selector = fs.FileSelector(self._full(path), allow_not_found=True)
-        with refused_reads(self.at(path)), _any_error():
-            found = self._fs.get_file_info(selector)
         return [
             Entry(i.base_name, i.size or 0, _modified(i.mtime_ns), i.type == fs.FileType.Directory)
-            for i in found
+            for i in self._listed(path)
         ]
+
+    def names(self, path: str) -> list[str]:
+        return [i.base_name for i in self._listed(path)]
+
+    def _listed(self, path: str) -> list[fs.FileInfo]:
+        selector = fs.FileSelector(self._full(path), allow_not_found=True)
+        with refused_reads(self.at(path)), _any_error():
+            return self._fs.get_file_info(selector)
 
     def delete(self, path: str) -> None:
         try:
