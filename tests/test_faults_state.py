@@ -32,8 +32,10 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 
 @pytest.fixture(scope="module")
 def begun(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """A query stopped after two batches. Each test goes on by a batch, at the second attempt."""
-    at = Place(tmp_path_factory.mktemp("begun")).write(files=2 + len(DAMAGES) + len(CHANGES))
+    """A query stopped after two batches. Each test goes on by a batch, at the second attempt; in other
+    partitions by two."""
+    files = 2 + len(DAMAGES) + 2 * len(ELSEWHERE) + len(CHANGES)
+    at = Place(tmp_path_factory.mktemp("begun")).write(files=files)
     driver.run("pairs", at.arrive(2))
     return at
 
@@ -79,6 +81,8 @@ DAMAGES: dict[str, tuple[Callable[[Place], Undo], str]] = {
     "lost state": (_lose(lambda at: [at / "state"]), r"there is no state .*put the directory back"),
 }
 
+ELSEWHERE = ("truncated parts", "lost partition")
+"""Damages that are also tried in other partitions."""
 CHANGES: dict[str, tuple[dict[str, object], str]] = {
     "other predicate": ({"on": "a.k = b.k and a.id <> b.id"}, r"belongs to another join: on was .*now"),
     "other kind": ({"how": "left"}, r"belongs to another join: how was 'inner', now 'left'.*go back to"),
@@ -123,7 +127,7 @@ def test_a_partition_lost_with_its_markers_does_not_begin_anew(
     assert not differences(at.found(), at.expected())
 
 
-@pytest.mark.parametrize("damage", ["truncated parts", "lost partition"])
+@pytest.mark.parametrize("damage", ELSEWHERE)
 def test_damage_is_told_in_other_partitions_too(driver: Driver, begun: Place, damage: str) -> None:
     """The new partitions need all old ones. Once mended, the query goes on in three partitions, or in two."""
     apply, message = DAMAGES[damage]
