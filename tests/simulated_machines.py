@@ -97,8 +97,9 @@ class Machines:
         self._full ^= {machine}
 
     def _spoil(self, machine: Path) -> None:
-        """Copies are replaced under their readers, by others of the same length."""
-        for file in list(machine.glob("*")):
-            other = file.with_name(f"{ASIDE}other")
-            other.write_bytes(bytes(byte ^ 0x55 for byte in file.read_bytes()))
+        """Copies are replaced under their readers, by others of the same length that end otherwise."""
+        for file in sorted(machine.glob("*")):
+            data, other = file.read_bytes(), file.with_name(f"{ASIDE}other")
+            at = self._rng.randrange(len(data))
+            other.write_bytes(data[:at] + bytes(byte ^ 0x55 for byte in data[at:]))
             other.replace(file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 
@@ -46,7 +46,24 @@ class PartFiles:
 
     def open(self, part: StoredPart) -> pa.RecordBatch:
         """The batch of a part. Only its description is read."""
-        return open_part(self._files[part.file].buffer, part, self._where(part.file))
+        return self._from_copy_or_original(open_part, part)
+
+    def read(self, part: StoredPart) -> pa.RecordBatch:
+        """The batch of a part, verified."""
+        return self._from_copy_or_original(read_part, part)
+
+    def _from_copy_or_original(
+        self, reading: Callable[[pa.Buffer, StoredPart, str], pa.RecordBatch], part: StoredPart
+    ) -> pa.RecordBatch:
+        try:
+            return reading(self._files[part.file].buffer, part, self._where(part.file))
+        except StateError:
+            if self._cache is None:
+                raise
+            # Only the local copy may be damaged: read the original.
+            self._cache.drop(part.file)
+            self._files[part.file] = self._contents(part.file)
+            return reading(self._files[part.file].buffer, part, self._where(part.file))
 
     def is_trusted(self, part: StoredPart) -> bool:
         """Whether this machine has written the part, so that it need not be verified."""
@@ -54,18 +71,6 @@ class PartFiles:
         if part.file not in self._trusted:
             self._trusted[part.file] = path is not None and is_trusted(path)
         return self._trusted[part.file]
-
-    def read(self, part: StoredPart) -> pa.RecordBatch:
-        """The batch of a part, verified."""
-        try:
-            return read_part(self._files[part.file].buffer, part, self._where(part.file))
-        except StateError:
-            if self._cache is None:
-                raise
-            # Only the local copy may be damaged: read the original.
-            self._cache.drop(part.file)
-            self._files[part.file] = self._contents(part.file)
-            return read_part(self._files[part.file].buffer, part, self._where(part.file))
 
     def read_all(self, parts: Iterable[StoredPart]) -> dict[StoredPart, pa.RecordBatch]:
         parts = list(parts)
