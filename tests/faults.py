@@ -25,8 +25,8 @@ class Faults:
     """A folder of planted faults.
 
     They strike at "reading" (rows are read and joined, nothing is committed), "manifest" (the parts are
-    there, their manifest is not), "mark" (the manifest is there, its mark is not), or "results" (all is
-    committed and some of the results are handed on). They "fail" the task, "pause" it until it is killed or
+    there, their manifest is not), "mark" (all is committed, nothing is handed on), or "results" (some of the
+    results are handed on). They "fail" the task, "pause" it until it is killed or
     released, or leave no "room" for more than a few bytes in any file.
     """
 
@@ -124,16 +124,16 @@ def _hook(faults: Faults) -> None:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (2000, most[1]))
         try:
-            return commit(self, version, *rest)
+            made = commit(self, version, *rest)
+            faults.strike("mark", batch)
+            return made
         finally:
             committing.clear()
             resource.setrlimit(resource.RLIMIT_FSIZE, most)
 
     def struck_replace(self: Path, target: Path) -> Path:
-        if committing and Path(target).name.startswith("batch-"):
+        if committing and Path(target).suffix == ".json":
             faults.strike("manifest", committing[0])
-        if committing and Path(target).parent.name == "commits":
-            faults.strike("mark", committing[0])
         return replace(self, target)
 
     def struck_batch(self: task.JoinTask, root: str, now: Any, *rest: Any) -> Any:

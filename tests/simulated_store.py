@@ -1,7 +1,7 @@
 """A simulated place for states, and a scheduler that decides with a seed who gets to touch it next.
 
 Actors are coroutines. Each operation on a file hands the turn back to the scheduler, which may let another
-actor go on, fail the operation, or kill the actor there for good, as `kill -9` would.
+actor go on, fail the operation, lose the answer to it, or kill the actor there for good, as `kill -9` would.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import errno
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 import greenlet
@@ -32,6 +33,10 @@ class Actor:
     work: greenlet.greenlet
     failing: bool = False
     """Its next operation on a file fails."""
+    unanswered: bool = False
+    """Its next change of a file is made, and it never learns of it."""
+    machine: Path | None = None
+    """The local directory of the machine it runs on."""
     result: object = None
     error: BaseException | None = None
 
@@ -67,6 +72,19 @@ class Scheduler:
             self.trace.append(f"{actor.name}: fails")
             raise OSError(errno.EIO, FAULT)
 
+    def answer(self) -> None:
+        """Called by an actor after it has changed a file."""
+        actor = self._running
+        if actor is not None and actor.unanswered:
+            actor.unanswered = False
+            self.trace.append(f"{actor.name}: times out")
+            raise TimeoutError(errno.ETIMEDOUT, FAULT)
+
+    @property
+    def machine(self) -> Path | None:
+        """Where the actor runs that has its turn."""
+        return None if self._running is None else self._running.machine
+
     def advance(self, actor: Actor) -> None:
         """Lets it run up to its next operation."""
         self.now += PAUSES[int(self.rng.random() * len(PAUSES))]
@@ -99,18 +117,21 @@ class Scheduler:
                     if draw >= faults * running:
                         self.kill(struck)
                         break
-                    struck.failing = True
+                    if self.rng.random() < 0.5:
+                        struck.failing = True
+                    else:
+                        struck.unanswered = True
                 self.advance(self.rng.choice(self.actors))
 
 
 class SimulatedRoot(Storage):
     """Files in memory. On an `eventual` store a listing may lack what was put lately and show what was
-    deleted lately, and two may create one file; but a file that is asked for by name is there."""
+    deleted lately, and two may create one file; but a file that is asked for by name is there. If it is not
+    `local`, workers copy files to their machines, and a reader may be struck when it has half of one."""
 
-    local = True
-
-    def __init__(self, scheduler: Scheduler, eventual: bool) -> None:
+    def __init__(self, scheduler: Scheduler, eventual: bool, local: bool) -> None:
         super().__init__("simulated://states")
+        self.local = local
         self.scheduler = scheduler
         self.eventual = eventual
         self.files: dict[str, tuple[bytes, float]] = {}
@@ -138,7 +159,10 @@ class SimulatedRoot(Storage):
             self.scheduler.step(f"read {path}")
             if path not in self.files:
                 raise FileNotFoundError(path)
-            return pa.py_buffer(self.files[path][0])
+            data = self.files[path][0]
+            if not self.local:
+                self.scheduler.step(f"read the rest of {path}")
+            return pa.py_buffer(data)
 
     def entries(self, path: str) -> list[Entry]:
         with refused_reads(self.at(path)):
@@ -157,6 +181,7 @@ class SimulatedRoot(Storage):
         if path in self.files:
             del self.files[path]
             self.recent[path] = (self.scheduler.now, True)
+            self.scheduler.answer()
 
     def delete_tree(self, path: str) -> None:
         for file in [file for file in self.files if file.startswith(f"{path}/")]:
@@ -167,6 +192,7 @@ class SimulatedRoot(Storage):
         if replace or path not in self.files:
             self.recent.setdefault(path, (self.scheduler.now, path in self.files))
             self.files[path] = (data, self.scheduler.now)
+            self.scheduler.answer()
 
     def _listed(self) -> list[str]:
         if not self.eventual:

@@ -9,13 +9,14 @@ state were copied and a second query goes on from the copies, that holds for eac
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 import windrow as wr
+from simulated_machines import Machines
 from simulated_rows import SimulatedRows
 from simulated_store import FAULT, Actor, Killed, Scheduler, SimulatedRoot
 from simulated_tasks import (
@@ -28,6 +29,7 @@ from simulated_tasks import (
     WholeTask,
     pairs_in,
 )
+from windrow.spark import task
 from windrow.spark.microbatch import MicroBatch
 from windrow.spark.operator_cache import OperatorCache
 from windrow.spark.task import freeze_loaded_objects
@@ -79,7 +81,7 @@ class Backup:
 
 
 class Simulation:
-    """The machines: a scheduler, workers, and one query, or two once it was copied."""
+    """A scheduler, machines, and one query, or two once it was copied."""
 
     def __init__(self, seed: int) -> None:
         freeze_loaded_objects()
@@ -87,6 +89,7 @@ class Simulation:
         # Or else a seed would not be one schedule.
         store.uuid4 = rescale.uuid4 = lambda: UUID(int=self.rng.getrandbits(128))
         self.scheduler = Scheduler(self.rng)
+        self.machines = Machines(self.scheduler, self.rng)
         self.last = self.rng.randint(3, 6)
         self.faults = self.rng.choice([0.0, 0.002, 0.01])
         self.real = self.rng.random() < REAL_OPERATOR
@@ -106,38 +109,28 @@ class Simulation:
         flushes = 2 if held_back and (self.late or not self.real) else 0
         batches = [self.rows.form(n) for n in range(self.last)]
         batches += [self.rows.flush(n) for n in range(flushes)]
-        root = SimulatedRoot(self.scheduler, eventual=self.rng.random() < 0.5)
+        root = self.root(eventual=self.rng.random() < 0.5)
         self.queries = [SimulatedQuery(self, "query", root, batches, Checkpoint())]
-        self.workers = [self.worker() for _ in range(3)]
 
-    # -- machines -----------------------------------------------------------------------------------------
-
-    def worker(self) -> OperatorCache:
-        return OperatorCache(lambda: self.scheduler.now)
-
-    def launch(self, name: str, attempt: Callable[[OperatorCache], object]) -> Actor:
-        worker = self.rng.choice(self.workers)
-        self.workers.remove(worker)  # a worker runs one task at a time
-        if not self.workers or self.rng.random() < 0.2:
-            self.workers.append(self.worker())
-
-        def work() -> object:
-            try:
-                return attempt(worker)
-            finally:
-                self.workers.append(worker)
-
-        return self.scheduler.spawn(name, work)
+    def root(self, eventual: bool) -> SimulatedRoot:
+        return SimulatedRoot(self.scheduler, eventual, local=not self.machines.remote)
 
     def run(self) -> list[Outcome]:
+        collecting = self.rng.choice([1, 1, 2, 8])
+        with self.machines.running(), patch.object(task, "COLLECTING", collecting):
+            self._run()
+        return [query.outcome() for query in self.queries]
+
+    def _run(self) -> None:
         while running := [query for query in self.queries if not query.over]:
             query = self.rng.choice(running)
+            if self.machines.remote and self.rng.random() < 0.3:
+                self.machines.strike()
             query.go_on()
             if len(self.queries) == 1 and not query.over and self.rng.random() < 0.05:
                 self.queries.append(query.copied())
         for zombie in list(self.scheduler.actors):
             self.scheduler.kill(zombie)
-        return [query.outcome() for query in self.queries]
 
 
 class SimulatedQuery:
@@ -161,6 +154,8 @@ class SimulatedQuery:
         self.excused = False
         """It was set back further than state is kept, or put back from a copy that may be torn."""
         self.backup: Backup | None = None
+        self.rival = -1
+        """The last batch that another driver has run."""
 
     @property
     def done(self) -> bool:
@@ -211,7 +206,8 @@ class SimulatedQuery:
         self.note(f"run {self.run[:2]} from batch {self.checkpoint.next} in {self.partitions} partitions")
         if self.rng.random() < 0.5 or self.partitions != before:
             # Another driver process; workers of the old one may live on as zombies.
-            self.token, self.sim.workers = self.run, [self.sim.worker() for _ in range(3)]
+            self.token = self.run
+            self.sim.machines.start_workers()
 
     def _next_batch(self) -> bool:
         """Whether the driver lives on."""
@@ -294,7 +290,7 @@ class SimulatedQuery:
                 self.scheduler.step("hand on")
             return found
 
-        return self.sim.launch(f"{self.name} {run[:2]}.b{batch}.p{partition}", attempt)
+        return self.sim.machines.launch(f"{self.name} {run[:2]}.b{batch}.p{partition}", attempt)
 
     # -- what happens to checkpoint and state -------------------------------------------------------------
 
@@ -316,7 +312,8 @@ class SimulatedQuery:
     def _back_up(self) -> None:
         """Begins to copy the state, one directory after another; tasks run meanwhile."""
         root, checkpoint, backup = self.root, self.checkpoint, Backup(self.checkpoint.copy(), self.batches[:])
-        self.note(f"a copy is begun before batch {checkpoint.next}")
+        begun = checkpoint.next
+        self.note(f"a copy is begun before batch {begun}")
 
         def work() -> object:
             directories = sorted({path.rpartition("/")[0] for path in root.files})
@@ -328,7 +325,9 @@ class SimulatedQuery:
                     self.scheduler.step(f"copy {path}")
                     if path in root.files:
                         backup.files[path] = root.files[path]
-            if self.rng.random() < 0.5:  # the checkpoint is copied after the state
+            # The checkpoint may be copied after the state; but not around a rival, whose version would then
+            # pass for the one that the copy of the state lacks.
+            if self.rng.random() < 0.5 and self.rival < begun:
                 backup.checkpoint, backup.batches = checkpoint.copy(), self.batches[:]
             self.backup = backup
             return None
@@ -343,7 +342,7 @@ class SimulatedQuery:
             if not elsewhere or actor.name == COPY:
                 self.scheduler.kill(actor)
         if elsewhere:
-            self.root, self.token = SimulatedRoot(self.scheduler, self.root.eventual), f"{self.rng.random()}"
+            self.root, self.token = self.sim.root(self.root.eventual), f"{self.rng.random()}"
         self.root.files, self.root.recent = dict(backup.files), {}
         self.excused = True
         self.batches, self.checkpoint, self.backup = backup.batches[:], backup.checkpoint, None
@@ -351,7 +350,7 @@ class SimulatedQuery:
     def copied(self) -> SimulatedQuery:
         """A second query with copies of checkpoint and state, made between two batches. Both go on, with rows
         of their own, at the same time and on the same workers."""
-        root = SimulatedRoot(self.scheduler, self.root.eventual)
+        root = self.sim.root(self.root.eventual)
         root.files = dict(self.root.files)
         copy = SimulatedQuery(self.sim, "the copy", root, self.batches[:], self.checkpoint.copy())
         copy.highest, copy.excused = self.highest, self.excused
@@ -365,6 +364,7 @@ class SimulatedQuery:
         if batch >= len(self.batches):
             return
         run, mine = f"{self.rng.getrandbits(128):032x}", (self.partitions, self.token)
+        self.rival = batch
         self.partitions, self.token = self.rng.choice(PARTITIONS), run
         self.note(f"a rival {run[:2]} from batch {batch} in {self.partitions} partitions")
         try:

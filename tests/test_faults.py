@@ -30,7 +30,7 @@ def test_workers_lost_then_the_driver_killed_then_state_truncated(drivers: Drive
     drivers.die_at("mark", 3, "pairs", at)
     assert at.found() == before
 
-    mend = truncate(at, "*2-*")
+    mend = truncate(at, "*2")
     assert verify(str(at / "state")).damage
     with pytest.raises(RuntimeError, match=TRUNCATED):
         drivers.driver.run("pairs", at)

@@ -32,15 +32,17 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 
 @pytest.fixture(scope="module")
 def begun(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """A query stopped after two batches. Each test goes on by a batch, at the second attempt."""
-    at = Place(tmp_path_factory.mktemp("begun")).write(files=2 + len(DAMAGES) + len(CHANGES))
+    """A query stopped after two batches. Each test goes on by a batch, at the second attempt; in other
+    partitions by two."""
+    files = 2 + len(DAMAGES) + 2 * len(ELSEWHERE) + len(CHANGES)
+    at = Place(tmp_path_factory.mktemp("begun")).write(files=files)
     driver.run("pairs", at.arrive(2))
     return at
 
 
 def truncate(at: Place, batch: str = "*") -> Undo:
     """Cuts off a file that a version of partition 0 needs, the newest or that of a batch."""
-    newest = at.state_files(f"p0/batch-{batch}.json")[-1]
+    newest = at.state_files(f"batch-{batch}/p0.*.json")[-1]
     needed = [f for f in at.state_files("p0/parts-*") if f.name in newest.read_text()]
     file, data = needed[-1], needed[-1].read_bytes()
     file.write_bytes(data[: len(data) // 2])
@@ -65,12 +67,12 @@ TRUNCATED = r"parts-\w+\.arrows is damaged: it has \d+ bytes.*new checkpoint"
 DAMAGES: dict[str, tuple[Callable[[Place], Undo], str]] = {
     "truncated parts": (truncate, TRUNCATED),
     "lost newest manifest": (
-        _lose(lambda at: at.state_files("p0/batch-*.json")[-1:]),
-        r"manifest .* is missing, though batch \d+ was committed; put it back",
+        _lose(lambda at: at.state_files("batch-*/p0.*.json")[-1:]),
+        r"commit markers are missing for 1 of 2 partitions.*put the state back",
     ),
     "lost partition": (
         _lose(lambda at: at.state_files("p1")),
-        r"manifest .* is missing, though batch \d+ was committed; put it back",
+        r"it is missing, and batch \d+ needs it. Put it back",
     ),
     "lost description": (
         _lose(lambda at: at.state_files("join.json")),
@@ -79,6 +81,8 @@ DAMAGES: dict[str, tuple[Callable[[Place], Undo], str]] = {
     "lost state": (_lose(lambda at: [at / "state"]), r"there is no state .*put the directory back"),
 }
 
+ELSEWHERE = ("truncated parts", "lost partition")
+"""Damages that are also tried in other partitions."""
 CHANGES: dict[str, tuple[dict[str, object], str]] = {
     "other predicate": ({"on": "a.k = b.k and a.id <> b.id"}, r"belongs to another join: on was .*now"),
     "other kind": ({"how": "left"}, r"belongs to another join: how was 'inner', now 'left'.*go back to"),
@@ -113,7 +117,7 @@ def test_a_partition_lost_with_its_markers_does_not_begin_anew(
     state = f"{scheme}{at / 'state'}"
     driver.run("pairs", at.arrive(2), state=state)
     pattern = "1" if lost == "one partition" else "[01]"
-    gone = [*at.state_files(f"p{pattern}/*"), *at.state_files(f"commits/p{pattern}.*")]
+    gone = [*at.state_files(f"p{pattern}/*"), *at.state_files(f"commits/*/p{pattern}.*")]
     undo = _lose(lambda _: gone)(at)
     at.arrive()
     with pytest.raises(RuntimeError, match=r"markers are missing for [12] of 2 partitions.*put the"):
@@ -123,7 +127,7 @@ def test_a_partition_lost_with_its_markers_does_not_begin_anew(
     assert not differences(at.found(), at.expected())
 
 
-@pytest.mark.parametrize("damage", ["truncated parts", "lost partition"])
+@pytest.mark.parametrize("damage", ELSEWHERE)
 def test_damage_is_told_in_other_partitions_too(driver: Driver, begun: Place, damage: str) -> None:
     """The new partitions need all old ones. Once mended, the query goes on in three partitions, or in two."""
     apply, message = DAMAGES[damage]
@@ -180,8 +184,7 @@ def test_a_limit_on_the_stream(driver: Driver, at: Place) -> None:
     assert at.found().total() == first // 2
     assert at.found() <= at.expected()
     # Every batch went through the windows, although nothing was read of the later ones.
-    newest = {path.name for path in at.state_files("batch-*.json")}
-    assert any(f"{FILES - 1:012}-" in name for name in newest)
+    assert at.state_files(f"batch-{FILES - 1:012}/p*.json")
 
 
 def test_take_in_batch_mode(driver: Driver, at: Place) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from simulation import Outcome, Simulation
 from windrow.spark.operator_cache import CachedJoin, OperatorCache
+from windrow.state import part_files
 from windrow.state.commit_log import CommitLog, Start
 from windrow.state.rescale import Rescale
 from windrow.state.store import StateStore
@@ -48,6 +49,7 @@ FAULTS = {
     "a rescaling counts before it is whole": (
         Rescale, "build", lambda rescale, partition, state: rescale.finish() if not partition else None,
     ),
+    "copies on a machine are not verified": (part_files, "is_trusted", lambda path: True),
     "a micro-batch read in part is not completed": (CommitLog, "is_complete", lambda log, version: True),
 }  # fmt: skip
 

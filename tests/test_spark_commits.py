@@ -43,8 +43,8 @@ def joined(a: Stream, b: Stream, path: Path) -> DataFrame:
 def committed(path: Path) -> dict[int, set[int]]:
     """Batches, and the partitions that committed each."""
     found: dict[int, set[int]] = {}
-    for file in (path / "state").rglob("commits/p*"):
-        marker = CommitMarker.parse(file.name)
+    for file in (path / "state").rglob("commits/*/p*"):
+        marker = CommitMarker.parse(f"{file.parent.name}/{file.name}")
         found.setdefault(marker.version.batch, set()).add(marker.partition)
     return found
 

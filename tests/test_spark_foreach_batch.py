@@ -161,7 +161,7 @@ def test_frames_that_several_joins_are_part_of(two, path):
                 {pair: n for pair, n in found.items() if pair[0] % 7}
             )
     assert list(results.seen) == [1, 3]
-    assert len({file.parent.parent for file in path.rglob("commits/p*.b3.*")}) == 3, "three joins"
+    assert len({file.parents[2] for file in path.rglob("commits/batch-*3/p*.json")}) == 3, "three joins"
 
 
 def test_a_state_that_the_driver_cannot_read_is_refused_at_once(two):

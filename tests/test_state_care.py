@@ -64,7 +64,7 @@ def test_a_rescaled_state_is_continued_as_it_is(tmp_path: Path, on: str) -> None
     assert shown.partitions == len(shown.stored) == 4
     assert "has this layout already" in command("rescale", tmp_path, "--partitions", 4)[1]
     assert found + continued(tmp_path, query, partitions=4) == whole(query)
-    assert len(list((tmp_path / "query" / "join" / "commits").glob("rescaled.*"))) == 1
+    assert len(list((tmp_path / "query" / "join" / "commits").glob("*/rescaled.*"))) == 1
 
 
 def test_rescaled_again_and_again_nothing_is_lost(tmp_path: Path) -> None:

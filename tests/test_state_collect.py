@@ -41,7 +41,7 @@ def test_three_committed_versions_and_all_later_ones_stay(tmp_path: Path) -> Non
         assert required(fresh, batch + 1).batch == batch
         fresh.load(newest(fresh, batch + 1))
     assert newest(store(tmp_path), 5) is None
-    assert len(stored.files(tmp_path / "query" / "join" / "commits", "p*")) == 5
+    assert len(stored.files(tmp_path / "query" / "join" / "commits", "p*.json")) == 5
     needed = {file for batch in range(5, 10) for file in newest(store(tmp_path), batch + 1).files}
     assert {p.name for p in stored.files(tmp_path, "*.arrows")} == needed
 
@@ -60,7 +60,7 @@ def test_size_stays_bounded(tmp_path: Path) -> None:
     assert answer == uninterrupted(calls)
     live = max(live for live, _ in sizes[20:])
     assert max(disk for _, disk in sizes[20:]) < 4 * live
-    assert len(stored.files(tmp_path, "batch-*")) <= 5
+    assert len(stored.files(tmp_path, "p0.*.json")) <= 5
     assert not verify(str(tmp_path)).damage
 
 
@@ -118,10 +118,10 @@ def test_the_content_of_a_replaced_attempt_goes_when_it_is_old(tmp_path: Path) -
 
 
 def test_nothing_goes_while_a_manifest_cannot_be_read(tmp_path: Path) -> None:
-    held = started(tmp_path, 10)
-    stored.files(tmp_path, "batch-*9-*.json")[0].write_text("torn")
+    started(tmp_path, 10)
+    stored.files(tmp_path, "batch-*9/p0.*.json")[0].write_text("torn")
     before = stored.files(tmp_path)
-    collect(held, 9)
+    collect(store(tmp_path), 9)
     assert stored.files(tmp_path) == before
 
 
@@ -135,4 +135,4 @@ def test_partitions_collect_only_their_own(tmp_path: Path) -> None:
     collect(stores[0], 5)
     assert newest(stores[0], 3) is None
     assert newest(stores[1], 1).batch == 0
-    assert len(stored.files(tmp_path / "query" / "join" / "commits", "p*")) == 9
+    assert len(stored.files(tmp_path / "query" / "join" / "commits", "p*.json")) == 9

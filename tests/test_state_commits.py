@@ -3,6 +3,7 @@ has a timeline of its own: what an earlier run left of a batch that is formed ag
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,10 +56,9 @@ def run_batch(shared: CommitLog, batch: int, run: str = FIRST, time: int = 0) ->
 
 
 def lose(shared: CommitLog, *beginnings: str) -> None:
-    directory = f"{shared.directory}/commits"
-    for name in shared.storage.names(directory):
-        if name.startswith(beginnings):
-            shared.storage.delete(f"{directory}/{name}")
+    for marker in shared.read_markers().committed:
+        if marker.name.rpartition("/")[2].startswith(beginnings):
+            shared.storage.delete(f"{shared.directory}/{marker.manifest}")
 
 
 def test_batches_go_on_and_old_ones_go(root: object) -> None:
@@ -218,8 +218,9 @@ def test_a_damaged_record_of_a_run_is_told(root: object) -> None:
 
 
 def test_names_say_all() -> None:
-    marker = CommitMarker(3, Version(17, FIRST), (5, None, -7), 40)
-    assert CommitMarker.parse(marker.name) == marker
+    marker = CommitMarker(3, Version(17, FIRST), (5, None, -7), 40, "c0")
+    for each in (marker, replace(marker, content=None)):
+        assert CommitMarker.parse(each.name) == each
     found = CommitMarkers([marker.name, ".aside-1", "notes.txt", f"run.{FIRST}"], [QueryRun(1, FIRST, 0)])
     assert (found.committed, found.newest) == ([marker], 17)
     assert CommitMarkers([], []).newest == -1

@@ -29,6 +29,7 @@ from windrow_bench import (
     spark,
     startup,
     state,
+    state_requests,
 )
 from windrow_bench.peers import run as peers
 
@@ -51,6 +52,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
     "spark": ("On Spark, against Spark's own stream-stream join, on the same files", spark.run),
     "peers": ("The same joins of the same files by Spark, Flink, DuckDB and Windrow", peers.run),
     "state": ("Stored windows: cold starts, what a commit costs, and windows that spill", state.run),
+    "requests": ("Stored windows on an object store: requests by partitions", state_requests.run),
     "startup": ("First use compiles, later processes load from disk", startup.run),
 }
 ON_REQUEST = ("coverage", "forecast", "policies", "peers")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -252,7 +253,8 @@ def _gone_table(gone: Sequence[GoneQuery], now: float) -> Table:
     for column in ("query", "joins", "files", "size", "last commit"):
         table.add_column(column)
     for each in gone:
-        ago = f"{_age(now - each.last_commit)} ago" if each.last_commit else "none"
+        known = f"{_age(now - each.last_commit)} ago" if math.isfinite(each.last_commit) else "unknown"
+        ago = known if each.last_commit else "none"
         table.add_row(each.query, ", ".join(each.joins), f"{each.files:,}", decimal(each.bytes), ago)
     return table
 

@@ -1,6 +1,6 @@
 """Runs in a Python worker: one partition of the join, in one micro-batch.
 
-    read all input -> load the windows -> process -> commit the windows -> return the results
+    read all input -> load the windows -> process -> commit the windows -> return the results -> clean up
 
 The windows are loaded as micro-batch b-1 left them, and committed as those of b before the first result is
 returned. A reader that stops early therefore loses nothing of the windows. An attempt that fails after its
@@ -50,6 +50,8 @@ from windrow.state.paths import JoinId
 from windrow.state.runs import StoredLayout
 from windrow.state.storage import Storage
 
+COLLECTING = 8
+"""Micro-batches between two cleanups of a partition. Partitions take turns."""
 REPORTING_PARTITIONS = 2
 """Partitions that report their learned models in a micro-batch."""
 
@@ -208,7 +210,6 @@ class JoinTask:
             # What is stored on a local disk need not be in memory, nor in a spill file.
             runner.join.windows.replace_parts(kept.store.map_written())
             after = runner.metrics()
-        kept.store.collect(start)
         kept.committing = time.perf_counter() - processed
         if demand is not None:
             self._share_forecast(scope, runner, demands, arrived.partition, demand)
@@ -237,6 +238,8 @@ class JoinTask:
             )
         )
         yield from results
+        if (now.batch + arrived.partition) % COLLECTING == 0:
+            kept.store.collect(start)
 
     def _fresh(self) -> PartitionJoin:
         return self.kind.start(self.query, dict(zip(self.query.aliases, self.schemas, strict=True)))
@@ -246,15 +249,17 @@ class JoinTask:
     def _load(self, kept: CachedJoin, start: Start) -> PartitionJoin:
         if (before := start.moved_to(kept.store.log.layout)) is not None:
             return self._take_over(kept, start, before)
-        manifest = None if start.base is None else kept.store.manifest(start.base)
-        wanted = None if manifest is None else manifest.content
-        if kept.join is None or kept.content != wanted or wanted is None:
-            kept.content, kept.batch = wanted, start.batch - 1
-            kept.join = self._fresh()
-            if manifest is None:
-                kept.store.clear()
-            else:
-                kept.join.restore(kept.store.load(manifest, lazy=True), start.times)
+        base = start.base
+        attempts = [] if base is None else start.markers.attempts(base, kept.store.partition)
+        if kept.join is not None and kept.content in {attempt.content for attempt in attempts}:
+            return kept.join
+        kept.content, kept.batch, kept.join = None, start.batch - 1, self._fresh()
+        if base is None:
+            kept.store.clear()
+        else:
+            manifest = kept.store.manifest(base, start.markers)
+            kept.content = manifest.content
+            kept.join.restore(kept.store.load(manifest, lazy=True), start.times)
         return kept.join
 
     def _take_over(self, kept: CachedJoin, start: Start, before: StoredLayout) -> PartitionJoin:
@@ -264,7 +269,7 @@ class JoinTask:
         log, partition = kept.store.log, kept.store.partition
         old = log.in_layout(before)
         stores = [open_store(old, p) for p in range(before.partitions)]
-        states = [store.load(store.manifest(start.base)) for store in stores]
+        states = [store.load(store.manifest(start.base, start.markers)) for store in stores]
         kept.content, kept.join = None, self._fresh()
         kept.store.clear()
         kept.join.restore(self.kind.redistributed(states, self.moves(before, partition)), start.times)

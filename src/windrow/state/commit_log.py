@@ -8,15 +8,16 @@ and the next may go on in the old layout or in a third.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from windrow.engine.source_partitions import PartitionTimes, latest
 from windrow.errors import StateError
-from windrow.state.commit_markers import CommitMarkers, incomplete, times_from_bytes
+from windrow.state.commit_markers import CommitMarker, CommitMarkers, incomplete, times_from_bytes
 from windrow.state.join_metadata import JoinMetadata
-from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId
+from windrow.state.parts import damaged
+from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId, batch_directory, batch_in
 from windrow.state.runs import (
     QueryRun,
     Rescaling,
@@ -27,7 +28,7 @@ from windrow.state.runs import (
     run_file,
     run_of,
 )
-from windrow.state.storage import Storage, open_storage
+from windrow.state.storage import FETCHING, Storage, open_storage, side_by_side
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,10 @@ class CommitLog:
         self._metadata: JoinMetadata | None = None
         self._runs: dict[str, QueryRun] = {}
         self._rescalings: dict[Version, Rescaling] = {}
+        self._start: Start | None = None
+        """Of the newest micro-batch."""
+        self._partition_times: tuple[Version, list[PartitionTimes]] | None = None
+        self._after: tuple[Version, CommitMarkers] | None = None
 
     def check_metadata(self, query: Mapping[str, Any], first: bool) -> None:
         """Refuses state of another join. In the `first` micro-batch, writes the metadata."""
@@ -115,7 +120,13 @@ class CommitLog:
 
     def begin(self, run: str, batch: int) -> Start:
         """The starting point of a task. Refuses a run that a later one has replaced, and a micro-batch whose
-        predecessor is not complete."""
+        predecessor is not complete.
+
+        It takes one listing, which the tasks of a micro-batch in this process share. The first micro-batch of
+        a run takes one more, for the runs there are.
+        """
+        if self._start is not None and self._start.version == Version(batch, run):
+            return self._start
         mine = self.run(run) or self._record(run, batch)
         if mine.layout is not None and not mine.layout.same_as(self.layout):
             raise StateError(
@@ -123,8 +134,18 @@ class CommitLog:
                 f"{mine.layout.difference(self.layout)}; if one query has two joins, give "
                 "each its own name"
             )
-        markers = self.read_markers()
-        newest = max(markers.runs, default=mine)
+        names = self._names(batch - 1) if batch else []
+        if batch == mine.first:
+            names += self._names()
+        markers = self._markers(names, mine)
+        self._refuse_replaced(mine, markers.runs)
+        base = self._base(mine, batch, markers)
+        layout = None if base is None else markers.layout(base)
+        self._start = Start(Version(batch, run), base, markers, layout)
+        return self._start
+
+    def _refuse_replaced(self, mine: QueryRun, runs: Iterable[QueryRun]) -> None:
+        newest = max(runs, default=mine)
         if newest > mine:
             raise StateError(
                 f"another run of this query ({newest.id}, from batch {newest.first} on) has taken over the "
@@ -132,11 +153,6 @@ class CommitLog:
                 "checkpoint was copied, give the copy a `state` of its own; if the query was started "
                 "twice, stop one"
             )
-        # A listing may be behind and not yet show this run's own record.
-        runs = sorted({*markers.runs, mine})
-        markers = CommitMarkers(markers.names, runs, markers.rescalings.values())
-        base = self._base(batch, markers)
-        return Start(Version(batch, run), base, markers, None if base is None else markers.layout(base))
 
     def in_layout(self, layout: StoredLayout) -> CommitLog:
         """The same log for tasks of another layout."""
@@ -144,41 +160,90 @@ class CommitLog:
 
     def is_complete(self, version: Version) -> bool:
         """Whether all partitions have committed the version."""
-        names = self.storage.names(f"{self.directory}/{COMMITS}")
-        return len(CommitMarkers(names, ()).markers(version)) == self.partitions
+        return len(CommitMarkers(self._names(version.batch), ()).markers(version)) == self.partitions
+
+    @property
+    def runs(self) -> tuple[QueryRun, ...]:
+        """All that this log has seen, in order."""
+        return tuple(sorted(self._runs.values()))
 
     def replaced(self, run: str) -> bool:
         """Whether a later run has taken over the state."""
         mine = self.run(run)
-        return mine is not None and max(self.read_markers().runs, default=mine) > mine
+        return mine is not None and max(self._markers(self._names()).runs, default=mine) > mine
 
-    def read_markers(self) -> CommitMarkers:
-        """The current markers, from one listing, with their runs."""
-        names = self.storage.names(f"{self.directory}/{COMMITS}")
-        found = [self.run(run) for name in names if (run := run_of(name)) is not None]
-        rescaled = [self.rescaling(of) for name in names if (of := rescaled_of(name)) is not None]
-        return CommitMarkers(names, filter(None, found), filter(None, rescaled))
+    def read_markers(self, batch: int | None = None) -> CommitMarkers:
+        """The current markers, of one micro-batch or of all, with their runs."""
+        if batch is not None:
+            return self._markers(self._names(batch))
+        beside = self._names()
+        held = [number for name in beside if (number := batch_in(name)) is not None]
+        return self._markers(beside + [name for number in held for name in self._names(number)])
+
+    def markers_after(self, version: Version) -> CommitMarkers:
+        """All markers, listed when a task of this process has committed the version, or later. What the other
+        tasks of the micro-batch commit meanwhile may be missing."""
+        if self._after is None or self._after[0] != version:
+            self._after = version, self.read_markers()
+        return self._after[1]
+
+    def _names(self, batch: int | None = None) -> list[str]:
+        """The names of a micro-batch's commits, or those beside the micro-batches; all relative to the
+        directory of commits."""
+        commits = f"{self.directory}/{COMMITS}"
+        if batch is None:
+            return self.storage.names(commits)
+        held = batch_directory(batch)
+        return [f"{held}/{name}" for name in self.storage.names(f"{commits}/{held}")]
+
+    def _markers(self, names: list[str], mine: QueryRun | None = None) -> CommitMarkers:
+        """Markers with the runs and rescalings that are named, and `mine`: a listing may be behind and not
+        yet show this run's own record. A run without a record has no layout."""
+        others = [name for name in names if CommitMarker.parse(name) is None]
+        rescaled = [self.rescaling(of, name) for name in others if (of := rescaled_of(name)) is not None]
+        found = CommitMarkers(names, (), filter(None, rescaled))
+        runs = {run: self.run(run) for name in others if (run := run_of(name)) is not None}
+        begun: dict[str, QueryRun] = {}
+        for marker in found.committed:
+            name, batch = marker.version.run, marker.version.batch
+            if marker.number and name not in runs and (name not in begun or batch < begun[name].first):
+                begun[name] = QueryRun(marker.number, name, batch)
+        runs |= {name: self.run(name) or run for name, run in begun.items()}
+        own = [] if mine is None else [mine]
+        known = {run.id: run for run in (*filter(None, runs.values()), *own)}
+        return CommitMarkers(names, sorted(known.values()), found.rescalings.values())
 
     def partition_times(self, start: Start) -> list[PartitionTimes]:
-        """Per stream, the max event time of each source partition over all partitions of the join."""
-        found = []
-        for marker in start.markers.markers(start.base):
-            path = f"{self.directory}/{COMMITS}/{marker.name}"
-            found.append(times_from_bytes(self.storage.read(path).to_pybytes(), self.storage.at(path)))
-        return [latest(times) for times in zip(*found, strict=True)]
+        """Per stream, the max event time of each source partition over all partitions of the join. The tasks
+        of a micro-batch in this process read them once."""
+        if self._partition_times is None or self._partition_times[0] != start.version:
+            paths = [f"{self.directory}/{m.partition_times}" for m in start.markers.markers(start.base)]
+            found = side_by_side(self._read_times, paths, 1 if self.storage.local else FETCHING)
+            times = [latest(each) for each in zip(*found, strict=True)]
+            self._partition_times = start.version, times
+        return self._partition_times[1]
 
-    def _base(self, batch: int, markers: CommitMarkers) -> Version | None:
+    def _read_times(self, path: str) -> list[PartitionTimes]:
+        return times_from_bytes(self.storage.read(path).to_pybytes(), self.storage.at(path))
+
+    def _base(self, mine: QueryRun, batch: int, markers: CommitMarkers) -> Version | None:
         if batch == 0:
             return None
         missing, partitions = markers.missing(batch - 1)
-        if missing:
+        if missing > 0:
+            # A later run that was set back removes what this one has committed since.
+            self._refuse_replaced(mine, self._markers(self._names(), mine).runs)
             raise StateError(
                 f"{incomplete(batch - 1, missing, partitions)}. Either state in "
                 f"{self.storage.at(self.directory)} was deleted, or the query was set back further than "
                 "state is kept: put the state back from a copy of that time, or start the query with a new "
                 "checkpoint"
             )
-        return markers.version(batch - 1)
+        base = markers.version(batch - 1)
+        if base is not None and markers.layout(base) is None:
+            path = f"{self.directory}/{COMMITS}/{run_file(base.run)}"
+            raise StateError(damaged(self.storage.at(path), f"it is missing, and batch {batch} needs it"))
+        return base
 
     def run(self, run: str) -> QueryRun | None:
         """A recorded run. Reads the file by name, because a listing may be behind."""
@@ -197,10 +262,10 @@ class CommitLog:
         before = JoinMetadata.read(self.storage, f"{self.directory}/{JOIN_METADATA}")
         return self.layout if before is None or before.layout is None else before.layout
 
-    def rescaling(self, of: Version) -> Rescaling | None:
+    def rescaling(self, of: Version, name: str | None = None) -> Rescaling | None:
         """The rescaling of a version, if there is one."""
         if of not in self._rescalings:
-            path = f"{self.directory}/{COMMITS}/{rescaled_file(of)}"
+            path = f"{self.directory}/{COMMITS}/{name or rescaled_file(of)}"
             try:
                 data = self.storage.read(path).to_pybytes()
             except FileNotFoundError:
@@ -211,8 +276,11 @@ class CommitLog:
     def _record(self, run: str, batch: int) -> QueryRun:
         """Records that a run begins. All tasks of its first micro-batch may do so at once: they record the
         same micro-batch, and it does not matter whose number is kept."""
-        number = 1 + max((r.number for r in self.read_markers().runs), default=0)
+        number = 1 + max((r.number for r in self._markers(self._names()).runs), default=0)
         made = QueryRun(number, run, batch, self.layout)
-        path = f"{self.directory}/{COMMITS}/{made.name}"
-        self.storage.create(path, made.to_bytes(), f"the record of run {run}")
+        what, commits = f"the record of run {run}", f"{self.directory}/{COMMITS}"
+        # Notices come first: the record makes the run count.
+        for noticed in range(max(batch - 1, 0), batch + 1):
+            self.storage.create(f"{commits}/{batch_directory(noticed)}/{made.name}", b"", what)
+        self.storage.create(f"{commits}/{made.name}", made.to_bytes(), what)
         return self.run(run) or made

@@ -1,13 +1,18 @@
-"""Commit markers: files in `commits/` whose names record what tasks have committed.
+"""Commit markers: manifests whose names record what tasks have committed.
 
-    p3.b17.<run>.<time>_<time>             partition 3 committed micro-batch 17; max event time per stream
-    p3.b17.<run>.<time>_<time>.n<demand>   the same, with the partition's memory demand
+    batch-000000000017/p3.r2.<run>.<time>_<time>.<content>.json
+
+says that partition 3 committed micro-batch 17 in the second run, and what max event time it has seen of each
+stream. Its memory demand follows, if memory is limited: `<time>_<time>.n<demand>`.
 
 One listing shows the markers of all partitions. Every partition takes part in every micro-batch, so a
-micro-batch is complete when all partitions have a marker for it.
+micro-batch is complete when all partitions have a marker for it. Two attempts at a task leave two markers;
+either will do, because they did the same work. The number of the run is that of its record; a copy of the
+state that lacks the record is then refused, and not taken for the version of an earlier run.
 
-Markers are empty, except where event time is tracked per source partition. They then hold the max event time
-of each, since a name is too short for many.
+Where event time is tracked per source partition, a file beside the marker holds the max event time of each,
+since a name is too short for many. In states of formats 6 and 7 markers are files of their own:
+`p3.b17.<run>.<time>_<time>`, all in one directory.
 """
 
 from __future__ import annotations
@@ -16,15 +21,17 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from windrow.engine.source_partitions import PartitionTimes
 from windrow.errors import StateError
-from windrow.state.manifest import sealed, unsealed
+from windrow.state.manifest import manifest_name, sealed, unsealed
 from windrow.state.parts import damaged
+from windrow.state.paths import COMMITS, batch_directory, partition_directory
 from windrow.state.runs import QueryRun, Rescaling, StoredLayout, Version, owner
 
-_MARKER = re.compile(r"p(\d+)\.b(\d+)\.([0-9a-f]+)\.([^.]*)(?:\.n(\d+))?")
+_MARKER = re.compile(r"batch-(\d+)/p(\d+)\.r(\d+)\.([0-9a-f]+)\.([^.]*)(?:\.n(\d+))?\.([0-9a-f]+)\.json")
+_FORMAT_7 = re.compile(r"p(\d+)\.b(\d+)\.([0-9a-f]+)\.([^.]*)(?:\.n(\d+))?")
 _NONE = "x"
 MARKERS_KNOWN = 4096
 """Names that are not parsed again: every task of a batch lists the same few."""
@@ -38,26 +45,54 @@ class CommitMarker:
     """Max event time per stream that the partition has seen."""
     demand: int | None = None
     """Memory demand, if memory is limited."""
+    content: str | None = None
+    """The content of the manifest; None in formats 6 and 7."""
+    number: int = 0
+    """Of the run; 0 if it is a rescaling."""
+
+    @cached_property
+    def name(self) -> str:
+        """Relative to the directory of commits."""
+        batch, run = self.version.batch, self.version.run
+        said = "_".join(_NONE if t is None else str(t) for t in self.times)
+        if self.demand is not None:
+            said += f".n{self.demand}"
+        if self.content is None:
+            return f"p{self.partition}.b{batch}.{run}.{said}"
+        name = f"p{self.partition}.r{self.number}.{run}.{said}.{self.content}.json"
+        return f"{batch_directory(batch)}/{name}"
 
     @property
-    def name(self) -> str:
-        times = "_".join(_NONE if t is None else str(t) for t in self.times)
-        demand = "" if self.demand is None else f".n{self.demand}"
-        return f"p{self.partition}.b{self.version.batch}.{self.version.run}.{times}{demand}"
+    def manifest(self) -> str:
+        """The path of the manifest, relative to the directory of the join."""
+        if self.content is None:
+            return f"{partition_directory(self.partition)}/{manifest_name(self.version)}"
+        return f"{COMMITS}/{self.name}"
+
+    @property
+    def partition_times(self) -> str:
+        """The path of the file with the event times of source partitions, if they are tracked."""
+        name = self.name if self.content is None else f"{self.name.removesuffix('.json')}.times"
+        return f"{COMMITS}/{name}"
 
     @classmethod
     @lru_cache(MARKERS_KNOWN)
     def parse(cls, name: str) -> CommitMarker | None:
-        match = _MARKER.fullmatch(name)
-        if match is None:
+        if (match := _MARKER.fullmatch(name)) is not None:
+            batch, partition, number, run, seen, demand, content = match.groups()
+        elif (match := _FORMAT_7.fullmatch(name)) is not None:
+            partition, batch, run, seen, demand = match.groups()
+            number, content = "0", None
+        else:
             return None
-        times = tuple(None if t == _NONE else int(t) for t in match[4].split("_") if t)
-        demand = None if match[5] is None else int(match[5])
-        return cls(int(match[1]), Version(int(match[2]), match[3]), times, demand)
+        times = tuple(None if t == _NONE else int(t) for t in seen.split("_") if t)
+        version = Version(int(batch), run)
+        wanted = None if demand is None else int(demand)
+        return cls(int(partition), version, times, wanted, content, int(number))
 
 
 def times_to_bytes(times: Sequence[Mapping[str | None, int]]) -> bytes:
-    """The contents of a marker: per stream, the max event time of each source partition."""
+    """The contents of the file beside a marker: per stream, the max event time of each source partition."""
     return sealed("times", json.dumps([list(each.items()) for each in times]).encode())
 
 
@@ -69,7 +104,7 @@ def times_from_bytes(data: bytes, where: str) -> list[PartitionTimes]:
 
 
 class CommitMarkers:
-    """The markers of a join, their runs and the rescalings, from one listing."""
+    """The markers of a join, or of one of its micro-batches, with their runs and rescalings."""
 
     def __init__(
         self, names: Iterable[str], runs: Iterable[QueryRun], rescalings: Iterable[Rescaling] = ()
@@ -78,6 +113,7 @@ class CommitMarkers:
         self.runs = tuple(runs)
         self.rescalings = {each.of: each for each in rescalings}
         self.committed = [m for m in map(CommitMarker.parse, self.names) if m is not None]
+        self._known: dict[Version | None, dict[int, CommitMarker]] = {}
 
     @property
     def newest(self) -> int:
@@ -137,14 +173,30 @@ class CommitMarkers:
         """One per partition."""
         return list(self._of(version).values())
 
+    def attempts(self, version: Version, partition: int) -> list[CommitMarker]:
+        """One for each attempt that has committed exactly this version, if it is stored since format 8."""
+        return [m for m in self.of_partition(partition) if m.version == version and m.content]
+
+    def of_partition(self, partition: int) -> list[CommitMarker]:
+        return self._by_partition.get(partition, [])
+
+    @cached_property
+    def _by_partition(self) -> dict[int, list[CommitMarker]]:
+        found: dict[int, list[CommitMarker]] = {}
+        for marker in self.committed:
+            found.setdefault(marker.partition, []).append(marker)
+        return found
+
     def _of(self, version: Version | None) -> dict[int, CommitMarker]:
         """By partition. A rescaled version has the markers of the one that it stands for."""
-        same = {} if version is None else self._same(version.batch)
-        committed = next(iter(same)) if version in same else version
-        # Attempts at a task may differ in their demand. The largest counts, so that the order of the listing
-        # does not matter.
-        own = sorted((m for m in self.committed if m.version == committed), key=lambda m: m.demand or 0)
-        return {m.partition: m for m in own}
+        if version not in self._known:
+            same = {} if version is None else self._same(version.batch)
+            committed = next(iter(same)) if version in same else version
+            # Attempts at a task may differ in their demand. The largest counts, so that the order of the
+            # listing does not matter.
+            own = [m for m in self.committed if m.version == committed]
+            self._known[version] = {m.partition: m for m in sorted(own, key=lambda m: m.demand or 0)}
+        return self._known[version]
 
 
 def incomplete(batch: int, missing: int, partitions: int) -> str:

@@ -12,11 +12,11 @@ from typing import Any
 from windrow.errors import StateError
 from windrow.state.cleanup import KEPT_BEHIND
 from windrow.state.commit_log import CommitLog
-from windrow.state.commit_markers import CommitMarkers, incomplete
+from windrow.state.commit_markers import CommitMarker, CommitMarkers, incomplete
 from windrow.state.join_metadata import JoinMetadata
-from windrow.state.manifest import Manifest, manifest_name, version_of
+from windrow.state.manifest import Manifest
 from windrow.state.parts import check_size, damaged, read_part
-from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId, partition_directory, partition_of, plain
+from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId, partition_directory, plain
 from windrow.state.runs import Version
 from windrow.state.storage import Storage, open_storage
 
@@ -71,8 +71,9 @@ def show(root: str | Storage) -> list[JoinState]:
     for directory in joins_in(storage):
         metadata = JoinMetadata.read(storage, f"{directory}/{JOIN_METADATA}")
         query, join = directory.split("/")
-        newest = _newest(storage, directory)
-        partitions = [_show_partition(storage, directory, manifest) for manifest in newest]
+        markers = _markers(storage, directory)
+        newest = _newest(storage, directory, markers)
+        partitions = [_show_partition(storage, directory, markers, manifest) for manifest in newest]
         found.append(
             JoinState(
                 plain(query),
@@ -89,7 +90,7 @@ def newest_metadata(root: str | Storage) -> Iterator[tuple[str, dict[str, Any]]]
     """(join, metadata of the state) of the newest version of each partition under `root`."""
     storage = open_storage(root)
     for directory in joins_in(storage):
-        for newest in _newest(storage, directory):
+        for newest in _newest(storage, directory, _markers(storage, directory)):
             yield plain(directory.split("/")[1]), newest.metadata
 
 
@@ -123,10 +124,9 @@ class _Check:
                 self.commits(directory, markers)
         except StateError as error:
             self._found(f"{directory}/{JOIN_METADATA if markers else COMMITS}", str(error))
-        for partition in _partitions(self.root, directory):
-            held = f"{directory}/{partition_directory(partition)}"
-            for version in _versions(self.root, held):
-                self.version(f"{held}/{manifest_name(version)}", partition, version)
+        for marker in markers.committed if markers else ():
+            held = f"{directory}/{partition_directory(marker.partition)}"
+            self.version(f"{directory}/{marker.manifest}", held, marker)
 
     def commits(self, directory: str, markers: CommitMarkers) -> None:
         """Whether the query can continue. The newest micro-batch may be running; the one before must be
@@ -141,11 +141,13 @@ class _Check:
                 versions |= {(each.version, partition) for partition in range(each.layout.partitions)}
         last = {partition: version for version, partition in sorted(versions)}
         for partition, version in last.items():
-            held = f"{directory}/{partition_directory(partition)}"
-            if version not in _versions(self.root, held):
-                self._found(f"{held}/{manifest_name(version)}", "it is missing, though it was committed")
+            path = _manifest_of(self.root, directory, markers, version, partition)
+            if path is None:
+                found = f"the manifest of batch {version.batch}, partition {partition} is missing"
+                self._found(f"{directory}/{COMMITS}", f"{found}, though it was committed")
 
-    def version(self, path: str, partition: int, version: Version) -> None:
+    def version(self, path: str, held: str, marker: CommitMarker) -> None:
+        """Checks a manifest and the parts it names, which are in the directory `held`."""
         try:
             manifest = Manifest.read(self.root, path)
         except FileNotFoundError:
@@ -154,13 +156,12 @@ class _Check:
             self._found(path, str(error))
             return
         self.manifests += 1
-        if (manifest.partition, manifest.version) != (partition, version):
+        if (manifest.partition, manifest.version) != (marker.partition, marker.version):
             found = f"it is the manifest of batch {manifest.batch}, partition {manifest.partition}"
             self._found(path, found)
-        directory = path.rpartition("/")[0]
         for file in manifest.files:
-            if f"{directory}/{file}" not in self.files:
-                self.parts(f"{directory}/{file}", file, manifest, path)
+            if f"{held}/{file}" not in self.files:
+                self.parts(f"{held}/{file}", file, manifest, path)
 
     def parts(self, path: str, file: str, manifest: Manifest, named_by: str) -> None:
         where = self.root.at(path)
@@ -196,24 +197,25 @@ def _directories(root: Storage, path: str) -> Iterator[str]:
     return (entry.name for entry in root.entries(path) if entry.is_directory)
 
 
-def _partitions(root: Storage, directory: str) -> list[int]:
-    return sorted(p for name in root.names(directory) if (p := partition_of(name)) is not None)
-
-
 def _markers(root: Storage, directory: str) -> CommitMarkers:
     query, join = directory.split("/")
     return CommitLog(root, JoinId(plain(query), plain(join)), 1).read_markers()
 
 
-def _versions(root: Storage, directory: str) -> list[Version]:
-    return sorted(v for name in root.names(directory) if (v := version_of(name)) is not None)
+def _manifest_of(
+    root: Storage, directory: str, markers: CommitMarkers, version: Version, partition: int
+) -> str | None:
+    """The path of a manifest of the version, if there is one."""
+    for attempt in markers.attempts(version, partition):
+        return f"{directory}/{attempt.manifest}"
+    before, _, name = f"{directory}/{CommitMarker(partition, version, ()).manifest}".rpartition("/")
+    return f"{before}/{name}" if name in root.names(before) else None
 
 
-def _newest(root: Storage, directory: str) -> list[Manifest]:
+def _newest(root: Storage, directory: str, markers: CommitMarkers) -> list[Manifest]:
     """The manifests of the newest valid version of each partition, in one layout. The newest micro-batch may
     be running; partitions that have not committed it are shown as they were before it, or all are if it has
     another layout."""
-    markers = _markers(root, directory)
     found: list[Manifest] = []
     for batch in range(markers.newest, -1, -1):
         version = markers.version(batch)
@@ -225,19 +227,23 @@ def _newest(root: Storage, directory: str) -> list[Manifest]:
         known = {manifest.partition for manifest in found}
         rest = [p for p in range(layout.partitions) if p not in known]
         for partition in rest:
-            held = f"{directory}/{partition_directory(partition)}"
-            if version in _versions(root, held):
-                found.append(Manifest.read(root, f"{held}/{manifest_name(version)}"))
+            path = _manifest_of(root, directory, markers, version, partition)
+            if path is not None:
+                found.append(Manifest.read(root, path))
         if len(found) == layout.partitions or batch < markers.newest - KEPT_BEHIND:
             break
     return sorted(found, key=lambda manifest: manifest.partition)
 
 
-def _show_partition(root: Storage, directory: str, newest: Manifest) -> PartitionState:
+def _show_partition(
+    root: Storage, directory: str, markers: CommitMarkers, newest: Manifest
+) -> PartitionState:
     held = f"{directory}/{partition_directory(newest.partition)}"
     return PartitionState(
         partition=newest.partition,
-        batches=tuple(sorted({v.batch for v in _versions(root, held)})),
+        batches=tuple(
+            sorted({m.version.batch for m in markers.committed if m.partition == newest.partition})
+        ),
         rows=newest.rows(),
         live_bytes=newest.live_bytes,
         disk_bytes=sum(entry.bytes for entry in root.entries(held)),

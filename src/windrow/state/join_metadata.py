@@ -19,8 +19,9 @@ from windrow.state.parts import damaged
 from windrow.state.runs import StoredLayout
 from windrow.state.storage import Storage
 
-FORMAT = 7
-"""Format 6 has the layout of all runs besides: it could not change."""
+FORMAT = 8
+"""In format 7 markers are files of their own, beside the runs. Format 6 has the layout of all runs besides:
+it could not change."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,11 @@ class JoinMetadata:
         try:
             saved = json.loads(unsealed("join", data, where))
             received = saved["format"]
-            if received == FORMAT:
+            if received in (7, FORMAT):
                 return cls(dict(saved["query"]))
             if received == 6:
                 return cls(dict(saved["query"]), StoredLayout(saved["partitions"], saved["layout"]))
-            raise StateError(other_format(where, saved, (6, FORMAT)))
+            raise StateError(other_format(where, saved, (6, 7, FORMAT)))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StateError(damaged(where, f"it does not describe a join ({error})")) from error
 

@@ -75,16 +75,16 @@ class LateRows:
                 commit.open(path).write(sink.getvalue())
             if log.replaced(start.version.run):
                 self.storage.delete(path)
-        if len(start.markers.runs) > 1:
-            self._remove_void(log, start, partition)
+        if len(log.runs) > 1:
+            self._remove_void(log, partition)
 
-    def _remove_void(self, log: CommitLog, start: Start, partition: int) -> None:
+    def _remove_void(self, log: CommitLog, partition: int) -> None:
         for name in self.storage.names(self._directory):
             match = _NAME.fullmatch(name)
             if match is None or int(match[3]) % log.partitions != partition:
                 continue
             batch, run = int(match[1]), match[2]
-            last = owner(start.markers.runs, batch)
+            last = owner(log.runs, batch)
             if last is None or last.id == run:
                 continue
             # A run that is not in the listing may be a later one: ask for its record by name. The records of

@@ -1,6 +1,7 @@
-"""Local copies of part files for states in remote storage. All workers of a machine map the same copy.
+"""Local copies of part files and manifests of states in remote storage. All workers of a machine map the same
+copy.
 
-Part files have unique names and never change, so a copy is never out of date. Copies appear by rename and
+These files have unique names and never change, so a copy is never out of date. Copies appear by rename and
 disappear by unlink, neither of which affects a worker that has mapped one, so workers need no locks. Copies
 that are unused for some time are removed, and the least recently used make room for new ones. A file that
 would take too much of the disk is not copied but held in memory. Losing the cache is harmless.
@@ -76,8 +77,8 @@ class PartCache:
         self.largest = largest
         self._clock = clock
 
-    def get(self, name: str, size: int, fetch: Callable[[], pa.Buffer]) -> Contents:
-        """The contents of a part file, mapped. Fetches the file if there is no copy of that size."""
+    def get(self, name: str, size: int | None, fetch: Callable[[], pa.Buffer]) -> Contents:
+        """The contents of a file, mapped. Fetches the file if there is no copy, or none of that size."""
         copy = self.mapped(name, size)
         if copy is not None:
             return copy
@@ -140,8 +141,8 @@ class PartCache:
                     found.append((stat.st_mtime, stat.st_size, Path(item)))
         return sorted(found)
 
-    def mapped(self, name: str, size: int) -> Contents | None:
-        """The copy of a part file, if there is one of that size."""
+    def mapped(self, name: str, size: int | None) -> Contents | None:
+        """The copy of a file, if there is one, of that size if one is given."""
         path = self.directory / name
         try:
             if not is_private(self.directory):
@@ -150,7 +151,8 @@ class PartCache:
             os.utime(path, (now, now))
             if trusted:  # what is noted of the file holds for its old time
                 trust(str(path))
-            if path.stat().st_size != size or size == 0:
+            held = path.stat().st_size
+            if held == 0 or size not in (None, held):
                 return None
             return Contents(pa.memory_map(str(path)).read_buffer(), str(path))
         except OSError:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 import pyarrow as pa
 
@@ -13,17 +11,13 @@ from windrow.state.local_storage import LocalStorage
 from windrow.state.manifest import Manifest
 from windrow.state.part_cache import Contents, PartCache
 from windrow.state.parts import StoredPart, check_size, damaged, open_part, read_part
-from windrow.state.storage import Storage
+from windrow.state.storage import FETCHING, Storage, side_by_side
 from windrow.state.trusted_files import is_trusted
 from windrow.window.mapped_arrays import FilePlace
 
-FETCHING = 8
-"""Files that are fetched at the same time."""
 VERIFYING = 2
 """Parts that are verified at the same time, if they are large."""
 _LARGE = 1 << 22
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class PartFiles:
@@ -48,11 +42,28 @@ class PartFiles:
         """Makes the files of these parts available."""
         files = list(dict.fromkeys(part.file for part in parts))
         threads = 1 if self._storage.local else FETCHING
-        self._files |= dict(zip(files, _side_by_side(self._contents, files, threads), strict=True))
+        self._files |= dict(zip(files, side_by_side(self._contents, files, threads), strict=True))
 
     def open(self, part: StoredPart) -> pa.RecordBatch:
         """The batch of a part. Only its description is read."""
-        return open_part(self._files[part.file].buffer, part, self._where(part.file))
+        return self._from_copy_or_original(open_part, part)
+
+    def read(self, part: StoredPart) -> pa.RecordBatch:
+        """The batch of a part, verified."""
+        return self._from_copy_or_original(read_part, part)
+
+    def _from_copy_or_original(
+        self, reading: Callable[[pa.Buffer, StoredPart, str], pa.RecordBatch], part: StoredPart
+    ) -> pa.RecordBatch:
+        try:
+            return reading(self._files[part.file].buffer, part, self._where(part.file))
+        except StateError:
+            if self._cache is None:
+                raise
+            # Only the local copy may be damaged: read the original.
+            self._cache.drop(part.file)
+            self._files[part.file] = self._contents(part.file)
+            return reading(self._files[part.file].buffer, part, self._where(part.file))
 
     def is_trusted(self, part: StoredPart) -> bool:
         """Whether this machine has written the part, so that it need not be verified."""
@@ -61,22 +72,10 @@ class PartFiles:
             self._trusted[part.file] = path is not None and is_trusted(path)
         return self._trusted[part.file]
 
-    def read(self, part: StoredPart) -> pa.RecordBatch:
-        """The batch of a part, verified."""
-        try:
-            return read_part(self._files[part.file].buffer, part, self._where(part.file))
-        except StateError:
-            if self._cache is None:
-                raise
-            # Only the local copy may be damaged: read the original.
-            self._cache.drop(part.file)
-            self._files[part.file] = self._contents(part.file)
-            return read_part(self._files[part.file].buffer, part, self._where(part.file))
-
     def read_all(self, parts: Iterable[StoredPart]) -> dict[StoredPart, pa.RecordBatch]:
         parts = list(parts)
         threads = VERIFYING if sum(part.bytes for part in parts) > _LARGE else 1
-        return dict(zip(parts, _side_by_side(self.read, parts, threads), strict=True))
+        return dict(zip(parts, side_by_side(self.read, parts, threads), strict=True))
 
     def locate(self, address: int) -> FilePlace | None:
         """The local file that is mapped at an address, and the place in it."""
@@ -103,10 +102,3 @@ class PartFiles:
 
     def _where(self, file: str) -> str:
         return self._storage.at(f"{self._directory}/{file}")
-
-
-def _side_by_side(action: Callable[[T], R], items: list[T], threads: int) -> list[R]:
-    if min(threads, len(items)) < 2:
-        return [action(item) for item in items]
-    with ThreadPoolExecutor(min(threads, len(items))) as pool:
-        return list(pool.map(action, items))

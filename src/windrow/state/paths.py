@@ -1,9 +1,10 @@
 """Paths of the files of a state.
 
 root/<query id>/<join>/join.json                                metadata, see `join_metadata.py`
-root/<query id>/<join>/commits/...                              runs and markers, see `commit_markers.py`
-root/<query id>/<join>/p3/batch-000000000017-<run>.json         a manifest of partition 3
-root/<query id>/<join>/p3/parts-<unique>.arrows                 parts, named by manifests
+root/<query id>/<join>/commits/run.<run>                        a run, see `runs.py`
+root/<query id>/<join>/commits/batch-000000000017/...           what tasks of micro-batch 17 have committed:
+                                                                manifests, see `commit_markers.py`
+root/<query id>/<join>/p3/parts-<unique>.arrows                 parts of partition 3, named by manifests
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from windrow.errors import StateError
 JOIN_METADATA = "join.json"
 COMMITS = "commits"
 _PARTITION = re.compile(r"p(\d+)")
+_BATCH = re.compile(r"batch-(\d+)")
 _PARTS = re.compile(r"parts-[0-9a-f]{32}\.arrows")
 _LONGEST = 200
 
@@ -46,6 +48,18 @@ def partition_directory(partition: int) -> str:
 
 def partition_of(name: str) -> int | None:
     match = _PARTITION.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def batch_directory(batch: int) -> str:
+    """Where a micro-batch's manifests are, in the directory of commits. Listing it shows them alone, however
+    many micro-batches are kept."""
+    return f"batch-{batch:012d}"
+
+
+def batch_in(name: str) -> int | None:
+    """The micro-batch of such a directory; None for other names."""
+    match = _BATCH.fullmatch(name)
     return int(match[1]) if match else None
 
 

@@ -28,7 +28,7 @@ class GoneQuery:
     files: int
     bytes: int
     last_commit: float
-    """Seconds since 1970; 0 if there is no commit."""
+    """Seconds since 1970; 0 if there is no commit, infinite if the storage does not know when it was."""
 
 
 def gone_queries(
@@ -88,9 +88,7 @@ def remove(root: str | Storage, gone: GoneQuery) -> None:
 
 def _measured(storage: Storage, query: str, directories: list[str]) -> GoneQuery:
     files = [entry for directory in directories for entry in _files(storage, directory)]
-    commits = [
-        entry.modified for directory in directories for entry in storage.entries(f"{directory}/{COMMITS}")
-    ]
+    commits = [e.modified for directory in directories for e in _files(storage, f"{directory}/{COMMITS}")]
     joins = tuple(plain(directory.split("/")[1]) for directory in directories)
     return GoneQuery(query, joins, len(files), sum(e.bytes for e in files), max(commits, default=0.0))
 

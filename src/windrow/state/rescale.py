@@ -46,7 +46,7 @@ class StoredVersion:
     def states(self) -> list[State]:
         """Of all partitions."""
         stores = [StateStore(self.log, partition) for partition in range(self.layout.partitions)]
-        return [store.load(store.manifest(self.version)) for store in stores]
+        return [store.load(store.manifest(self.version, self.markers)) for store in stores]
 
 
 class Rescale:
@@ -59,7 +59,7 @@ class Rescale:
 
     def build(self, partition: int, state: State) -> None:
         times = self._stored.markers.times(self._stored.version)
-        StateStore(self._log, partition).commit(self._made.version, state, times, marked=False)
+        StateStore(self._log, partition).commit(self._made.version, state, times)
 
     def finish(self) -> None:
         """Make it count, in one step."""

@@ -7,7 +7,10 @@ void.
 
 A run is recorded once, with its first micro-batch and its layout, in a file named by its id. Numbers order
 the runs. If two runs begin at the same time and get the same number, the larger id counts as the later run.
-The earlier run is refused when it begins its next micro-batch.
+
+A task lists only the micro-batch before its own. So that the earlier of two runs is refused when it begins
+its next micro-batch, a run that begins leaves an empty notice, with the name of its record, among the commits
+of its first micro-batch and of the one before.
 
 A rescaling stores one version once more, in another layout, under a run id of its own. Its record is named by
 the version that it stands for, so there is at most one. It says nothing about other micro-batches.
@@ -22,11 +25,13 @@ from dataclasses import asdict, dataclass, field
 
 from windrow.errors import StateError
 from windrow.state.parts import damaged
+from windrow.state.paths import batch_directory
 
 SPREAD_VALUES = "spread values"
 """The option that repeats the values that are spread, in their type. Earlier versions lack it."""
 _PREFIX = "run."
-_RESCALED = re.compile(r"rescaled\.b(\d+)\.([0-9a-f]+)")
+_RESCALED = re.compile(r"(?:batch-(\d+)/rescaled|rescaled\.b(\d+))\.([0-9a-f]+)")
+"""Format 7 has rescalings beside the runs."""
 
 
 @dataclass(frozen=True, order=True)
@@ -123,18 +128,19 @@ def run_file(run: str) -> str:
 
 
 def run_of(name: str) -> str | None:
-    """The run that a file in the directory of commits records; None for other files."""
+    """The run that a file in the directory of commits records or gives notice of; None for other files."""
+    name = name.rpartition("/")[2]
     return name.removeprefix(_PREFIX) if name.startswith(_PREFIX) else None
 
 
 def rescaled_file(of: Version) -> str:
-    return f"rescaled.b{of.batch}.{of.run}"
+    return f"{batch_directory(of.batch)}/rescaled.{of.run}"
 
 
 def rescaled_of(name: str) -> Version | None:
     """The version that the rescaling in a file of this name stands for; None for other files."""
     match = _RESCALED.fullmatch(name)
-    return Version(int(match[1]), match[2]) if match else None
+    return Version(int(match[1] or match[2]), match[3]) if match else None
 
 
 def owner(runs: Iterable[QueryRun], batch: int) -> QueryRun | None:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import errno
 import importlib
+import math
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -25,10 +27,15 @@ from pyarrow import fs
 from windrow.errors import StateError
 from windrow.redaction import cause, redacted
 
+FETCHING = 8
+"""Files that are fetched at the same time."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_DELAYED = "allow_delayed_open"
 _SPARK_SCHEMES = {"s3a": "s3", "s3n": "s3"}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -38,8 +45,16 @@ class Entry:
     name: str
     bytes: int
     modified: float
-    """Seconds since 1970."""
+    """Seconds since 1970; infinite if the storage does not know, so that the file counts as young."""
     is_directory: bool = False
+
+
+def side_by_side(action: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
+    """The action's results, in order."""
+    if min(threads, len(items)) < 2:
+        return [action(item) for item in items]
+    with ThreadPoolExecutor(min(threads, len(items))) as pool:
+        return list(pool.map(action, items))
 
 
 class ByteWriter(Protocol):
@@ -149,10 +164,9 @@ class ArrowStorage(Storage):
     local = False
 
     def __init__(self, url: str, filesystem: Any, base: str) -> None:
-        super().__init__(url)
+        super().__init__(url.partition("?")[0])
         self._fs = filesystem
         self._base = base.rstrip("/")
-        self._made: set[str] = set()
 
     @contextmanager
     def commit(self, what: str, where: str) -> Iterator[AtomicCommit]:
@@ -162,8 +176,19 @@ class ArrowStorage(Storage):
             self._put(path, sink.getvalue(), what)
 
     def create(self, path: str, data: bytes, what: str) -> None:
-        if not self._there(path):
+        if self._there(path):
+            return
+        handler = getattr(self._fs, "handler", None)
+        if not isinstance(handler, fs.FSSpecHandler):
+            # pyarrow has no conditional create. If two create the file at once, the last one stays.
             self._put(path, pa.py_buffer(data), what)
+            return
+
+        def write(full: str) -> None:
+            with suppress(FileExistsError):
+                handler.fs.pipe_file(full, data, mode="create")
+
+        self._with_directory(path, write, what)
 
     def read(self, path: str) -> pa.Buffer:
         with (
@@ -174,13 +199,18 @@ class ArrowStorage(Storage):
             return source.read_buffer()
 
     def entries(self, path: str) -> list[Entry]:
+        return [
+            Entry(i.base_name, i.size or 0, _modified(i.mtime_ns), i.type == fs.FileType.Directory)
+            for i in self._listed(path)
+        ]
+
+    def names(self, path: str) -> list[str]:
+        return [i.base_name for i in self._listed(path)]
+
+    def _listed(self, path: str) -> list[fs.FileInfo]:
         selector = fs.FileSelector(self._full(path), allow_not_found=True)
         with refused_reads(self.at(path)), _any_error():
-            found = self._fs.get_file_info(selector)
-        return [
-            Entry(i.base_name, i.size or 0, (i.mtime_ns or 0) / 1e9, i.type == fs.FileType.Directory)
-            for i in found
-        ]
+            return self._fs.get_file_info(selector)
 
     def delete(self, path: str) -> None:
         try:
@@ -207,14 +237,25 @@ class ArrowStorage(Storage):
         return f"{self._base}/{path}".rstrip("/")
 
     def _put(self, path: str, data: pa.Buffer, what: str) -> None:
-        full = self._full(path)
-        directory = full.rpartition("/")[0]
-        with refused_writes(what, self.at(path)), _any_error():
-            if directory not in self._made:
-                self._fs.create_dir(directory, recursive=True)
-                self._made.add(directory)
+        def write(full: str) -> None:
             with self._fs.open_output_stream(full) as sink:
                 sink.write(data)
+
+        self._with_directory(path, write, what)
+
+    def _with_directory(self, path: str, write: Callable[[str], None], what: str) -> None:
+        """Writes a file, and makes its directory if it must. Object stores need none."""
+        full = self._full(path)
+        with refused_writes(what, self.at(path)), _any_error():
+            try:
+                write(full)
+            except FileNotFoundError:
+                self._fs.create_dir(full.rpartition("/")[0], recursive=True)
+                write(full)
+
+
+def _modified(nanoseconds: int | None) -> float:
+    return nanoseconds / 1e9 if nanoseconds else math.inf
 
 
 class Pending:
@@ -250,9 +291,13 @@ def open_filesystem(url: str, what: str = "the state path") -> tuple[Any, str]:
     """The filesystem of a URL, and the path in it. `what` is what error messages call it."""
     scheme = _SCHEME.match(url)
     assert scheme is not None, url
-    url = _SPARK_SCHEMES.get(scheme[1].lower(), scheme[1]) + url[scheme.end(1) :]
+    name = _SPARK_SCHEMES.get(scheme[1].lower(), scheme[1])
+    url = known = name + url[scheme.end(1) :]
+    if name == "s3" and _DELAYED not in url:
+        # Without it a small file takes three requests: to begin an upload, to send its part, and to end it.
+        known += f"{'&' if '?' in url else '?'}{_DELAYED}=true"
     try:
-        filesystem, base = fs.FileSystem.from_uri(url)
+        filesystem, base = fs.FileSystem.from_uri(known)
     except (ValueError, OSError, ImportError) as refused:
         filesystem, base = _through_fsspec(url, refused, what)
     return filesystem, base

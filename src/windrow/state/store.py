@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from windrow.engine.state import State, payload_parts
 from windrow.errors import StateError
-from windrow.state.cleanup import remove_obsolete
+from windrow.state.cleanup import CommittedFiles, remove_obsolete
 from windrow.state.commit_log import CommitLog, Start
-from windrow.state.commit_markers import CommitMarker, times_to_bytes
+from windrow.state.commit_markers import CommitMarker, CommitMarkers, times_to_bytes
 from windrow.state.local_storage import LocalStorage
-from windrow.state.manifest import Manifest, manifest_name
+from windrow.state.manifest import Manifest
 from windrow.state.part_cache import Contents, PartCache
 from windrow.state.part_catalog import Key, PartCatalog, key_of
 from windrow.state.part_files import PartFiles
@@ -70,18 +70,42 @@ class StateStore:
         self._opened: dict[StoredPart, _Opened] = {}
         self._written: str | None = None
         """The file of the last commit."""
+        self._committed: dict[str, CommittedFiles] = {}
+        """By path: manifests that cleanup need not read."""
 
-    def manifest(self, version: Version) -> Manifest:
-        """The partition's manifest of a committed version."""
-        path = self._path(version)
-        try:
+    def manifest(self, version: Version, markers: CommitMarkers | None = None) -> Manifest:
+        """The partition's manifest of a committed version: any that can be read, if there are several.
+        `markers` are those of the micro-batch; without them it is listed."""
+        found = markers or self.log.read_markers(version.batch)
+        old = CommitMarker(self.partition, version, ())
+        paths = [attempt.manifest for attempt in found.attempts(version, self.partition)] or [old.manifest]
+        for path in paths:
+            try:
+                return self._read(path)
+            except FileNotFoundError:
+                if path == paths[-1]:
+                    raise StateError(
+                        f"the manifest {self.storage.at(f'{self._join}/{path}')} is missing, though batch "
+                        f"{version.batch} was committed; put it back from a copy of the state directory, or "
+                        "start the query with a new checkpoint"
+                    ) from None
+            except StateError:
+                # On a filesystem that is not atomic, an attempt that was killed may leave a part of a file.
+                if path == paths[-1]:
+                    raise
+        raise AssertionError("there is a path")
+
+    def _read(self, path: str) -> Manifest:
+        lasting, path = path.startswith(COMMITS), f"{self._join}/{path}"
+        if self.cache is None or not lasting:  # before format 8, another attempt may replace a manifest
             return Manifest.read(self.storage, path)
-        except FileNotFoundError:
-            raise StateError(
-                f"the manifest {self.storage.at(path)} is missing, though batch {version.batch} was "
-                "committed; put it back from a copy of the state directory, or start the query with a "
-                "new checkpoint"
-            ) from None
+        name, where = path.rpartition("/")[2], self.storage.at(path)
+        kept = self.cache.get(name, None, lambda: self.storage.read(path))
+        try:
+            return Manifest.from_bytes(kept.buffer.to_pybytes(), where)
+        except StateError:
+            self.cache.drop(name)  # only the local copy may be damaged
+            return Manifest.read(self.storage, path)
 
     def clear(self) -> None:
         """Forgets all stored parts, for a start without state: they may belong to a void version, whose files
@@ -125,16 +149,15 @@ class StateStore:
         times: Sequence[int | None],
         demand: int | None = None,
         partition_times: Sequence[Mapping[str | None, int]] = (),
-        marked: bool = True,
     ) -> Manifest:
         """Commits `state` as a version. It is durable on return. If the commit fails, the version before it
-        is intact. A version that is not `marked` counts only if a rescaling names it."""
+        is intact."""
         content = uuid4().hex
         placed = self._catalog.stored(state.parts)
         fresh = {key: part for part in state.parts if (key := key_of(part)) not in placed}
         what = f"the state of batch {version.batch}, partition {self.partition},"
-        # Files become visible in this order: parts, manifest, marker. After a crash between any two of them
-        # the marker is missing, so the version does not count and the task runs again.
+        # Files become visible in this order: parts, times, manifest. After a crash between any two of them
+        # the manifest is missing, so the version does not count and the task runs again.
         with self.storage.commit(what, self._directory) as commit:
             sizes = self._write(commit, parts_name(content), fresh, placed) if fresh else {}
             parts = tuple(placed[key_of(part)] for part in state.parts)
@@ -151,11 +174,17 @@ class StateStore:
                 created=self.log.clock(),
                 demand=demand,
             )
-            commit.open(self._path(version)).write(manifest.to_bytes())
-            marker = CommitMarker(self.partition, version, manifest.times, demand)
-            if marked:
-                sink = commit.open(f"{self._join}/{COMMITS}/{marker.name}")
-                sink.write(times_to_bytes(partition_times) if partition_times else b"")
+            run = self.log.run(version.run)
+            number = 0 if run is None else run.number
+            marker = CommitMarker(self.partition, version, manifest.times, demand, content, number)
+            if partition_times:
+                sink = commit.open(f"{self._join}/{marker.partition_times}")
+                sink.write(times_to_bytes(partition_times))
+            sealed = manifest.to_bytes()
+            commit.open(f"{self._join}/{marker.manifest}").write(sealed)
+        if self.cache is not None:
+            self.cache.put(marker.name.rpartition("/")[2], pa.py_buffer(sealed))
+        self._committed[marker.manifest] = CommittedFiles.of(manifest)
         if fresh and isinstance(self.storage, LocalStorage):
             trust(str(self.storage.directory / self._directory / parts_name(content)))
         self._catalog = PartCatalog(state.parts, parts, manifest.files)
@@ -185,13 +214,12 @@ class StateStore:
 
     def collect(self, start: Start) -> None:
         """Removes versions that no task of this partition can start from, and files of failed attempts."""
-        where = self.storage, self._join, self.partition, self.partitions
-        remove_obsolete(*where, start, self.log.clock())
+        removed = remove_obsolete(self.log, self.partition, start.version, self._committed)
+        self._committed = removed.known
         if self.cache:
+            for file in removed.files:
+                self.cache.drop(file)
             self.cache.trim()
-
-    def _path(self, version: Version) -> str:
-        return f"{self._directory}/{manifest_name(version)}"
 
     def _write(
         self,
