@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 import windrow
 from spark_tools import spark
 from windrow.cli import app
-from windrow_bench.run import BENCHMARKS
+from windrow.errors import QueryError
+from windrow_bench.run import BENCHMARKS, run_benchmarks
 
 
 def run(*arguments: str):
@@ -62,6 +63,11 @@ def test_unknown_benchmark_ends_with_a_sentence():
     )
     assert done.returncode == 2
     assert done.stderr.strip().startswith("QueryError: unknown benchmark 'equalty'. Did you mean 'equality'?")
+
+
+def test_an_unknown_data_set_is_refused_before_any_is_read(tmp_path):
+    with pytest.raises(QueryError, match=r"one of \['weather', 'aircraft', .*got 'wether'"):
+        run_benchmarks(["coverage"], 180_000, tmp_path, "wether", Console(quiet=True))
 
 
 def test_import_brings_in_neither_spark_nor_pandas_nor_plots():

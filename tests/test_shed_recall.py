@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
+from windrow.estimation.clumps import Clumps
 from windrow.estimation.missed import missed_interval
 from windrow.estimation.recall import ResultEstimate, ShadowMatches, recall_interval
-from windrow.kernels.result_sums import LARGEST, VARIANCE
+from windrow.kernels.result_sums import ESTIMATED, FOUND, LARGEST, VARIANCE
 
 
 @pytest.mark.parametrize("ghosts", [0.5, 3, 20, 300])
@@ -64,6 +65,35 @@ def test_what_was_not_seen_may_still_be_lost():
     assert nothing.recall(1.0) == (1.0, 1.0, 1.0)
     # Nor is it told for certain that nothing was.
     assert 0.8 < nothing.recall(10.0)[0] < 1.0 and nothing.recall(10.0)[1] < 0.8
+
+
+RUNS = 100
+
+
+@pytest.mark.parametrize("rows", [20, 4000])
+@pytest.mark.parametrize("lost", [0.001, 0.01, 0.1])
+@pytest.mark.parametrize("tail", [1.1, 1.5, 2.5])
+@pytest.mark.parametrize("weight", [5.0, 30.0])
+def test_the_interval_holds_where_few_rows_have_most_results(lost, tail, weight, rows):
+    """Results per row by Pareto's law: with an exponent of 1.1 a single row often has a third of them."""
+    rng = np.random.default_rng(int(1000 * lost + 10 * tail + 100 * weight))
+    inside = 0
+    for _ in range(RUNS):
+        results = np.floor(rng.pareto(tail, rows) + 1)
+        monitored, evicted = rng.random(rows) < 1 / weight, rng.random(rows) < lost
+        after = np.where(evicted, np.rint(results * rng.random(rows)), 0.0)
+        shadow, sizes = after[monitored & (after > 0)], results[monitored]
+        account = ResultEstimate(8, 1)
+        account.sums[0, FOUND] = account.sums[0, ESTIMATED] = results.sum() - after.sum()
+        account.count = int(account.sums[0, FOUND])
+        chance, seen = 1 - 1 / weight, weight * shadow
+        account.sums[1] = (
+            shadow.sum(), seen.sum(), chance * (seen**2).sum(), chance * seen.max(initial=0.0), len(shadow),
+        )  # fmt: skip
+        clumps = Clumps(len(sizes), float(sizes.sum()), float((sizes**2).sum()))
+        _, low, high = account.recall(weight, clumps)
+        inside += low <= account.found / results.sum() <= high
+    assert inside >= 0.9 * RUNS
 
 
 def test_more_ghosts_tell_more():

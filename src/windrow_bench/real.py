@@ -6,6 +6,7 @@ hold at any time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
@@ -16,6 +17,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from windrow.engine.operator import Operator
+from windrow.errors import QueryError
 from windrow.explanation.explain import explain
 from windrow.model.policies.base import MemoryPolicy
 from windrow.model.policies.baselines import POLICIES
@@ -83,18 +85,17 @@ class Case:
         return found / self.trace.exact.measured.results, operator
 
 
-def coverage(rows: int, console: Console) -> Figures:
+def coverage(rows: int, console: Console, case: str = "") -> Figures:
     """How many of the 95 % intervals of several seeds hold the true recall."""
     figures, seeds = [], _seeds(rows, 40)
-    for data, make in REAL.items():
-        case = Case(make())
+    for data, joined in _cases(case):
         for name in POLICIES:
-            if name == "uniform" and len(case.trace.tables) > 2:
+            if name == "uniform" and len(joined.trace.tables) > 2:
                 continue
             found = []
             with console.status(f"{data}, {name}"):
                 for seed in range(seeds):
-                    recall, operator = case.run(name, COVERED, seed)
+                    recall, operator = joined.run(name, COVERED, seed)
                     m = operator.metrics()
                     inside = m.recall_low <= recall <= m.recall_high
                     found.append((recall, inside, m.recall_high - m.recall_low))
@@ -104,19 +105,18 @@ def coverage(rows: int, console: Console) -> Figures:
     return figures
 
 
-def forecast(rows: int, console: Console) -> Figures:
+def forecast(rows: int, console: Console, case: str = "") -> Figures:
     """The measured recall beside the forecast of `explain` on the same rows, that of the operator after them,
     and the fraction of the time in which the limit binds."""
     figures = []
-    for data, make in REAL.items():
-        case = Case(make())
+    for data, joined in _cases(case):
         for name in FORECAST:
             with console.status(f"{data}, {name}"):
-                query = case.trace.query(COVERED * case.most, name)
-                explained = explain(query, data=case.trace.tables).recall
+                query = joined.trace.query(COVERED * joined.most, name)
+                explained = explain(query, data=joined.trace.tables).recall
                 for fraction in FRACTIONS:
-                    recall, operator = case.run(name, fraction, 0)
-                    at, learned = round(fraction * case.most), operator.forecast()
+                    recall, operator = joined.run(name, fraction, 0)
+                    at, learned = round(fraction * joined.most), operator.forecast()
                     figures.append(
                         {
                             "data": f"{data}, {name}, {fraction:.0%}",
@@ -129,21 +129,28 @@ def forecast(rows: int, console: Console) -> Figures:
     return figures
 
 
-def policies(rows: int, console: Console) -> Figures:
+def policies(rows: int, console: Console, case: str = "") -> Figures:
     """The mean recall of `auto` and of single policies, and `auto` over the best of them."""
     figures = []
-    for name, make in REAL.items():
-        case = Case(make())
+    for name, joined in _cases(case):
         for fraction in FRACTIONS:
             with console.status(f"{name}, {fraction:.0%}"):
                 mean = {
-                    policy: fmean(case.run(policy, fraction, seed)[0] for seed in range(_seeds(rows, 12)))
+                    policy: fmean(joined.run(policy, fraction, seed)[0] for seed in range(_seeds(rows, 12)))
                     for policy in ("auto", *SINGLE)
                 }
             best = max(SINGLE, key=lambda policy: mean[policy])
             ratio = mean["auto"] / mean[best]
             figures.append({"data": f"{name}, {fraction:.0%}", **mean, "best": best, "auto / best": ratio})
     return figures
+
+
+def _cases(case: str) -> Iterator[tuple[str, Case]]:
+    """The data sets whose names contain this, each made when it is used."""
+    names = [name for name in REAL if case in name]
+    if not names:
+        raise QueryError(f"case: expected part of the name of a data set, one of {list(REAL)}; got {case!r}")
+    return ((name, Case(REAL[name]())) for name in names)
 
 
 def _seeds(rows: int, most: int) -> int:

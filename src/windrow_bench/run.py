@@ -57,14 +57,21 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
 }
 ON_REQUEST = ("coverage", "forecast", "policies", "peers")
 """Run only by name: they take long, and fetch packages."""
-WITH_CASES = {"spark": spark.run, "peers": peers.run, "state": state.run}
+WITH_CASES: dict[str, Callable[..., Figures]] = {
+    "spark": spark.run,
+    "peers": peers.run,
+    "state": state.run,
+    "coverage": real.coverage,
+    "forecast": real.forecast,
+    "policies": real.policies,
+}
 
 
 def run_benchmarks(
     names: list[str], rows: int, out: Path, case: str | None = None, console: Console | None = None
 ) -> dict[str, Figures]:
-    """The benchmarks of these names, or all but those on request; of `spark`, `peers` and `state`, only what
-    `case` names. Returns their figures."""
+    """The benchmarks of these names, or all but those on request; of those `WITH_CASES`, only the cases whose
+    names contain `case`. Returns their figures."""
     for name in names:
         if name not in BENCHMARKS:
             raise QueryError(unknown("benchmark", name, BENCHMARKS))

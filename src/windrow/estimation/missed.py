@@ -92,9 +92,11 @@ class MissedResults(Stateful):
         self.variance += float((per_row**2).sum())
 
 
-def missed_interval(missed: float, variance: float, unit: float, level: float = 0.95) -> tuple[float, float]:
+def missed_interval(
+    missed: float, variance: float, unit: float, level: float = 0.95, unseen_variance: float = 0.0
+) -> tuple[float, float]:
     """Bounds of a number of missed results that was estimated with this variance from rows that represent up
-    to `unit` results each.
+    to `unit` results each. `unseen_variance` is what the variance lacks if larger rows were not drawn.
 
     The estimate is a sum of few weighted counts, so it is positive and skewed: its bounds are those of gamma
     distributions with its mean and variance, for the upper one with one more than was seen (Fay and Feuer
@@ -102,18 +104,20 @@ def missed_interval(missed: float, variance: float, unit: float, level: float = 
     Results come in clumps, many of one row, so one more is one more row with what it finds. Where the
     estimate is too low, such rows were not drawn, and then its variance is too low as well.
     """
-    from scipy.special import gammaincinv  # imported here because only the quality needs it
-
     if variance + unit == 0:
         return missed, missed
-    tail = (1 - level) / 2
-    low = 0.0
-    if missed > 0 and variance > 0:
-        low = float(gammaincinv(missed**2 / variance, tail)) * variance / missed
+    tail, whole = (1 - level) / 2, variance + unseen_variance
+    low = gamma_quantile(missed, whole, tail) if missed > 0 and whole > 0 else 0.0
     more = max(unit, variance / missed) if missed > 0 else unit
-    mean, spread = missed + more, variance + more**2
-    high = float(gammaincinv(mean**2 / spread, 1 - tail)) * spread / mean if mean > 0 else 0.0
-    return low, high
+    mean = missed + more
+    return low, gamma_quantile(mean, whole + more**2, 1 - tail) if mean > 0 else 0.0
+
+
+def gamma_quantile(mean: float, variance: float, probability: float) -> float:
+    """The quantile of the gamma distribution with this mean and variance."""
+    from scipy.special import gammaincinv  # imported here because only the quality needs it
+
+    return float(gammaincinv(mean**2 / variance, probability)) * variance / mean
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,15 @@ class Loss:
     variance: float
     max_weight: float
     """The most of them that one unsampled row can represent."""
+    unseen_variance: float = 0.0
+    """What the variance lacks if rows with more results were not sampled."""
+
+    @property
+    def summed_weight(self) -> float:
+        """The maximum weight for sums over several joins, which carry no unseen variance."""
+        if not self.unseen_variance:
+            return self.max_weight
+        return max(self.max_weight, (self.variance + self.unseen_variance) / self.missed)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        return missed_interval(self.missed, self.variance, self.max_weight, level)
+        return missed_interval(self.missed, self.variance, self.max_weight, level, self.unseen_variance)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from windrow.estimation.clumps import Clumps
 from windrow.estimation.missed import Loss
 from windrow.kernels import shadow_rows
 from windrow.kernels.result_sums import CONTRIBUTING, ESTIMATED, FOUND, VARIANCE
@@ -15,6 +16,7 @@ from windrow.model.metrics import ResultCounts
 from windrow.model.stateful import Stateful
 
 Array = np.ndarray
+NO_CLUMPS = Clumps()
 HANDFUL = 5
 """With fewer monitored rows, or sampled rows that found anything, a recall is not known."""
 UNKNOWN = 1e18
@@ -49,13 +51,19 @@ class ResultSums(Stateful):
     def variance(self) -> float:
         return float(self.sums[:, VARIANCE].sum())
 
-    def loss(self, kind: int, max_weight: float) -> Loss:
+    def loss(self, kind: int, max_weight: float, dispersion: float = 1.0) -> Loss:
         """Missed results of a kind, where one unsampled row can represent up to `max_weight`. The results of
-        sampled rows replace that bound to the extent that they are spread over many rows."""
-        found, estimated, variance, largest, _ = self.sums[kind].tolist()
+        sampled rows replace that bound to the extent that they are spread over many rows.
+
+        If the sampled rows with results vary less than rows do (`dispersion`, of `Clumps`), the largest may
+        not have been sampled, and the variance lacks theirs.
+        """
+        found, estimated, variance, largest, contributing = self.sums[kind].tolist()
         missed = max(0.0, estimated - found)
         share = min(1.0, largest / missed) if missed > 0 else 1.0
-        return Loss(missed, variance, largest + share * max(0.0, max_weight - largest))
+        weight = largest + share * max(0.0, max_weight - largest)
+        alike = missed**2 * dispersion / contributing if contributing else 0.0
+        return Loss(missed, variance, weight, max(0.0, alike - variance) if dispersion > 1 else 0.0)
 
 
 @dataclass(frozen=True)
@@ -97,29 +105,29 @@ class ResultEstimate(ResultSums):
         for which, slots in shadows.where:
             shadow_rows.add_shadow_results(which, slots, shadows.depth, counted, weight, self.seen, self.sums)
 
-    def losses(self, weight: float, clump: float = 1.0) -> list[Loss]:
+    def losses(self, weight: float, clumps: Clumps = NO_CLUMPS) -> list[Loss]:
         """Missed results by depth, up to the first depth without any.
 
         Parameters
         ----------
         weight
             Rows that a shadow row represents.
-        clump
-            Results per row, averaged over results.
+        clumps
+            Results of monitored rows.
         """
         losses = []
-        size = (weight - 1) * clump * (self.found / self.count if self.found else 1.0)
+        size = clumps.unseen(weight) * (self.found / self.count if self.found else 1.0)
         for depth in range(1, len(self.sums)):
-            losses.append(self.loss(depth, size))
+            losses.append(self.loss(depth, size, clumps.dispersion))
             if losses[-1].missed == 0:
                 break
             # Results that lost one row more: what a shadow row found on average, times its weight.
             size = (weight - 1) * losses[-1].missed / self.sums[depth, CONTRIBUTING]
         return losses
 
-    def recall(self, weight: float, clump: float = 1.0) -> tuple[float, float, float]:
+    def recall(self, weight: float, clumps: Clumps = NO_CLUMPS) -> tuple[float, float, float]:
         """Estimate, low and high; parameters as in `losses`."""
-        return recall_of(self.found, self.losses(weight, clump))
+        return recall_of(self.found, self.losses(weight, clumps))
 
 
 def recall_of(found: float, losses: Iterable[Loss], level: float = 0.95) -> tuple[float, float, float]:

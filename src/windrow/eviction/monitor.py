@@ -24,9 +24,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from windrow.estimation.clumps import Clumps
 from windrow.estimation.recall import HANDFUL, UNKNOWN, ResultEstimate, ShadowMatches
 from windrow.eviction.window_view import ProbeResults, WindowView
 from windrow.kernels import shadow_rows
@@ -58,6 +60,7 @@ class MonitoredRows:
 
 
 class LossMonitor(Stateful):
+    version = 2
     saved = (
         "probability", "active", "results", "importance", "_weight", "_shadow", "_free",
         "_arrivals", "_result_counts", "_count_moments", "_drawn",
@@ -80,10 +83,16 @@ class LossMonitor(Stateful):
         """Rows since the number of monitored rows was last adjusted."""
         self._result_counts = np.zeros(0)
         """By slot: results of the row in sub-batches after its own, which can be lost."""
-        self._count_moments = np.zeros(2)
-        """Their sum over all rows ever monitored, and the sum of their squares."""
+        self._count_moments = np.zeros(3)
+        """Over all rows ever monitored: how many have such results, their sum, and the sum of their
+        squares."""
         self._drawn = 0
         """Rows ever monitored, without those that were thinned out."""
+
+    @classmethod
+    def migrated(cls, version: int, values: dict[str, Any]) -> dict[str, Any]:
+        """Version 1 has not counted the rows with results. As if they were one, clumps are all large."""
+        return {**values, "_count_moments": np.append(1.0, values["_count_moments"])}
 
     # -- estimates ----------------------------------------------------------------------------------
 
@@ -112,16 +121,14 @@ class LossMonitor(Stateful):
         if self.blind:
             return float("nan"), 0.0, 1.0
         estimate = self.importance if of_importance and self.importance else self.results
-        return estimate.recall(self._sampling_weight, self.results_per_row)
+        return estimate.recall(self._sampling_weight, self.clumps)
 
     @property
     def max_weight(self) -> float:
         """The most missed results that one unsampled row can represent, for sums over several joins."""
         if self.blind:
             return UNKNOWN
-        return max(
-            loss.max_weight for loss in self.results.losses(self._sampling_weight, self.results_per_row)
-        )
+        return max(loss.summed_weight for loss in self.results.losses(self._sampling_weight, self.clumps))
 
     @property
     def blind(self) -> bool:
@@ -129,10 +136,9 @@ class LossMonitor(Stateful):
         return self.active and self._drawn < HANDFUL
 
     @property
-    def results_per_row(self) -> float:
-        """The number of results of a row, averaged over results."""
-        met, squares = self._count_moments
-        return max(1.0, squares / met) if met else 1.0
+    def clumps(self) -> Clumps:
+        """How the results that can be lost are distributed over monitored rows."""
+        return Clumps(*self._count_moments.tolist())
 
     @property
     def _sampling_weight(self) -> float:

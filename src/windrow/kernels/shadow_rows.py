@@ -20,15 +20,17 @@ def shadow_matches(
     `depth`.
 
     Counts the results of monitored rows in `counts`, by slot, except those of rows from `first_new` on, which
-    could not have been evicted yet; `moments` has the sum of these counts and of their squares.
+    could not have been evicted yet; `moments` has the number of rows with any, and the sums of these
+    counts and of their squares.
     """
     which, at, found = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64), 0
-    results = squares = 0.0
+    with_results = results = squares = 0.0
     for k in range(len(rows)):
         slot = np.int64(slots[rows[k]]) - 1
         if slot < 0:
             continue
         if rows[k] < first_new:
+            with_results += counts[slot] == 0.0
             results += 1.0
             squares += 2.0 * counts[slot] + 1.0  # (n + 1)^2 - n^2
             counts[slot] += 1.0
@@ -37,8 +39,9 @@ def shadow_matches(
             weights[k] *= weight[slot]
             depth[k] += 1
             found += 1
-    moments[0] += results
-    moments[1] += squares
+    moments[0] += with_results
+    moments[1] += results
+    moments[2] += squares
     return which[:found].copy(), at[:found].copy()
 
 
