@@ -113,7 +113,7 @@ def test_a_snapshot_goes_on_with_and_without_spilling(exact) -> None:
         assert op.metrics().rows_evicted == 0
 
 
-def test_stored_payloads_are_mapped_and_written_once(exact, tmp_path: Path, monkeypatch) -> None:
+def test_stored_payloads_are_mapped_and_written_once(exact, tmp_path: Path) -> None:
     """On Spark the state has them: nothing is spilled that is stored, and stored parts stay recognised."""
     answer, _ = exact["sorted"]
     asked, states = spilling(JOINS["sorted"], "2 MiB"), tmp_path / "states"

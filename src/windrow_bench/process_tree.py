@@ -16,6 +16,8 @@ from windrow.errors import WindrowError
 
 LOOK = 0.5
 """Seconds between two looks at the memory."""
+_WORKERS = (b"windrow.spark.worker", b"pyspark.daemon")
+"""Modules that Spark's Python workers run."""
 
 
 @dataclass
@@ -119,6 +121,7 @@ def _own(pid: int) -> tuple[int, int]:
 
 def _is_worker(pid: int) -> bool:
     try:
-        return b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
+    return any(module in command for module in _WORKERS)
