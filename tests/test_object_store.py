@@ -18,7 +18,7 @@ from partition_runs import PartitionedJoin
 from results import ids
 from stored import QUERY, batches, collect, commit, newest, run, schemas, store, uninterrupted
 from windrow.engine.state import State
-from windrow.spark.operator_cache import LOCAL
+from windrow.spark.partition_join import LOCAL
 from windrow.state.inspect import show, verify
 from windrow.state.prune import gone_queries, remove
 from windrow.state.storage import ArrowStorage, Storage, open_storage

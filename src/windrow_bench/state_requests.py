@@ -32,6 +32,7 @@ from windrow.engine.state import capture
 from windrow.model.query import Query, Stream
 from windrow.spark.microbatch import MicroBatch
 from windrow.spark.operator_cache import OperatorCache
+from windrow.spark.partition_join import LOCAL
 from windrow.spark.task import COLLECTING, JoinTask
 from windrow.spark.task_input import TaskInput
 from windrow.state import CommitLog, JoinId, StateStore
@@ -170,7 +171,7 @@ def _requests(partitions: int, place: str) -> Requests:
                 root.requests, root.names_listed = Counter(), 0
                 until_results: Counter[str] = Counter()
                 now, arrived = MicroBatch("query", _RUN, batch), _arrived(partition, batch)
-                with patch.dict(os.environ, {"SPARK_LOCAL_DIRS": machine}):
+                with patch.dict(os.environ, {LOCAL: machine}):
                     for _ in task.of(partition).run_micro_batch(root, now, arrived, 0.0, worker):
                         until_results = root.requests.copy()
                 if batch >= before:

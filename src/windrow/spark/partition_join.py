@@ -27,9 +27,13 @@ Batches = Iterator[pa.RecordBatch]
 """Results for Spark: the kind's columns, and an empty column for metrics."""
 
 
+LOCAL = "SPARK_LOCAL_DIRS"
+"""Where Spark gives its workers the local directories of their executor."""
+
+
 def local_directory() -> str | None:
     """The first of the local directories that Spark gives the workers of an executor, if it names any."""
-    return os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0].strip() or None
+    return os.environ.get(LOCAL, "").split(",")[0].strip() or None
 
 
 class PartitionJoin(Protocol):
