@@ -7,7 +7,7 @@ more or less, and some three times as long.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -42,17 +42,17 @@ class Machine:
     noise: float
     slow: float
     seed: int
-    operator: Any = None
-    seconds: float = 0.0
-    _done: np.ndarray = field(default_factory=lambda: np.zeros(5))
-    _factor: float = 1.0
 
     def __post_init__(self) -> None:
+        self.operator: Any = None
+        self.seconds = 0.0
+        self.factor = 1.0
+        self._done = np.zeros(5)
         self._random = np.random.default_rng(self.seed)
 
     def begin_call(self) -> None:
-        self._factor = float(np.exp(self.noise * self._random.standard_normal()))
-        self._factor *= 3.0 if self._random.random() < self.slow else 1.0
+        self.factor = float(np.exp(self.noise * self._random.standard_normal()))
+        self.factor *= 3.0 if self._random.random() < self.slow else 1.0
 
     def __call__(self) -> float:
         if self.operator is not None:
@@ -60,7 +60,7 @@ class Machine:
             done = [self.operator.runner.calls, measured.rows_in, *self.operator.runner.work]
             work = np.array([*done, measured.results], float)
             costs = np.array([self.fixed, READ, COMPARED, STORED, BUILT])
-            self.seconds += self._factor * float((work - self._done) @ costs)
+            self.seconds += self.factor * float((work - self._done) @ costs)
             self._done = work
         return self.seconds
 
@@ -68,9 +68,7 @@ class Machine:
 def keyed(keys: float, aliases: str = "ab") -> list[dict[str, pa.Table]]:
     """Uniform keys, as many as this multiple of the rows in a window."""
     per = 1_200 // len(aliases)
-    return drawn(
-        aliases, per, lambda random: {"k": random.integers(0, max(1, int(keys * per * SPAN)), per)}
-    )
+    return drawn(aliases, per, lambda random: {"k": random.integers(0, max(1, int(keys * per * SPAN)), per)})
 
 
 def drawn(aliases: str, per: int, columns: Any) -> list[dict[str, pa.Table]]:
@@ -165,7 +163,7 @@ def test_after_a_slow_phase_calls_are_exact_again() -> None:
     for number, call in enumerate(calls):
         machine.begin_call()
         if 15 <= number < 30:
-            machine._factor *= 3
+            machine.factor *= 3
         found.append(operator.process(call).num_rows)
     shed = np.array(found) / np.maximum(whole, 1)
     assert shed[22:30].mean() < 0.7

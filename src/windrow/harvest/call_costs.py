@@ -48,6 +48,11 @@ class Costs:
     compare: float
     result: float
 
+    @property
+    def pace(self) -> float:
+        """Seconds per unit of work."""
+        return self.row / ROW
+
     def seconds(self, rows: float, compared: float, built: float) -> float:
         return self.fixed + self.row * rows + self.compare * compared + self.result * built
 
@@ -56,7 +61,7 @@ class CallCosts(Stateful):
     saved = ("_seen", "_base", "_first")
 
     def __init__(self) -> None:
-        self._seen: list[tuple[float, float]] = []
+        self._seen = np.empty((0, 2))
         """Seconds and work of calls, the latest last."""
         self._base = -1.0
         """Negative until work has varied."""
@@ -70,14 +75,13 @@ class CallCosts(Stateful):
         if self._first:
             self._first = False
             return
-        self._seen = [*self._seen[1 - REMEMBERED :], (seconds, work_of(rows, compared, built))]
+        self._seen = np.vstack((self._seen[1 - REMEMBERED :], (seconds, work_of(rows, compared, built))))
 
     def fitted(self, seconds: float = inf) -> Costs:
         """The current estimate of the costs, for a call that has this many seconds; the usual ones before any
         call."""
         base, pace = 0.0, 1.0
-        if self._seen:
-            self._base, base, pace = cost_line(
-                np.array(self._seen), self._base, RECENT, MOST_FIXED * max(seconds, 1e-9)
-            )
+        if len(self._seen):
+            most = MOST_FIXED * max(seconds, 1e-9)
+            self._base, base, pace = cost_line(self._seen, self._base, RECENT, most)
         return Costs(pace * base, pace * ROW, pace * COMPARE, pace * RESULT)

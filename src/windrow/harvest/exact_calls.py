@@ -7,37 +7,34 @@ spare then holds through noise, and one they miss by far is recognised after two
 
 from __future__ import annotations
 
-from statistics import median_low
+import numpy as np
 
-from windrow.harvest.call_costs import Costs
+from windrow.harvest.call_costs import Costs, work_of
+from windrow.kernels.harvest.call_load import mostly_exceed
 from windrow.model.stateful import Stateful
 
-EVIDENCE = ((2, 3.0), (4, 2.0), (8, 1.4), (16, 1.15), (32, 1.05))
+EVIDENCE = np.array([(2, 3.0), (4, 2.0), (8, 1.4), (12, 1.2), (32, 1.05)])
 """Last exact calls, and the multiple of the deadline that most of them must exceed."""
-REMEMBERED = EVIDENCE[-1][0]
+REMEMBERED = int(EVIDENCE[-1, 0])
 
 
 class ExactCalls(Stateful):
     saved = ("_seen",)
 
     def __init__(self) -> None:
-        self._seen: list[tuple[float, float, float, float]] = []
-        """Seconds, rows, comparisons and results of exact calls, the latest last."""
+        self._seen = np.empty((0, 2))
+        """Seconds and work of exact calls, the latest last."""
 
     def __len__(self) -> int:
         return len(self._seen)
 
     def add(self, seconds: float, rows: float, compared: float, built: float) -> None:
-        self._seen = [*self._seen[1 - REMEMBERED :], (seconds, rows, compared, built)]
+        self._seen = np.vstack((self._seen[1 - REMEMBERED :], (seconds, work_of(rows, compared, built))))
 
     def clear(self) -> None:
-        self._seen = []
+        self._seen = self._seen[:0]
 
     def miss(self, seconds: float, predicted: float, costs: Costs) -> bool:
         """Whether an exact call that `costs` predicts to take `predicted` exceeds `seconds`, judging by how
         the last exact calls compare with what `costs` predicts for them."""
-        ratios = [took * predicted / costs.seconds(*amounts) for took, *amounts in self._seen]
-        return any(
-            len(ratios) >= calls and median_low(ratios[-calls:]) > factor * seconds
-            for calls, factor in EVIDENCE
-        )
+        return bool(mostly_exceed(self._seen, costs.fixed, costs.pace, predicted, seconds, EVIDENCE))

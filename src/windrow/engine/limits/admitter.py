@@ -22,7 +22,7 @@ import numpy as np
 
 from windrow.engine.limits.admission_units import UNITS, Units
 from windrow.kernels.admission_units import cells_of, chances, finders, rows_of_units, units_of, weigh
-from windrow.kernels.harvest.call_load import shares, tally
+from windrow.kernels.harvest.call_load import cost_line, mostly_exceed, promise, shares, tally
 from windrow.model.stateful import Stateful
 
 if TYPE_CHECKING:
@@ -222,8 +222,8 @@ def _oldest(window: WindowStore) -> int:
 
 @cache
 def load_kernels() -> None:
-    """Compile the kernels used here, or load them, before the clock of a call runs. Arrays that Arrow owns
-    are read-only, and so of another type."""
+    """Compile the kernels that plan and admit, or load them, before the clock of a call runs. Arrays that
+    Arrow owns are read-only, and so of another type."""
     units, held, flags = np.zeros(2, np.int64), np.ones((2, 2)), np.zeros((2, 2), bool)
     given = units.copy()
     given.flags.writeable = False
@@ -237,3 +237,6 @@ def load_kernels() -> None:
     both = np.zeros((2, 2), np.int64)
     chances(both, both, units, held[0], flags, held)
     weigh(both, held, 1.0, 0.5, held[0])
+    cost_line(held, 0.0, 1, 1.0)
+    mostly_exceed(held, 1.0, 1.0, 1.0, 1.0, held)
+    promise(*[held[0]] * 3, 1.0, np.arange(2.0), np.arange(2.0), np.zeros(2))

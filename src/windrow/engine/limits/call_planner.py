@@ -45,9 +45,9 @@ DROPPED = 0.05
 """Cost of a dropped row, as a fraction of a stored one: it is read and its unit computed."""
 FEW_UNITS, FEW_ROWS = 16, 8
 """The minimum that is admitted, if anything is: a smaller sample would not represent the rest."""
-MISSED, PATIENCE = 1.2, (8, 512)
-"""If even the minimum takes n times the deadline, and n is over 1.2, no row is admitted for 8 n calls, at
-most 512."""
+PATIENCE = 8, 512
+"""If even the minimum takes n times the deadline, and n is over 1, no row is admitted for 8 n calls, at most
+512."""
 BRAKE = 0.15
 """Fraction of the deadline that a call may be late before it builds fewer results."""
 SURGE = 2.0
@@ -199,17 +199,21 @@ class CallPlanner(Stateful):
 
     def _at_least_few(self, choice: Choice, work: Work, costs: Costs, exact: float) -> Choice:
         """The choice, but at least a few units, so that their cost is known; and nothing if they take far
-        longer than there is."""
+        longer than there is time."""
         few = min(UNITS, max(FEW_UNITS, FEW_ROWS * UNITS // self._rows))
         if choice.units >= few:
             return choice
-        seconds = costs.seconds(float(work.rows[few]), float(work.compared[few]), float(work.results[few]))
+        probes = choice.probes if choice.recall > 0 else 1.0
+        rows, compared, results, share = (
+            float(a[few]) for a in (work.rows, work.compared, work.results, work.share)
+        )
+        seconds = costs.seconds(rows, probes * compared, probes * results)
         self.short = seconds > self._limit
-        if self._wait and seconds > MISSED * self._limit:
+        if self._wait and self.short:
             self._wait -= 1
             return self._nothing
         self._wait = int(min(PATIENCE[1], PATIENCE[0] * seconds / max(self._limit, 1e-9)))
-        return Choice(few, recall=float(work.share[few]), work=seconds / exact)
+        return replace(choice, units=few, probes=probes, recall=probes * share, work=seconds / exact)
 
     def _stored(self, share: Share) -> Share:
         """Rows of this call, if this share of them is admitted, by what they cost."""

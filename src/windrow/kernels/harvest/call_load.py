@@ -10,8 +10,8 @@ from numba import njit
 USUALLY_FIXED = 0.05
 """Base as a fraction of the lightest work, before calls have shown it. Rather too little: if it is too much,
 nothing seems to be saved by doing less, and no call ever shows that it is."""
-VARIED = 1.8
-"""Factor by which work must vary to tell base and pace apart: if it varies less, noise decides."""
+VARIED = 1.3
+"""Factor by which work must vary to tell base and pace apart."""
 FEW = 4
 """With fewer calls the fastest counts, not the median: the others may have waited for compilation."""
 
@@ -40,6 +40,25 @@ def cost_line(seen: Any, learned: float, recent: int, most_fixed: float) -> tupl
         base = min(base, done * most_fixed / (took - most_fixed))
     paces = seconds[-recent:] / (base + work[-recent:])
     return learned, base, np.median(paces) if count >= FEW else paces.min()
+
+
+@njit(cache=True, nogil=True)
+def mostly_exceed(
+    seen: Any, fixed: float, pace: float, predicted: float, seconds: float, evidence: Any
+) -> bool:
+    """Whether more than half of the last calls exceed a multiple of `seconds`, for any of the rows (calls,
+    multiple) of `evidence`. `seen` has rows (seconds, work), the latest last. Its calls count as if they had
+    had the work of one that is predicted to take `predicted`."""
+    for i in range(len(evidence)):
+        calls, over = int(evidence[i, 0]), 0
+        if calls > len(seen):
+            break
+        for k in range(len(seen) - calls, len(seen)):
+            took = seen[k, 0] * predicted / max(fixed + pace * seen[k, 1], 1e-12)
+            over += took > evidence[i, 1] * seconds
+        if 2 * over > calls:
+            return True
+    return False
 
 
 @njit(cache=True, nogil=True)
