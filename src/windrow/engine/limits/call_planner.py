@@ -22,7 +22,7 @@ import numpy as np
 from windrow.engine.limits.admission_units import UNITS, Units
 from windrow.engine.limits.admitter import Admitter
 from windrow.engine.limits.deadline_controller import DeadlineController
-from windrow.harvest.call_costs import REMEMBERED, CallCosts, Costs
+from windrow.harvest.call_costs import RECENT, REMEMBERED, CallCosts, Costs
 from windrow.harvest.call_load import Choice, Curve, Work, choose
 from windrow.harvest.exact_calls import ExactCalls
 from windrow.model.stateful import Stateful
@@ -48,6 +48,8 @@ FEW_UNITS, FEW_ROWS = 16, 8
 PATIENCE = 8, 512
 """If even the minimum takes n times the deadline, and n is over 1, no row is admitted for 8 n calls, at most
 512."""
+SURVEYS = 4
+"""Rows are counted by unit in one of this many calls that shed, unless windows are scanned."""
 BRAKE = 0.15
 """Fraction of the deadline that a call may be late before it builds fewer results."""
 SURGE = 2.0
@@ -68,7 +70,7 @@ _FORGET = 0.01
 class CallPlanner(Stateful):
     saved = (
         "admitter", "costs", "costs_of_parts", "exact", "_shedding", "_calls", "_per_row", "_kept",
-        "_since_parts", "_wait", "_shares",
+        "_since_parts", "_minimal", "_wait", "_shares",
     )  # fmt: skip
 
     def __init__(self, units: Units, streams: int, seed: int, all_probe: bool = False) -> None:
@@ -89,6 +91,8 @@ class CallPlanner(Stateful):
         self._nothing = Choice(0, probes=1.0 if all_probe else FEWEST, recall=0.0, work=0.0)
         self._calls = 0
         self._shedding = False
+        self._warm = False
+        """Whether a call has shed since calls were exact. The first one is slow: its code is not in the caches."""
         self._per_row = (0.0, 0.0)
         """Comparisons and results per row of an exact call; with scans, comparisons per row held as well."""
         self._kept = 1.0
@@ -97,6 +101,8 @@ class CallPlanner(Stateful):
         """Fractions of rows and results by units admitted, as of the last choice."""
         self._since_parts = 0
         """Calls since one probed parts of windows."""
+        self._minimal = 0
+        """Calls in a row that admitted the minimum."""
         self._wait = 0
         """Calls without any row before a few are tried again."""
         # State of the current call:
@@ -149,9 +155,12 @@ class CallPlanner(Stateful):
         if self._shedding:
             self._shedding = self._predicted > self._limit
         elif self.exact.miss(self._limit, self._predicted, costs):
-            self._shedding = True
+            self._shedding, self._warm = True, False
             self.exact.clear()
-        if self._shedding:
+        if self._shedding and self._wait:
+            self._wait -= 1
+            self.choice, self.short, self._predicted = self._nothing, True, 0.0
+        elif self._shedding:
             self._choose(windows, arrivals, costs, compared, results, curve)
         elif not self.admitter.thinned:
             each = LEARNING_LAGS if scans else LEARNING
@@ -173,7 +182,9 @@ class CallPlanner(Stateful):
     ) -> None:
         """Choose what to shed. `compared` and `results` are those of an exact call."""
         current, exact = self.admitter.admitted, self._predicted
-        self.admitter.survey(windows, arrivals)
+        each = 1 if self.scans else SURVEYS
+        if self._shares is None or self._calls % each == 0:
+            self.admitter.survey(windows, arrivals, each)
         if 0 < current < UNITS and self._shares is not None and not self.scans:
             row_share, share = (float(each[current]) for each in self._shares)
             seconds = costs.seconds(self._stored(row_share), compared * share, results * share)
@@ -198,21 +209,20 @@ class CallPlanner(Stateful):
             self._promised = results * float(shares[choice.units]) * points(choice.z)
 
     def _at_least_few(self, choice: Choice, work: Work, costs: Costs, exact: float) -> Choice:
-        """The choice, but at least a few units, so that their cost is known; and nothing if they take far
-        longer than there is time."""
+        """The choice, but at least a few units, so that what they cost is known."""
         few = min(UNITS, max(FEW_UNITS, FEW_ROWS * UNITS // self._rows))
         if choice.units >= few:
+            self._minimal = 0
             return choice
+        self._minimal += 1
         probes = choice.probes if choice.recall > 0 else 1.0
         rows, compared, results, share = (
             float(a[few]) for a in (work.rows, work.compared, work.results, work.share)
         )
         seconds = costs.seconds(rows, probes * compared, probes * results)
         self.short = seconds > self._limit
-        if self._wait and self.short:
-            self._wait -= 1
-            return self._nothing
-        self._wait = int(min(PATIENCE[1], PATIENCE[0] * seconds / max(self._limit, 1e-9)))
+        if self.short and self._minimal > RECENT:  # The costs are those of the minimum.
+            self._wait = int(min(PATIENCE[1], PATIENCE[0] * seconds / max(self._limit, 1e-9)))
         return replace(choice, units=few, probes=probes, recall=probes * share, work=seconds / exact)
 
     def _stored(self, share: Share) -> Share:
@@ -284,6 +294,9 @@ class CallPlanner(Stateful):
         if self.choice == EVERYTHING and len(self.costs):
             self.exact.add(took, self._rows, compared, built)
         self._learn_amounts(compared, work)
+        if self._shedding and not self._warm:
+            self._warm = True
+            return
         stored = self._admitted + DROPPED * (self._rows - self._admitted)
         costs = self.costs if self.choice.z == 1 else self.costs_of_parts
         costs.add(took, stored, compared, built)
