@@ -54,14 +54,14 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
 }
 ON_REQUEST = ("coverage", "forecast", "policies", "peers")
 """Run only by name: they take long, and fetch packages."""
-WITH_CASES = {"spark": spark.run, "peers": peers.run}
+WITH_CASES = {"spark": spark.run, "peers": peers.run, "deadline": deadline.run}
 
 
 def run_benchmarks(
     names: list[str], rows: int, out: Path, case: str | None = None, console: Console | None = None
 ) -> dict[str, Figures]:
-    """The benchmarks of these names, or all but those on request; of `spark` and `peers`, only what `case`
-    tells. Returns their figures."""
+    """The benchmarks of these names, or all but those on request; of one in `WITH_CASES`, only the
+    cases whose name contains `case`. Returns their figures."""
     for name in names:
         if name not in BENCHMARKS:
             raise QueryError(unknown("benchmark", name, BENCHMARKS))

@@ -104,7 +104,7 @@ def bench(
     rows: Annotated[int, typer.Option(min=10_000, help="Rows of the large benchmarks.")] = 7_200_000,
     quick: Annotated[bool, typer.Option("--quick", help="A tenth of the rows.")] = False,
     case: Annotated[
-        str | None, typer.Option(help="Only cases whose name contains this; for spark and peers.")
+        str | None, typer.Option(help="Only cases whose name contains this; for spark, peers and deadline.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Directory for the figures, as JSON.")] = Path("bench-results"),
     as_json: AsJson = False,

@@ -22,7 +22,7 @@ import numpy as np
 
 from windrow.engine.limits.admission_units import UNITS, Units
 from windrow.kernels.admission_units import cells_of, chances, finders, rows_of_units, units_of, weigh
-from windrow.kernels.harvest.call_load import cost_line, mostly_exceed, promise, shares, tally
+from windrow.kernels.harvest.call_load import affordable, cost_line, mostly_exceed, promise, shares, tally
 from windrow.model.stateful import Stateful
 
 if TYPE_CHECKING:
@@ -243,4 +243,5 @@ def load_kernels() -> None:
     weigh(both, held, 1.0, 0.5, held[0])
     cost_line(held, 0.0, 1, 1.0)
     mostly_exceed(held, 1.0, 1.0, 1.0, 1.0, held)
+    affordable(1.0, 1.0)
     promise(*[held[0]] * 3, 1.0, np.arange(2.0), np.arange(2.0), np.zeros(2))
