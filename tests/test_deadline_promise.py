@@ -1,5 +1,5 @@
-"""The promise of a deadline: x times the time of an exact call gives at least 0.8 x of the results, and with a
-fifth to spare all of them, whatever the noise.
+"""The promise of a deadline: x times the time of an exact call gives at least 0.8 x of the results, and with
+a fifth to spare all of them, whatever the noise.
 
 The machine's clock charges for each call, row read, row stored, comparison and result. Calls take a tenth
 more or less, and some three times as long.

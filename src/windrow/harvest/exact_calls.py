@@ -15,6 +15,8 @@ from windrow.model.stateful import Stateful
 
 EVIDENCE = np.array([(2, 3.0), (4, 2.0), (8, 1.4), (12, 1.2), (32, 1.05)])
 """Last exact calls, and the multiple of the deadline that most of them must exceed."""
+ON_TRIAL = np.array([(2, 1.0)])
+"""The same for calls that are exact on trial."""
 REMEMBERED = int(EVIDENCE[-1, 0])
 
 
@@ -34,7 +36,12 @@ class ExactCalls(Stateful):
     def clear(self) -> None:
         self._seen = self._seen[:0]
 
-    def miss(self, seconds: float, predicted: float, costs: Costs) -> bool:
+    @property
+    def median(self) -> float:
+        """Median seconds."""
+        return float(np.median(self._seen[:, 0]))
+
+    def miss(self, seconds: float, predicted: float, costs: Costs, evidence: np.ndarray = EVIDENCE) -> bool:
         """Whether an exact call that `costs` predicts to take `predicted` exceeds `seconds`, judging by how
         the last exact calls compare with what `costs` predicts for them."""
-        return bool(mostly_exceed(self._seen, costs.fixed, costs.pace, predicted, seconds, EVIDENCE))
+        return bool(mostly_exceed(self._seen, costs.fixed, costs.pace, predicted, seconds, evidence))

@@ -24,7 +24,7 @@ from windrow.engine.limits.admitter import Admitter
 from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.harvest.call_costs import RECENT, REMEMBERED, CallCosts, Costs
 from windrow.harvest.call_load import Choice, Curve, Work, choose
-from windrow.harvest.exact_calls import ExactCalls
+from windrow.harvest.exact_calls import EVIDENCE, ON_TRIAL, ExactCalls
 from windrow.model.stateful import Stateful
 from windrow.window.window_store import WindowStore
 
@@ -48,6 +48,12 @@ FEW_UNITS, FEW_ROWS = 16, 8
 PATIENCE = 8, 512
 """If even the minimum takes n times the deadline, and n is over 1, no row is admitted for 8 n calls, at most
 512."""
+HOPELESS = 4.0
+"""The n at which that is believed at once; otherwise only after a few calls with the minimum."""
+RETRY, RETRY_BELOW = (16, 512), 2.0
+"""Calls that shed before exact ones are tried again, twice as many after each trial that fails. Exact calls
+that took less than twice the deadline may have been slow by chance, and in short calls shedding itself may
+take the time that would be left."""
 SURVEYS = 4
 """Rows are counted by unit in one of this many calls that shed, unless windows are scanned."""
 BRAKE = 0.15
@@ -70,7 +76,7 @@ _FORGET = 0.01
 class CallPlanner(Stateful):
     saved = (
         "admitter", "costs", "costs_of_parts", "exact", "_shedding", "_calls", "_per_row", "_kept",
-        "_since_parts", "_minimal", "_wait", "_shares",
+        "_since_parts", "_minimal", "_wait", "_shares", "_warm", "_on_trial", "_retry_at", "_patience",
     )  # fmt: skip
 
     def __init__(self, units: Units, streams: int, seed: int, all_probe: bool = False) -> None:
@@ -92,7 +98,10 @@ class CallPlanner(Stateful):
         self._calls = 0
         self._shedding = False
         self._warm = False
-        """Whether a call has shed since calls were exact. The first one is slow: its code is not in the caches."""
+        """Whether a call has shed since calls were exact. The first is slow: its code is not in caches."""
+        self._on_trial = False
+        self._retry_at, self._patience = 0, RETRY[0]
+        """Call at which exact calls are tried again, and the calls until the next trial."""
         self._per_row = (0.0, 0.0)
         """Comparisons and results per row of an exact call; with scans, comparisons per row held as well."""
         self._kept = 1.0
@@ -152,11 +161,7 @@ class CallPlanner(Stateful):
             compared *= self._size / max(self.admitter.fill(windows), 1e-9)
         costs = self._costs = self.costs.fitted(self._limit)
         self._expected, self._predicted = results, costs.seconds(rows, compared, results)
-        if self._shedding:
-            self._shedding = self._predicted > self._limit
-        elif self.exact.miss(self._limit, self._predicted, costs):
-            self._shedding, self._warm = True, False
-            self.exact.clear()
+        self._shedding = self._sheds(costs)
         if self._shedding and self._wait:
             self._wait -= 1
             self.choice, self.short, self._predicted = self._nothing, True, 0.0
@@ -170,6 +175,22 @@ class CallPlanner(Stateful):
         self.admitter.partial |= self.choice.probes < 1
         self._admitted = sum(len(a.rows if at is None else at) for a, at in zip(arrivals, kept, strict=True))
         return kept if self._admitted < rows else None
+
+    def _sheds(self, costs: Costs) -> bool:
+        """Whether this call sheds load."""
+        if self._shedding:
+            self._on_trial = self._calls >= self._retry_at
+            return self._predicted > self._limit and not self._on_trial
+        evidence = ON_TRIAL if self._on_trial else EVIDENCE
+        if not self.exact.miss(self._limit, self._predicted, costs, evidence):
+            self._on_trial &= len(self.exact) < ON_TRIAL[0, 0]
+            return False
+        self._patience = min(2 * self._patience, RETRY[1]) if self._on_trial else RETRY[0]
+        by_chance = self.exact.median < RETRY_BELOW * self._limit
+        self._retry_at = self._calls + (self._patience if by_chance else RETRY[1])
+        self._warm = self._on_trial = False
+        self.exact.clear()
+        return True
 
     def _choose(
         self,
@@ -221,7 +242,7 @@ class CallPlanner(Stateful):
         )
         seconds = costs.seconds(rows, probes * compared, probes * results)
         self.short = seconds > self._limit
-        if self.short and self._minimal > RECENT:  # The costs are those of the minimum.
+        if self.short and (self._minimal > RECENT or seconds > HOPELESS * self._limit):
             self._wait = int(min(PATIENCE[1], PATIENCE[0] * seconds / max(self._limit, 1e-9)))
         return replace(choice, units=few, probes=probes, recall=probes * share, work=seconds / exact)
 

@@ -51,8 +51,8 @@ ENOUGH, SUB_BATCHES_UNTHROTTLED = 5_000, 4
 FIRST_RESULTS = 256
 """Results that every sub-batch of a scan learns lags from."""
 SUB_BATCHES_TO_LEARN, SUB_BATCHES_PLANNED = 16, 16
-"""If calls are planned: after 16 sub-batches of a scan, or 4 of others, learn from one in 16; in 4 while few lags
-of a scan are known."""
+"""If calls are planned: after 16 sub-batches of a scan, or 4 of others, learn from one in 16; of a scan with
+few known lags, from one in 4."""
 CURVE_AT = np.array([0.0, 0.02, 0.06, 0.15, 0.3, 0.5, 0.75, 1.0])
 CALLS_BETWEEN_CURVES = 16
 SHRUNK, GROWN = 0.5, 1.25
