@@ -24,7 +24,7 @@ from windrow.engine.limits.admitter import Admitter
 from windrow.engine.limits.deadline_controller import DeadlineController
 from windrow.harvest.call_costs import RECENT, REMEMBERED, CallCosts, Costs
 from windrow.harvest.call_load import Choice, Curve, Work, choose
-from windrow.harvest.exact_calls import EVIDENCE, ON_TRIAL, ExactCalls
+from windrow.harvest.exact_calls import EVIDENCE, IN_SCANS, ON_TRIAL, ExactCalls
 from windrow.model.stateful import Stateful
 from windrow.window.window_store import WindowStore
 
@@ -50,7 +50,7 @@ PATIENCE = 8, 512
 512."""
 HOPELESS = 4.0
 """The n at which that is believed at once; otherwise only after a few calls with the minimum."""
-RETRY, RETRY_BELOW = (16, 512), 2.0
+RETRY, RETRY_BELOW = (32, 512), 2.0
 """Calls that shed before exact ones are tried again, twice as many after each trial that fails. Exact calls
 that took less than twice the deadline may have been slow by chance, and in short calls shedding itself may
 take the time that would be left."""
@@ -169,7 +169,8 @@ class CallPlanner(Stateful):
             self._choose(windows, arrivals, costs, compared, results, curve)
         elif not self.admitter.thinned:
             each = LEARNING_LAGS if scans else LEARNING
-            self.plain = len(self.exact) >= FIRST_CALLS and self._calls % each > 0
+            learns = len(self.exact) < FIRST_CALLS or self._calls % each == 0
+            self.plain = not learns and not self._may_be_late
             return None
         kept = self.admitter.admit(windows, self.choice.units, arrivals)
         self.admitter.partial |= self.choice.probes < 1
@@ -178,6 +179,10 @@ class CallPlanner(Stateful):
 
     def _sheds(self, costs: Costs) -> bool:
         """Whether this call sheds load."""
+        if self.scans:
+            known = len(self.exact) >= IN_SCANS[0, 0]
+            late = not known or self.exact.miss(self._limit, self._predicted, costs, IN_SCANS)
+            return self._predicted > self._limit and late
         if self._shedding:
             self._on_trial = self._calls >= self._retry_at
             return self._predicted > self._limit and not self._on_trial
@@ -242,8 +247,11 @@ class CallPlanner(Stateful):
         )
         seconds = costs.seconds(rows, probes * compared, probes * results)
         self.short = seconds > self._limit
-        if self.short and (self._minimal > RECENT or seconds > HOPELESS * self._limit):
+        hopeless = seconds > HOPELESS * self._limit
+        if hopeless or (self.short and self._minimal > RECENT):
             self._wait = int(min(PATIENCE[1], PATIENCE[0] * seconds / max(self._limit, 1e-9)))
+        if hopeless:
+            return self._nothing
         return replace(choice, units=few, probes=probes, recall=probes * share, work=seconds / exact)
 
     def _stored(self, share: Share) -> Share:
@@ -251,10 +259,16 @@ class CallPlanner(Stateful):
         return self._rows * (DROPPED + (1 - DROPPED) * share)
 
     def parts(self, controller: DeadlineController) -> int:
-        """Number of sub-batches: several if fewer rows probe, to correct their number between them."""
-        if self.choice.probes == 1:
+        """Number of sub-batches: several if fewer rows probe or a scan may be late, to correct the rows that
+        probe between them."""
+        if self.choice.probes == 1 and not self._may_be_late:
             return 1
         return max(1, min(PARTS, int(WORTH * controller.budget / max(self._costs.fixed, QUICKEST))))
+
+    @property
+    def _may_be_late(self) -> bool:
+        """Whether results may surge in a scan that is planned as exact."""
+        return self.scans and self._predicted > 0.5 * self._limit
 
     def correct(self, controller: DeadlineController, left: int) -> None:
         """Reduce the rows that probe if the call is late, with `left` rows to go."""
@@ -262,8 +276,10 @@ class CallPlanner(Stateful):
             return
         part = left / self._admitted
         so_far = (self._left - controller.seconds_left) / (1 - part)
-        rest = part * so_far
-        probes = self._probes * min(1.0, max(FEWEST, controller.seconds_left / max(rest, 1e-12)))
+        # Average the prediction with an extrapolation of the time taken so far.
+        rest = part * (max(self._predicted, so_far) + so_far) / 2
+        spare = controller.seconds_left + (BRAKE * controller.budget if self.choice.work >= 1 else 0.0)
+        probes = self._probes * min(1.0, max(FEWEST, spare / max(rest, 1e-12)))
         self.choice = replace(self.choice, probes=probes)
         self.admitter.partial |= probes < 1
 
@@ -289,7 +305,8 @@ class CallPlanner(Stateful):
         if not self.plain:
             self.admitter.count(windows, partials, arriving, self.choice.probes)
         self._results += len(partials)
-        if self.choice == EVERYTHING and self._results <= SURGE * self._expected:
+        surges = self._may_be_late or self._results > SURGE * self._expected
+        if self.choice == EVERYTHING and not surges:
             return partials
         room = controller.seconds_left + BRAKE * controller.budget
         if room > 0.6 * controller.budget:
@@ -312,10 +329,10 @@ class CallPlanner(Stateful):
         if self._admitted == 0:
             return
         took = self._limit - seconds_left
-        if self.choice == EVERYTHING and len(self.costs):
+        if self.choice == EVERYTHING and self._calls > 1:
             self.exact.add(took, self._rows, compared, built)
         self._learn_amounts(compared, work)
-        if self._shedding and not self._warm:
+        if self._shedding and not self._warm and not self.scans:
             self._warm = True
             return
         stored = self._admitted + DROPPED * (self._rows - self._admitted)

@@ -12,6 +12,8 @@ USUALLY_FIXED = 0.05
 nothing seems to be saved by doing less, and no call ever shows that it is."""
 VARIED = 1.3
 """Factor by which work must vary to tell base and pace apart."""
+AGREEING, ALIKE = 4, 1.05
+"""Calls that take equally long; the multiple of the deadline they must exceed, and its square the range."""
 FEW = 4
 """With fewer calls the fastest counts, not the median: the others may have waited for compilation."""
 
@@ -48,17 +50,17 @@ def mostly_exceed(
 ) -> bool:
     """Whether more than half of the last calls exceed a multiple of `seconds`, for any of the rows (calls,
     multiple) of `evidence`. `seen` has rows (seconds, work), the latest last. Its calls count as if they had
-    had the work of one that is predicted to take `predicted`."""
+    had the work of one that is predicted to take `predicted`. A few calls that take equally long are no
+    accident, and need to exceed it only just."""
+    took = seen[:, 0] * predicted / np.maximum(fixed + pace * seen[:, 1], 1e-12)
     for i in range(len(evidence)):
-        calls, over = int(evidence[i, 0]), 0
-        if calls > len(seen):
-            break
-        for k in range(len(seen) - calls, len(seen)):
-            took = seen[k, 0] * predicted / max(fixed + pace * seen[k, 1], 1e-12)
-            over += took > evidence[i, 1] * seconds
-        if 2 * over > calls:
+        calls = int(evidence[i, 0])
+        if len(took) >= calls and 2 * (took[-calls:] > evidence[i, 1] * seconds).sum() > calls:
             return True
-    return False
+    if len(took) < AGREEING:
+        return False
+    least, most = took[-AGREEING:].min(), took[-AGREEING:].max()
+    return least > ALIKE * seconds and most < ALIKE**2 * least
 
 
 @njit(cache=True, nogil=True)
