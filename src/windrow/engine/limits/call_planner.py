@@ -67,9 +67,10 @@ CHEAP = 0.05
 """Fraction of the deadline that a late call may still spend on building results: finding them took longer."""
 PARTS, WORTH, QUICKEST = 16, 0.02, 2e-4
 """Maximum sub-batches; fraction of the deadline that cutting may cost; minimum seconds of a sub-batch."""
-FIRST_CALLS, LEARNING, LEARNING_LAGS = 5, 16, 4
-"""The load shedder takes part in the first exact calls, and then in one of 16, or of 4 where windows are
-scanned: it learns how selective the windows are and which lags there are."""
+FIRST_CALLS, LEARNING, FAR = 5, 16, 0.05
+"""The load shedder takes part in the first exact calls, and then in one of 16: it learns how selective the
+windows are. Where windows are scanned it takes part in all, unless they are predicted to take less than a
+twentieth of the deadline: a harvest may come, and lags must be known by then."""
 _FORGET = 0.01
 
 
@@ -168,9 +169,9 @@ class CallPlanner(Stateful):
         elif self._shedding:
             self._choose(windows, arrivals, costs, compared, results, curve)
         elif not self.admitter.thinned:
-            each = LEARNING_LAGS if scans else LEARNING
-            learns = len(self.exact) < FIRST_CALLS or self._calls % each == 0
-            self.plain = not learns and not self._may_be_late
+            lags = scans and self._predicted > FAR * self._limit
+            learns = lags or len(self.exact) < FIRST_CALLS or self._calls % LEARNING == 0
+            self.plain = not learns
             return None
         kept = self.admitter.admit(windows, self.choice.units, arrivals)
         self.admitter.partial |= self.choice.probes < 1
