@@ -41,8 +41,8 @@ class ExactCalls(Stateful):
 
     @property
     def median(self) -> float:
-        """Median seconds."""
-        return float(np.median(self._seen[:, 0]))
+        """Median seconds of the last few."""
+        return float(np.median(self._seen[-5:, 0]))
 
     def miss(self, seconds: float, predicted: float, costs: Costs, evidence: np.ndarray = EVIDENCE) -> bool:
         """Whether an exact call that `costs` predicts to take `predicted` exceeds `seconds`, judging by how

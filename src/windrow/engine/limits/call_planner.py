@@ -50,7 +50,7 @@ PATIENCE = 8, 512
 512."""
 HOPELESS = 4.0
 """The n at which that is believed at once; otherwise only after a few calls with the minimum."""
-RETRY, RETRY_BELOW = (32, 512), 2.0
+RETRY, RETRY_BELOW = (48, 512), 2.0
 """Calls that shed before exact ones are tried again, twice as many after each trial that fails. Exact calls
 that took less than twice the deadline may have been slow by chance, and in short calls shedding itself may
 take the time that would be left."""
