@@ -294,14 +294,14 @@ def test_what_is_fixed_is_told_apart_as_soon_as_amounts_vary(seed: int, speed: f
     for _ in range(40):
         rows, compared, built = random.integers(1, [5_000, 100_000, 50_000]).tolist()
         costs.add(truth.seconds(rows, compared, built), rows, compared, built)
-    assert costs.fitted.fixed == pytest.approx(truth.fixed, rel=0.25)
-    assert costs.fitted.row == pytest.approx(truth.row, rel=0.25)
+    assert costs.fitted().fixed == pytest.approx(truth.fixed, rel=0.25)
+    assert costs.fitted().row == pytest.approx(truth.row, rel=0.25)
 
 
 def test_a_cold_start_is_not_believed() -> None:
     costs = CallCosts()
     costs.add(0.15, 64, 64, 10)
-    assert len(costs) == 0 and costs.fitted.seconds(64, 64, 10) < 1e-4
+    assert len(costs) == 0 and costs.fitted().seconds(64, 64, 10) < 1e-4
 
 
 @given(st.integers(0, 100), st.floats(0.2, 0.8), st.floats(0.0, 0.5))
@@ -313,7 +313,7 @@ def test_costs_follow_calls_that_do_less_however_much_is_fixed(seed: int, part: 
     for share in [1.0] * 20 + [part] * 10:
         costs.add(truth.seconds(*(share * amounts)) * random.uniform(0.95, 1.05), *(share * amounts))
     for share in (part, 1.0):
-        assert costs.fitted.seconds(*(share * amounts)) == pytest.approx(
+        assert costs.fitted().seconds(*(share * amounts)) == pytest.approx(
             truth.seconds(*(share * amounts)), rel=0.15
         )
 

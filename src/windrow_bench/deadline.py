@@ -1,4 +1,4 @@
-"""Deadlines of parts and multiples of what an exact call takes: recall, calls that were late, what was told.
+"""Deadlines of parts and multiples of what an exact call takes: recall, late calls, the reported interval.
 
 For each join the exact calls are timed by the processor's clock; then the same rows come under deadlines of a
 quarter to one and a half times their median. Bars: a recall of 0.8 x for a deadline of x < 1 where streams do
@@ -48,12 +48,15 @@ def calls(rate: float, seconds: float, seed: int = 1, tick: float = TICK) -> lis
     return found
 
 
-def run(rows: int, console: Console) -> list[dict[str, Any]]:
+def run(rows: int, console: Console, case: str | None = None) -> list[dict[str, Any]]:
     figures = []
-    for case in CASES:
-        for size in case.rows if rows >= ROWS_FOR_FULL_SIZE else case.rows[:1]:
-            with console.status(f"{case.name}, {size:,} rows a call"):
-                figures += parts_of_exact(case, size)
+    for each in CASES:
+        for size in each.rows if rows >= ROWS_FOR_FULL_SIZE else each.rows[:1]:
+            name = f"{each.name}, {size:,} rows"
+            if case is not None and case not in name:
+                continue
+            with console.status(f"{name} a call"):
+                figures += parts_of_exact(each, size)
             for line in figures[-len(PARTS_ALLOWED) :]:
                 console.print(
                     f"{line['case']}: recall {line['recall']:.3f} (bar {line['bar']:.2f}, about "

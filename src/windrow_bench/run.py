@@ -58,6 +58,7 @@ BENCHMARKS: dict[str, tuple[str, Callable[[int, Console], Figures]]] = {
 ON_REQUEST = ("coverage", "forecast", "policies", "peers")
 """Run only by name: they take long, and fetch packages."""
 WITH_CASES: dict[str, Callable[..., Figures]] = {
+    "deadline": deadline.run,
     "spark": spark.run,
     "peers": peers.run,
     "state": state.run,

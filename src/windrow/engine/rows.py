@@ -120,6 +120,8 @@ class Rows:
         return self if mask.all() else self.take(np.flatnonzero(mask))
 
     def take(self, positions: Array) -> Rows:
+        if len(positions) == 0:
+            return self.slice(0, 0)
         columns = {name: column[positions] for name, column in self.columns.items()}
         return Rows(self.ts[positions], columns, self.payload.take(pa.array(positions)))
 

@@ -8,11 +8,16 @@ is the intercept of a resistant line (Tukey), through the medians of the third o
 and of the third with most. It keeps its value while work does not vary. The pace is the median of the last
 few calls, so it follows the machine within three of them. Medians ignore calls that waited for a compilation
 or for another process.
+
+The fixed cost counts for at most half of the time there is, whatever the line says. Planning then converges
+on the work that fits even if the fixed cost is wrong: while recent calls take too long, the next does less,
+but a wrong line alone never leaves time for nothing.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TypeVar
 
 import numpy as np
@@ -22,6 +27,8 @@ from windrow.model.stateful import Stateful
 
 REMEMBERED, RECENT = 32, 5
 """Number of calls that the base and the pace are learned from."""
+MOST_FIXED = 0.5
+"""Fixed cost as a fraction of the time there is, at most."""
 Amount = TypeVar("Amount", float, np.ndarray)
 ROW, COMPARE, RESULT = 1e-7, 5e-9, 3e-8
 """Usual costs in seconds; within a factor of ten on any recent machine."""
@@ -41,6 +48,11 @@ class Costs:
     compare: float
     result: float
 
+    @property
+    def pace(self) -> float:
+        """Seconds per unit of work."""
+        return self.row / ROW
+
     def seconds(self, rows: float, compared: float, built: float) -> float:
         return self.fixed + self.row * rows + self.compare * compared + self.result * built
 
@@ -49,12 +61,11 @@ class CallCosts(Stateful):
     saved = ("_seen", "_base", "_first")
 
     def __init__(self) -> None:
-        self._seen: list[tuple[float, float]] = []
+        self._seen = np.empty((0, 2))
         """Seconds and work of calls, the latest last."""
         self._base = -1.0
         """Negative until work has varied."""
         self._first = True
-        self._fitted: Costs | None = None
 
     def __len__(self) -> int:
         return len(self._seen)
@@ -64,20 +75,13 @@ class CallCosts(Stateful):
         if self._first:
             self._first = False
             return
-        self._seen = [*self._seen[1 - REMEMBERED :], (seconds, work_of(rows, compared, built))]
-        self._fitted = None
+        self._seen = np.vstack((self._seen[1 - REMEMBERED :], (seconds, work_of(rows, compared, built))))
 
-    @property
-    def fitted(self) -> Costs:
-        """The current estimate of the costs; the usual ones before any call."""
-        if self._fitted is None:
-            base, pace = 0.0, 1.0
-            if len(self._seen):
-                self._base, base, pace = cost_line(np.array(self._seen), self._base, RECENT)
-            self._fitted = Costs(pace * base, pace * ROW, pace * COMPARE, pace * RESULT)
-        return self._fitted
-
-    @property
-    def lightest(self) -> float:
-        """Least work of the last calls."""
-        return min(work for _, work in self._seen)
+    def fitted(self, seconds: float = inf) -> Costs:
+        """The current estimate of the costs, for a call that has this many seconds; the usual ones before any
+        call."""
+        base, pace = 0.0, 1.0
+        if len(self._seen):
+            most = MOST_FIXED * max(seconds, 1e-9)
+            self._base, base, pace = cost_line(self._seen, self._base, RECENT, most)
+        return Costs(pace * base, pace * ROW, pace * COMPARE, pace * RESULT)

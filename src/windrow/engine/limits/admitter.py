@@ -22,7 +22,7 @@ import numpy as np
 
 from windrow.engine.limits.admission_units import UNITS, Units
 from windrow.kernels.admission_units import cells_of, chances, finders, rows_of_units, units_of, weigh
-from windrow.kernels.harvest.call_load import shares, tally
+from windrow.kernels.harvest.call_load import affordable, cost_line, mostly_exceed, promise, shares, tally
 from windrow.model.stateful import Stateful
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ HOT, COOLED = 32.0, 16.0
 to half of that. Smaller units may be large only because several keys share them."""
 COUNTED_AT_ONCE = 512
 """Sample size: probabilities are computed for this many results of a piece."""
-SURVEYED = 1024
+SURVEYED = 512
 """Sample size: rows of a stream and call that are counted by unit."""
 CELLS = 64
 """With fewer occupied cells, each is too coarse to be dropped."""
@@ -103,20 +103,24 @@ class Admitter(Stateful):
 
     # -- the data flow ------------------------------------------------------------------------------
 
-    def survey(self, windows: Sequence[WindowStore], arrivals: Sequence[ArrivingRows]) -> None:
-        """Count the rows of a call by unit, from a sample."""
+    def survey(
+        self, windows: Sequence[WindowStore], arrivals: Sequence[ArrivingRows], calls: int = 1
+    ) -> None:
+        """Count the rows of a call by unit, from a sample. It represents this many calls."""
         now = max(int(a.rows.ts[-1]) for a in arrivals if len(a.rows))
         for stream in self.units.streams:
             window, rows, fade = windows[stream], arrivals[stream].rows, 1.0
             if self._now is None:
                 each = -(-len(window) // (8 * SURVEYED)) or 1
-                units = self.units.in_window(stream, window, slice(window.first, window.end, each))
+                units = self.units.in_window(stream, window, np.arange(window.first, window.end, each))
                 tally(self._held[stream], units, float(each), 0.0)
             else:
                 fade = math.exp(-max(0, now - self._now) / window.covers)
             each = -(-len(rows) // SURVEYED) or 1
-            sample = {name: rows.columns[name][::each] for name in self.units.names[stream]}
-            tally(self._held[stream], self.units.of(stream, rows.ts[::each], sample), float(each), fade)
+            # Copies: kernels are compiled for contiguous arrays.
+            sample = {name: rows.columns[name][::each].copy() for name in self.units.names[stream]}
+            units = self.units.of(stream, rows.ts[::each].copy(), sample)
+            tally(self._held[stream], units, float(each * calls), fade)
         self._now = now if self._now is None else max(now, self._now)
 
     def shares(self, spare: bool = True) -> tuple[Array, Array]:
@@ -222,8 +226,8 @@ def _oldest(window: WindowStore) -> int:
 
 @cache
 def load_kernels() -> None:
-    """Compile the kernels used here, or load them, before the clock of a call runs. Arrays that Arrow owns
-    are read-only, and so of another type."""
+    """Compile the kernels that plan and admit, or load them, before the clock of a call runs. Arrays that
+    Arrow owns are read-only, and so of another type."""
     units, held, flags = np.zeros(2, np.int64), np.ones((2, 2)), np.zeros((2, 2), bool)
     given = units.copy()
     given.flags.writeable = False
@@ -237,3 +241,7 @@ def load_kernels() -> None:
     both = np.zeros((2, 2), np.int64)
     chances(both, both, units, held[0], flags, held)
     weigh(both, held, 1.0, 0.5, held[0])
+    cost_line(held, 0.0, 1, 1.0)
+    mostly_exceed(held, 1.0, 1.0, 1.0, 1.0, held)
+    affordable(1.0, 1.0)
+    promise(*[held[0]] * 3, 1.0, np.arange(2.0), np.arange(2.0), np.zeros(2))

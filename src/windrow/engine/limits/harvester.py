@@ -51,7 +51,8 @@ ENOUGH, SUB_BATCHES_UNTHROTTLED = 5_000, 4
 FIRST_RESULTS = 256
 """Results that every sub-batch of a scan learns lags from."""
 SUB_BATCHES_TO_LEARN, SUB_BATCHES_PLANNED = 16, 16
-"""If calls are planned: after 16 sub-batches learn from one in 16, or in a few if windows are scanned."""
+"""If calls are planned: after 16 sub-batches of a scan, or 4 of others, learn from one in 16; of a scan with
+few known lags, from one in 4."""
 CURVE_AT = np.array([0.0, 0.02, 0.06, 0.15, 0.3, 0.5, 0.75, 1.0])
 CALLS_BETWEEN_CURVES = 16
 SHRUNK, GROWN = 0.5, 1.25
@@ -220,9 +221,8 @@ class Harvester(Stateful):
                 return False  # Without lags nothing can be harvested, so the first results count most.
             scans = self.calls.scans and (self._lags is None or self._lags.weight < ENOUGH)
             each = SUB_BATCHES_UNTHROTTLED if scans else SUB_BATCHES_PLANNED
-            return self.statistics.sub_batches > SUB_BATCHES_TO_LEARN and bool(
-                self.statistics.sub_batches % each
-            )
+            first = SUB_BATCHES_TO_LEARN if self.calls.scans else SUB_BATCHES_UNTHROTTLED
+            return self.statistics.sub_batches > first and self.statistics.sub_batches % each > 0
         return (
             self.lags is not None
             and bool(self.statistics.sub_batches % SUB_BATCHES_UNTHROTTLED)

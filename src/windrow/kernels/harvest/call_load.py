@@ -10,18 +10,19 @@ from numba import njit
 USUALLY_FIXED = 0.05
 """Base as a fraction of the lightest work, before calls have shown it. Rather too little: if it is too much,
 nothing seems to be saved by doing less, and no call ever shows that it is."""
-MOST_FIXED = 4.0
-"""Maximum base as a multiple of the heavy calls' work, unless it was more before."""
 VARIED = 1.3
 """Factor by which work must vary to tell base and pace apart."""
+AGREEING, ALIKE = 4, 1.05
+"""Calls that take equally long; the multiple of the deadline they must exceed, and its square the range."""
 FEW = 4
 """With fewer calls the fastest counts, not the median: the others may have waited for compilation."""
 
 
 @njit(cache=True, nogil=True)
-def cost_line(seen: Any, learned: float, recent: int) -> tuple[float, float, float]:
+def cost_line(seen: Any, learned: float, recent: int, most_fixed: float) -> tuple[float, float, float]:
     """(learned, base, pace) of  seconds = pace * (base + work),  from rows (seconds, work), the latest last.
-    `learned` is the base that calls have shown, negative if none have."""
+    `learned` is the base that calls have shown, negative if none have. The fixed cost, pace * base, is at
+    most `most_fixed` for the recent calls."""
     count = len(seen)
     seconds, work = seen[:, 0], np.maximum(seen[:, 1], 1e-12)
     third = count // 3
@@ -32,12 +33,34 @@ def cost_line(seen: Any, learned: float, recent: int) -> tuple[float, float, flo
         risen = np.median(seconds[heavy]) - np.median(seconds[light])
         if most > VARIED * least:
             # If less work took longer, nearly all is fixed, as far as can be seen.
-            learned = max(learned, MOST_FIXED * most)
+            learned = max(learned, most)
             if risen > 0.0:
-                learned = min(learned, max(0.0, np.median(seconds[light]) * (most - least) / risen - least))
+                learned = max(0.0, np.median(seconds[light]) * (most - least) / risen - least)
     base = learned if learned >= 0.0 else USUALLY_FIXED * work.min()
+    took, done = np.median(seconds[-recent:]), np.median(work[-recent:])
+    if took > most_fixed:
+        base = min(base, done * most_fixed / (took - most_fixed))
     paces = seconds[-recent:] / (base + work[-recent:])
     return learned, base, np.median(paces) if count >= FEW else paces.min()
+
+
+@njit(cache=True, nogil=True)
+def mostly_exceed(
+    seen: Any, fixed: float, pace: float, predicted: float, seconds: float, evidence: Any
+) -> bool:
+    """Whether more than half of the last calls exceed a multiple of `seconds`, for any of the rows (calls,
+    multiple) of `evidence`. `seen` has rows (seconds, work), the latest last. Its calls count as if they had
+    had the work of one that is predicted to take `predicted`. A few calls that take equally long are no
+    accident, and need to exceed it only just."""
+    took = seen[:, 0] * predicted / np.maximum(fixed + pace * seen[:, 1], 1e-12)
+    for i in range(len(evidence)):
+        calls = int(evidence[i, 0])
+        if len(took) >= calls and 2 * (took[-calls:] > evidence[i, 1] * seconds).sum() > calls:
+            return True
+    if len(took) < AGREEING:
+        return False
+    least, most = took[-AGREEING:].min(), took[-AGREEING:].max()
+    return least > ALIKE * seconds and most < ALIKE**2 * least
 
 
 @njit(cache=True, nogil=True)
