@@ -131,7 +131,8 @@ def test_a_state_path_that_cannot_be_opened(url: str) -> None:
     except wr.StateError as refused:
         told = _whole(refused)
         assert "cannot open the state path" in told
-    assert SECRET not in told and "***" in told
+    # What is opened has no parameters any more.
+    assert SECRET not in told and ("***" in told or "?" not in told)
 
 
 class _Quoting:

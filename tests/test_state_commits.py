@@ -158,6 +158,27 @@ def test_a_query_set_back_too_far_is_refused_and_loses_nothing(root: object) -> 
     assert len([m for m in shared.read_markers().committed if m.version.batch == 8]) == PARTITIONS
 
 
+def test_a_start_that_is_refused_leaves_the_state_usable(root: object) -> None:
+    """The checkpoint was put back too far by mistake, and then rightly."""
+    shared = begun(root)
+    for batch in range(12):
+        run_batch(shared, batch)
+    with pytest.raises(wr.StateError, match="set back further than state is kept"):
+        begun(root).begin(SECOND, 4)
+    assert begun(root).begin(THIRD, 12).base == Version(11, FIRST)
+
+
+def test_a_copy_without_the_record_of_a_run_is_refused(root: object) -> None:
+    """Or else the version that the run has replaced would be continued."""
+    shared = begun(root)
+    for batch in range(4):
+        run_batch(shared, batch)
+    run_batch(begun(root), 3, SECOND)
+    shared.storage.delete(f"{shared.directory}/commits/run.{SECOND}")
+    with pytest.raises(wr.StateError, match="is missing, and batch 4 needs it"):
+        begun(root).begin(THIRD, 4)
+
+
 def test_a_task_left_over_from_an_earlier_run_does_no_harm(root: object) -> None:
     """It had begun before the new run did, and commits after it."""
     shared = begun(root)

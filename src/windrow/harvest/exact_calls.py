@@ -14,7 +14,7 @@ from windrow.harvest.call_costs import Costs, work_of
 from windrow.kernels.harvest.call_load import mostly_exceed
 from windrow.model.stateful import Stateful
 
-EVIDENCE = np.array([(2, 3.0), (4, 2.0), (8, 1.4), (12, 1.2), (32, 1.05)])
+EVIDENCE = np.array([(2, 3.0), (4, 1.5), (8, 1.4), (12, 1.2), (32, 1.05)])
 """Last exact calls, and the multiple of the deadline that most of them must exceed."""
 ON_TRIAL = np.array([(2, 1.0)])
 """The same for calls that are exact on trial."""

@@ -67,10 +67,10 @@ def chances(units: Any, ts: Any, since: Any, chance: Any, certain: Any, out: Any
 
 
 @njit(cache=True, nogil=True)
-def weigh(units: Any, chance: Any, weight: float, loose: float, totals: Any) -> tuple[float, float]:
+def weigh(units: Any, chance: Any, weight: float, totals: Any) -> tuple[float, float]:
     """The weights of results of these chances, summed, where each is one of `weight` alike; and the variance
-    of that. A unit whose results weigh y in all adds `loose` times y^2. If the results are a sample, they add
-    what weights differ by. `totals` are those of units, and are added to."""
+    of that. A unit of chance p whose results weigh y in all adds (1 - p) y^2. If the results are a sample,
+    they add what weights differ by. `totals` are those of units, and are added to."""
     streams, count = chance.shape
     true = squares = variance = 0.0
     for k in range(count):
@@ -83,7 +83,7 @@ def weigh(units: Any, chance: Any, weight: float, loose: float, totals: Any) -> 
             if chance[i, k] < 1.0:
                 before = totals[units[i, k]]
                 totals[units[i, k]] = before + each
-                variance += loose * ((before + each) ** 2 - before**2)
+                variance += (1.0 - chance[i, k]) * ((before + each) ** 2 - before**2)
     if weight > 1.0:
         variance += max(0.0, squares - true * true / count)
     return true, variance

@@ -206,7 +206,7 @@ class CommitLog:
         begun: dict[str, QueryRun] = {}
         for marker in found.committed:
             name, batch = marker.version.run, marker.version.batch
-            if marker.number and name not in runs and (name not in begun or batch < begun[name].first):
+            if marker.number and runs.get(name) is None and (name not in begun or batch < begun[name].first):
                 begun[name] = QueryRun(marker.number, name, batch)
         runs |= {name: self.run(name) or run for name, run in begun.items()}
         own = [] if mine is None else [mine]
@@ -276,8 +276,11 @@ class CommitLog:
     def _record(self, run: str, batch: int) -> QueryRun:
         """Records that a run begins. All tasks of its first micro-batch may do so at once: they record the
         same micro-batch, and it does not matter whose number is kept."""
-        number = 1 + max((r.number for r in self._markers(self._names()).runs), default=0)
+        beside = self._names()
+        number = 1 + max((r.number for r in self._markers(beside).runs), default=0)
         made = QueryRun(number, run, batch, self.layout)
+        # A start that is refused leaves no record: it would count from its first micro-batch on.
+        self._base(made, batch, self._markers(beside + (self._names(batch - 1) if batch else []), made))
         what, commits = f"the record of run {run}", f"{self.directory}/{COMMITS}"
         # Notices come first: the record makes the run count.
         for noticed in range(max(batch - 1, 0), batch + 1):

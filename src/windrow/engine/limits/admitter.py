@@ -186,7 +186,7 @@ class Admitter(Stateful):
             which = slice(None, None, -(-count // COUNTED_AT_ONCE))
             units, chance = self._chances(windows, partials, which)
             weight = mean * count / units.shape[1]
-            true, variance = weigh(units, chance, weight, 1 - self._chance[-1], self._totals)
+            true, variance = weigh(units, chance, weight, self._totals)
             mean, self.variance = true / count, self.variance + variance
         self.true += count * mean
         if probes < 1:
@@ -240,7 +240,7 @@ def load_kernels() -> None:
     shares(held, units, HOT, COOLED, flags[0], np.zeros(3), np.zeros(3))
     both = np.zeros((2, 2), np.int64)
     chances(both, both, units, held[0], flags, held)
-    weigh(both, held, 1.0, 0.5, held[0])
+    weigh(both, held, 1.0, held[0])
     cost_line(held, 0.0, 1, 1.0)
     mostly_exceed(held, 1.0, 1.0, 1.0, 1.0, held)
     affordable(1.0, 1.0)

@@ -50,6 +50,8 @@ PATIENCE = 8, 512
 512."""
 HOPELESS = 4.0
 """The n at which that is believed at once; otherwise only after a few calls with the minimum."""
+IN_TIME = 5
+"""Calls in a row that would be in time before calls are exact again without a trial."""
 RETRY, RETRY_BELOW = (48, 512), 2.0
 """Calls that shed before exact ones are tried again, twice as many after each trial that fails. Exact calls
 that took less than twice the deadline may have been slow by chance, and in short calls shedding itself may
@@ -75,9 +77,11 @@ _FORGET = 0.01
 
 
 class CallPlanner(Stateful):
+    version = 2
     saved = (
         "admitter", "costs", "costs_of_parts", "exact", "_shedding", "_calls", "_per_row", "_kept",
         "_since_parts", "_minimal", "_wait", "_shares", "_warm", "_on_trial", "_retry_at", "_patience",
+        "_overloaded", "_in_time",
     )  # fmt: skip
 
     def __init__(self, units: Units, streams: int, seed: int, all_probe: bool = False) -> None:
@@ -97,7 +101,10 @@ class CallPlanner(Stateful):
         # Streams without units are admitted all the same, and a few of their rows show what the others miss.
         self._nothing = Choice(0, probes=1.0 if all_probe else FEWEST, recall=0.0, work=0.0)
         self._calls = 0
-        self._shedding = False
+        self._shedding = self._overloaded = False
+        """Whether this call sheds; and whether calls are taken to exceed the deadline until several in a row
+        do not: one small call proves nothing."""
+        self._in_time = 0
         self._warm = False
         """Whether a call has shed since calls were exact. The first is slow: its code is not in caches."""
         self._on_trial = False
@@ -163,6 +170,8 @@ class CallPlanner(Stateful):
         costs = self._costs = self.costs.fitted(self._limit)
         self._expected, self._predicted = results, costs.seconds(rows, compared, results)
         self._shedding = self._sheds(costs)
+        if not self._shedding:
+            self._wait = self._minimal = 0
         if self._shedding and self._wait:
             self._wait -= 1
             self.choice, self.short, self._predicted = self._nothing, True, 0.0
@@ -184,9 +193,11 @@ class CallPlanner(Stateful):
             known = len(self.exact) >= IN_SCANS[0, 0]
             late = not known or self.exact.miss(self._limit, self._predicted, costs, IN_SCANS)
             return self._predicted > self._limit and late
-        if self._shedding:
-            self._on_trial = self._calls >= self._retry_at
-            return self._predicted > self._limit and not self._on_trial
+        if self._overloaded:
+            late, self._on_trial = self._predicted > self._limit, self._calls >= self._retry_at
+            self._in_time = 0 if late else self._in_time + 1
+            self._overloaded = not self._on_trial and self._in_time < IN_TIME
+            return late and not self._on_trial
         evidence = ON_TRIAL if self._on_trial else EVIDENCE
         if not self.exact.miss(self._limit, self._predicted, costs, evidence):
             self._on_trial &= len(self.exact) < ON_TRIAL[0, 0]
@@ -195,6 +206,7 @@ class CallPlanner(Stateful):
         by_chance = self.exact.median < RETRY_BELOW * self._limit
         self._retry_at = self._calls + (self._patience if by_chance else RETRY[1])
         self._warm = self._on_trial = False
+        self._overloaded, self._in_time = True, 0
         self.exact.clear()
         return True
 
@@ -250,8 +262,10 @@ class CallPlanner(Stateful):
         self.short = seconds > self._limit
         hopeless = seconds > HOPELESS * self._limit
         if hopeless or (self.short and self._minimal > RECENT):
-            self._wait = int(min(PATIENCE[1], PATIENCE[0] * seconds / max(self._limit, 1e-9)))
-        if hopeless:
+            self._wait = int(min(PATIENCE[1], PATIENCE[0] * seconds / self._limit))
+        if (
+            hopeless and self._minimal == 1
+        ):  # After a wait a few are admitted all the same: costs may have changed.
             return self._nothing
         return replace(choice, units=few, probes=probes, recall=probes * share, work=seconds / exact)
 
@@ -306,7 +320,7 @@ class CallPlanner(Stateful):
         if not self.plain:
             self.admitter.count(windows, partials, arriving, self.choice.probes)
         self._results += len(partials)
-        surges = self._may_be_late or self._results > SURGE * self._expected
+        surges = self._may_be_late or (len(self.costs) > 0 and self._results > SURGE * self._expected)
         if self.choice == EVERYTHING and not surges:
             return partials
         room = controller.seconds_left + BRAKE * controller.budget

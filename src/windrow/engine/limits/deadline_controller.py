@@ -91,7 +91,9 @@ class DeadlineController(Stateful):
         """Begin a call of `rows` rows, `arrived` of them new, limited to `seconds` or the deadline."""
         if self._began is None:
             self.open()
-        self._budget = self.deadline.seconds(arrived) if seconds is None else max(seconds, LEAST_SECONDS)
+        # A rate allows no time where rows were only waiting.
+        allowed = self.deadline.seconds(arrived) or LEAST_SECONDS
+        self._budget = allowed if seconds is None else max(seconds, LEAST_SECONDS)
         self._rows = self._rows_left = rows
         self._arrived -= self._waiting  # Rows that waited were counted on arrival.
         self._throttled = 0.0

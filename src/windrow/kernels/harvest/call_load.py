@@ -14,6 +14,9 @@ VARIED = 1.3
 """Factor by which work must vary to tell base and pace apart."""
 AGREEING, ALIKE = 4, 1.05
 """Calls that take equally long; the multiple of the deadline they must exceed, and its square the range."""
+MOST_SCALED = 3.0
+"""Factor by which an earlier call may count for more work than it had: what a few rows took says little about
+thousands."""
 FEW = 4
 """With fewer calls the fastest counts, not the median: the others may have waited for compilation."""
 
@@ -52,7 +55,7 @@ def mostly_exceed(
     multiple) of `evidence`. `seen` has rows (seconds, work), the latest last. Its calls count as if they had
     had the work of one that is predicted to take `predicted`. A few calls that take equally long are no
     accident, and need to exceed it only just."""
-    took = seen[:, 0] * predicted / np.maximum(fixed + pace * seen[:, 1], 1e-12)
+    took = seen[:, 0] * np.minimum(MOST_SCALED, predicted / np.maximum(fixed + pace * seen[:, 1], 1e-12))
     for i in range(len(evidence)):
         calls = int(evidence[i, 0])
         if len(took) >= calls and 2 * (took[-calls:] > evidence[i, 1] * seconds).sum() > calls:
