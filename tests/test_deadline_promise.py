@@ -167,3 +167,63 @@ def test_after_a_slow_phase_calls_are_exact_again() -> None:
     shed = np.array(found) / np.maximum(whole, 1)
     assert shed[22:30].mean() < 0.7
     assert shed[30 + 6 + SPAN :].mean() >= 0.99
+
+
+def sized(machine: Machine, rows: list[int], slow: range = range(0), **query: Any) -> tuple[Any, np.ndarray]:
+    """An operator after calls of so many rows a stream, and their seconds. `slow` ones take 200 times as
+    long."""
+    random, took = np.random.default_rng(4), []
+    on = query.pop("on", EQUAL)
+    streams = {alias: wr.Stream("ts", query.pop(f"within_{alias}", f"{SPAN} s")) for alias in "ab"}
+    machine.operator = operator = wr.Operator(wr.Query(streams, on, **query), clock=machine)
+    for second, count in enumerate(rows):
+        call = {}
+        for alias in "ab":
+            times = np.sort(random.uniform(second, second + 1, count))
+            ts = pa.array((times * 1e6).astype(np.int64), pa.timestamp("us"))
+            call[alias] = pa.table({"ts": ts, "k": random.integers(0, 100_000, count)})
+        machine.begin_call()
+        machine.factor *= 200 if second in slow else 1
+        began = machine()
+        operator.process(call)
+        took.append(machine() - began)
+    return operator, np.array(took)
+
+
+def test_a_trickle_does_not_foretell_what_many_rows_take() -> None:
+    operator, took = sized(Machine(7e-4, 0.02, 0.0, 1), [1] * 12 + [10_000] * 5, deadline="100 ms")
+    assert operator.metrics().rows_dropped == 0
+    assert took.max() < 0.1
+
+
+def test_small_calls_between_large_ones_do_not_end_shedding() -> None:
+    rows = [250, 4_000] * 40
+    _, exact_took = sized(Machine(1e-5, 0.02, 0.0, 1), rows)
+    deadline = float(np.median(exact_took[20:][1::2])) / 2
+    operator, took = sized(Machine(1e-5, 0.02, 0.0, 1), rows, deadline=f"{deadline * 1e6:.3f} us")
+    large = took[20:][1::2]
+    # Exact calls are tried now and then.
+    assert (large > 1.2 * deadline).sum() <= 6
+    assert operator.metrics().rows_dropped > 0
+
+
+@pytest.mark.filterwarnings("ignore:deadline")
+@pytest.mark.parametrize("on", [EQUAL, "abs(a.k - b.k) <= 3 and (a.k + b.k) % 2 = 0"])
+def test_after_a_hopeless_phase_rows_are_admitted_again(on: str) -> None:
+    rows = [150] * 200
+    _, exact_took = sized(Machine(1e-5, 0.02, 0.0, 1), rows[:30], on=on)
+    deadline = 1.5 * float(np.median(exact_took[10:]))
+    limits = {"deadline": f"{deadline * 1e6:.3f} us", "on": on}
+    before, _ = sized(Machine(1e-5, 0.02, 0.0, 1), rows[:150], range(12, 18), **limits)
+    after, _ = sized(Machine(1e-5, 0.02, 0.0, 1), rows, range(12, 18), **limits)
+    assert after.metrics().rows_dropped - before.metrics().rows_dropped < 0.1 * 2 * sum(rows[150:])
+
+
+def test_a_rate_where_rows_were_only_waiting() -> None:
+    """The last call releases rows, and none arrive that would give it time."""
+    machine = Machine(1e-5, 0.02, 0.0, 1)
+    windows = {f"within_{alias}": "8000 rows" for alias in "ab"}
+    limits = {"late": "2 seconds", "deadline": "14000000 rows/s"}
+    operator, _ = sized(machine, [1_000] * 30, **windows, **limits)
+    assert operator.metrics().rows_dropped > 0
+    assert operator.finish().num_rows >= 0

@@ -20,6 +20,9 @@ ON_TRIAL = np.array([(2, 1.0)])
 """The same for calls that are exact on trial."""
 IN_SCANS = np.array([(5, 1.0)])
 """The same where windows are scanned: what is shed there is shed for one call, so a mistake costs little."""
+MOST_SCALED = 3.0
+"""Multiple of its work that an earlier call may stand for: what a few rows took says little about thousands.
+In scans, where comparisons grow with the square of the rows, any."""
 REMEMBERED = int(EVIDENCE[-1, 0])
 
 
@@ -47,4 +50,5 @@ class ExactCalls(Stateful):
     def miss(self, seconds: float, predicted: float, costs: Costs, evidence: np.ndarray = EVIDENCE) -> bool:
         """Whether an exact call that `costs` predicts to take `predicted` exceeds `seconds`, judging by how
         the last exact calls compare with what `costs` predicts for them."""
-        return bool(mostly_exceed(self._seen, costs.fixed, costs.pace, predicted, seconds, evidence))
+        most = np.inf if evidence is IN_SCANS else MOST_SCALED
+        return bool(mostly_exceed(self._seen, costs.fixed, costs.pace, predicted, seconds, evidence, most))

@@ -242,6 +242,6 @@ def load_kernels() -> None:
     chances(both, both, units, held[0], flags, held)
     weigh(both, held, 1.0, held[0])
     cost_line(held, 0.0, 1, 1.0)
-    mostly_exceed(held, 1.0, 1.0, 1.0, 1.0, held)
+    mostly_exceed(held, 1.0, 1.0, 1.0, 1.0, held, 1.0)
     affordable(1.0, 1.0)
     promise(*[held[0]] * 3, 1.0, np.arange(2.0), np.arange(2.0), np.zeros(2))

@@ -45,9 +45,9 @@ DROPPED = 0.05
 """Cost of a dropped row, as a fraction of a stored one: it is read and its unit computed."""
 FEW_UNITS, FEW_ROWS = 16, 8
 """The minimum that is admitted, if anything is: a smaller sample would not represent the rest."""
-PATIENCE = 8, 512
+PATIENCE = 8, 64
 """If even the minimum takes n times the deadline, and n is over 1, no row is admitted for 8 n calls, at most
-512."""
+64."""
 HOPELESS = 4.0
 """The n at which that is believed at once; otherwise only after a few calls with the minimum."""
 IN_TIME = 5
@@ -263,9 +263,8 @@ class CallPlanner(Stateful):
         hopeless = seconds > HOPELESS * self._limit
         if hopeless or (self.short and self._minimal > RECENT):
             self._wait = int(min(PATIENCE[1], PATIENCE[0] * seconds / self._limit))
-        if (
-            hopeless and self._minimal == 1
-        ):  # After a wait a few are admitted all the same: costs may have changed.
+        # After a wait a few are admitted all the same: costs may have changed.
+        if hopeless and self._minimal == 1:
             return self._nothing
         return replace(choice, units=few, probes=probes, recall=probes * share, work=seconds / exact)
 

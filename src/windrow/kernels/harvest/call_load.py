@@ -14,9 +14,6 @@ VARIED = 1.3
 """Factor by which work must vary to tell base and pace apart."""
 AGREEING, ALIKE = 4, 1.05
 """Calls that take equally long; the multiple of the deadline they must exceed, and its square the range."""
-MOST_SCALED = 3.0
-"""Factor by which an earlier call may count for more work than it had: what a few rows took says little about
-thousands."""
 FEW = 4
 """With fewer calls the fastest counts, not the median: the others may have waited for compilation."""
 
@@ -49,21 +46,22 @@ def cost_line(seen: Any, learned: float, recent: int, most_fixed: float) -> tupl
 
 @njit(cache=True, nogil=True)
 def mostly_exceed(
-    seen: Any, fixed: float, pace: float, predicted: float, seconds: float, evidence: Any
+    seen: Any, fixed: float, pace: float, predicted: float, seconds: float, evidence: Any, most: float
 ) -> bool:
     """Whether more than half of the last calls exceed a multiple of `seconds`, for any of the rows (calls,
     multiple) of `evidence`. `seen` has rows (seconds, work), the latest last. Its calls count as if they had
-    had the work of one that is predicted to take `predicted`. A few calls that take equally long are no
-    accident, and need to exceed it only just."""
-    took = seen[:, 0] * np.minimum(MOST_SCALED, predicted / np.maximum(fixed + pace * seen[:, 1], 1e-12))
+    had the work of one that is predicted to take `predicted`, unless that is more than `most` times theirs. A
+    few calls that take equally long are no accident, and need to exceed it only just."""
+    scale = predicted / np.maximum(fixed + pace * seen[:, 1], 1e-12)
+    took = (seen[:, 0] * scale)[scale <= most]
     for i in range(len(evidence)):
         calls = int(evidence[i, 0])
         if len(took) >= calls and 2 * (took[-calls:] > evidence[i, 1] * seconds).sum() > calls:
             return True
     if len(took) < AGREEING:
         return False
-    least, most = took[-AGREEING:].min(), took[-AGREEING:].max()
-    return least > ALIKE * seconds and most < ALIKE**2 * least
+    least, longest = took[-AGREEING:].min(), took[-AGREEING:].max()
+    return least > ALIKE * seconds and longest < ALIKE**2 * least
 
 
 @njit(cache=True, nogil=True)
