@@ -136,6 +136,10 @@ def test_stored_payloads_are_mapped_and_written_once(exact, tmp_path: Path) -> N
             op = wr.Operator(asked)
             restore(op.runner, held.load(newest(held, 6), lazy=True))
             assert op.metrics().spilled_bytes > op.metrics().memory_bytes
+    # The worker runs the last micro-batch again, from a version of which it has committed parts itself.
+    again = wr.Operator(asked)
+    restore(again.runner, held.load(newest(held, len(CALLS) - 1), lazy=True))
+    assert again.metrics().spilled_bytes > again.metrics().memory_bytes
     assert found == answer
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 
@@ -28,21 +28,34 @@ class PartFiles:
         The partition's, in `storage`.
     cache
         Local copies of the files, if the storage is remote.
+    mapped
+        Files that are mapped already.
     """
 
-    def __init__(self, storage: Storage, directory: str, cache: PartCache | None, manifest: Manifest) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        directory: str,
+        cache: PartCache | None,
+        manifest: Manifest,
+        mapped: Mapping[str, Contents],
+    ) -> None:
         self._storage = storage
         self._directory = directory
         self._cache = cache
         self._manifest = manifest
-        self._files: dict[str, Contents] = {}
+        self._files = {file: mapped[file] for file in manifest.files if file in mapped}
         self._trusted: dict[str, bool] = {}
 
     def fetch(self, parts: Iterable[StoredPart]) -> None:
         """Makes the files of these parts available."""
-        files = list(dict.fromkeys(part.file for part in parts))
+        files = list(dict.fromkeys(part.file for part in parts if part.file not in self._files))
         threads = 1 if self._storage.local else FETCHING
         self._files |= dict(zip(files, side_by_side(self._contents, files, threads), strict=True))
+
+    @property
+    def mapped(self) -> dict[str, Contents]:
+        return self._files
 
     def open(self, part: StoredPart) -> pa.RecordBatch:
         """The batch of a part. Only its description is read."""

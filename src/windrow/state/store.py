@@ -68,6 +68,8 @@ class StateStore:
         self._directory = f"{self._join}/{partition_directory(partition)}"
         self._catalog = PartCatalog()
         self._opened: dict[StoredPart, _Opened] = {}
+        self._mapped: dict[str, Contents] = {}
+        """Files of the version that were mapped."""
         self._written: str | None = None
         """The file of the last commit."""
         self._committed: dict[str, CommittedFiles] = {}
@@ -110,7 +112,7 @@ class StateStore:
     def clear(self) -> None:
         """Forgets all stored parts, for a start without state: they may belong to a void version, whose files
         cleanup removes."""
-        self._catalog, self._opened = PartCatalog(), {}
+        self._catalog, self._opened, self._mapped = PartCatalog(), {}, {}
 
     def load(self, manifest: Manifest, lazy: bool = False) -> State:
         """The state of a version, its parts mapped and verified. If `lazy`, payloads are verified only when
@@ -124,7 +126,7 @@ class StateStore:
         known = {part: self._catalog.batch(part) for part in parts if lazy or part not in self._opened}
         known = {part: batch for part, batch in known.items() if batch is not None}
         fresh = dict.fromkeys(part for part in parts if part not in known)
-        files = PartFiles(self.storage, self._directory, self.cache, manifest)
+        files = PartFiles(self.storage, self._directory, self.cache, manifest, self._mapped)
         files.fetch(fresh)
         needed = {part for number, part in enumerate(parts) if number not in payloads}
         for part in fresh:
@@ -140,6 +142,7 @@ class StateStore:
         }
         batches = tuple(known[part] for part in parts)
         self._catalog, self._opened = PartCatalog(batches, parts, manifest.files), opened
+        self._mapped = files.mapped
         return State(manifest.metadata, batches, files.locate, checks)
 
     def commit(
@@ -197,8 +200,10 @@ class StateStore:
         in place of the ones in memory. Returns them by the identity of the part they replace."""
         file = self._written
         contents = None if file is None else self._local(file, self._catalog.files[file])
-        if contents is None:
+        if file is None or contents is None:
             return {}
+        self._mapped = {each: held for each, held in self._mapped.items() if each in self._catalog.files}
+        self._mapped[file] = contents
         found, parts = {}, dict(self._catalog.parts)
         for place, part in self._catalog.parts.items():
             if place.file == file and isinstance(part, pa.RecordBatch) and part.num_rows:
@@ -210,7 +215,9 @@ class StateStore:
         if self.cache is not None:
             return self.cache.mapped(file, size)
         path = f"{self._directory}/{file}"
-        return Contents(self.storage.read(path), None) if self.storage.local else None
+        if not isinstance(self.storage, LocalStorage):
+            return None
+        return Contents(self.storage.read(path), str(self.storage.directory / path))
 
     def collect(self, start: Start) -> None:
         """Removes versions that no task of this partition can start from, and files of failed attempts."""
