@@ -46,7 +46,7 @@ lab: $(READY) ## every experiment of the papers, first quick, then at full size;
 kafka: $(READY) ## the tests against a Kafka broker, which they start; needs Maven
 	@$(BIN)/python -m pytest --kafka -m kafka
 
-soak: $(READY) ## every fault on Spark, 20,000 schedules, 2,000 random joins on Spark, 10 times the random queries (long)
+soak: $(READY) ## every fault on Spark, 20,000 schedules, 2,200 random joins on Spark, 25 times the random queries (long)
 	@bash scripts/soak $(BIN)/python $(JOBS)
 
 docs: $(READY) ## the documentation site, into build/site; any warning is an error
