@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import fs
 
 import windrow as wr
 from results import ids
@@ -130,6 +131,16 @@ def uninterrupted(calls: list[Call], query: wr.Query = QUERY) -> Counter[tuple]:
     for call in calls:
         answer.update(ids(op.process(call)))
     return answer + ids(op.finish())
+
+
+class Wrapped:
+    """A filesystem around another. Subclasses change what it does."""
+
+    def __init__(self, inner: fs.FileSystem) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
 
 
 def files(root: Path, pattern: str = "*") -> list[Path]:

@@ -192,14 +192,8 @@ def test_where_the_store_can_the_first_to_create_a_file_wins(tmp_path: Path) -> 
     assert root.read("query/record").to_pybytes() == b"first"
 
 
-class _Ageless:
+class _Ageless(stored.Wrapped):
     """A filesystem that does not say when files were modified."""
-
-    def __init__(self, inner: fs.FileSystem) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._inner, name)
 
     def get_file_info(self, asked: object) -> object:
         found = self._inner.get_file_info(asked)

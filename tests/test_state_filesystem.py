@@ -79,14 +79,8 @@ def test_an_unknown_scheme_is_refused() -> None:
         open_storage("nonsense://x")
 
 
-class _Full:
+class _Full(stored.Wrapped):
     """A filesystem that refuses to take any file."""
-
-    def __init__(self, inner: fs.FileSystem) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._inner, name)
 
     def open_output_stream(self, path: str) -> None:
         raise OSError(28, "No space left on device", path)

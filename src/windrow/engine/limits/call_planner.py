@@ -79,8 +79,8 @@ _FORGET = 0.01
 class CallPlanner(Stateful):
     version = 2
     saved = (
-        "admitter", "costs", "costs_of_parts", "exact", "_shedding", "_calls", "_per_row", "_kept",
-        "_since_parts", "_minimal", "_wait", "_shares", "_warm", "_on_trial", "_retry_at", "_patience",
+        "admitter", "costs", "costs_of_parts", "exact", "_calls", "_per_row", "_kept", "_since_parts",
+        "_minimal", "_wait", "_shares", "_warm", "_on_trial", "_retry_at", "_patience",
         "_overloaded", "_in_time",
     )  # fmt: skip
 
@@ -101,9 +101,9 @@ class CallPlanner(Stateful):
         # Streams without units are admitted all the same, and a few of their rows show what the others miss.
         self._nothing = Choice(0, probes=1.0 if all_probe else FEWEST, recall=0.0, work=0.0)
         self._calls = 0
-        self._shedding = self._overloaded = False
-        """Whether this call sheds; and whether calls are taken to exceed the deadline until several in a row
-        do not: one small call proves nothing."""
+        self._overloaded = False
+        """Whether calls are taken to exceed the deadline, until several in a row do not: one small call
+        proves nothing."""
         self._in_time = 0
         self._warm = False
         """Whether a call has shed since calls were exact. The first is slow: its code is not in caches."""
@@ -123,6 +123,7 @@ class CallPlanner(Stateful):
         self._wait = 0
         """Calls without any row before a few are tried again."""
         # State of the current call:
+        self._shedding = False
         self.plain = False
         """Whether it runs as without a deadline: the load shedder takes no part."""
         self._costs = self.costs.fitted()
@@ -160,7 +161,7 @@ class CallPlanner(Stateful):
         self._size, self.scans = sum(map(len, windows)) + rows, scans
         self.choice, self.short, self._probes = EVERYTHING, False, 1.0
         self._expected = self._promised = self._overtime = 0.0
-        self._results, self.plain = 0, False
+        self._results, self.plain, self._shedding = 0, False, False
         self._found, self._estimated, self._random = self.admitter.found, self.admitter.true, None
         if rows == 0 or len(self.costs) == 0:
             return None
