@@ -195,8 +195,12 @@ def test_gather_takes_any_type_from_any_segment(name, nulls):
     starts = np.cumsum([0, *map(len, chunks)])
     positions = np.random.default_rng(0).integers(0, starts[-1], 100)
     expected = pa.concat_arrays(chunks).take(pa.array(positions))
-    columns = [Chunk(chunk) for chunk in chunks]
-    found = gather(columns, RowLocations(positions, starts))
-    found.validate(full=True)
-    assert found.equals(expected)
-    assert gather(columns, RowLocations(positions[:0], starts)).type == kind
+    numbers = pa.array(range(starts[-1]))
+    beside = [numbers.slice(start, len(chunk)) for start, chunk in zip(starts, chunks, strict=False)]
+    columns = [list(map(Chunk, chunks)), list(map(Chunk, beside)), list(map(Chunk, chunks))]
+    one, places, other = gather(columns, RowLocations(positions, starts))
+    for found in (one, other):
+        found.validate(full=True)
+        assert found.equals(expected)
+    assert places.to_pylist() == positions.tolist()
+    assert gather(columns, RowLocations(positions[:0], starts))[0].type == kind

@@ -23,7 +23,7 @@ from windrow.engine.limits.evictor import Evictor
 from windrow.engine.limits.load_shedder import LoadShedder, make_load_shedder
 from windrow.engine.limits.spiller import Spiller
 from windrow.engine.outer.outer_join import Decided, OuterJoin
-from windrow.engine.partial_matches import PartialMatches, in_pieces
+from windrow.engine.partial_matches import PIECE, PartialMatches, in_pieces
 from windrow.engine.probe import Probe
 from windrow.engine.rows import ArrivingRows
 from windrow.engine.threads import ONE_THREAD, Threads
@@ -53,7 +53,7 @@ class ResultSink(Protocol):
     def add(
         self, windows: Windows, found: PartialMatches, sample: Selection | None, certain: Array | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Take results. Their positions are valid until the next stream's turn.
+        """Take results. Their positions are valid until the sub-batch ends.
 
         `certain` is given for results that an outer join has decided. These may lack rows, and are verified;
         their positions are valid during the call only.
@@ -237,6 +237,7 @@ class Join(Stateful):
         threads = self._threads.worth(sum(len(a.rows) for a in arrivals))
         threads.each(self.windows.stage, range(len(arrivals)), arrivals, places)
         starts = []
+        few: list[PartialMatches] = []
         for stream in range(len(arrivals)):
             start = self.windows[stream].add_staged()
             starts.append(start)
@@ -247,7 +248,9 @@ class Join(Stateful):
             if self.outer is not None:
                 yield from self._decided(self.outer.arrived(stream, start))
             threads = self._threads.worth(self.windows[stream].end - start)
-            yield from threads.map(call, self._results(stream, start, threads, controller))
+            yield from threads.map(call, self._results(stream, start, threads, controller, few))
+        if few:
+            yield from self.sink.add(self.windows, PartialMatches.joined(few), None)
         self.sink.end_sub_batch(self.windows, arrivals, starts)
         if load_shedder:
             self._evict_unharvested(load_shedder, now)
@@ -321,10 +324,16 @@ class Join(Stateful):
                 self.conserved[stream] += window.expire(now - self._watermark_delay_us - age)
 
     def _results(
-        self, arriving: int, start: int, threads: Threads, controller: DeadlineController | None
+        self,
+        arriving: int,
+        start: int,
+        threads: Threads,
+        controller: DeadlineController | None,
+        few: list[PartialMatches],
     ) -> Iterator[Build]:
         """Functions that build the results of the rows from position `start` on. Policies and outer joins see
-        the results in order, before they are built."""
+        the results in order, before they are built. Where there are few they are added to `few`: those of all
+        streams are built together."""
         add = partial(self.sink.add, self.windows)
         for partials in self._probe(arriving, start, threads):
             sample = self.evictor.on_results(self.windows, partials) if self.evictor else None
@@ -338,5 +347,9 @@ class Join(Stateful):
                 found = len(partials)
                 partials = self.call_planner.affordable(self.windows, partials, arriving, controller)
                 self.skipped += found - len(partials)
-            if len(partials) and (self.outer is None or self.outer.eager):
+            if len(partials) == 0 or not (self.outer is None or self.outer.eager):
+                continue
+            if sample is None and len(partials) < PIECE:
+                few.append(partials)
+            else:
                 yield partial(add, partials, sample)

@@ -21,6 +21,7 @@ from windrow.expr.failures import Failure, error, failed_rows, undecided
 from windrow.expr.join_columns import column_sets, column_values, encoded_column
 from windrow.expr.parse import Reference, references
 from windrow.expr.values import as_mask
+from windrow.kernels import window_arrays
 from windrow.model.predicate import JoinColumn
 from windrow.planning.bound_query import BoundQuery
 
@@ -146,15 +147,16 @@ def timed(
         valid = column.is_valid()
         ts, batch = ts[valid.to_numpy(zero_copy_only=False)], batch.filter(valid)
     ahead = late = None
-    if latest is not None and len(ts) and int(ts.max()) > latest:
+    oldest, newest, ascending = window_arrays.order_of(ts)
+    if latest is not None and newest > latest:
         in_time = ts <= latest
         ahead = batch.filter(pa.array(~in_time))
         ts, batch = ts[in_time], batch.filter(pa.array(in_time))
-    if earliest is not None and len(ts) and int(ts.min()) < earliest:
+    if earliest is not None and oldest < earliest:
         in_time = ts >= earliest
         late = batch.filter(pa.array(~in_time))
         ts, batch = ts[in_time], batch.filter(pa.array(in_time))
-    if len(ts) > 1 and (ts[1:] < ts[:-1]).any():
+    if not ascending:
         order = np.argsort(ts, kind="stable")
         ts, batch = ts[order], batch.take(pa.array(order))
     return ts, batch, LeftOut(null_times, late, ahead)

@@ -151,7 +151,7 @@ class JoinRunner:
                     self.watermarks.advance_partitions(stream, newest_by_partition(held, of))
             if len(ts):
                 self._arrivals += len(ts)
-                self.buffer[stream].add(ts, rows, np.broadcast_to(self.calls, len(ts)))
+                self.buffer[stream].add(ts, rows, np.full(len(ts), self.calls))
                 self.watermarks.advance(stream, int(ts[-1]))
         if self.sees_all:
             self.watermarks.settle()

@@ -49,11 +49,27 @@ def locate(positions: Any, starts: Any, seg: Any, row: Any) -> None:
         row[r] = p - starts[s]
 
 
+@njit(cache=True, inline="always")
+def _gather_as(sources: Any, seg: Any, row: Any, target: int, width: Any) -> None:
+    out = carray(_pointer(target), (len(seg),), width)
+    for r in range(len(seg)):
+        out[r] = carray(_pointer(sources[seg[r]]), (_HUGE,), width)[row[r]]
+
+
 @njit(cache=True, nogil=True)
-def gather_fixed(addresses: Any, seg: Any, row: Any, out: Any) -> None:
-    """Values of 1, 2, 4 or 8 bytes, the width of `out`."""
-    for r in range(len(out)):
-        out[r] = carray(_pointer(addresses[seg[r]]), (_HUGE,), out.dtype)[row[r]]
+def gather_narrow(sources: Any, targets: Any, seg: Any, row: Any) -> None:
+    """Several columns of values of 1, 2, 4 or 8 bytes. `sources` holds the address of each column in each
+    segment, `targets` the address of each column of the result, and its width."""
+    for k in range(len(sources)):
+        target, width = targets[0, k], targets[1, k]
+        if width == 8:
+            _gather_as(sources[k], seg, row, target, np.uint64)
+        elif width == 4:
+            _gather_as(sources[k], seg, row, target, np.uint32)
+        elif width == 2:
+            _gather_as(sources[k], seg, row, target, np.uint16)
+        else:
+            _gather_as(sources[k], seg, row, target, np.uint8)
 
 
 @njit(cache=True, nogil=True)

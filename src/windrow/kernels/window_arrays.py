@@ -34,6 +34,19 @@ def bounds_of(ts: Any, begin: int, end: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
+def order_of(ts: Any) -> Any:
+    """The least and the greatest time, and whether times ascend. Of no rows, bounds that exclude none."""
+    if len(ts) == 0:
+        return np.iinfo(np.int64).max, np.iinfo(np.int64).min, True
+    least = most = ts[0]
+    ascending = True
+    for p in range(1, len(ts)):
+        ascending &= ts[p] >= ts[p - 1]
+        least, most = min(least, ts[p]), max(most, ts[p])
+    return least, most, ascending
+
+
+@njit(cache=True, nogil=True)
 def span_of(ts: Any, positions: Any) -> Any:
     """The least and the greatest time at `positions`, which must not be empty."""
     least = most = ts[positions[0]]

@@ -31,7 +31,7 @@ def gather_columns(
         used = set(np.unique(places.seg).tolist())
         nothing = {field.name: Chunk(pa.array([], field.type)) for field in fields}
         chunks = [s.chunks if s.is_read or k in used else nothing for k, s in enumerate(segments)]
-    return [gather([of[field.name] for of in chunks], places) for field in fields]
+    return gather([[of[field.name] for of in chunks] for field in fields], places)
 
 
 def columns_from(segments: Sequence[Segment], row: int, columns: Sequence[str]) -> list[pa.Array]:

@@ -274,9 +274,9 @@ class CallPlanner(Stateful):
         return self._rows * (DROPPED + (1 - DROPPED) * share)
 
     def parts(self, controller: DeadlineController) -> int:
-        """Number of sub-batches: several if fewer rows probe or a scan may be late, to correct the rows that
-        probe between them."""
-        if self.choice.probes == 1 and not self._may_be_late:
+        """Number of sub-batches: several if fewer rows probe, or parts of windows are probed, or a scan may be
+        late, to correct what is probed between them."""
+        if self.choice.probes == 1 and self.choice.z == 1 and not self._may_be_late:
             return 1
         return max(1, min(PARTS, int(WORTH * controller.budget / max(self._costs.fixed, QUICKEST))))
 

@@ -63,10 +63,9 @@ class TimedSubBatches:
         rows = sum(len(a.rows) for a in self._arrivals)
         if planner is None:
             sub_batches = self._paced()
-        elif planner.choice.z < 1:
-            self._controller.pace(planner.choice.z)
-            sub_batches = self._paced()
         else:
+            if planner.choice.z < 1:
+                self._controller.pace(planner.choice.z)
             parts = planner.parts(self._controller)
             sub_batches = plain(self._arrivals) if parts == 1 else self._even(-(-rows // parts))
         for stop in sub_batches:
