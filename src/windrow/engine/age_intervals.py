@@ -1,13 +1,12 @@
 """Age intervals that a row probes. The age is how much older the stored row is than the probing one.
 
-Without intervals the whole window is probed. With them, each interval narrows the time bounds of a partial
-match, so kernels need no special case. Where a lookup costs the same for any bounds, as in a hash table, one
+Without intervals the whole window is probed. With them, a partial match is looked up once per interval, with
+narrower time bounds, so kernels need no special case. Where a lookup costs the same for any bounds, as in a hash table, one
 lookup covers all intervals and the rows between them are filtered out afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,10 +31,14 @@ class AgeIntervals:
         first, last = youngest // period - 1, oldest // period
         return cls(tuple((k * period + begin, k * period + begin + length) for k in range(first, last + 1)))
 
-    def narrowed(self, oldest: Array, latest: Array, anchor: Array) -> Iterator[tuple[Array, Array]]:
-        """Time bounds of each interval within the given ones; `anchor` holds the probing rows' times."""
-        for low, high in self.intervals:
-            yield np.maximum(oldest, anchor - high + 1), np.minimum(latest, anchor - low)
+    def __len__(self) -> int:
+        return len(self.intervals)
+
+    def narrowed(self, oldest: Array, latest: Array, anchor: Array) -> tuple[Array, Array]:
+        """Time bounds within the given ones, of all partial matches in the first interval, then of all in the
+        second, and so on; `anchor` holds the probing rows' times."""
+        lows, highs = (np.array(ends).reshape(len(self), -1) for ends in zip(*self.intervals, strict=True))
+        return np.maximum(oldest, anchor - highs + 1).ravel(), np.minimum(latest, anchor - lows).ravel()
 
     def hull(self, oldest: Array, latest: Array, anchor: Array) -> tuple[Array, Array]:
         """Time bounds that cover all intervals."""

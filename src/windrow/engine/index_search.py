@@ -7,7 +7,7 @@ however many there are, and no time is lost on fresh pages.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,26 +69,29 @@ class IndexSearch:
 
         With `ages`, only rows older than `anchor`, the time of the arriving row, by an age in the intervals.
         """
-        if len(partials) == 0:
+        if len(partials) == 0 or (ages is not None and len(ages) == 0):
             return
         window = windows[self.step.stream]
         assert partials.newest is not None and partials.latest is not None
         oldest = partials.newest - window.time_span
         values = self._bound(partials, windows)
         if ages is None or anchor is None:
-            for kernel in self._kernels([(oldest, partials.latest)], window, first, values):
+            for kernel in self._kernels((oldest, partials.latest), window, first, values):
                 yield from self._drain(kernel)
         elif self.step.access.path == "hash":
             # A hash chain is followed to its end for any bounds, so look up once.
             hull = ages.hull(oldest, partials.latest, anchor)
-            for kernel in self._kernels([hull], window, first, values):
+            for kernel in self._kernels(hull, window, first, values):
                 for which, found in self._drain(kernel):
                     inside = ages.contains(anchor[which] - window.ts[found])
                     yield which[inside], found[inside]
         else:
-            narrowed = ages.narrowed(oldest, partials.latest, anchor)
-            for kernel in self._kernels(narrowed, window, first, values):
-                yield from self._drain(kernel)
+            # One call for all intervals: with few rows, a call takes longer than its search.
+            bounds = ages.narrowed(oldest, partials.latest, anchor)
+            copies = [np.tile(column, len(ages)) for column in values]
+            for kernel in self._kernels(bounds, window, first, copies):
+                for which, found in self._drain(kernel):
+                    yield which % len(partials), found
 
     def run_slice(
         self,
@@ -103,7 +106,7 @@ class IndexSearch:
             return
         window = windows[self.step.stream]
         values = self._bound(partials, windows)
-        kernels = self._kernels([bounds], window, first, values, end)
+        kernels = self._kernels(bounds, window, first, values, end)
         if self.step.access.path == "hash":
             index = window.indexes[self._index]
             table = (index.head, index.back, index.keys)
@@ -125,46 +128,41 @@ class IndexSearch:
 
     def _kernels(
         self,
-        parts: Iterable[tuple[Array, Array]],
+        bounds: tuple[Array, Array],
         window: WindowStore,
         first: int,
         values: list[Array],
         end: int | None = None,
     ) -> Iterator[Kernel]:
-        """Kernel calls for these parts and their time bounds: one per part, or one per sorted run. A scan
-        stops before position `end`."""
+        """Kernel calls for lookups with these time bounds: one, or one per segment. A scan stops before
+        position `end`."""
         step, ts = self.step, window.ts
         if step.access.path == "inverted":
-            yield from self._inverted(parts, window, first, values[0])
+            yield from self._inverted(bounds, window, first, values[0])
             return
         if step.access.path == "hash":
             index = window.indexes[self._index]
             table = (index.head, index.back, index.keys)
-            for bounds in parts:
-                keys = mix_columns(values)
-                yield _bind(probe_index.probe_hash, keys, *bounds, *table, ts, first, window.end)
+            yield _bind(probe_index.probe_hash, mix_columns(values), *bounds, *table, ts, first, window.end)
             return
         extent = (first, window.end if end is None else end, window.ordered)
         if not step.driver:
-            for bounds in parts:
-                yield _bind(probe_scan.probe_all, *bounds, ts, *extent)
+            yield _bind(probe_scan.probe_all, *bounds, ts, *extent)
             return
         ranges = [c for c in step.driver if not isinstance(c, SetSimilarity)]
         limits = lookup_range(ranges, step.stream, values)
         name = step.indexed[0].name
         if step.access.path == "scan":
-            for bounds in parts:
-                yield _bind(probe_scan.probe_scan, *limits, *bounds, window.column(name), ts, *extent)
+            yield _bind(probe_scan.probe_scan, *limits, *bounds, window.column(name), ts, *extent)
             return
         order = np.argsort(limits[0])
-        for bounds in parts:
-            for segment in _segments(window, first, bounds):
-                run, offset = segment.runs[name], window.offset_of(segment)
-                sides = (order, *limits, *bounds, run.keys, run.rows)
-                yield _bind(probe_index.probe_sorted, *sides, offset, ts, first)
+        for segment in _segments(window, first, bounds):
+            run, offset = segment.runs[name], window.offset_of(segment)
+            sides = (order, *limits, *bounds, run.keys, run.rows)
+            yield _bind(probe_index.probe_sorted, *sides, offset, ts, first)
 
     def _inverted(
-        self, parts: Iterable[tuple[Array, Array]], window: WindowStore, first: int, bound: Array
+        self, bounds: tuple[Array, Array], window: WindowStore, first: int, bound: Array
     ) -> Iterator[Kernel]:
         """Lookups in each segment's postings inside the time bounds, for the sets of the bound rows."""
         likeness = self.step.driver[0]
@@ -177,12 +175,11 @@ class IndexSearch:
         # Shared by all segments: each lookup resets the counts it changes.
         longest = max((s.rows for s in window.segments), default=0)
         room = (np.zeros(longest, np.int32), np.empty(longest, np.int32))
-        for bounds in parts:
-            for segment in _segments(window, first, bounds):
-                held, offset = segment.sets[name], window.offset_of(segment)
-                index = (held.tokens, held.starts, held.rows, held.bounds)
-                sides = (*sets, *bounds, *index, offset, window.ts, first, window.ordered)
-                yield _bind(inverted_index.probe_inverted, *sides, *wanted, *room)
+        for segment in _segments(window, first, bounds):
+            held, offset = segment.sets[name], window.offset_of(segment)
+            index = (held.tokens, held.starts, held.rows, held.bounds)
+            sides = (*sets, *bounds, *index, offset, window.ts, first, window.ordered)
+            yield _bind(inverted_index.probe_inverted, *sides, *wanted, *room)
 
     def _drain(self, probe: Kernel) -> Iterator[tuple[Array, Array]]:
         """Call a kernel until it has finished all probes."""
