@@ -35,6 +35,9 @@ PAIRS_TO_JUDGE = 10_000
 REORDER_FACTOR = 2.0
 """A window must pass this many times fewer rows to be moved to the front. Fewer rows match further down an
 order anyway, so the factor is well above 1."""
+SUB_BATCHES_BETWEEN_ORDERS = 8
+"""Sub-batches between looks at the measured selectivities where windows are not scanned: a look takes as long
+as some hundred rows, and an order matters less."""
 
 
 class AdaptivePlanner(Stateful):
@@ -116,6 +119,9 @@ class AdaptivePlanner(Stateful):
             return
         if len(join.windows) == 2:
             return  # There is only one order.
+        planner, sub_batches = join.call_planner, join.load_shedder.statistics.sub_batches
+        if planner is not None and not planner.scans and sub_batches % SUB_BATCHES_BETWEEN_ORDERS:
+            return
         assert join.plan is not None
         before = {d.arriving: d.order for d in join.plan.directions}
         matrix, tried = (

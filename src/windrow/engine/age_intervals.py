@@ -1,8 +1,8 @@
 """Age intervals that a row probes. The age is how much older the stored row is than the probing one.
 
 Without intervals the whole window is probed. With them, a partial match is looked up once per interval, with
-narrower time bounds, so kernels need no special case. Where a lookup costs the same for any bounds, as in a hash table, one
-lookup covers all intervals and the rows between them are filtered out afterwards.
+narrower time bounds, so kernels need no special case. Where a lookup costs the same for any bounds, as in a
+hash table, one lookup covers all intervals and the rows between them are filtered out afterwards.
 """
 
 from __future__ import annotations

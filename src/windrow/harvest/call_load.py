@@ -77,6 +77,7 @@ def choose(
     curve: Curve | None = None,
     costs_of_parts: Costs | None = None,
     all_probe: bool = False,
+    dropping: float = 0.0,
 ) -> Choice:
     """The choice with the highest expected recall in this time.
 
@@ -90,8 +91,10 @@ def choose(
         Costs of a call that probes parts of windows, if they differ.
     all_probe
         Whether every admitted row probes whole windows, so that only units can be shed.
+    dropping
+        Seconds that it takes to drop any rows.
     """
-    taking, finding = _seconds(work, costs)
+    taking, finding = _seconds(work, costs, dropping)
     if all_probe:
         taking, finding = taking + finding, np.zeros_like(finding)
     whole = float(taking[-1] + finding[-1])
@@ -99,7 +102,7 @@ def choose(
         return Choice(len(work.rows) - 1)
     both = np.zeros((2, len(work.rows)))
     promise(taking, finding, work.share, seconds, _EVEN, _EVEN, both[0])
-    in_parts = _seconds(work, costs_of_parts or costs)
+    in_parts = _seconds(work, costs_of_parts or costs, dropping)
     if curve is not None:
         promise(*in_parts, work.share, seconds, curve.work, curve.found, both[1])
     recall = both.max(axis=0)
@@ -124,7 +127,9 @@ def choose(
     return Choice(units, z, probes, float(recall[units]), taken / whole)
 
 
-def _seconds(work: Work, costs: Costs) -> tuple[Array, Array]:
-    """Seconds of storing rows, with the fixed cost, and of finding and building results."""
-    finding = costs.compare * work.compared + costs.result * work.results
-    return costs.fixed + costs.row * work.rows, finding
+def _seconds(work: Work, costs: Costs, dropping: float) -> tuple[Array, Array]:
+    """Seconds of storing rows, with the fixed cost and what it takes to drop the others, and of finding and
+    building results."""
+    taking = costs.fixed + costs.row * work.rows
+    taking[:-1] += dropping
+    return taking, costs.compare * work.compared + costs.result * work.results

@@ -69,6 +69,8 @@ CHEAP = 0.05
 """Fraction of the deadline that a late call may still spend on building results: finding them took longer."""
 PARTS, WORTH, QUICKEST = 16, 0.02, 2e-4
 """Maximum sub-batches; fraction of the deadline that cutting may cost; minimum seconds of a sub-batch."""
+HARVESTED = 5e-3
+"""Minimum seconds of a sub-batch that probes parts of windows: planning and learning take a fifth of it."""
 FIRST_CALLS, LEARNING, FAR = 5, 16, 0.05
 """The load shedder takes part in the first exact calls, and then in one of 16: it learns how selective the
 windows are. Where windows are scanned it takes part in all, unless they are predicted to take less than a
@@ -81,7 +83,7 @@ class CallPlanner(Stateful):
     saved = (
         "admitter", "costs", "costs_of_parts", "exact", "_calls", "_per_row", "_kept", "_since_parts",
         "_minimal", "_wait", "_shares", "_warm", "_on_trial", "_retry_at", "_patience",
-        "_overloaded", "_in_time",
+        "_overloaded", "_in_time", "_dropping",
     )  # fmt: skip
 
     def __init__(self, units: Units, streams: int, seed: int, all_probe: bool = False) -> None:
@@ -118,6 +120,9 @@ class CallPlanner(Stateful):
         """Fractions of rows and results by units admitted, as of the last choice."""
         self._since_parts = 0
         """Calls since one probed parts of windows."""
+        self._dropping = 0.0
+        """Seconds that it takes to choose and drop rows, in recent calls that did. They are no part of the
+        costs: an exact call does without."""
         self._minimal = 0
         """Calls in a row that admitted the minimum."""
         self._wait = 0
@@ -141,6 +146,8 @@ class CallPlanner(Stateful):
         """Results found so far."""
         self._overtime = 0.0
         """Seconds spent on building results since the time was up."""
+        self._planning = 0.0
+        """Seconds spent on choosing and dropping rows."""
         self._random: np.random.Generator | None = None
 
     # -- the data flow ------------------------------------------------------------------------------
@@ -160,7 +167,7 @@ class CallPlanner(Stateful):
         self._limit, self._left = controller.budget, controller.seconds_left
         self._size, self.scans = sum(map(len, windows)) + rows, scans
         self.choice, self.short, self._probes = EVERYTHING, False, 1.0
-        self._expected = self._promised = self._overtime = 0.0
+        self._expected = self._promised = self._overtime = self._planning = 0.0
         self._results, self.plain, self._shedding = 0, False, False
         self._found, self._estimated, self._random = self.admitter.found, self.admitter.true, None
         if rows == 0 or len(self.costs) == 0:
@@ -228,6 +235,7 @@ class CallPlanner(Stateful):
         if 0 < current < UNITS and self._shares is not None and not self.scans:
             row_share, share = (float(each[current]) for each in self._shares)
             seconds = costs.seconds(self._stored(row_share), compared * share, results * share)
+            seconds += self._dropping
             if STEADY[0] <= seconds / self._limit + MARGIN - self._margin <= STEADY[1]:
                 self.choice, self._predicted = Choice(current, recall=share, work=seconds / exact), seconds
                 return
@@ -240,7 +248,8 @@ class CallPlanner(Stateful):
             # A scan compares with every row held: those of now, or later those of the admitted units.
             met = row_shares * np.maximum(row_shares, fill) if self.scans else shares
             work = Work(self._stored(row_shares), compared * met, results * shares, shares)
-            choice = choose(work, costs, self._margin * self._limit, current, kept, in_parts, self._all_probe)
+            seconds = self._margin * self._limit
+            choice = choose(work, costs, seconds, current, kept, in_parts, self._all_probe, self._dropping)
             if choice.recall > 0 or not self.admitter.spares:
                 break
         self.choice = choice = self._at_least_few(choice, work, costs, exact)
@@ -259,7 +268,7 @@ class CallPlanner(Stateful):
         rows, compared, results, share = (
             float(a[few]) for a in (work.rows, work.compared, work.results, work.share)
         )
-        seconds = costs.seconds(rows, probes * compared, probes * results)
+        seconds = self._dropping + costs.seconds(rows, probes * compared, probes * results)
         self.short = seconds > self._limit
         hopeless = seconds > HOPELESS * self._limit
         if hopeless or (self.short and self._minimal > RECENT):
@@ -273,10 +282,17 @@ class CallPlanner(Stateful):
         """Rows of this call, if this share of them is admitted, by what they cost."""
         return self._rows * (DROPPED + (1 - DROPPED) * share)
 
+    def rows_dropped(self, controller: DeadlineController) -> None:
+        """The rows there is no time for have been dropped: learn how long that took."""
+        self._planning = max(0.0, self._left - controller.seconds_left)
+        self._dropping += 0.3 * (self._planning - self._dropping)
+
     def parts(self, controller: DeadlineController) -> int:
-        """Number of sub-batches: several if fewer rows probe, or parts of windows are probed, or a scan may be
+        """Number of sub-batches: several if parts of windows are probed, fewer rows probe, or a scan may be
         late, to correct what is probed between them."""
-        if self.choice.probes == 1 and self.choice.z == 1 and not self._may_be_late:
+        if self.choice.z < 1:
+            return max(1, min(PARTS, int(controller.budget / HARVESTED)))
+        if self.choice.probes == 1 and not self._may_be_late:
             return 1
         return max(1, min(PARTS, int(WORTH * controller.budget / max(self._costs.fixed, QUICKEST))))
 
@@ -343,7 +359,7 @@ class CallPlanner(Stateful):
             self.admitter.true += found
         if self._admitted == 0:
             return
-        took = self._limit - seconds_left
+        took = self._limit - seconds_left - self._planning
         if self.choice == EVERYTHING and self._calls > 1:
             self.exact.add(took, self._rows, compared, built)
         self._learn_amounts(compared, work)

@@ -68,6 +68,7 @@ class DeadlineController(Stateful):
         """Decayed seconds spent, and the number of rows whose full work they would cover."""
         self._paced = True
         """Whether each sub-batch sets the throttle fraction."""
+        self._parts = PARTS_SHEDDING
         self._began: float | None = None
         self._budget = 0.0
         self._rows = 0
@@ -105,9 +106,10 @@ class DeadlineController(Stateful):
         elif self._by_sub_batches:
             self._set_throttle()
 
-    def pace(self, z: float) -> None:
-        """Let each sub-batch of this call set the throttle fraction, starting from z."""
+    def pace(self, z: float, parts: int) -> None:
+        """Let each sub-batch of this call, at most so many, set the throttle fraction, starting from z."""
         self.throttle, self._paced = replace(self.throttle, fraction=max(self.throttle.floor, z)), True
+        self._parts = parts
 
     @property
     def z(self) -> float:
@@ -135,7 +137,7 @@ class DeadlineController(Stateful):
         if self.cost == 0.0:
             return FIRST_ROWS
         ends_in_time = self.policy.buffer is not None  # the last sub-batch must then be short
-        parts = PARTS if self.z == 1.0 and not ends_in_time else PARTS_SHEDDING
+        parts = PARTS if self.z == 1.0 and not ends_in_time else self._parts
         if self.seconds_left <= 0:
             # Too late for corrections, and each sub-batch has a fixed cost.
             return max(LEAST_ROWS, self._rows // parts)

@@ -61,12 +61,13 @@ class TimedSubBatches:
             yield from plain(self._arrivals)
             return
         rows = sum(len(a.rows) for a in self._arrivals)
+        parts = 1 if planner is None else planner.parts(self._controller)
         if planner is None:
             sub_batches = self._paced()
+        elif planner.choice.z < 1:
+            self._controller.pace(planner.choice.z, parts)
+            sub_batches = self._paced()
         else:
-            if planner.choice.z < 1:
-                self._controller.pace(planner.choice.z)
-            parts = planner.parts(self._controller)
             sub_batches = plain(self._arrivals) if parts == 1 else self._even(-(-rows // parts))
         for stop in sub_batches:
             before = sum(self._at)
@@ -107,7 +108,9 @@ class TimedSubBatches:
         if not isinstance(load_shedder, Harvester) or load_shedder.calls is None:
             return
         positions = load_shedder.plan(join.windows, self._arrivals, self._controller)
-        for stream, kept in enumerate(positions or ()):
+        if positions is None:
+            return
+        for stream, kept in enumerate(positions):
             if kept is None:
                 continue
             arrived = self._arrivals[stream]
@@ -120,6 +123,7 @@ class TimedSubBatches:
             if load_shedder.calls.choice.recall == 0.0:
                 join.unsampled[stream] += dropped
             self._arrivals[stream] = arrived.admitted_at(kept, self._query.counts_rows)
+        load_shedder.calls.rows_dropped(self._controller)
 
     def _paced(self) -> Iterator[list[int]]:
         """Cut by the rows that the throttle fraction leaves time for."""
