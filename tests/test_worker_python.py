@@ -47,7 +47,7 @@ def test_a_python_that_does_not_start_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_cluster_is_asked_by_a_task() -> None:
-    worker_python._check_cluster(spark().sparkContext)
+    worker_python._check_cluster(spark(), None)
 
 
 def test_windows_need_a_directory_that_can_be_written(tmp_path: Path) -> None:

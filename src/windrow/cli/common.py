@@ -28,7 +28,10 @@ PATH_ERRORS = (FileNotFoundError, NotADirectoryError, IsADirectoryError, FileExi
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON to standard output.")]
 
 MasterOption = Annotated[
-    str | None, typer.Option(help="Spark's master: spark://host:7077, local[4]. By default all local cores.")
+    str | None,
+    typer.Option(
+        help="Spark's master: spark://host:7077, sc://host:15002, local[4]. By default all local cores."
+    ),
 ]
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
+from windrow.errors import QueryError
 from windrow.spark.metrics import beats_name
 from windrow.spark.microbatch import MicroBatch, micro_batch
 from windrow.spark.operator_cache import OperatorCache
@@ -35,30 +36,41 @@ _cache = OperatorCache()
 """Commit logs that the driver reads."""
 
 
-def complete_micro_batches(join: JoinTask) -> None:
-    """From now on, micro-batches of this join are completed if `foreachBatch` reads them in part."""
+def complete_micro_batches(join: JoinTask, source: DataFrame) -> None:
+    """From now on, micro-batches of this join are completed if `foreachBatch` reads them in part. Over Spark
+    Connect, `foreachBatch` is refused."""
     _joins[beats_name(join.name, join.token)] = join
-    _wrap_foreach_batch()
+    writer: Any = type(source.writeStream)
+    _wrap_foreach_batch(writer)
 
 
 @cache
-def _wrap_foreach_batch() -> None:
-    original = getattr(DataStreamWriter, FOREACH_BATCH)
+def _wrap_foreach_batch(writer: Any) -> None:
+    original = getattr(writer, FOREACH_BATCH)
 
     @wraps(original)
     def foreach_batch(self: DataStreamWriter, func: BatchFunction) -> DataStreamWriter:
-        joins = _joins_in(self._df)
+        joins = _joins_in(self)
+        if joins and not isinstance(self, DataStreamWriter):
+            raise QueryError(
+                "foreachBatch over Spark Connect does not tell tasks their micro-batch, so results would not "
+                "be exactly once; write to a sink (format(...).start()), or run the job on the cluster"
+            )
         for join in joins:
             # The driver reads the commit log there. Fail now, not after the first micro-batch, if it cannot.
             open_storage(str(join.state)).names("")
         return original(self, _completing(func, joins) if joins else func)
 
-    setattr(DataStreamWriter, FOREACH_BATCH, foreach_batch)
+    setattr(writer, FOREACH_BATCH, foreach_batch)
 
 
-def _joins_in(frame: DataFrame) -> list[JoinTask]:
-    observed = set(_observations(frame._jdf.queryExecution().analyzed()))
-    return [join for name, join in _joins.items() if name in observed]
+def _joins_in(writer: Any) -> list[JoinTask]:
+    """The joins that the frame to write derives from."""
+    if isinstance(writer, DataStreamWriter):
+        observed = set(_observations(writer._df._jdf.queryExecution().analyzed()))
+        return [join for name, join in _joins.items() if name in observed]
+    plan = writer._write_stream.command(writer._session.client).SerializeToString()
+    return [join for name, join in _joins.items() if name.encode() in plan]
 
 
 def _observations(plan: Any) -> Iterator[str]:

@@ -53,6 +53,7 @@ from windrow.spark.memory_pool import MemoryPool
 from windrow.spark.metrics import COLUMN, DOCUMENTS, beats_name, observation_name
 from windrow.spark.partitioning import PartitionLayout, choose_layout
 from windrow.spark.routing import Router, described
+from windrow.spark.session import context_of
 from windrow.spark.session_rules import errors_text, with_session_rules
 from windrow.spark.task import JoinTask
 from windrow.spark.task_input import AHEAD, CONTENT, COPY, ROUTE, STREAM_BITS
@@ -98,7 +99,7 @@ class PreparedJoin:
         if self.streaming:
             name, clock = beats_name(self.name, task.token), self._clock_column(slots)
             sources.append(beats(name, self.layout.partitions, sources[0], clock))
-            complete_micro_batches(task)
+            complete_micro_batches(task, sources[0])
         rows = reduce(DataFrame.union, sources)
         # An explicit number keeps adaptive execution from changing it; the row holds its partition.
         dealt = rows.repartitionById(self.layout.partitions, sf.shiftright(ROUTE, STREAM_BITS))
@@ -213,8 +214,9 @@ def prepare(
     if set(query.aliases) != set(frames):
         raise QueryError(f"expected {list(query.aliases)}, got {list(frames)}", Option("frames"))
     described, streaming = read_frames({alias: frames[alias] for alias in query.aliases})
-    check_worker_python(session_of(described[0].data))
-    query = with_session_rules(with_frame_watermarks(query, frames), session_of(described[0].data))
+    session = session_of(described[0].data)
+    check_worker_python(session)
+    query = with_session_rules(with_frame_watermarks(query, frames), session)
     if run.late_rows is not None:
         check_late_rows_names(query)
         if not streaming:
@@ -244,9 +246,9 @@ def prepare(
             "executors reach and that outlives the query, for example beside its checkpoint",
             Option("state"),
         )
-    if streaming and run.state:
+    if streaming and run.state and context_of(session) is not None:
         check_reachable(run.state)
-    default = session_of(described[0].data).conf.get("spark.sql.shuffle.partitions")
+    default = session.conf.get("spark.sql.shuffle.partitions")
     partitions = run.partitions or int(default or 1)
     layout = choose_layout(query, join.predicate, join.classes, partitions, run.partitioning, run.skewed_keys)
     return PreparedJoin(
@@ -373,11 +375,9 @@ def in_columns(aliases: Sequence[str]) -> str:
 
 
 def tasks_at_once(prepared: PreparedJoin) -> int:
-    """Number of tasks that run at the same time, if Spark reports it; else all of them."""
-    try:
-        return int(session_of(prepared.frames[0].data).sparkContext.defaultParallelism)
-    except Exception:  # Spark Connect has no context to ask, and reports that in several ways
-        return prepared.layout.partitions
+    """Number of tasks that run at the same time. Spark Connect does not report it: then all of them."""
+    context = context_of(session_of(prepared.frames[0].data))
+    return prepared.layout.partitions if context is None else int(context.defaultParallelism)
 
 
 def _route(partition: sf.Column, stream: sf.Column) -> sf.Column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from pyspark.sql import DataFrame
@@ -12,6 +13,7 @@ from pyspark.sql.types import BinaryType
 from windrow.errors import Option, QueryError
 from windrow.model.source import Source
 from windrow.spark.frames import quoted
+from windrow.spark.session import java_text
 from windrow.spark.spark_errors import as_query_error
 
 RECORD = ("key", "topic", "partition", "headers")
@@ -62,7 +64,7 @@ def encode(results: DataFrame, value_format: str, options: Mapping[str, str], pl
 def value_options(frame: DataFrame, format: str, options: Mapping[str, str]) -> dict[str, str]:
     """The options of the value format. Kafka's options may be credentials and must not be passed on, because
     Spark's plans show every option of an expression."""
-    spark = frame.sparkSession._jvm.org.apache.spark.sql
-    of_format = spark.avro.AvroOptions if format == "avro" else spark.catalyst.json.JSONOptions
-    known = {*of_format.getAllOptions().mkString(",").lower().split(","), *UNLISTED}
+    owner = "avro.AvroOptions" if format == "avro" else "catalyst.json.JSONOptions"
+    listed = java_text(frame.sparkSession, f"org.apache.spark.sql.{owner}", "getAllOptions")
+    known = {*re.findall(r"\w+", listed.lower()), *UNLISTED}
     return {name: value for name, value in options.items() if name.lower() in known}

@@ -276,9 +276,14 @@ def read_progress(progress: Any, join: str | None = None) -> list[BatchMetrics]:
         if not name.startswith(PREFIX) or join not in (None, name.removeprefix(PREFIX)):
             continue
         # A task that ran twice reports twice, with the same counts.
-        reports = {p.partition: p for p in map(PartitionMetrics.from_json, row[DOCUMENTS] or ())}
+        reports = {p.partition: p for p in map(PartitionMetrics.from_json, _documents(row))}
         if reports:
             partitions = [reports[p] for p in sorted(reports)]
             seconds = progress.batchDuration / 1000
             found.append(BatchMetrics.of(name.removeprefix(PREFIX), progress.batchId, seconds, partitions))
     return found
+
+
+def _documents(row: Any) -> Sequence[str]:
+    """The documents in an observed row. Spark Connect sends a row as a list of values, with its schema."""
+    return (row["values"][0] if "values" in row else row[DOCUMENTS]) or ()

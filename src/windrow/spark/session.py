@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark.errors import PySparkRuntimeError
+from pyspark import SparkContext
+from pyspark.errors import PySparkAttributeError, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from windrow.spark.java import cache_directory, find_java, without_incubator
@@ -27,6 +28,7 @@ SETTINGS = {
 }
 
 LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
+CONNECT = "sc://"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set if spark-submit started this process, which then decides the master."""
 SPARK_PARTITIONS = "200"
@@ -80,7 +82,8 @@ def open_session(
     Parameters
     ----------
     master
-        Spark's URL of a cluster, or "local[n]". None for the master of spark-submit, or all local cores.
+        Spark's URL of a cluster, "local[n]", or "sc://host:port" for Spark Connect. None for the master of
+        spark-submit, or all local cores.
     check
         Start a local session regardless of the master, because only schemas are needed.
     """
@@ -92,20 +95,39 @@ def open_session(
         return
     if master is None and SUBMITTED not in os.environ:
         master = "local[*]"
-    _set_environment()
-    options = {**_defaults(master, check), **settings}
-    log = _logging(cache_directory(os.environ)).as_uri()
-    java = "spark.driver.extraJavaOptions"
-    options[java] = f"{options.get(java, '')} -Dlog4j2.configurationFile={log}".strip()
     builder = SparkSession.builder.appName(name)
+    if master is not None and master.startswith(CONNECT) and not check:
+        # The server has its own Java, Python and logging.
+        builder, options = builder.remote(master), dict(settings)
+    else:
+        _set_environment()
+        options = {**_defaults(master, check), **settings}
+        log = _logging(cache_directory(os.environ)).as_uri()
+        java = "spark.driver.extraJavaOptions"
+        options[java] = f"{options.get(java, '')} -Dlog4j2.configurationFile={log}".strip()
     for key, value in options.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
+    if (context := context_of(session)) is not None:
+        context.setLogLevel("OFF")
     try:
         yield session
     finally:
         session.stop()
+
+
+def context_of(session: SparkSession) -> SparkContext | None:
+    """The context of a session; None over Spark Connect, whose client is not the driver."""
+    try:
+        return session.sparkContext
+    except PySparkAttributeError:
+        return None
+
+
+def java_text(session: SparkSession, owner: str, method: str) -> str:
+    """What a static method of Java without arguments returns, as text. Also works over Spark Connect."""
+    (row,) = session.sql(f"SELECT reflect('{owner}', '{method}')").collect()
+    return str(row[0])
 
 
 def _set_environment() -> None:

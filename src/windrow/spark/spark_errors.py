@@ -18,6 +18,11 @@ _OURS = re.compile(r"^\s*windrow\.errors\.(\w+): (.+)$", re.MULTILINE)
 _PYTHON = re.compile(r"^((?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt)): (.+)$", re.MULTILINE)
 _CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]+)\] ")
 _STATE = re.compile(r"\.?\s*SQLSTATE: \w+.*$")
+_RPC = re.compile(r'^\s*details = "(.+)"$', re.MULTILINE)
+"""The message of a failed call to a Spark Connect server."""
+# What Py4J and Spark's scheduler put in front of the cause.
+_CALL = re.compile(r"^An error occurred while calling \S+\s+: ")
+_TASK = re.compile(r"^.*most recent failure: Lost task \S+ in stage \S+ \(TID \d+\) \(.*?\): ")
 
 
 def short_message(error: BaseException) -> str:
@@ -26,16 +31,18 @@ def short_message(error: BaseException) -> str:
     The error of a failed micro-batch quotes the traceback of its Python worker. The cause is Windrow's own
     error if there is one, else the traceback's last line. Other errors begin with a condition in brackets.
     """
-    text = redacted(str(error))
+    text = _CALL.sub("", redacted(str(error)))
     if ours := _OURS.findall(text):
         return ": ".join(ours[-1])
     if "Traceback (most recent call last)" in text and (raised := _PYTHON.findall(text)):
         return ": ".join(raised[-1])
+    if refused := _RPC.search(text):
+        return refused[1]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     # The innermost condition is the cause; "[STREAM_FAILED] Query ... terminated with exception:" is not.
     line = next((line for line in lines if _CLASS.search(line)), lines[0] if lines else type(error).__name__)
     line = line[list(_CLASS.finditer(line))[-1].end() :] if _CLASS.search(line) else line
-    return _STATE.sub("", line).strip().rstrip(".")
+    return _STATE.sub("", _TASK.sub("", line)).strip().rstrip(".")
 
 
 class RunError(WindrowError):

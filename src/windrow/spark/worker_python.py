@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 from weakref import WeakSet
 
@@ -17,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from windrow.errors import QueryError
 from windrow.redaction import cause
-from windrow.spark.session import LOCAL
+from windrow.spark.session import LOCAL, context_of
 from windrow.spark.spark_errors import short_message
 
 PROBE = """
@@ -29,22 +30,20 @@ SECONDS = 30
 """Time limit for starting a local Python."""
 
 _checked: WeakSet[Any] = WeakSet()
-"""Spark contexts whose workers can import Windrow."""
+"""Spark contexts, and sessions of Spark Connect, whose workers can import Windrow."""
 
 
 def check_worker_python(spark: SparkSession) -> None:
     """Raise a QueryError with the remedy if workers cannot import Windrow. Checks a Spark context once."""
-    try:
-        context = spark.sparkContext
-    except PySparkException:
-        return  # Spark Connect: checking the server's workers would run a job there
-    if context in _checked:
+    context = context_of(spark)
+    checked = spark if context is None else context
+    if checked in _checked:
         return
-    if LOCAL.fullmatch(context.master or ""):
+    if context is not None and LOCAL.fullmatch(context.master or ""):
         _check_local(context.pythonExec)
     else:
-        _check_cluster(context)
-    _checked.add(context)
+        _check_cluster(spark, None if context is None else context.pythonExec)
+    _checked.add(checked)
 
 
 def _check_local(python: str) -> None:
@@ -63,31 +62,31 @@ def _check_local(python: str) -> None:
         raise _refused(python, f"it has no module {' or '.join(missing)}")
 
 
-def _check_cluster(context: Any) -> None:
+def _check_cluster(spark: SparkSession, python: str | None) -> None:
     """Run one small task. Its function is nested, so it is sent by value and needs no import of Windrow."""
 
-    def probe(_: Any) -> list[bool]:
+    def probe(batches: Iterator[Any]) -> Iterator[Any]:
         from importlib.util import find_spec
 
-        return [find_spec("windrow") is not None]
+        if find_spec("windrow") is None:
+            raise ModuleNotFoundError("No module named 'windrow'")
+        yield from batches
 
     try:
-        (found,) = context.parallelize([0], 1).mapPartitions(probe).collect()
+        spark.range(1, numPartitions=1).mapInArrow(probe, "id long").collect()
     except (PySparkException, Py4JError) as error:
-        raise _refused(context.pythonExec, short_message(error)) from cause(error)
-    if not found:
-        raise _refused(context.pythonExec, "it has no module windrow", local=False)
+        raise _refused(python, short_message(error), local=False) from cause(error)
 
 
 def _version() -> str:
     return ".".join(map(str, sys.version_info[:2]))
 
 
-def _refused(python: str, why: str, local: bool = True) -> QueryError:
+def _refused(python: str | None, why: str, local: bool = True) -> QueryError:
     remedy = (
-        f'os.environ["PYSPARK_PYTHON"] = "{sys.executable}"'
+        f'before the SparkSession is created: os.environ["PYSPARK_PYTHON"] = "{sys.executable}"'
         if local
-        else "install windrow on every executor, or point PYSPARK_PYTHON at a Python that has it"
+        else "install windrow on every executor, and set PYSPARK_PYTHON to that Python before Spark starts"
     )
-    where = "before the SparkSession is created" if local else "before the session starts"
-    return QueryError(f"Spark's workers run {python!r}, and {why}; {where}: {remedy}")
+    which = "" if python is None else f" with {python!r}"
+    return QueryError(f"Spark's workers cannot run Windrow{which}: {why}; {remedy}")

@@ -20,6 +20,7 @@ from windrow.model.source import as_option
 from windrow.redaction import cause, redacted
 from windrow.spark.files.reader import FileReader, depth_of, opened
 from windrow.spark.files.text_formats import CsvDialect
+from windrow.spark.session import java_text
 from windrow.spark.spark_errors import as_query_error
 
 PATH, PART, PARTS, LATEST = "path", "part", "parts", "latest"
@@ -115,7 +116,6 @@ class FileStream:
     def reader(self, schema: pa.Schema, zone: str) -> FileReader:
         """The reader of the files for workers, with these columns."""
         options = self.options
-        java = self.session._jvm.java.util.TimeZone.getDefault().getID() if self.format == "orc" else ""
         nested = not _is_true(options.get("recursivefilelookup"))
         return FileReader(
             format=self.format,
@@ -123,7 +123,7 @@ class FileStream:
             stored=plain_schema(to_arrow_schema(self.stored, timezone=zone)),
             base=depth_of(options.get("basepath", self.path)) if nested else None,
             zone=zone,
-            java_zone=str(java),
+            java_zone=_java_zone(self.session) if self.format == "orc" else "",
             csv=CsvDialect(
                 _is_true(options.get("header")), options.get("sep", options.get("delimiter", ","))
             ),
@@ -134,6 +134,12 @@ class FileStream:
     def _ignores(self, what: str) -> bool:
         default = self.session.conf.get(f"spark.sql.files.{what}")
         return _is_true(self.options.get(what.lower(), default))
+
+
+def _java_zone(session: SparkSession) -> str:
+    """The time zone of Spark's Java process, in which it writes ORC."""
+    zone = java_text(session, "java.util.TimeZone", "getDefault")  # ...ZoneInfo[id="Europe/Berlin",...]
+    return zone.split("id=", 1)[1].split(",")[0].strip('"')
 
 
 def files(
