@@ -36,6 +36,7 @@ WITHIN = {"a": "2 minutes", "b": "30 seconds"}
 NAMES = {"a": "auctions", "b": "bids"}
 FILES = 15
 """Number of files of each stream."""
+PAGE = "dashboard.html"
 PAUSE = 0.3
 """Seconds between two files."""
 PATIENCE = 300
@@ -61,7 +62,8 @@ def run_demo(
         streams = auctions_and_bids(seconds, rate, seed)
     console.print(
         f"  data    {streams['auctions'].num_rows:,} auctions and {streams['bids'].num_rows:,} bids "
-        f"over {seconds} s of event time (seed {seed}), in {FILES} files each\n"
+        f"over {seconds} s of event time\n",
+        highlight=False,
     )
     if out.exists():
         shutil.rmtree(out)
@@ -120,16 +122,18 @@ def _join_live(console: Console, spark: Any, streams: dict[str, pa.Table], out: 
         .option("checkpointLocation", str(out / "checkpoint"))
         .start(str(out / "hot_bids"))
     )
+    page = wr.dashboard(query)
+    console.print(f"dashboard at {page.url} until the join has ended", highlight=False)
     writer = threading.Thread(target=_arrive, args=(streams, out), daemon=True)
     writer.start()
     total = sum(t.num_rows for t in streams.values())
     seen: dict[int, Any] = {}
     moved = time.monotonic()
-    with Live(console=console, refresh_per_second=4) as live:
+    with page, Live(console=console, refresh_per_second=4) as live:
         while sum(b.rows_in for b in seen.values()) < total:
             time.sleep(0.2)
             if query.exception() is not None:
-                raise WindrowError(f"the streaming query failed: {query.exception()}")
+                raise WindrowError(f"the streaming query failed: {wr.reason(query)}")
             before = len(seen)
             seen |= {b.batch: b for b in wr.metrics(query)}
             moved = time.monotonic() if len(seen) > before else moved
@@ -137,8 +141,9 @@ def _join_live(console: Console, spark: Any, streams: dict[str, pa.Table], out: 
                 raise WindrowError(f"no batch has ended for {PATIENCE} seconds")
             live.update(_view(list(seen.values()), total))
         query.processAllAvailable()
-    query.stop()
-    writer.join()
+        query.stop()
+        writer.join()
+        page.save(out / PAGE)
 
 
 def _schema(spark: Any, table: pa.Table, out: Path) -> Any:
@@ -246,4 +251,4 @@ def _summary(console: Console, results: pa.Table, same: bool, elapsed: float, ro
         )
     else:
         console.print("[red]the results differ from a recomputation: please report this[/red]")
-    console.print(f"results in {out / 'hot_bids'} (parquet), windows in {out / 'state'}", highlight=False)
+    console.print(f"results in {out / 'hot_bids'}, dashboard in {out / PAGE}", highlight=False)

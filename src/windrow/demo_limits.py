@@ -52,7 +52,7 @@ def compare_limits(calls: Calls, query: Mapping[str, Any]) -> list[LimitedRun]:
         (f"{name} memory, {memory * part / 2**20:.1f} MiB", {"memory": int(memory * part)})
         for name, part in (("1/2", 0.5), ("1/4", 0.25), ("1/10", 0.1))
     ]
-    budgets.append((f"1/2 time, {deadline * 500:.1f} ms", {"deadline": f"{deadline / 2} s"}))
+    budgets.append((f"1/2 time, {deadline * 500:.1f} ms/call", {"deadline": f"{deadline / 2} s"}))
     found = [LimitedRun("no limit", results, (1.0, 1.0, 1.0), 1.0)]
     for budget, limit in budgets:
         operator = Operator(Query(**query, **limit), clock=time.process_time)
@@ -63,16 +63,22 @@ def compare_limits(calls: Calls, query: Mapping[str, Any]) -> list[LimitedRun]:
 
 
 def show_limits(console: Console, runs: Sequence[LimitedRun]) -> None:
-    table = Table(title="the same join inside a budget", title_justify="left")
-    table.add_column("budget")
-    table.add_column("recall it reports", justify="right")
+    console.print(
+        "[bold]The same join, without Spark, with less memory or time than it needs[/bold]\n"
+        "Each run reports how much of the answer it found: recall, with a 95 % interval.\n"
+        "The true recall is known here because the answer without limits is.",
+        highlight=False,
+    )
+    table = Table()
+    table.add_column("limit")
+    table.add_column("recall reported", justify="right")
     table.add_column("true", justify="right")
     table.add_column(f"0{'recall':^{WIDTH - 2}}1", no_wrap=True)
     for run in runs:
         estimate, low, high = run.reported
         reported = "exact" if low == high == 1.0 else f"{estimate:.3f} [{low:.3f}, {high:.3f}]"
         table.add_row(run.budget, reported, f"{run.true:.3f}", _bar(run))
-    table.caption = "━ the 95 % interval that the run reports, ● the true recall"
+    table.caption = "━ reported interval, ● true recall"
     console.print(table)
 
 

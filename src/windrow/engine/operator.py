@@ -177,6 +177,7 @@ class Operator:
         return pack(capture(self.runner))
 
     @classmethod
+    @checks_keywords("wr.Operator.restore")
     def restore(
         cls,
         query: Query,

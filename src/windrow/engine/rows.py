@@ -42,7 +42,9 @@ def as_batch(alias: str, data: object, known: pa.Schema | None = None) -> pa.Rec
             batch = pa.concat_batches(batches)
     else:
         raise DataError(
-            f"expected a pyarrow Table or RecordBatch, got {type(data).__name__}", Option(stream=alias)
+            f"expected a pyarrow Table or RecordBatch, got {type(data).__name__}; convert it with "
+            "pyarrow.Table.from_pandas(frame), or frame.to_arrow() in polars",
+            Option(stream=alias),
         )
     if known is not None and batch.schema.equals(known, check_metadata=True):
         return batch

@@ -27,6 +27,7 @@ from windrow.expr.parse import Reference, parse, references
 from windrow.expr.resolve import resolve
 from windrow.expr.types import is_number
 from windrow.expr.values import from_numpy, plain, to_numpy, valid_mask
+from windrow.model.keywords import checks_keywords
 from windrow.model.units import positive_duration
 
 Array = np.ndarray
@@ -37,6 +38,7 @@ CERTAIN = -1
 """Cluster of results that were certain to be sampled."""
 
 
+@checks_keywords("wr.estimate")
 def estimate(
     results: pa.Table,
     value: str | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, TypeVar
@@ -16,13 +17,14 @@ _OWNERS: dict[str, str] = {}
 
 def checks_keywords(label: str) -> Callable[[T], T]:
     """Decorator of a class or function that users call: Python's TypeErrors about unknown and missing
-    keywords become QueryErrors that name the nearest valid one."""
+    arguments become QueryErrors that name the nearest valid one."""
 
     def decorate(target: T) -> T:
         made: Any = target
         call = made.__init__ if isinstance(target, type) else made
-        known = {name: p for name, p in signature(call).parameters.items() if name != "self"}
-        required = [name for name, p in known.items() if p.default is Parameter.empty]
+        expected = signature(call)
+        known = [name for name in expected.parameters if name not in ("self", "cls")]
+        in_order = [name for name in known if expected.parameters[name].kind is not Parameter.KEYWORD_ONLY]
         for name in known:
             _OWNERS.setdefault(name, label)
 
@@ -31,12 +33,15 @@ def checks_keywords(label: str) -> Callable[[T], T]:
             for name in options:
                 if name in known:
                     continue
-                if name in _OWNERS:
+                if name in _OWNERS and not get_close_matches(name, known, 1, 0.8):
                     raise QueryError(f"{label} has no option '{name}'; it is an option of {_OWNERS[name]}")
                 raise QueryError(f"{label}: {unknown('option', name, known)}")
-            passed = list(known)[: len(given) - isinstance(target, type)]
-            for name in required:
-                if name not in options and name not in passed:
+            try:
+                passed = expected.bind_partial(*given, **options).arguments
+            except TypeError as error:
+                raise QueryError(f"{label}: {error}; without names come {', '.join(in_order)}") from None
+            for name, parameter in expected.parameters.items():
+                if parameter.default is Parameter.empty and name not in passed:
                     raise QueryError(f"{label}: '{name}' is missing")
             return call(*given, **options)
 

@@ -161,18 +161,16 @@ class OperatorMetrics(JoinCounts):
     _repr_html_ = html_text
 
     def __str__(self) -> str:
+        lost = losses(JoinCounts, self)
         lines = [
-            f"{self.rows_in:,} rows in, {self.results:,} results, recall "
+            f"{self.rows_in:,} rows in{lost and ', '}{lost}, {self.results:,} results, recall "
             + recall_text((self.recall, self.recall_low, self.recall_high), self.rows_late),
             f"windows hold {self.window_rows:,} rows in {format_bytes(self.memory_bytes)}"
             + (f" and {format_bytes(self.spilled_bytes)} on disk" if self.spilled_bytes else "")
-            + "; "
-            f"{self.comparisons:,} comparisons in {self.sub_batches:,} sub-batches",
+            + (f"; {self.rows_filtered:,} rows filtered" if self.rows_filtered else "")
+            + (f"; {self.rows_buffered:,} rows buffered" if self.rows_buffered else "")
+            + f"; {self.comparisons:,} comparisons in {self.sub_batches:,} sub-batches",
         ]
-        others = {"filtered": self.rows_filtered, "buffered": self.rows_buffered}
-        shown = [losses(JoinCounts, self), *(f"{n:,} {name}" for name, n in others.items() if n)]
-        if any(shown):
-            lines.append(f"rows {', '.join(filter(None, shown))}")
         if self.throttle_fraction < 1 or self.missed_deadlines:
             lines.append(f"throttle {self.throttle_fraction:.1%}; {self.missed_deadlines:,} missed deadlines")
         for alias, s in self.streams.items():

@@ -13,12 +13,12 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Literal
 
-import pyarrow as pa
-
 from windrow.errors import Option, QueryError, placed
 from windrow.model.access import PATHS, Access
 from windrow.model.consistency import check_deadline, check_kind, check_late, check_limits, checked_order
 from windrow.model.evaluation_rules import NAN, ON_ERROR, NanRule
+from windrow.model.function import Function as Function
+from windrow.model.function import read_functions
 from windrow.model.interval import Interval
 from windrow.model.join_kind import HOW, INNER, MATCH, JoinShapes
 from windrow.model.keywords import checks_keywords
@@ -86,18 +86,6 @@ class Window:
         return f"{self.size} {self.kind}"
 
 
-@dataclass(frozen=True)
-class Function:
-    """A Python function that predicates may call by name.
-
-    `call` gets one Python value per argument, or whole pyarrow arrays if `vectorized`.
-    """
-
-    call: Callable[..., Any]
-    returns: pa.DataType = field(default_factory=pa.bool_)
-    vectorized: bool = False
-
-
 def _factor(value: Any) -> float:
     if not isinstance(value, int | float) or not value > 1:
         raise QueryError(f"expected a factor above 1, such as 2.0, got {value!r}")
@@ -113,11 +101,6 @@ def _order(value: Any) -> str | tuple[str, ...] | Mapping[str, tuple[str, ...]]:
     if not isinstance(value, list | tuple):
         raise QueryError(f"expected {', '.join(ORDERS)} or aliases in order, got {value!r}")
     return tuple(value)
-
-
-def _functions(value: Mapping[str, Function | Callable[..., Any]]) -> Mapping[str, Function]:
-    wrapped = {name: f if isinstance(f, Function) else Function(f) for name, f in value.items()}
-    return MappingProxyType(wrapped)
 
 
 @checks_keywords("wr.Stream")
@@ -279,7 +262,7 @@ class Query:
     )
     functions: Mapping[str, Function | Callable[..., Any]] = field(
         default_factory=dict,
-        metadata=setting(_functions, "Python functions the predicate may call, by name.", texts=False),
+        metadata=setting(read_functions, "Python functions the predicate may call, by name.", texts=False),
     )
     seed: int = field(
         default=0, metadata=setting(whole(0, "a whole number from 0 up"), "For every random choice.")

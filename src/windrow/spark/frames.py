@@ -64,8 +64,13 @@ class Frame:
         return next(field.dataType for field in self.fields if field.name == column)
 
 
-def read_frames(frames: Mapping[str, DataFrame | FileStream]) -> tuple[tuple[Frame, ...], bool]:
-    """Check the frames. Returns them, and whether they are streaming."""
+def check_frames(frames: object) -> None:
+    """Raise a QueryError if these are not DataFrames or files by alias."""
+    if not isinstance(frames, Mapping):
+        raise QueryError(
+            f"expected DataFrames by alias, {{'a': auctions, 'b': bids}}, got {type(frames).__name__}",
+            Option("frames"),
+        )
     for alias, data in frames.items():
         if not isinstance(data, FileStream) and not hasattr(data, "mapInArrow"):
             kind = f"{type(data).__module__.partition('.')[0]}.{type(data).__name__}"
@@ -74,6 +79,11 @@ def read_frames(frames: Mapping[str, DataFrame | FileStream]) -> tuple[tuple[Fra
                 "or read files with wr.files(spark, path)",
                 Option(stream=alias),
             )
+
+
+def read_frames(frames: Mapping[str, DataFrame | FileStream]) -> tuple[tuple[Frame, ...], bool]:
+    """Check the frames. Returns them, and whether they are streaming."""
+    check_frames(frames)
     streaming = [alias for alias, data in frames.items() if is_streaming(data)]
     batch = [alias for alias in frames if alias not in streaming]
     if streaming and batch:

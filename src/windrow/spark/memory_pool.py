@@ -23,6 +23,7 @@ import numpy as np
 
 from windrow.errors import Option, QueryError, placed
 from windrow.memory_models.allocation import RecallCurve, allocate_max_min
+from windrow.model.keywords import checks_keywords
 from windrow.model.limits import MemoryLimit
 from windrow.model.units import SECOND, positive_duration
 from windrow.state.paths import JoinId
@@ -40,6 +41,7 @@ class _SharedForecast:
     at: float
 
 
+@checks_keywords("wr.MemoryPool")
 @dataclass(frozen=True)
 class MemoryPool:
     """Memory for several joins of an application: `wr.join(..., memory=pool)`.

@@ -14,12 +14,13 @@ from typing import Any
 
 from pyspark.sql.streaming import StreamingQuery
 
-from windrow.errors import Option, QueryError
 from windrow.estimation.recall import batch_recall
+from windrow.model.keywords import checks_keywords
 from windrow.model.metric_fields import losses, merged, recall_text
 from windrow.model.metrics import BatchCounts, StreamCounts
 from windrow.model.notebook import html_text
 from windrow.model.units import format_bytes
+from windrow.spark.spark_errors import check_started
 
 COLUMN = "_windrow"
 """The column of the result that carries the documents."""
@@ -252,6 +253,7 @@ class MetricsList(list[BatchMetrics]):
         return str(self.to_pandas().to_html(index=False))
 
 
+@checks_keywords("wr.metrics")
 def metrics(query: StreamingQuery, join: str | None = None) -> MetricsList:
     """Metrics of the joins of a running or ended query in its recent micro-batches, oldest first.
 
@@ -262,10 +264,7 @@ def metrics(query: StreamingQuery, join: str | None = None) -> MetricsList:
     join
         The `name` of one join; None for all joins.
     """
-    if not hasattr(query, "recentProgress"):
-        raise QueryError(
-            f"expected a query as writeStream.start() returns it, got {type(query).__name__}", Option("query")
-        )
+    check_started(query)
     return MetricsList(found for progress in query.recentProgress for found in read_progress(progress, join))
 
 

@@ -27,7 +27,15 @@ from windrow.model.sharing import Subscription
 from windrow.model.units import parse_duration
 from windrow.spark.files.file_stream import FileStream
 from windrow.spark.frame_watermarks import with_frame_watermarks
-from windrow.spark.frames import DOCUMENT, UnionColumns, control_documents, is_streaming, quoted, session_of
+from windrow.spark.frames import (
+    DOCUMENT,
+    UnionColumns,
+    check_frames,
+    control_documents,
+    is_streaming,
+    quoted,
+    session_of,
+)
 from windrow.spark.join import PreparedJoin, prepare
 from windrow.spark.metrics import COLUMN
 from windrow.spark.session_rules import with_session_rules
@@ -87,6 +95,7 @@ def prepare_shared(
 ) -> list[PreparedSharedJoin]:
     """Group the queries, check them against the frames, and lay out each join."""
     run = execution or Execution()
+    check_frames(frames)
     find_schedule(schedule)
     with placed(Option("deadline")):
         if deadline is not None and parse_duration(deadline) <= 0:

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.streaming import StreamingQuery
 
 from windrow.errors import Option, QueryError, WindrowError
+from windrow.model.keywords import checks_keywords
 from windrow.redaction import cause, redacted
 
 # Errors of a worker reach the driver only as text, in a Java exception.
@@ -73,6 +74,15 @@ def as_run_error() -> Iterator[None]:
         raise RunError(short_message(error), str(error)) from cause(error)
 
 
+def check_started(query: object) -> None:
+    """Raise a QueryError if this is not a streaming query."""
+    if not hasattr(query, "recentProgress"):
+        raise QueryError(
+            f"expected a query as writeStream.start() returns it, got {type(query).__name__}", Option("query")
+        )
+
+
+@checks_keywords("wr.reason")
 def reason(query: StreamingQuery) -> str | None:
     """Why a streaming query failed, in one sentence without Java; None while it runs or if it was stopped.
 
@@ -81,9 +91,6 @@ def reason(query: StreamingQuery) -> str | None:
     >>> query.awaitTermination(60)                                                     # doctest: +SKIP
     >>> print(wr.reason(query))                                                        # doctest: +SKIP
     """
-    if not hasattr(query, "exception"):
-        raise QueryError(
-            f"expected a query as writeStream.start() returns it, got {type(query).__name__}", Option("query")
-        )
+    check_started(query)
     failed = query.exception()
     return None if failed is None else short_message(failed)

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from windrow.model.keywords import checks_keywords
 from windrow.ui.address import LOOPBACK, Address
 from windrow.ui.history import History
 from windrow.ui.report import write_page
@@ -84,6 +85,7 @@ class Dashboard:
                 return
 
 
+@checks_keywords("wr.dashboard")
 def dashboard(query: StreamingQuery, port: int = 0, host: str = LOOPBACK) -> Dashboard:
     """Serve a live dashboard of a streaming query: rates, recall, memory, time, learned models, lost rows.
 
@@ -108,4 +110,7 @@ def dashboard(query: StreamingQuery, port: int = 0, host: str = LOOPBACK) -> Das
     ...     print(page.url)
     ...     query.awaitTermination()
     """
+    from windrow.spark.spark_errors import check_started
+
+    check_started(query)
     return Dashboard(query, port, host)

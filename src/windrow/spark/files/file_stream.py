@@ -15,6 +15,7 @@ from pyspark.sql.types import DataType, StructType
 
 from windrow.engine.rows import plain_schema
 from windrow.errors import Option, QueryError, placed, unknown
+from windrow.model.keywords import checks_keywords
 from windrow.model.limits import MemoryLimit
 from windrow.model.source import as_option
 from windrow.redaction import cause, redacted
@@ -142,6 +143,7 @@ def _java_zone(session: SparkSession) -> str:
     return zone.split("id=", 1)[1].split(",")[0].strip('"')
 
 
+@checks_keywords("wr.files")
 def files(
     spark: SparkSession,
     path: str,
