@@ -117,6 +117,10 @@ def explain(
         ]
         joins = [explain(top, schemas, rates, distinct, curves, data, every, partitions) for top in tops]
         return SharedExplanation(tuple(groups), tuple(joins))
+    if not isinstance(query, Query):
+        raise QueryError(
+            f"expected wr.Query(...), wr.Operator(...) or queries by name, got {query!r}", Option("query")
+        )
     if data is not None:
         if distinct or curves:
             raise QueryError(

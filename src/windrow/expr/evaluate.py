@@ -149,6 +149,10 @@ class _Evaluation:
             return rowwise(
                 lambda maps: plain(pc.map_lookup(maps, pa.scalar(wanted, kind), "first")), container.value
             )
+        if is_list(container.type):
+            raise QueryError(
+                f"cannot take {render(node)}: {container} needs a number in brackets, such as [0]"
+            )
         raise QueryError(f"cannot take {render(node)}: {container} is neither a list nor a map")
 
     def interval(self, node: exp.Interval) -> Value:
