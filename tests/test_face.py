@@ -113,6 +113,8 @@ def test_a_place_is_filled_in_from_outside_and_located_once():
             lambda: wr.share({"x": wr.Query(STREAMS, "a.k = b.k")}, pa.table({})),
             "frames: expected DataFrames",
         ),
+        (lambda: wr.share(wr.Query(STREAMS, "a.k = b.k"), {}), "queries: expected queries by name"),
+        (lambda: wr.files("data/bids", "parquet"), "spark: expected wr.files.spark, path., got str first"),
         (lambda: wr.estimate(pa.table({})), "wr.estimate: 'time' is missing"),
         (lambda: wr.Operator.restore(b"saved"), "wr.Operator.restore: 'blob' is missing"),
     ],

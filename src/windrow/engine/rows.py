@@ -83,7 +83,7 @@ def check_time_column(alias: str, schema: pa.Schema, name: str) -> None:
     if not pat.is_timestamp(kind):
         raise DataError(
             f"time column '{name}' must be a timestamp, got {kind}; "
-            "cast it, for example with pyarrow.compute.cast(column, 'timestamp[us]')",
+            "cast it, with to_timestamp in Spark, or with pyarrow.compute.cast(column, 'timestamp[us]')",
             Option(stream=alias),
         )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from os import PathLike
 from typing import Any
 
 from windrow.errors import Option, QueryError, placed, unknown
@@ -52,6 +53,11 @@ class SkewedKeys:
         return f"values {list(self.values)} over {self.ways} partitions"
 
 
+def _location(value: Any) -> str | None:
+    """Read a directory or URL; None for none."""
+    return optional(text("a directory or URL"))(str(value) if isinstance(value, PathLike) else value)
+
+
 @checks_keywords("wr.join")
 @documented
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class Execution:
     state: str | None = field(
         default=None,
         metadata=setting(
-            optional(text("a directory or URL")),
+            _location,
             "Directory or URL for the windows of streams; every executor must reach it.",
         ),
     )
@@ -99,7 +105,7 @@ class Execution:
     late_rows: str | None = field(
         default=None,
         metadata=setting(
-            optional(text("a directory or URL")),
+            _location,
             "Directory or URL that keeps rows of streams that came too late or too far ahead, as parquet, "
             "each once; `windrow state late` summarises them. None only counts them.",
         ),

@@ -8,6 +8,7 @@ value: over several micro-batches the largest counts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
@@ -99,10 +100,13 @@ def recall_text(recall: Sequence[float], rows_late: int) -> str:
 
     >>> recall_text((0.914, 0.9052, 0.922), 12)
     '0.914 [0.905, 0.922], not counting 12 late rows'
+    >>> recall_text((math.nan, 0.0, 1.0), 0)
+    'unknown [0.000, 1.000]'
     """
     estimate, low, high = recall
     late = f", not counting {rows_late:,} late row{'s' * (rows_late > 1)}" if rows_late else ""
-    return f"{estimate:.3f} [{low:.3f}, {high:.3f}]{late}"
+    shown = "unknown" if math.isnan(estimate) else f"{estimate:.3f}"
+    return f"{shown} [{low:.3f}, {high:.3f}]{late}"
 
 
 def lost_rows(record: type, values: Any) -> dict[str, int]:

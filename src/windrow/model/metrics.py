@@ -26,7 +26,8 @@ class StreamCounts:
         "Rows no result can contain: a condition on them is false, or a key is null."
     )
     rows_failed: int = counter(
-        "Rows with an expression over them alone that failed, such as a cast, and was taken as null."
+        "Rows with an expression over them alone that failed, such as a cast, and was taken as null.",
+        lost="failed",
     )
     rows_expired: int = counter("Rows removed because no later row can join them.")
     rows_evicted: int = counter("Rows evicted to stay inside the memory limit.", lost="evicted", copies=True)
@@ -59,8 +60,8 @@ class JoinCounts(StreamCounts):
     )
     combinations_failed: int = counter(
         "Combinations of rows on which a condition over several streams failed and was taken as null.",
-        unit="combinations",
-    )
+        unit="combinations", lost="combinations failed",
+    )  # fmt: skip
     comparisons: int = counter("Rows compared while probing.")
     sub_batches: int = counter("Sub-batches processed.", unit="sub-batches")
     expiry_passes: int = counter("Removals of expired rows.", unit="passes")
@@ -128,7 +129,7 @@ class Quality(ResultCounts):
     __repr__ = short_repr
 
     def __str__(self) -> str:
-        return f"recall {self.recall:.3f} [{self.recall_low:.3f}, {self.recall_high:.3f}]"
+        return f"recall {recall_text((self.recall, self.recall_low, self.recall_high), 0)}"
 
     def _repr_html_(self) -> str:
         shown = {k: v for k, v in vars(self).items() if v is not None}

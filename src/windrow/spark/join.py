@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import reduce
 from inspect import signature
+from os import PathLike
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -296,11 +297,11 @@ def join(
     on_error: str | None = None,
     nan: str = "spark",
     partitions: int | None = None,
-    state: str | None = None,
+    state: str | PathLike[str] | None = None,
     name: str | None = None,
     partitioning: str | None = None,
     spread: Mapping[str, Any] | SkewedKeys | None = None,
-    late_rows: str | None = None,
+    late_rows: str | PathLike[str] | None = None,
     control: DataFrame | None = None,
 ) -> DataFrame:
     """Join Spark DataFrames over sliding windows; returns a DataFrame with a struct column per stream.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
+from os import PathLike
 from typing import Any
 
 import pyarrow as pa
@@ -96,6 +97,8 @@ def prepare_shared(
     """Group the queries, check them against the frames, and lay out each join."""
     run = execution or Execution()
     check_frames(frames)
+    if not isinstance(queries, Mapping):
+        raise QueryError(f"expected queries by name, {{'hot': query}}, got {queries!r}", Option("queries"))
     find_schedule(schedule)
     with placed(Option("deadline")):
         if deadline is not None and parse_duration(deadline) <= 0:
@@ -133,11 +136,11 @@ def share(
     deadline: str | None = None,
     backlog: int | None = None,
     partitions: int | None = None,
-    state: str | None = None,
+    state: str | PathLike[str] | None = None,
     name: str | None = None,
     partitioning: str | None = None,
     spread: Mapping[str, Any] | SkewedKeys | None = None,
-    late_rows: str | None = None,
+    late_rows: str | PathLike[str] | None = None,
     control: DataFrame | None = None,
     heartbeat: bool = False,
 ) -> DataFrame:
@@ -175,7 +178,7 @@ def share(
     >>> out = wr.share({"fast": q1, "hourly": q2}, {"a": auctions, "b": bids},
     ...     state="/data/state")                                                       # doctest: +SKIP
     """
-    execution = Execution(partitions, state, name, partitioning, spread, late_rows)
+    execution = Execution(**{name: value for name, value in locals().items() if name in EXECUTION_SETTINGS})
     prepared = prepare_shared(queries, frames, execution, schedule, deadline, backlog, control, heartbeat)
     announce_first_batch()
     return union_of(prepared)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def sql(
     functions: Mapping[str, Function | Callable[..., Any]] | None = None,
     parameters: Mapping[str, Parameter] | None = None,
     partitions: int | None = None,
-    state: str | None = None,
+    state: str | PathLike[str] | None = None,
     name: str | None = None,
 ) -> DataFrame:
     """Run SQL over streams. Returns a DataFrame of the selected columns.
@@ -73,7 +74,8 @@ def sql(
     parsed = parse_script(text)
     parsed.check_selects()
     frames, script = bind(parsed, spark, streams, time, streaming, functions, parameters)
-    return StatementRunner(frames, Execution(partitions, state, name)).of(script.statements, spark)
+    settings: dict[str, Any] = {"partitions": partitions, "state": state, "name": name}
+    return StatementRunner(frames, Execution(**settings)).of(script.statements, spark)
 
 
 def bind(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from os import PathLike, fspath
 from typing import Any
 
 import pyarrow as pa
@@ -146,7 +147,7 @@ def _java_zone(session: SparkSession) -> str:
 @checks_keywords("wr.files")
 def files(
     spark: SparkSession,
-    path: str,
+    path: str | PathLike[str],
     format: str = "parquet",
     schema: str | StructType | pa.Schema | None = None,
     files_per_batch: int | None = None,
@@ -192,6 +193,9 @@ def files(
     >>> joined = wr.join({"a": auctions, "b": bids}, on="a.id = b.auction", time="at",
     ...     within="5 minutes", state="/data/state")                                    # doctest: +SKIP
     """
+    if not hasattr(spark, "readStream"):
+        raise QueryError(f"expected wr.files(spark, path), got {type(spark).__name__} first", Option("spark"))
+    path = fspath(path)
     if format not in FORMATS:
         raise QueryError(unknown("format", str(format), FORMATS), Option("format"))
     given = {name.lower(): as_option(value) for name, value in (options or {}).items()}
