@@ -42,6 +42,7 @@ def test_canonical_text(text: str, expected: str) -> None:
             "cannot parse 'a.id ==== b.id' at line 1, column 8, near '==': something is missing",
         ),
         ("a.id = b.id)", "cannot parse 'a.id = b.id)' at line 1, column 12, near ')': not expected here"),
+        ("(a.id = b.id", "at line 1, column 11, near 'id': expected ) after this"),
         ("a.n = 'x", "a quote is opened and never closed"),
         ("a.x = 1; b.x = 1", "expected one predicate such as 'a.id = b.id', got"),
         ("c.id = a.id", "unknown stream 'c'. Available: a, b (in c.id)"),

@@ -105,8 +105,10 @@ def _position(error: ParseError, text: str) -> str:
         return ""
     first = error.errors[0]
     line, column, near = first.get("line"), first.get("col"), first.get("highlight")
-    missing = str(first.get("description", "")).startswith("Required keyword")
-    what = "something is missing" if missing else "not expected here"
+    description = str(first.get("description", ""))
+    what = "something is missing" if description.startswith("Required keyword") else "not expected here"
+    if description.startswith("Expecting )"):
+        what = "expected ) after this"
     if not line or not column or not near:
         return f": {what}"
     start = column - len(near) + 1
