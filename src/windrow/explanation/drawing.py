@@ -112,7 +112,7 @@ def _step(
     shapes.append(label(bar, y + 81, checked, "code" if extra else "", room=wide))
     work, on = short_number(step["comparisons_per_second"]), short_number(step["rows_on_per_second"])
     whole = "" if hop is None else "in full "
-    shapes.append(label(bar, y + 97, f"{whole}{work} comparisons/s, {on} rows/s on", room=wide))
+    shapes.append(label(bar, y + 97, f"{whole}{work}/s compared, {on}/s on", room=wide))
     return shapes
 
 
