@@ -81,6 +81,9 @@ def test_a_dashboard_follows_a_query_and_its_restart(tmp_path):
         assert "<title>&lt;b&gt;pairs" in written and "<b>pairs" not in written
     with pytest.raises(OSError):
         fetch(page.url)
+    with wr.dashboard(again) as page:
+        page.save(tmp_path / "later.html")
+        assert page.history.state == "stopped" and page.history.batches == 1, "all of it, though just begun"
 
 
 def test_a_pipeline_serves_its_page_and_leaves_what_a_report_needs(tmp_path):

@@ -119,6 +119,7 @@ def _join_live(console: Console, spark: Any, streams: dict[str, pa.Table], out: 
     )
     query = (
         hot.writeStream.format("parquet")
+        .queryName("hot bids")
         .option("checkpointLocation", str(out / "checkpoint"))
         .start(str(out / "hot_bids"))
     )

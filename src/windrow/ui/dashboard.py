@@ -42,7 +42,9 @@ class Dashboard:
         self._watch(query)
 
     def save(self, path: str | Path) -> Path:
-        """Write the current page as one self-contained HTML file."""
+        """Write the current page as one self-contained HTML file; of an ended query, with all it has shown."""
+        if self._watcher is not None and not self._query.isActive:
+            self._watcher.join()
         return write_page(self.history, Path(path))
 
     def close(self) -> None:
@@ -60,6 +62,7 @@ class Dashboard:
         return f"<page of '{self.history.name}' at {self.url}>"
 
     def _watch(self, query: StreamingQuery) -> None:
+        self._query = query
         self._closing.clear()
         self._watcher = threading.Thread(target=self._poll, args=(query,), daemon=True)
         self._watcher.start()
