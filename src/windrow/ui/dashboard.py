@@ -42,7 +42,7 @@ class Dashboard:
         self._watch(query)
 
     def save(self, path: str | Path) -> Path:
-        """Write the current page as one self-contained HTML file; of an ended query, with all it has shown."""
+        """Write the current page as one self-contained HTML file. That of an ended query is complete."""
         if self._watcher is not None and not self._query.isActive:
             self._watcher.join()
         return write_page(self.history, Path(path))
