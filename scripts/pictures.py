@@ -107,8 +107,10 @@ def _joined(memory: int | None) -> tuple[int, int, wr.types.OperatorMetrics]:
 
 
 def _shoot(browser: Browser, written: Path, name: str, width: int = 1280, height: int | None = None) -> None:
+    browser.call("Emulation.setScrollbarsHidden", hidden=True)
     browser.open(written.as_uri(), width)
-    browser.open(written.as_uri(), width, height or int(browser.wait("document.documentElement.scrollHeight")))
+    whole = int(browser.wait("document.documentElement.scrollHeight"))
+    browser.open(written.as_uri(), width, height or whole)
     browser.wait("document.querySelectorAll('svg').length")
     browser.picture(PICTURES / f"{name}.png", whole=False)
     print(PICTURES / f"{name}.png")

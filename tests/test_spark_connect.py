@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 import windrow as wr
 from connect_client import QUERY
 from spark_tools import Stream, in_process, rows, run
+from windrow.spark import session
 from windrow.spark.metrics import read_progress
 from windrow.spark.spark_errors import short_message
 
@@ -53,6 +55,16 @@ def test_metrics_are_read_from_the_json_that_connect_sends(tmp_path: Path) -> No
 )
 def test_errors_of_the_server_and_of_tasks_are_one_sentence(text: str, short: str) -> None:
     assert short_message(RuntimeError(text)) == short
+
+
+def test_a_server_that_is_not_there_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in session.PROXIES:
+        monkeypatch.delenv(name, raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        session._check_server(f"sc://127.0.0.1:{port}")
+    with pytest.raises(wr.WindrowError, match=f"no Spark Connect server answers at sc://127.0.0.1:{port}"):
+        session._check_server(f"sc://127.0.0.1:{port}")
 
 
 def test_a_client_of_spark_connect(tmp_path: Path) -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import re
+import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pyspark import SparkContext
 from pyspark.errors import PySparkAttributeError, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from windrow.errors import WindrowError
+from windrow.redaction import redacted
 from windrow.spark.java import cache_directory, find_java, without_incubator
 
 SETTINGS = {
@@ -28,7 +32,10 @@ SETTINGS = {
 }
 
 LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\s*\d+)?\])?")
-CONNECT = "sc://"
+CONNECT, CONNECT_PORT = "sc://", 15002
+PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+SECONDS = 10
+"""Time limit for reaching a Spark Connect server."""
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set if spark-submit started this process, which then decides the master."""
 SPARK_PARTITIONS = "200"
@@ -97,6 +104,7 @@ def open_session(
         master = "local[*]"
     builder = SparkSession.builder.appName(name)
     if master is not None and master.startswith(CONNECT) and not check:
+        _check_server(master)
         # The server has its own Java, Python and logging.
         builder, options = builder.remote(master), dict(settings)
     else:
@@ -114,6 +122,17 @@ def open_session(
         yield session
     finally:
         session.stop()
+
+
+def _check_server(url: str) -> None:
+    """Raise if nothing listens at the URL of a Spark Connect server. PySpark would try for ten minutes."""
+    server = urlsplit(url)
+    if server.hostname is None or any(os.environ.get(name) for name in PROXIES):
+        return
+    try:
+        socket.create_connection((server.hostname, server.port or CONNECT_PORT), SECONDS).close()
+    except OSError as error:
+        raise WindrowError(f"no Spark Connect server answers at {redacted(url)}: {error}") from None
 
 
 def context_of(session: SparkSession) -> SparkContext | None:
