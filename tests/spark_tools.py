@@ -32,12 +32,6 @@ def spark() -> SparkSession:
     session = local_session(2, "windrow tests")
     session.conf.set("spark.sql.shuffle.partitions", "3")
     session.conf.set("spark.sql.session.timeZone", "UTC")
-    # Compiling a plan takes longer than running it over a few rows.
-    for name, value in zip(CODEGEN, ("false", "NO_CODEGEN"), strict=True):
-        session.conf.set(name, value)
-    # Spark's default manager starts a process for every file it looks at, where Hadoop has no native code.
-    manager = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    session.conf.set("spark.sql.streaming.checkpointFileManagerClass", manager)
     return session
 
 
