@@ -18,6 +18,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
 import windrow as wr
+from places import Place
 from results import ids
 from windrow.spark.session import local_session
 
@@ -127,7 +128,7 @@ def set_back(directory: Path, batches: int) -> None:
 
 def written(directory: Path) -> Counter[tuple]:
     """What the sink holds."""
-    return Counter(tuple(row) for row in spark().read.parquet(str(directory / "out")).collect())
+    return Place(directory).found()
 
 
 def failing(call: Callable[[], Any]) -> str:
