@@ -15,8 +15,14 @@ from hypothesis import HealthCheck, settings
 from driver import Drivers
 from places import Place
 
-# Half of what a short-lived Java takes goes into compiling for a long life.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Half of what a short-lived Java takes goes into compiling for a long life. Much of the rest goes into verifying
+# classes, and into starting processes.
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS",
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn256m -Djdk.lang.Process.launchMechanism=VFORK"
+    " -XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+)
+os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "spark_conf"))
 LATER = ("faults", "lab", "kafka")
 """Markers of tests that wait for the option of their name."""
 QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

@@ -30,6 +30,7 @@ class Driver:
     def __init__(self, logs: Path, faults: Faults, master: str = "local[2,3]", **conf: str) -> None:
         modules = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
         environment = os.environ | {FOLDER: str(faults.folder), "PYTHONPATH": modules.rstrip(os.pathsep)}
+        environment.pop("SPARK_CONF_DIR", None)  # what is killed writes its files as anyone's Spark does
         self._stderr = (logs / f"driver-{time.monotonic_ns()}.log").open("w")
         self._orders = 0
         self._process = subprocess.Popen(

@@ -109,7 +109,7 @@ def _run(
         for batch in zip_longest(*batches):
             source.put([each for each in batch if each is not None])
         if frames:
-            writer = reduce(DataFrame.union, frames.values()).writeStream.foreachBatch(keep)
+            writer = reduce(DataFrame.union, frames.values()).coalesce(4).writeStream.foreachBatch(keep)
             writer = writer.option("checkpointLocation", str(directory / "checkpoint"))
             writer.trigger(availableNow=True).start().awaitTermination()
     return found

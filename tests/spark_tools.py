@@ -18,6 +18,7 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import StructType
 
 import windrow as wr
+from places import Place
 from results import ids
 from windrow.spark.session import local_session
 
@@ -32,12 +33,6 @@ def spark() -> SparkSession:
     session = local_session(2, "windrow tests")
     session.conf.set("spark.sql.shuffle.partitions", "3")
     session.conf.set("spark.sql.session.timeZone", "UTC")
-    # Compiling a plan takes longer than running it over a few rows.
-    for name, value in zip(CODEGEN, ("false", "NO_CODEGEN"), strict=True):
-        session.conf.set(name, value)
-    # Spark's default manager starts a process for every file it looks at, where Hadoop has no native code.
-    manager = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-    session.conf.set("spark.sql.streaming.checkpointFileManagerClass", manager)
     return session
 
 
@@ -133,7 +128,7 @@ def set_back(directory: Path, batches: int) -> None:
 
 def written(directory: Path) -> Counter[tuple]:
     """What the sink holds."""
-    return Counter(tuple(row) for row in spark().read.parquet(str(directory / "out")).collect())
+    return Place(directory).found()
 
 
 def failing(call: Callable[[], Any]) -> str:

@@ -137,7 +137,7 @@ def routes(cases: list[PreparedJoin]) -> Counter[tuple[int, int, int, int]]:
             parts.append(
                 router.rows().select(sf.lit(number), sf.lit(stream), sf.col("id"), sf.explode(to).alias("p"))
             )
-    return Counter(tuple(row) for row in union(parts).collect())
+    return Counter(tuple(row) for row in union(parts).coalesce(1).collect())
 
 
 def answer(case: PreparedJoin) -> Counter[tuple]:

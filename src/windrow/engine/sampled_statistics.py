@@ -7,9 +7,9 @@ among them give the distinct count; conditions tried on pairs of them give the s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import expm1
 
 import numpy as np
-from scipy.optimize import brentq
 
 from windrow.engine.conditions import holds
 from windrow.model.access import Access
@@ -37,8 +37,14 @@ def distinct_values(sample: Array) -> float:
     d = len(np.unique(sample))
     if d >= n:
         return float(n) ** 2
-    low, high = d / 2, float(n) ** 2
-    return float(max(d, brentq(lambda v: v * -np.expm1(-n / v) - d, low, high)))
+    low, high = float(d), float(n) ** 2
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        if middle * -expm1(-n / middle) < d:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def selectivity(atom: Atom, samples: Sequence[Sample]) -> float:

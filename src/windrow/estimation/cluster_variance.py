@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 Array = np.ndarray
 
@@ -34,6 +33,8 @@ class ClusterVariance:
     def quantile(self, confidence: float) -> Array:
         """Student's, with the degrees of freedom that unequal terms leave (Satterthwaite): an interval that
         rests on few clusters, or on a few large ones, is wider."""
+        from scipy.special import stdtrit  # imported here because only intervals need it
+
         spread = self.variance > 0
         freedom = np.divide(self.variance**2, self.squares, out=np.ones(len(spread)), where=spread)
         return stdtrit(freedom, (1 + confidence) / 2)

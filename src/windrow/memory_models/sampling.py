@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.optimize import brentq
 
 from windrow.errors import QueryError
 from windrow.memory_models.age_curve import AgeCurve
@@ -141,7 +140,11 @@ def uniform_fraction(
 
     if excess(1.0) <= 0:
         return 1.0
-    return float(brentq(excess, 0.0, 1.0, xtol=1e-12)) if memory > 0 else 0.0
+    if memory == 0:
+        return 0.0
+    from scipy.optimize import brentq  # imported here because only samples need scipy's optimiser
+
+    return float(brentq(excess, 0.0, 1.0, xtol=1e-12))
 
 
 def pps_constant(sizes: Array, counts: Array, memory: float) -> float:
