@@ -33,7 +33,7 @@ from windrow.spark import task
 from windrow.spark.microbatch import MicroBatch
 from windrow.spark.operator_cache import OperatorCache
 from windrow.spark.task import freeze_loaded_objects
-from windrow.state import rescale, store
+from windrow.state import paths, rescale, store
 from windrow.state.cleanup import KEPT_BEHIND
 from windrow.state.commit_log import CommitLog
 from windrow.state.paths import JoinId
@@ -103,6 +103,7 @@ class Simulation:
         options: dict[str, Any] = {
             "query": self.query, "schemas": (self.schema, self.schema), "union_columns": (),
             "keys": (None, None), "partitions": 1, "name": "join", "state": "",
+            "parallel_tasks": self.rng.choice([1, 100]),
         }  # fmt: skip
         self.task = WholeTask(**options) if self.real else SmallTask(**options, kind=SmallKind(held_back))
         self.rows = SimulatedRows(self.rng, self.query, self.schema, self.late, self.counted)
@@ -117,7 +118,12 @@ class Simulation:
 
     def run(self) -> list[Outcome]:
         collecting = self.rng.choice([1, 1, 2, 8])
-        with self.machines.running(), patch.object(task, "COLLECTING", collecting):
+        group = self.rng.choice([1, 2, 32])
+        with (
+            self.machines.running(),
+            patch.object(task, "COLLECTING", collecting),
+            patch.object(paths, "GROUP", group),
+        ):
             self._run()
         return [query.outcome() for query in self.queries]
 

@@ -36,6 +36,7 @@ from windrow.spark.partition_join import LOCAL
 from windrow.spark.task import COLLECTING, JoinTask
 from windrow.spark.task_input import TaskInput
 from windrow.state import CommitLog, JoinId, StateStore
+from windrow.state.paths import GROUP
 from windrow.state.storage import AtomicCommit, Entry, Pending, Storage
 
 PARTITIONS = (4, 50, 200)
@@ -85,14 +86,19 @@ class CountedObjects(Storage):
         except KeyError:
             raise FileNotFoundError(path) from None
 
-    def entries(self, path: str) -> list[Entry]:
-        files = self._files.get(path, {})
-        return [Entry(name, len(files.get(name, b"")), 0.0, name not in files) for name in self.names(path)]
+    def entries(self, path: str, below: bool = False) -> list[Entry]:
+        return [
+            Entry(name, 0, 0.0, not below and name not in self._files.get(path, ()))
+            for name in self.names(path, below)
+        ]
 
-    def names(self, path: str) -> list[str]:
-        inside = f"{path}/"
-        below = {held[len(inside) :].partition("/")[0] for held in self._files if held.startswith(inside)}
-        found = [*self._files.get(path, ()), *below]
+    def names(self, path: str, below: bool = False) -> list[str]:
+        found, inside = [*self._files.get(path, ())], f"{path}/"
+        inner = [held for held in self._files if held.startswith(inside)]
+        if below:
+            found += [f"{held[len(inside) :]}/{name}" for held in inner for name in self._files[held]]
+        else:
+            found += {held[len(inside) :].partition("/")[0] for held in inner}
         self.requests["list"] += 1 + len(found) // PAGE
         self.names_listed += len(found)
         return found
@@ -198,7 +204,7 @@ def _fixed_cost(partitions: int, workers: int) -> float:
 
 def _turn(partitions: int, workers: int) -> float:
     root, scope = CountedObjects(), JoinId("query", "join")
-    logs = [CommitLog(root, scope, partitions) for _ in range(workers)]
+    logs = [CommitLog(root, scope, partitions, sums_up=workers > GROUP) for _ in range(workers)]
     stores = [StateStore(logs[number % workers], number) for number in range(partitions)]
     state = capture(Operator(_QUERY, dict.fromkeys("ab", _SCHEMA)).runner)
     stores[0].log.check_metadata(fingerprint(_QUERY), first=True)
@@ -207,8 +213,9 @@ def _turn(partitions: int, workers: int) -> float:
         if batch == COLLECTING:
             began = time.process_time()
         for partition, store in enumerate(stores):
-            start = store.log.begin(_RUN, batch)
+            start = store.log.begin(_RUN, batch, partition)
             store.commit(start.version, state, (batch, batch))
+            store.log.summarise(start.version, partition, False)
             if (batch + partition) % COLLECTING == 0:
                 store.collect(start)
     return 1000 * (time.process_time() - began) / (partitions * COLLECTING)

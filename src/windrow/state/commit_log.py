@@ -8,16 +8,24 @@ and the next may go on in the old layout or in a third.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from windrow.engine.source_partitions import PartitionTimes, latest
 from windrow.errors import StateError
-from windrow.state.commit_markers import CommitMarker, CommitMarkers, incomplete, times_from_bytes
+from windrow.state.batch_summary import (
+    BatchSummary,
+    Demands,
+    latest_times,
+    times_from_bytes,
+    times_to_bytes,
+)
+from windrow.state.commit_markers import CommitMarker, CommitMarkers, incomplete
 from windrow.state.join_metadata import JoinMetadata
+from windrow.state.manifest import Manifest
 from windrow.state.parts import damaged
-from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId, batch_directory, batch_in
+from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId, batch_directory, batch_in, group_of
 from windrow.state.runs import (
     QueryRun,
     Rescaling,
@@ -29,6 +37,9 @@ from windrow.state.runs import (
     run_of,
 )
 from windrow.state.storage import FETCHING, Storage, open_storage, side_by_side
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -56,10 +67,9 @@ class Start:
         """Per stream, the max event time over all partitions."""
         return self.markers.times(self.base)
 
-    @property
-    def demands(self) -> dict[int, int]:
-        """Memory demand by partition."""
-        return self.markers.demands(self.base)
+    def demands(self, partition: int) -> Demands:
+        """Memory demands, as the partition needs to know them."""
+        return self.markers.demands(self.base, partition)
 
 
 class CommitLog:
@@ -74,6 +84,8 @@ class CommitLog:
         Number of partitions of the join, and what else decides where a row goes.
     clock
         Seconds since 1970.
+    sums_up
+        Whether tasks leave summaries of what a micro-batch has committed; see `state/batch_summaries.py`.
     """
 
     def __init__(
@@ -83,6 +95,7 @@ class CommitLog:
         partitions: int,
         clock: Callable[[], float] = time.time,
         layout: Mapping[str, str] | None = None,
+        sums_up: bool = False,
     ) -> None:
         self.storage = open_storage(root)
         self.join_id = scope
@@ -93,10 +106,12 @@ class CommitLog:
         self._metadata: JoinMetadata | None = None
         self._runs: dict[str, QueryRun] = {}
         self._rescalings: dict[Version, Rescaling] = {}
-        self._start: Start | None = None
-        """Of the newest micro-batch."""
+        self._sums_up = sums_up
+        self._newest: Version | None = None
+        self._starts: dict[int | None, Start] = {}
+        """Of the newest micro-batch, by the group whose markers were listed; None if all were."""
         self._partition_times: tuple[Version, list[PartitionTimes]] | None = None
-        self._after: tuple[Version, CommitMarkers] | None = None
+        self._after: dict[tuple[Version, int], CommitMarkers] = {}
 
     def check_metadata(self, query: Mapping[str, Any], first: bool) -> None:
         """Refuses state of another join. In the `first` micro-batch, writes the metadata."""
@@ -118,15 +133,20 @@ class CommitLog:
         before.check(now, self.storage.at(self.directory))
         self._metadata = now
 
-    def begin(self, run: str, batch: int) -> Start:
+    def begin(self, run: str, batch: int, partition: int = 0) -> Start:
         """The starting point of a task. Refuses a run that a later one has replaced, and a micro-batch whose
         predecessor is not complete.
 
-        It takes one listing, which the tasks of a micro-batch in this process share. The first micro-batch of
-        a run takes one more, for the runs there are.
+        It takes one listing, which the tasks of a micro-batch in this process share: of all markers, or of
+        those of a group with a summary. The first micro-batch of a run takes one more, for the runs there
+        are.
         """
-        if self._start is not None and self._start.version == Version(batch, run):
-            return self._start
+        group = group_of(partition)
+        if self._newest != Version(batch, run):
+            self._newest, self._starts = Version(batch, run), {}
+        for listed in (group, None):
+            if listed in self._starts:
+                return self._starts[listed]
         mine = self.run(run) or self._record(run, batch)
         if mine.layout is not None and not mine.layout.same_as(self.layout):
             raise StateError(
@@ -134,15 +154,25 @@ class CommitLog:
                 f"{mine.layout.difference(self.layout)}; if one query has two joins, give "
                 "each its own name"
             )
-        names = self._names(batch - 1) if batch else []
-        if batch == mine.first:
-            names += self._names()
-        markers = self._markers(names, mine)
+        markers = self._summarised(mine, batch, group) if self._sums_up and batch > mine.first else None
+        listed = None if markers is None else group
+        if markers is None:
+            names = self._names(batch - 1) if batch else []
+            markers = self._markers(names + (self._beside() if batch == mine.first else []), mine)
         self._refuse_replaced(mine, markers.runs)
         base = self._base(mine, batch, markers)
         layout = None if base is None else markers.layout(base)
-        self._start = Start(Version(batch, run), base, markers, layout)
-        return self._start
+        self._starts[listed] = Start(Version(batch, run), base, markers, layout)
+        return self._starts[listed]
+
+    def _summarised(self, mine: QueryRun, batch: int, group: int) -> CommitMarkers | None:
+        """The markers of a group with a summary of all; None if there is no summary."""
+        names = self._names(batch - 1, group)
+        found = filter(None, map(BatchSummary.parse, names))
+        own = [each for each in found if each.group is None and each.version == Version(batch - 1, mine.id)]
+        # Attempts at a task may differ in their demand; the largest counts.
+        summary = max(own, key=lambda each: each.demands.total, default=None)
+        return None if summary is None else self._markers(names, mine, summary)
 
     def _refuse_replaced(self, mine: QueryRun, runs: Iterable[QueryRun]) -> None:
         newest = max(runs, default=mine)
@@ -160,7 +190,7 @@ class CommitLog:
 
     def is_complete(self, version: Version) -> bool:
         """Whether all partitions have committed the version."""
-        return len(CommitMarkers(self._names(version.batch), ()).markers(version)) == self.partitions
+        return len(CommitMarkers(self._names(version.batch)).markers(version)) == self.partitions
 
     @property
     def runs(self) -> tuple[QueryRun, ...]:
@@ -170,39 +200,44 @@ class CommitLog:
     def replaced(self, run: str) -> bool:
         """Whether a later run has taken over the state."""
         mine = self.run(run)
-        return mine is not None and max(self._markers(self._names()).runs, default=mine) > mine
+        return mine is not None and max(self._markers(self._beside()).runs, default=mine) > mine
 
     def read_markers(self, batch: int | None = None) -> CommitMarkers:
         """The current markers, of one micro-batch or of all, with their runs."""
         if batch is not None:
             return self._markers(self._names(batch))
-        beside = self._names()
-        held = [number for name in beside if (number := batch_in(name)) is not None]
-        return self._markers(beside + [name for number in held for name in self._names(number)])
+        return self._markers(self.storage.names(f"{self.directory}/{COMMITS}", below=True))
 
-    def markers_after(self, version: Version) -> CommitMarkers:
-        """All markers, listed when a task of this process has committed the version, or later. What the other
-        tasks of the micro-batch commit meanwhile may be missing."""
-        if self._after is None or self._after[0] != version:
-            self._after = version, self.read_markers()
-        return self._after[1]
+    def markers_after(self, version: Version, group: int, oldest: int) -> CommitMarkers:
+        """The markers of a group from micro-batch `oldest` on, listed when a task of this process has
+        committed the version, or later; and directories of micro-batches. What the other tasks of the
+        micro-batch commit meanwhile may be missing."""
+        key = version, group
+        if key not in self._after:
+            beside = self._beside()
+            held = [number for name in beside if (number := batch_in(name)) is not None and number >= oldest]
+            found = self._markers(beside + [n for b in held for n in self._names(b, group)])
+            self._after = {k: v for k, v in self._after.items() if k[0] == version} | {key: found}
+        return self._after[key]
 
-    def _names(self, batch: int | None = None) -> list[str]:
-        """The names of a micro-batch's commits, or those beside the micro-batches; all relative to the
-        directory of commits."""
-        commits = f"{self.directory}/{COMMITS}"
-        if batch is None:
-            return self.storage.names(commits)
-        held = batch_directory(batch)
-        return [f"{held}/{name}" for name in self.storage.names(f"{commits}/{held}")]
+    def _beside(self) -> list[str]:
+        """What is beside the commits: records of runs, and directories of micro-batches."""
+        return self.storage.names(f"{self.directory}/{COMMITS}")
 
-    def _markers(self, names: list[str], mine: QueryRun | None = None) -> CommitMarkers:
+    def _names(self, batch: int, group: int | None = None) -> list[str]:
+        """The names of a micro-batch's commits, of one group or of all, relative to the directory of
+        commits."""
+        held = batch_directory(batch, group or 0)
+        found = self.storage.names(f"{self.directory}/{COMMITS}/{held}", below=group is None)
+        return [f"{held}/{name}" for name in found]
+
+    def _markers(
+        self, names: list[str], mine: QueryRun | None = None, summary: BatchSummary | None = None
+    ) -> CommitMarkers:
         """Markers with the runs and rescalings that are named, and `mine`: a listing may be behind and not
         yet show this run's own record. A run without a record has no layout."""
-        others = [name for name in names if CommitMarker.parse(name) is None]
-        rescaled = [self.rescaling(of, name) for name in others if (of := rescaled_of(name)) is not None]
-        found = CommitMarkers(names, (), filter(None, rescaled))
-        runs = {run: self.run(run) for name in others if (run := run_of(name)) is not None}
+        found = CommitMarkers(names, summary=summary)
+        runs = {run: self.run(run) for name in found.others if (run := run_of(name)) is not None}
         begun: dict[str, QueryRun] = {}
         for marker in found.committed:
             name, batch = marker.version.run, marker.version.batch
@@ -211,20 +246,68 @@ class CommitLog:
         runs |= {name: self.run(name) or run for name, run in begun.items()}
         own = [] if mine is None else [mine]
         known = {run.id: run for run in (*filter(None, runs.values()), *own)}
-        return CommitMarkers(names, sorted(known.values()), found.rescalings.values())
+        found.runs = tuple(sorted(known.values()))
+        rescaled = [self.rescaling(of, name) for name in found.others if (of := rescaled_of(name))]
+        found.rescalings = {each.of: each for each in rescaled if each is not None}
+        return found
+
+    # -- summaries ----------------------------------------------------------------------------------------
+
+    def summarise(self, version: Version, partition: int, tracked: bool) -> None:
+        """Leaves summaries, if the task that has committed is the last of its group, or of all. They hold
+        event times of source partitions if these are `tracked`."""
+        if not self._sums_up:
+            return
+        group, groups = group_of(partition), 1 + group_of(self.partitions - 1)
+        members = [p for p in range(self.partitions) if group_of(p) == group]
+        listed = CommitMarkers(self._names(version.batch, group))
+        markers = listed.markers(version)
+        if len(markers) < len(members):
+            return
+        times = latest_times(marker.times for marker in markers)
+        summary = BatchSummary(version, times, listed.demands(version, partition), group)
+        read: list[list[PartitionTimes]] = self._read_all(self._times_of, markers) if tracked else []
+        if groups > 1:
+            self._put(summary, read)
+            top = filter(None, map(BatchSummary.parse, self._names(version.batch, 0)))
+            found = {each.group: each for each in top if each.version == version and each.group is not None}
+            if len(found) < groups:
+                return
+            read = self._read_all(self._summed_times, list(found.values())) if tracked else []
+            summary = BatchSummary.of_groups(list(found.values()))
+        told = [replace(summary, group=None, told=each) for each in range(groups)]
+        self._read_all(lambda each: self._put(each, read), told)
+
+    def _put(self, summary: BatchSummary, read: Sequence[Sequence[PartitionTimes]]) -> None:
+        path = f"{self.directory}/{COMMITS}/{summary.name}"
+        with self.storage.commit(f"the summary of batch {summary.version.batch}", path) as commit:
+            commit.open(path).write(times_to_bytes(_merged(read)) if read else b"")
 
     def partition_times(self, start: Start) -> list[PartitionTimes]:
         """Per stream, the max event time of each source partition over all partitions of the join. The tasks
         of a micro-batch in this process read them once."""
         if self._partition_times is None or self._partition_times[0] != start.version:
-            paths = [f"{self.directory}/{m.partition_times}" for m in start.markers.markers(start.base)]
-            found = side_by_side(self._read_times, paths, 1 if self.storage.local else FETCHING)
-            times = [latest(each) for each in zip(*found, strict=True)]
+            summary = start.markers.summary
+            if summary is not None:
+                times = self._summed_times(summary)
+            else:
+                times = _merged(self._read_all(self._times_of, start.markers.markers(start.base)))
             self._partition_times = start.version, times
         return self._partition_times[1]
 
-    def _read_times(self, path: str) -> list[PartitionTimes]:
+    def _summed_times(self, summary: BatchSummary) -> list[PartitionTimes]:
+        path = f"{self.directory}/{COMMITS}/{summary.name}"
         return times_from_bytes(self.storage.read(path).to_pybytes(), self.storage.at(path))
+
+    def _times_of(self, marker: CommitMarker) -> list[PartitionTimes]:
+        found = Manifest.read(self.storage, f"{self.directory}/{marker.manifest}").partition_times
+        if found is not None:
+            return [dict(each) for each in found]
+        path = f"{self.directory}/{marker.partition_times}"
+        return times_from_bytes(self.storage.read(path).to_pybytes(), self.storage.at(path))
+
+    def _read_all(self, action: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        return side_by_side(action, items, 1 if self.storage.local else FETCHING)
 
     def _base(self, mine: QueryRun, batch: int, markers: CommitMarkers) -> Version | None:
         if batch == 0:
@@ -232,7 +315,7 @@ class CommitLog:
         missing, partitions = markers.missing(batch - 1)
         if missing > 0:
             # A later run that was set back removes what this one has committed since.
-            self._refuse_replaced(mine, self._markers(self._names(), mine).runs)
+            self._refuse_replaced(mine, self._markers(self._beside(), mine).runs)
             raise StateError(
                 f"{incomplete(batch - 1, missing, partitions)}. Either state in "
                 f"{self.storage.at(self.directory)} was deleted, or the query was set back further than "
@@ -276,7 +359,7 @@ class CommitLog:
     def _record(self, run: str, batch: int) -> QueryRun:
         """Records that a run begins. All tasks of its first micro-batch may do so at once: they record the
         same micro-batch, and it does not matter whose number is kept."""
-        beside = self._names()
+        beside = self._beside()
         number = 1 + max((r.number for r in self._markers(beside).runs), default=0)
         made = QueryRun(number, run, batch, self.layout)
         # A start that is refused leaves no record: it would count from its first micro-batch on.
@@ -287,3 +370,7 @@ class CommitLog:
             self.storage.create(f"{commits}/{batch_directory(noticed)}/{made.name}", b"", what)
         self.storage.create(f"{commits}/{made.name}", made.to_bytes(), what)
         return self.run(run) or made
+
+
+def _merged(several: Sequence[Sequence[PartitionTimes]]) -> list[PartitionTimes]:
+    return [latest(each) for each in zip(*several, strict=True)]

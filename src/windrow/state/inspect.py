@@ -125,8 +125,10 @@ class _Check:
         except StateError as error:
             self._found(f"{directory}/{JOIN_METADATA if markers else COMMITS}", str(error))
         for marker in markers.committed if markers else ():
-            held = f"{directory}/{partition_directory(marker.partition)}"
-            self.version(f"{directory}/{marker.manifest}", held, marker)
+            # Cleanup may have removed parts of versions that no restart can need, and not yet their manifests.
+            if marker.version.batch >= markers.newest - 1 - KEPT_BEHIND:
+                held = f"{directory}/{partition_directory(marker.partition)}"
+                self.version(f"{directory}/{marker.manifest}", held, marker)
 
     def commits(self, directory: str, markers: CommitMarkers) -> None:
         """Whether the query can continue. The newest micro-batch may be running; the one before must be

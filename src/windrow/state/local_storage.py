@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISDIR
 from typing import IO, TypeVar
 from uuid import uuid4
 
@@ -56,21 +57,24 @@ class LocalStorage(Storage):
                 return pa.py_buffer(b"")
             return pa.memory_map(str(where)).read_buffer()
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str, below: bool = False) -> list[Entry]:
         found = []
-        where = self.directory / path
-        with suppress(FileNotFoundError), refused_reads(str(where)), os.scandir(where) as listing:
-            for item in listing:
-                with suppress(FileNotFoundError):  # another worker may remove the file after the listing
-                    stat = item.stat()
-                    found.append(Entry(item.name, stat.st_size, stat.st_mtime, item.is_dir()))
+        for name in self.names(path, below):
+            with suppress(FileNotFoundError):  # another worker may remove the file after the listing
+                stat = (self.directory / path / name).stat()
+                found.append(Entry(name, stat.st_size, stat.st_mtime, S_ISDIR(stat.st_mode)))
         return found
 
-    def names(self, path: str) -> list[str]:
+    def names(self, path: str, below: bool = False) -> list[str]:
         where = self.directory / path
-        with suppress(FileNotFoundError), refused_reads(str(where)):
-            return [item.name for item in where.iterdir()]
-        return []
+        found = []
+        with suppress(FileNotFoundError), refused_reads(str(where)), os.scandir(where) as listing:
+            for item in listing:
+                if below and item.is_dir():
+                    found += [f"{item.name}/{name}" for name in self.names(f"{path}/{item.name}", below)]
+                else:
+                    found.append(item.name)
+        return found
 
     def delete(self, path: str) -> None:
         (self.directory / path).unlink(missing_ok=True)

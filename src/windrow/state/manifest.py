@@ -20,12 +20,14 @@ from windrow.state.parts import StoredPart, damaged
 from windrow.state.runs import Version
 from windrow.state.storage import Storage
 
-FORMAT = 7
+FORMAT = 8
+"""In format 7 event times of source partitions are in files beside the manifests."""
 CRC32_FORMAT = 6
-"""An earlier format, in which checksums of parts are CRC-32 and windows are stored as rows alone."""
+"""In this format, checksums of parts are CRC-32 and windows are stored as rows alone."""
+_READ = (CRC32_FORMAT, 7, FORMAT)
 _OPENING = rb'\{"crc32": "([0-9a-f]{8})",\n"%b": '
 _CLOSING = b"}\n"
-_NAME = re.compile(r"batch-(\d+)-([0-9a-f]+)\.json")
+_NAME = re.compile(r"(?:batch|parts)-(\d+)-([0-9a-f]+)(?:\.json|-[0-9a-f]+\.arrows)")
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ class Manifest:
     """Seconds since 1970."""
     demand: int | None = None
     """Memory demand, if memory is limited."""
+    partition_times: Sequence[Sequence[tuple[str | None, int]]] | None = None
+    """Max event time of each source partition of each stream, if it is tracked."""
 
     @property
     def batch(self) -> int:
@@ -79,8 +83,8 @@ class Manifest:
     @classmethod
     def from_bytes(cls, data: bytes, where: str) -> Manifest:
         saved = json.loads(unsealed("manifest", data, where))
-        if saved["format"] not in (CRC32_FORMAT, FORMAT):
-            raise StateError(other_format(where, saved, (CRC32_FORMAT, FORMAT)))
+        if saved["format"] not in _READ:
+            raise StateError(other_format(where, saved, _READ))
         if saved["format"] == CRC32_FORMAT:
             saved["parts"] = [(*part, True) for part in saved["parts"]]
         for name in ("format", "windrow"):
@@ -116,20 +120,26 @@ def other_format(where: str, saved: Mapping[str, Any], reads: Sequence[int]) -> 
     writer = saved.get("windrow", "an earlier version")
     return (
         f"state file {where} has format {saved['format']}, written by Windrow {writer}; this is Windrow "
-        f"{this_version()}, which reads format {' and '.join(map(str, reads))}. Use the version that wrote "
+        f"{this_version()}, which reads formats {', '.join(map(str, reads))}. Use the version that wrote "
         "it, or start the query with a new checkpoint"
     )
 
 
 def manifest_name(version: Version) -> str:
+    """Up to format 7."""
     return f"batch-{version.batch:012d}-{version.run}.json"
 
 
-def version_of(name: str) -> Version | None:
-    """The version of a manifest's file name; None for other files.
+def parts_name(version: Version, content: str) -> str:
+    return f"parts-{version.batch:012d}-{version.run}-{content}.arrows"
 
-    >>> version_of(manifest_name(Version(7, "a0")))
-    Version(batch=7, run='a0')
+
+def version_of(name: str) -> Version | None:
+    """The version that a manifest or a file of parts in the directory of a partition was written for; None
+    for other files, and for parts up to format 7.
+
+    >>> version_of(manifest_name(Version(7, "a0"))) == version_of(parts_name(Version(7, "a0"), "c0"))
+    True
     >>> version_of("parts-0.arrows")
     """
     match = _NAME.fullmatch(name)

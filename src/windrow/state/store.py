@@ -19,14 +19,14 @@ from windrow.engine.state import State, payload_parts
 from windrow.errors import StateError
 from windrow.state.cleanup import CommittedFiles, remove_obsolete
 from windrow.state.commit_log import CommitLog, Start
-from windrow.state.commit_markers import CommitMarker, CommitMarkers, times_to_bytes
+from windrow.state.commit_markers import CommitMarker, CommitMarkers
 from windrow.state.local_storage import LocalStorage
-from windrow.state.manifest import Manifest
+from windrow.state.manifest import Manifest, parts_name
 from windrow.state.part_cache import Contents, PartCache
 from windrow.state.part_catalog import Key, PartCatalog, key_of
 from windrow.state.part_files import PartFiles
 from windrow.state.parts import PartWriter, StoredPart, open_part
-from windrow.state.paths import COMMITS, partition_directory, parts_name
+from windrow.state.paths import COMMITS, partition_directory
 from windrow.state.runs import Version
 from windrow.state.storage import AtomicCommit
 from windrow.state.trusted_files import trust
@@ -159,10 +159,11 @@ class StateStore:
         placed = self._catalog.stored(state.parts)
         fresh = {key: part for part in state.parts if (key := key_of(part)) not in placed}
         what = f"the state of batch {version.batch}, partition {self.partition},"
-        # Files become visible in this order: parts, times, manifest. After a crash between any two of them
-        # the manifest is missing, so the version does not count and the task runs again.
+        file = parts_name(version, content)
+        # Files become visible in this order: parts, manifest. After a crash between them the manifest is
+        # missing, so the version does not count and the task runs again.
         with self.storage.commit(what, self._directory) as commit:
-            sizes = self._write(commit, parts_name(content), fresh, placed) if fresh else {}
+            sizes = self._write(commit, file, fresh, placed) if fresh else {}
             parts = tuple(placed[key_of(part)] for part in state.parts)
             sizes |= self._catalog.files
             manifest = Manifest(
@@ -176,22 +177,20 @@ class StateStore:
                 times=tuple(times),
                 created=self.log.clock(),
                 demand=demand,
+                partition_times=[list(each.items()) for each in partition_times] or None,
             )
             run = self.log.run(version.run)
             number = 0 if run is None else run.number
             marker = CommitMarker(self.partition, version, manifest.times, demand, content, number)
-            if partition_times:
-                sink = commit.open(f"{self._join}/{marker.partition_times}")
-                sink.write(times_to_bytes(partition_times))
             sealed = manifest.to_bytes()
             commit.open(f"{self._join}/{marker.manifest}").write(sealed)
         if self.cache is not None:
             self.cache.put(marker.name.rpartition("/")[2], pa.py_buffer(sealed))
         self._committed[marker.manifest] = CommittedFiles.of(manifest)
         if fresh and isinstance(self.storage, LocalStorage):
-            trust(str(self.storage.directory / self._directory / parts_name(content)))
+            trust(str(self.storage.directory / self._directory / file))
         self._catalog = PartCatalog(state.parts, parts, manifest.files)
-        self._written = parts_name(content) if fresh else None
+        self._written = file if fresh else None
         self._opened = {part: self._opened[part] for part in parts if part in self._opened}
         return manifest
 
@@ -224,8 +223,8 @@ class StateStore:
         removed = remove_obsolete(self.log, self.partition, start.version, self._committed)
         self._committed = removed.known
         if self.cache:
-            for file in removed.files:
-                self.cache.drop(file)
+            for name in removed.files:
+                self.cache.drop(name)
             self.cache.trim()
 
     def _write(
