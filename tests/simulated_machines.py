@@ -13,7 +13,7 @@ from unittest.mock import patch
 from simulated_store import Actor, Scheduler
 from windrow.spark import operator_cache, task
 from windrow.spark.operator_cache import OperatorCache
-from windrow.state import commit_log, part_files
+from windrow.state import part_files, summaries
 from windrow.state.commit_log import CommitLog
 from windrow.state.local_storage import ASIDE
 from windrow.state.store import StateStore
@@ -41,7 +41,7 @@ class Machines:
                 patch.object(operator_cache, "open_store", self._open_store),
                 patch.object(task, "open_store", self._open_store),
                 # Actors take turns in one thread.
-                patch.object(commit_log, "FETCHING", 1),
+                patch.object(summaries, "FETCHING", 1),
                 patch.object(part_files, "FETCHING", 1),
             ):
                 yield

@@ -118,11 +118,12 @@ class Simulation:
 
     def run(self) -> list[Outcome]:
         collecting = self.rng.choice([1, 1, 2, 8])
-        group = self.rng.choice([1, 2, 32])
+        group, smallest = self.rng.choice([1, 2, 32]), self.rng.choice([0, 0, 2048, 1 << 14])
         with (
             self.machines.running(),
             patch.object(task, "COLLECTING", collecting),
             patch.object(paths, "GROUP", group),
+            patch.object(store, "SMALLEST_FILE", smallest),
         ):
             self._run()
         return [query.outcome() for query in self.queries]

@@ -29,6 +29,7 @@ from test_inverted import set_cases
 from windrow.engine.query_changes import fingerprint
 from windrow.engine.state import payload_parts, restore
 from windrow.state import part_catalog, trusted_files
+from windrow.state import store as state_store
 from windrow.state.part_cache import PartCache
 from windrow.state.storage import ArrowStorage
 from windrow.state.trusted_files import is_trusted, trust
@@ -40,9 +41,10 @@ RESTARTS = st.frozensets(st.integers(0, 9), min_size=1)
 
 @contextmanager
 def small_blocks(rows: int = 4):
-    """Blocks of few rows, so that small windows have some."""
+    """Blocks of few rows, so that small windows have some; and all parts in files."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "GRAIN", rows)
+        patch.setattr(state_store, "SMALLEST_FILE", 0)
         yield
 
 

@@ -62,7 +62,8 @@ class CountedObjects(Storage):
         super().__init__("counted://states")
         self.requests: Counter[str] = Counter()
         self.names_listed = 0
-        self._files: dict[str, dict[str, bytes]] = {}
+        self._root: dict[str, Any] = {}
+        """Directories by name, files as bytes."""
 
     @contextmanager
     def commit(self, what: str, where: str) -> Iterator[AtomicCommit]:
@@ -73,7 +74,7 @@ class CountedObjects(Storage):
 
     def create(self, path: str, data: bytes, what: str) -> None:
         directory, _, name = path.rpartition("/")
-        if name in self._files.get(directory, {}):
+        if name in self._directory(directory):
             self.requests["put"] += 1  # refused by its condition
         else:
             self._put(path, data)
@@ -82,23 +83,18 @@ class CountedObjects(Storage):
         self.requests["get"] += 1
         directory, _, name = path.rpartition("/")
         try:
-            return pa.py_buffer(self._files[directory][name])
+            return pa.py_buffer(self._directory(directory)[name])
         except KeyError:
             raise FileNotFoundError(path) from None
 
     def entries(self, path: str, below: bool = False) -> list[Entry]:
-        return [
-            Entry(name, 0, 0.0, not below and name not in self._files.get(path, ()))
-            for name in self.names(path, below)
-        ]
+        there = self._directory(path)
+        names = self.names(path, below)
+        return [Entry(name, 0, 0.0, not below and isinstance(there[name], dict)) for name in names]
 
     def names(self, path: str, below: bool = False) -> list[str]:
-        found, inside = [*self._files.get(path, ())], f"{path}/"
-        inner = [held for held in self._files if held.startswith(inside)]
-        if below:
-            found += [f"{held[len(inside) :]}/{name}" for held in inner for name in self._files[held]]
-        else:
-            found += {held[len(inside) :].partition("/")[0] for held in inner}
+        there = self._directory(path)
+        found = list(_below(there)) if below else list(there)
         self.requests["list"] += 1 + len(found) // PAGE
         self.names_listed += len(found)
         return found
@@ -106,19 +102,30 @@ class CountedObjects(Storage):
     def delete(self, path: str) -> None:
         self.requests["delete"] += 1
         directory, _, name = path.rpartition("/")
-        held = self._files.get(directory, {})
-        held.pop(name, None)
-        if not held:
-            self._files.pop(directory, None)
+        self._directory(directory).pop(name, None)
 
     def delete_tree(self, path: str) -> None:
-        self.requests["delete"] += 1
-        self._files.pop(path, None)
+        self.requests["list"] += 1
+        self.delete(path)
+
+    def _directory(self, path: str, make: bool = False) -> dict[str, Any]:
+        found = self._root
+        for name in path.split("/"):
+            found = found.setdefault(name, {}) if make else found.get(name, {})
+        return found
 
     def _put(self, path: str, data: bytes) -> None:
         self.requests["put"] += 1
         directory, _, name = path.rpartition("/")
-        self._files.setdefault(directory, {})[name] = data
+        self._directory(directory, make=True)[name] = data
+
+
+def _below(directory: dict[str, Any]) -> Iterator[str]:
+    for name, held in directory.items():
+        if isinstance(held, dict):
+            yield from (f"{name}/{inner}" for inner in _below(held))
+        else:
+            yield name
 
 
 def run(rows: int, console: Console) -> list[dict[str, Any]]:
@@ -215,7 +222,7 @@ def _turn(partitions: int, workers: int) -> float:
         for partition, store in enumerate(stores):
             start = store.log.begin(_RUN, batch, partition)
             store.commit(start.version, state, (batch, batch))
-            store.log.summarise(start.version, partition, False)
+            store.log.summaries.leave(start.version, partition, False)
             if (batch + partition) % COLLECTING == 0:
                 store.collect(start)
     return 1000 * (time.process_time() - began) / (partitions * COLLECTING)

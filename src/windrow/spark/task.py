@@ -240,7 +240,7 @@ class JoinTask:
             )
         )
         yield from results
-        log.summarise(start.version, arrived.partition, tracked)
+        log.summaries.leave(start.version, arrived.partition, tracked)
         if (now.batch + arrived.partition) % COLLECTING == 0:
             kept.store.collect(start)
 

@@ -1,17 +1,4 @@
-"""Summaries of what a micro-batch has committed, for joins with many workers.
-
-Partitions are in groups of 32; the manifests of each group have a directory of their own, and the first group
-has that of the micro-batch. Where many workers would list the markers of all partitions, or read the event
-times of source partitions from all manifests, tasks that find a group complete leave a summary:
-
-    batch-000000000017/group1.<run>.<time>_<time>         the partitions of group 1 have committed
-    batch-000000000017/g1/all.<run>.<time>_<time>         all partitions have; group 1 is told so
-
-Memory demands follow, if memory is limited: `.n<partitions>_<total>_<first partition>`. Contents are the max
-event times of source partitions, if they are tracked. A summary says nothing that markers do not say. Only
-tasks of the same run rely on it, so a torn copy of the state is noticed; and where one is missing, because a
-task was killed or a listing was behind, markers are listed.
-"""
+"""The summary of what a micro-batch has committed, as the name of a file says it; see `summaries.py`."""
 
 from __future__ import annotations
 

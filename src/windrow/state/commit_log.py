@@ -8,22 +8,15 @@ and the next may go on in the old layout or in a third.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
-from windrow.engine.source_partitions import PartitionTimes, latest
+from windrow.engine.source_partitions import PartitionTimes
 from windrow.errors import StateError
-from windrow.state.batch_summary import (
-    BatchSummary,
-    Demands,
-    latest_times,
-    times_from_bytes,
-    times_to_bytes,
-)
-from windrow.state.commit_markers import CommitMarker, CommitMarkers, incomplete
+from windrow.state.batch_summary import BatchSummary, Demands
+from windrow.state.commit_markers import CommitMarkers, incomplete
 from windrow.state.join_metadata import JoinMetadata
-from windrow.state.manifest import Manifest
 from windrow.state.parts import damaged
 from windrow.state.paths import COMMITS, JOIN_METADATA, JoinId, batch_directory, batch_in, group_of
 from windrow.state.runs import (
@@ -36,10 +29,8 @@ from windrow.state.runs import (
     run_file,
     run_of,
 )
-from windrow.state.storage import FETCHING, Storage, open_storage, side_by_side
-
-T = TypeVar("T")
-R = TypeVar("R")
+from windrow.state.storage import Storage, open_storage
+from windrow.state.summaries import Summaries, summary_of
 
 
 @dataclass(frozen=True)
@@ -85,7 +76,7 @@ class CommitLog:
     clock
         Seconds since 1970.
     sums_up
-        Whether tasks leave summaries of what a micro-batch has committed; see `state/batch_summaries.py`.
+        Whether tasks leave summaries of what a micro-batch has committed; see `state/summaries.py`.
     """
 
     def __init__(
@@ -106,10 +97,11 @@ class CommitLog:
         self._metadata: JoinMetadata | None = None
         self._runs: dict[str, QueryRun] = {}
         self._rescalings: dict[Version, Rescaling] = {}
-        self._sums_up = sums_up
-        self._newest: Version | None = None
-        self._starts: dict[int | None, Start] = {}
-        """Of the newest micro-batch, by the group whose markers were listed; None if all were."""
+        self.summaries = Summaries(self.storage, scope, partitions, sums_up)
+        self._start: Start | None = None
+        """Of the newest micro-batch; from a listing of all its markers."""
+        self._listed: tuple[Version, dict[int, list[str]]] | None = None
+        """Listings of groups, in the newest micro-batch."""
         self._partition_times: tuple[Version, list[PartitionTimes]] | None = None
         self._after: dict[tuple[Version, int], CommitMarkers] = {}
 
@@ -141,12 +133,9 @@ class CommitLog:
         those of a group with a summary. The first micro-batch of a run takes one more, for the runs there
         are.
         """
-        group = group_of(partition)
-        if self._newest != Version(batch, run):
-            self._newest, self._starts = Version(batch, run), {}
-        for listed in (group, None):
-            if listed in self._starts:
-                return self._starts[listed]
+        version = Version(batch, run)
+        if self._start is not None and self._start.version == version:
+            return self._start
         mine = self.run(run) or self._record(run, batch)
         if mine.layout is not None and not mine.layout.same_as(self.layout):
             raise StateError(
@@ -154,25 +143,28 @@ class CommitLog:
                 f"{mine.layout.difference(self.layout)}; if one query has two joins, give "
                 "each its own name"
             )
-        markers = self._summarised(mine, batch, group) if self._sums_up and batch > mine.first else None
-        listed = None if markers is None else group
+        markers = self._summarised(version, partition) if batch > mine.first else None
         if markers is None:
-            names = self._names(batch - 1) if batch else []
+            names = self.summaries.names(batch - 1) if batch else []
             markers = self._markers(names + (self._beside() if batch == mine.first else []), mine)
         self._refuse_replaced(mine, markers.runs)
         base = self._base(mine, batch, markers)
-        layout = None if base is None else markers.layout(base)
-        self._starts[listed] = Start(Version(batch, run), base, markers, layout)
-        return self._starts[listed]
+        start = Start(version, base, markers, None if base is None else markers.layout(base))
+        if markers.summary is None:
+            self._start = start
+        return start
 
-    def _summarised(self, mine: QueryRun, batch: int, group: int) -> CommitMarkers | None:
-        """The markers of a group with a summary of all; None if there is no summary."""
-        names = self._names(batch - 1, group)
-        found = filter(None, map(BatchSummary.parse, names))
-        own = [each for each in found if each.group is None and each.version == Version(batch - 1, mine.id)]
-        # Attempts at a task may differ in their demand; the largest counts.
-        summary = max(own, key=lambda each: each.demands.total, default=None)
-        return None if summary is None else self._markers(names, mine, summary)
+    def _summarised(self, version: Version, partition: int) -> CommitMarkers | None:
+        """The markers of one partition, with a summary of all; None if there is no summary."""
+        if not self.summaries.used:
+            return None
+        if self._listed is None or self._listed[0] != version:
+            self._listed = version, {}
+        group, listed, base = group_of(partition), self._listed[1], replace(version, batch=version.batch - 1)
+        names = listed[group] = listed.get(group) or self.summaries.names(base.batch, group)
+        summary = summary_of(base, names)
+        own = [name for name in names if f"/p{partition}." in name or "/run." in name]
+        return None if summary is None else self._markers(own, self.run(version.run), summary)
 
     def _refuse_replaced(self, mine: QueryRun, runs: Iterable[QueryRun]) -> None:
         newest = max(runs, default=mine)
@@ -190,7 +182,7 @@ class CommitLog:
 
     def is_complete(self, version: Version) -> bool:
         """Whether all partitions have committed the version."""
-        return len(CommitMarkers(self._names(version.batch)).markers(version)) == self.partitions
+        return len(CommitMarkers(self.summaries.names(version.batch)).markers(version)) == self.partitions
 
     @property
     def runs(self) -> tuple[QueryRun, ...]:
@@ -205,7 +197,7 @@ class CommitLog:
     def read_markers(self, batch: int | None = None) -> CommitMarkers:
         """The current markers, of one micro-batch or of all, with their runs."""
         if batch is not None:
-            return self._markers(self._names(batch))
+            return self._markers(self.summaries.names(batch))
         return self._markers(self.storage.names(f"{self.directory}/{COMMITS}", below=True))
 
     def markers_after(self, version: Version, group: int, oldest: int) -> CommitMarkers:
@@ -216,7 +208,7 @@ class CommitLog:
         if key not in self._after:
             beside = self._beside()
             held = [number for name in beside if (number := batch_in(name)) is not None and number >= oldest]
-            found = self._markers(beside + [n for b in held for n in self._names(b, group)])
+            found = self._markers(beside + [n for b in held for n in self.summaries.names(b, group)])
             self._after = {k: v for k, v in self._after.items() if k[0] == version} | {key: found}
         return self._after[key]
 
@@ -224,90 +216,33 @@ class CommitLog:
         """What is beside the commits: records of runs, and directories of micro-batches."""
         return self.storage.names(f"{self.directory}/{COMMITS}")
 
-    def _names(self, batch: int, group: int | None = None) -> list[str]:
-        """The names of a micro-batch's commits, of one group or of all, relative to the directory of
-        commits."""
-        held = batch_directory(batch, group or 0)
-        found = self.storage.names(f"{self.directory}/{COMMITS}/{held}", below=group is None)
-        return [f"{held}/{name}" for name in found]
-
     def _markers(
         self, names: list[str], mine: QueryRun | None = None, summary: BatchSummary | None = None
     ) -> CommitMarkers:
         """Markers with the runs and rescalings that are named, and `mine`: a listing may be behind and not
         yet show this run's own record. A run without a record has no layout."""
         found = CommitMarkers(names, summary=summary)
-        runs = {run: self.run(run) for name in found.others if (run := run_of(name)) is not None}
+        named = (self.run(run) for name in found.others if (run := run_of(name)) is not None)
+        known = {run.id: run for run in (*named, mine) if run is not None}
         begun: dict[str, QueryRun] = {}
         for marker in found.committed:
             name, batch = marker.version.run, marker.version.batch
-            if marker.number and runs.get(name) is None and (name not in begun or batch < begun[name].first):
+            if marker.number and name not in known and (name not in begun or batch < begun[name].first):
                 begun[name] = QueryRun(marker.number, name, batch)
-        runs |= {name: self.run(name) or run for name, run in begun.items()}
-        own = [] if mine is None else [mine]
-        known = {run.id: run for run in (*filter(None, runs.values()), *own)}
+        known |= {name: self.run(name) or run for name, run in begun.items()}
         found.runs = tuple(sorted(known.values()))
         rescaled = [self.rescaling(of, name) for name in found.others if (of := rescaled_of(name))]
         found.rescalings = {each.of: each for each in rescaled if each is not None}
         return found
 
-    # -- summaries ----------------------------------------------------------------------------------------
-
-    def summarise(self, version: Version, partition: int, tracked: bool) -> None:
-        """Leaves summaries, if the task that has committed is the last of its group, or of all. They hold
-        event times of source partitions if these are `tracked`."""
-        if not self._sums_up:
-            return
-        group, groups = group_of(partition), 1 + group_of(self.partitions - 1)
-        members = [p for p in range(self.partitions) if group_of(p) == group]
-        listed = CommitMarkers(self._names(version.batch, group))
-        markers = listed.markers(version)
-        if len(markers) < len(members):
-            return
-        times = latest_times(marker.times for marker in markers)
-        summary = BatchSummary(version, times, listed.demands(version, partition), group)
-        read: list[list[PartitionTimes]] = self._read_all(self._times_of, markers) if tracked else []
-        if groups > 1:
-            self._put(summary, read)
-            top = filter(None, map(BatchSummary.parse, self._names(version.batch, 0)))
-            found = {each.group: each for each in top if each.version == version and each.group is not None}
-            if len(found) < groups:
-                return
-            read = self._read_all(self._summed_times, list(found.values())) if tracked else []
-            summary = BatchSummary.of_groups(list(found.values()))
-        told = [replace(summary, group=None, told=each) for each in range(groups)]
-        self._read_all(lambda each: self._put(each, read), told)
-
-    def _put(self, summary: BatchSummary, read: Sequence[Sequence[PartitionTimes]]) -> None:
-        path = f"{self.directory}/{COMMITS}/{summary.name}"
-        with self.storage.commit(f"the summary of batch {summary.version.batch}", path) as commit:
-            commit.open(path).write(times_to_bytes(_merged(read)) if read else b"")
-
     def partition_times(self, start: Start) -> list[PartitionTimes]:
         """Per stream, the max event time of each source partition over all partitions of the join. The tasks
         of a micro-batch in this process read them once."""
         if self._partition_times is None or self._partition_times[0] != start.version:
-            summary = start.markers.summary
-            if summary is not None:
-                times = self._summed_times(summary)
-            else:
-                times = _merged(self._read_all(self._times_of, start.markers.markers(start.base)))
+            summary, markers = start.markers.summary, start.markers.markers(start.base)
+            times = self.summaries.times(markers) if summary is None else self.summaries.summed(summary)
             self._partition_times = start.version, times
         return self._partition_times[1]
-
-    def _summed_times(self, summary: BatchSummary) -> list[PartitionTimes]:
-        path = f"{self.directory}/{COMMITS}/{summary.name}"
-        return times_from_bytes(self.storage.read(path).to_pybytes(), self.storage.at(path))
-
-    def _times_of(self, marker: CommitMarker) -> list[PartitionTimes]:
-        found = Manifest.read(self.storage, f"{self.directory}/{marker.manifest}").partition_times
-        if found is not None:
-            return [dict(each) for each in found]
-        path = f"{self.directory}/{marker.partition_times}"
-        return times_from_bytes(self.storage.read(path).to_pybytes(), self.storage.at(path))
-
-    def _read_all(self, action: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        return side_by_side(action, items, 1 if self.storage.local else FETCHING)
 
     def _base(self, mine: QueryRun, batch: int, markers: CommitMarkers) -> Version | None:
         if batch == 0:
@@ -363,14 +298,12 @@ class CommitLog:
         number = 1 + max((r.number for r in self._markers(beside).runs), default=0)
         made = QueryRun(number, run, batch, self.layout)
         # A start that is refused leaves no record: it would count from its first micro-batch on.
-        self._base(made, batch, self._markers(beside + (self._names(batch - 1) if batch else []), made))
+        self._base(
+            made, batch, self._markers(beside + (self.summaries.names(batch - 1) if batch else []), made)
+        )
         what, commits = f"the record of run {run}", f"{self.directory}/{COMMITS}"
         # Notices come first: the record makes the run count.
         for noticed in range(max(batch - 1, 0), batch + 1):
             self.storage.create(f"{commits}/{batch_directory(noticed)}/{made.name}", b"", what)
         self.storage.create(f"{commits}/{made.name}", made.to_bytes(), what)
         return self.run(run) or made
-
-
-def _merged(several: Sequence[Sequence[PartitionTimes]]) -> list[PartitionTimes]:
-    return [latest(each) for each in zip(*several, strict=True)]

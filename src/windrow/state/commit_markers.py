@@ -10,7 +10,7 @@ micro-batch is complete when all partitions have a marker for it. Two attempts a
 either will do, because they did the same work. The number of the run is that of its record; a copy of the
 state that lacks the record is then refused, and not taken for the version of an earlier run.
 
-Markers are in a directory per group of partitions; see `batch_summary.py`.
+Markers are in a directory per group of partitions; see `summaries.py`.
 
 In states of formats 6 and 7 markers are files of their own: `p3.b17.<run>.<time>_<time>`, all in one
 directory. Up to format 8 event times of source partitions are in a file beside the marker.

@@ -45,6 +45,7 @@ class PartFiles:
         self._cache = cache
         self._manifest = manifest
         self._files = {file: mapped[file] for file in manifest.files if file in mapped}
+        self._files[manifest.inline_file] = Contents(pa.py_buffer(manifest.inline), None)
         self._trusted: dict[str, bool] = {}
 
     def fetch(self, parts: Iterable[StoredPart]) -> None:
@@ -71,7 +72,7 @@ class PartFiles:
         try:
             return reading(self._files[part.file].buffer, part, self._where(part.file))
         except StateError:
-            if self._cache is None:
+            if self._cache is None or part.file not in self._manifest.files:
                 raise
             # Only the local copy may be damaged: read the original.
             self._cache.drop(part.file)

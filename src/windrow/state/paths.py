@@ -56,6 +56,11 @@ def group_of(partition: int) -> int:
     return partition // GROUP
 
 
+def members_of(group: int, partitions: int) -> int:
+    """How many of so many partitions are in the group."""
+    return min(partitions - group * GROUP, GROUP)
+
+
 def batch_directory(batch: int, group: int = 0) -> str:
     """Where a group's manifests of a micro-batch are, in the directory of commits. Those of the first group
     are beside the directories of the others, and so is what concerns all groups."""
