@@ -18,6 +18,8 @@ from windrow.state.runs import Version
 _NAME = re.compile(
     r"batch-(\d+)/(?:g(\d+)/)?(?:all|group(\d+))\.([0-9a-f]+)\.([^.]*)(?:\.n(\d+)_(\d+)_(\d+))?"
 )
+ALL, GROUPS = "all.", "group"
+"""How names of summaries begin."""
 _NONE = "x"
 NAMES_KNOWN = 4096
 """Names that are not parsed again: tasks of a micro-batch list the same ones."""
@@ -56,8 +58,8 @@ class BatchSummary:
     @property
     def name(self) -> str:
         """Relative to the directory of commits."""
-        whose = "all" if self.group is None else f"group{self.group}"
-        name = f"{whose}.{self.version.run}.{said(self.times)}"
+        whose = ALL if self.group is None else f"{GROUPS}{self.group}."
+        name = f"{whose}{self.version.run}.{said(self.times)}"
         if self.demands.count:
             name += f".n{self.demands.count}_{self.demands.total}_{self.demands.first}"
         return f"{batch_directory(self.version.batch, self.told)}/{name}"

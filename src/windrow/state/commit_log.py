@@ -14,7 +14,7 @@ from typing import Any
 
 from windrow.engine.source_partitions import PartitionTimes
 from windrow.errors import StateError
-from windrow.state.batch_summary import BatchSummary, Demands
+from windrow.state.batch_summary import ALL, BatchSummary, Demands
 from windrow.state.commit_markers import CommitMarkers, incomplete
 from windrow.state.join_metadata import JoinMetadata
 from windrow.state.parts import damaged
@@ -160,10 +160,12 @@ class CommitLog:
             return None
         if self._listed is None or self._listed[0] != version:
             self._listed = version, {}
-        group, listed, base = group_of(partition), self._listed[1], replace(version, batch=version.batch - 1)
-        names = listed[group] = listed.get(group) or self.summaries.names(base.batch, group)
-        summary = summary_of(base, names)
-        own = [name for name in names if f"/p{partition}." in name or "/run." in name]
+        group, listed, base = group_of(partition), self._listed[1], Version(version.batch - 1, version.run)
+        listed[group] = listed.get(group) or self.summaries.listed(base.batch, group)
+        wanted = (ALL, f"p{partition}.", run_file(""))
+        directory = batch_directory(base.batch, group)
+        own = [f"{directory}/{name}" for name in listed[group] if name.startswith(wanted)]
+        summary = summary_of(base, own)
         return None if summary is None else self._markers(own, self.run(version.run), summary)
 
     def _refuse_replaced(self, mine: QueryRun, runs: Iterable[QueryRun]) -> None:

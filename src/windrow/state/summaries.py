@@ -21,7 +21,14 @@ from dataclasses import replace
 from typing import TypeVar
 
 from windrow.engine.source_partitions import PartitionTimes, latest
-from windrow.state.batch_summary import BatchSummary, latest_times, times_from_bytes, times_to_bytes
+from windrow.state.batch_summary import (
+    ALL,
+    GROUPS,
+    BatchSummary,
+    latest_times,
+    times_from_bytes,
+    times_to_bytes,
+)
 from windrow.state.commit_markers import CommitMarker, CommitMarkers
 from windrow.state.manifest import Manifest
 from windrow.state.paths import COMMITS, JoinId, batch_directory, group_of, members_of
@@ -34,7 +41,7 @@ R = TypeVar("R")
 
 def summary_of(version: Version, names: Iterable[str]) -> BatchSummary | None:
     """The summary of a version among files, named relative to the directory of commits."""
-    found = [each for each in _parsed(names, "/all.") if each.version == version]
+    found = [each for each in _parsed(names, f"/{ALL}") if each.version == version]
     # Attempts at a task may differ in their demand; the largest counts.
     return max(found, key=lambda each: each.demands.total, default=None)
 
@@ -62,8 +69,12 @@ class Summaries:
         """The names of a micro-batch's commits, of one group or of all, relative to the directory of
         commits."""
         held = batch_directory(batch, group or 0)
-        found = self._storage.names(f"{self._commits}/{held}", below=group is None)
-        return [f"{held}/{name}" for name in found]
+        return [f"{held}/{name}" for name in self.listed(batch, group)]
+
+    def listed(self, batch: int, group: int | None = None) -> list[str]:
+        """The same names, relative to the directory of the group or micro-batch."""
+        held = batch_directory(batch, group or 0)
+        return self._storage.names(f"{self._commits}/{held}", below=group is None)
 
     def leave(self, version: Version, partition: int, tracked: bool) -> None:
         """Leaves summaries, if the task that has committed is the last of its group, or of all. They have
@@ -71,10 +82,11 @@ class Summaries:
         if not self.used:
             return
         group, groups = group_of(partition), 1 + group_of(self._partitions - 1)
-        members, names = members_of(group, self._partitions), self.names(version.batch, group)
+        members, names = members_of(group, self._partitions), self.listed(version.batch, group)
         if len(names) < members:
             return
-        listed = CommitMarkers(names)
+        directory = batch_directory(version.batch, group)
+        listed = CommitMarkers(f"{directory}/{name}" for name in names)
         markers = listed.markers(version)
         if len(markers) < members:
             return
@@ -83,7 +95,7 @@ class Summaries:
         times = self.times(markers) if tracked else None
         if groups > 1:
             self._put(summary, times)
-            top = _parsed(self.names(version.batch, 0), "/group")
+            top = _parsed(self.names(version.batch, 0), f"/{GROUPS}")
             found = list({each.group: each for each in top if each.version == version}.values())
             if len(found) < groups:
                 return
