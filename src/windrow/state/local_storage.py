@@ -22,6 +22,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from windrow.state.storage import AtomicCommit, ByteWriter, Entry, Storage, refused_reads, refused_writes
+from windrow.window.mapped_arrays import mapped_contents
 
 ASIDE = ".aside-"
 """Prefix of temporary files."""
@@ -51,11 +52,9 @@ class LocalStorage(Storage):
             commit.open(path).write(data)
 
     def read(self, path: str) -> pa.Buffer:
-        where = self.directory / path
-        with refused_reads(str(where)):
-            if where.stat().st_size == 0:  # an empty file cannot be mapped
-                return pa.py_buffer(b"")
-            return pa.memory_map(str(where)).read_buffer()
+        where = f"{self.directory}/{path}"
+        with refused_reads(where):
+            return mapped_contents(where)
 
     def entries(self, path: str, below: bool = False) -> list[Entry]:
         found = []
