@@ -35,7 +35,7 @@ def _note(path: str) -> bytes | None:
     if start is None:
         return None
     try:
-        found = os.stat(path)
+        found = Path(path).stat()
     except OSError:
         return None
     return f"{start} {found.st_ino} {found.st_size} {found.st_mtime_ns}".encode()
